@@ -19,15 +19,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from chartloop import catalog
+from chartloop import catalog, sweep, upgrade, whatif
 from chartloop.actions import builtin
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.analysis.coverage.collect import Seeing
 from chartloop.analysis.simulation.distributions import Amount
 from chartloop.analysis.simulation.play import Player
+from chartloop.analysis.simulation.simulate import planned
 from chartloop.analysis.simulation.world import Happens, World
 from chartloop.api import examine, lifecycle, load
-from chartloop.api.simulating import planned
 from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.records import Input, Record
 from chartloop.language.load import load as load_text
@@ -307,13 +307,13 @@ def upgrading(count: int = 1_000, steps: int = 100) -> Figures:
         for _ in range(count):
             made.run("x", script=[reply] * turns, journal=journal, vars={"turns": turns})
         by_hand(journal.close())
-        spent = [cpu(lambda to=to: to.upgrade(made, path)) / 1e6 for to in (renamed, looser)]
-        kinds = {to.upgrade(made, path).verdicts[0].kind for to in (renamed, looser)}
+        spent = [cpu(lambda to=to: upgrade(to, made, path)) / 1e6 for to in (renamed, looser)]
+        kinds = {upgrade(to, made, path).verdicts[0].kind for to in (renamed, looser)}
         assert kinds == {"map", "safe"}
     return {"renamed, s": spent[0], "looser, s": spent[1]}
 
 
-def whatif(count: int = 1_000, steps: int = 100) -> Figures:
+def whatif_runs(count: int = 1_000, steps: int = 100) -> Figures:
     """So many runs of so many steps in a SQLite file, decided again. CPU seconds of one core.
 
     The first limit stops no run, so that each is decided to its end; the second stops each in the
@@ -328,9 +328,9 @@ def whatif(count: int = 1_000, steps: int = 100) -> Figures:
         for _ in range(count):
             made.run("x", script=[reply] * turns, journal=journal, vars={"turns": turns})
         by_hand(journal.close())
-        same = [cpu(lambda: made.whatif(path, limits={"steps": 10 * steps})) for _ in range(2)]
-        half = [cpu(lambda: made.whatif(path, limits={"steps": steps // 2})) for _ in range(2)]
-        swept = cpu(lambda: made.sweep(path, "steps", range(10, steps + 1, 10)))
+        same = [cpu(lambda: whatif(made, path, limits={"steps": 10 * steps})) for _ in range(2)]
+        half = [cpu(lambda: whatif(made, path, limits={"steps": steps // 2})) for _ in range(2)]
+        swept = cpu(lambda: sweep(made, path, "steps", range(10, steps + 1, 10)))
     return {
         "the same, s": statistics.median(same) / 1e6,
         "stopped in the middle, s": statistics.median(half) / 1e6,
@@ -437,7 +437,7 @@ WORKLOADS: dict[str, Callable[[], Figures]] = {
     "proving": proving,
     "simulating": simulating,
     "starting": starting,
-    "what if": whatif,
+    "what if": whatif_runs,
     "generating": generating,
     "upgrading": upgrading,
     "painting": painting,

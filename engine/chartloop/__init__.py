@@ -14,16 +14,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from chartloop.core.version import __version__
+
 if TYPE_CHECKING:
     from chartloop.actions.declare import action, guard, tool
     from chartloop.adapters.cancel import Cancellation, FileCancellation, SignalCancellation
     from chartloop.adapters.journal.sqlite import SqliteJournal
     from chartloop.analysis.coverage.coverage import Coverage
-    from chartloop.analysis.diff.diff import Diff
+    from chartloop.analysis.coverage.measure import coverage
     from chartloop.analysis.simulation.result import Simulation
+    from chartloop.analysis.simulation.simulate import simulate, simulated_run
     from chartloop.analysis.stats.result import Stats
-    from chartloop.analysis.upgrade.result import Upgraded
+    from chartloop.analysis.stats.stats import stats
+    from chartloop.analysis.upgrade import Upgraded, upgrade
     from chartloop.analysis.whatif.result import Sweep, WhatIf
+    from chartloop.analysis.whatif.whatif import sweep, whatif
     from chartloop.api import Machine, Run, check, draw, load
     from chartloop.core.errors import (
         AheadError,
@@ -88,6 +93,7 @@ if TYPE_CHECKING:
     from chartloop.run.result import Result
     from chartloop.run.steps import Step
     from chartloop.run.trace import Trace
+    from chartloop.versions.diff.diff import Diff, diff
     from chartloop.view.picture import Picture
 
 _WHERE = {
@@ -109,9 +115,11 @@ _WHERE = {
     "Context": "chartloop.run.context",
     "Continuation": "chartloop.core.reasons",
     "Coverage": "chartloop.analysis.coverage.coverage",
+    "coverage": "chartloop.analysis.coverage.measure",
     "Decision": "chartloop.machine.decision",
     "Delta": "chartloop.run.events",
-    "Diff": "chartloop.analysis.diff.diff",
+    "Diff": "chartloop.versions.diff.diff",
+    "diff": "chartloop.versions.diff.diff",
     "draw": "chartloop.api",
     "Driven": "chartloop.core.errors",
     "Explanation": "chartloop.machine.explain",
@@ -147,8 +155,8 @@ _WHERE = {
     "Recorded": "chartloop.run.events",
     "Replay": "chartloop.run.replay",
     "Result": "chartloop.run.result",
-    "Run": "chartloop.api",
     "RulesChangedError": "chartloop.core.errors",
+    "Run": "chartloop.api",
     "RunError": "chartloop.core.errors",
     "Sandbox": "chartloop.run.ports",
     "SandboxResult": "chartloop.run.ports",
@@ -157,18 +165,22 @@ _WHERE = {
     "SetupError": "chartloop.core.errors",
     "Severity": "chartloop.core.errors",
     "SignalCancellation": "chartloop.adapters.cancel",
+    "simulate": "chartloop.analysis.simulation.simulate",
+    "simulated_run": "chartloop.analysis.simulation.simulate",
     "Simulation": "chartloop.analysis.simulation.result",
     "SpecError": "chartloop.core.errors",
     "SqliteJournal": "chartloop.adapters.journal.sqlite",
     "Started": "chartloop.run.events",
     "StateProfile": "chartloop.run.profile",
     "Stats": "chartloop.analysis.stats.result",
+    "stats": "chartloop.analysis.stats.stats",
     "StatusError": "chartloop.core.errors",
     "Step": "chartloop.run.steps",
     "StopReason": "chartloop.core.reasons",
     "StopSignal": "chartloop.core.reasons",
     "StopSignals": "chartloop.core.reasons",
     "Sweep": "chartloop.analysis.whatif.result",
+    "sweep": "chartloop.analysis.whatif.whatif",
     "Task": "chartloop.core.facts",
     "TaskError": "chartloop.core.errors",
     "Tokenizer": "chartloop.run.ports",
@@ -178,9 +190,11 @@ _WHERE = {
     "ToolSpec": "chartloop.core.specs",
     "Trace": "chartloop.run.trace",
     "UnknownRunError": "chartloop.core.errors",
-    "Upgraded": "chartloop.analysis.upgrade.result",
+    "upgrade": "chartloop.analysis.upgrade",
+    "Upgraded": "chartloop.analysis.upgrade",
     "WaitError": "chartloop.core.errors",
     "WhatIf": "chartloop.analysis.whatif.result",
+    "whatif": "chartloop.analysis.whatif.whatif",
 }
 
 __all__ = [
@@ -268,15 +282,22 @@ __all__ = [
     "Upgraded",
     "WaitError",
     "WhatIf",
+    "__version__",
     "action",
     "check",
+    "coverage",
+    "diff",
     "draw",
     "guard",
     "load",
+    "simulate",
+    "simulated_run",
+    "stats",
+    "sweep",
     "tool",
+    "upgrade",
+    "whatif",
 ]
-
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:

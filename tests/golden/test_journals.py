@@ -10,7 +10,7 @@ import pytest
 
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine
-from chartloop.api.loading import find_faults
+from chartloop.api.loader import find_faults
 from chartloop.catalog import shipped
 from chartloop.run.journal import CHILD_MARK, RunRow
 from chartloop.run.sync import by_hand

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chartloop.api.loading import find_faults
+from chartloop.api.loader import find_faults
 from chartloop.interchange.documents import flowcharts, read
 from chartloop.interchange.import_chart import Imported, import_chart
 from chartloop.interchange.mermaid.read import read_mermaid

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from chartloop.analysis.diff.diff import Diff
-from chartloop.analysis.diff.mermaid import MOST
 from chartloop.api import Machine, lifecycle
 from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.machine.build import Chart
+from chartloop.versions.diff.diff import Diff
+from chartloop.versions.diff.mermaid import MOST
 from chartloop.view.compare.difference import differences
 from chartloop.view.flowchart import one_line
 from chartloop.view.focus import HIDDEN

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from chartloop import load
 from chartloop.analysis.simulation.assumptions import family_of
 from chartloop.analysis.simulation.play import Player, Simulated, opaque_guards, summary
+from chartloop.analysis.simulation.simulate import planned, world_for
 from chartloop.analysis.simulation.world import NOBODY, World
 from chartloop.api import Machine, Run, lifecycle
-from chartloop.api.simulating import planned, world_for
 from chartloop.core.errors import Category, ModelError
 from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.plain import plain

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from chartloop import load
+from chartloop import load, simulate, simulated_run
 from chartloop.analysis.simulation.play import UNFINISHED
 from chartloop.analysis.simulation.result import Simulation
 from chartloop.analysis.simulation.sample import sample
+from chartloop.analysis.simulation.simulate import planned, world_for
 from chartloop.analysis.simulation.statistics import Spread
 from chartloop.api import Machine
-from chartloop.api.simulating import planned, world_for
 from chartloop.core.records import Record
 from tests.exploring import built
 from tests.strategies import costly_machines
@@ -131,7 +131,7 @@ def near_share(found: Simulation, reason: str, p: float) -> bool:
 @given(st.floats(0.0, 0.9))
 @settings(deadline=None, max_examples=10)
 def test_a_loop_that_only_the_model_leaves_is_geometric(p: float) -> None:
-    found = load(LOOP % "").simulate(world(p), runs=MANY)
+    found = simulate(load(LOOP % ""), world(p), runs=MANY)
     replies = 1 / (1 - p)
     assert [*found.reasons] == ["completed"]
     assert near(found.figures["llm_calls"], replies)
@@ -143,7 +143,7 @@ def test_a_loop_that_only_the_model_leaves_is_geometric(p: float) -> None:
 @given(st.floats(0.0, 1.0), st.integers(2, 12))
 @settings(deadline=None, max_examples=15)
 def test_a_loop_that_a_budget_cuts_is_a_geometric_sum(p: float, steps: int) -> None:
-    found = load(LOOP % (CUT % steps)).simulate(world(p), runs=MANY)
+    found = simulate(load(LOOP % (CUT % steps)), world(p), runs=MANY)
     # steps: receive, then think and act in turns; the budget is looked at before the edge
     replies = steps // 2
     stopped = p ** ((steps - 1) // 2) if steps % 2 else p ** (replies - 1)
@@ -157,7 +157,7 @@ def test_retries_are_a_geometric_sum(p: float, times: int) -> None:
     text = LOOP % "" if not times else (LOOP % "").replace(
         "    do: infer\n", f"    do: infer\n    retry: {{times: {times}, base: 1s, factor: 2}}\n"
     )  # fmt: skip
-    found = load(text).simulate(world(0.0, fails={"TRANSIENT": p}), runs=MANY)
+    found = simulate(load(text), world(0.0, fails={"TRANSIENT": p}), runs=MANY)
     assert near_share(found, "error", p ** (times + 1))
     assert near(found.figures["llm_calls"], sum(p**n for n in range(times + 1)))
     assert near(found.figures["waiting"], sum(p ** (n + 1) * 2**n for n in range(times)))
@@ -169,10 +169,10 @@ def test_retries_are_a_geometric_sum(p: float, times: int) -> None:
 @pytest.mark.slow("starts processes for seconds")
 def test_the_same_seed_gives_the_same_runs_in_any_number_of_processes() -> None:
     machine = load("agent")
-    one, two = (machine.simulate(runs=1_200, seed=7, jobs=jobs) for jobs in (1, 2))
+    one, two = (simulate(machine, runs=1_200, seed=7, jobs=jobs) for jobs in (1, 2))
     assert one.sample.runs == two.sample.runs
     assert (one.sample.visits, one.paths) == (two.sample.visits, two.paths)
-    assert machine.simulate(runs=50, seed=8).sample.runs != one.sample.runs[:50]
+    assert simulate(machine, runs=50, seed=8).sample.runs != one.sample.runs[:50]
 
 
 @pytest.mark.slow("tries hundreds of examples for seconds")
@@ -196,8 +196,8 @@ def test_what_is_kept_of_earlier_runs_changes_no_run(
 @pytest.mark.parametrize("number", [0, 3, 17])
 def test_one_simulated_run_is_a_run(number: int) -> None:
     machine = load("agent")
-    run = machine.simulated_run(number, seed=7)
-    drawn = machine.simulate(runs=number + 1, seed=7).sample.runs[number]
+    run = simulated_run(machine, number, seed=7)
+    drawn = simulate(machine, runs=number + 1, seed=7).sample.runs[number]
     assert run.replay().same
     assert (run.result.reason, run.result.steps) == (drawn.reason, drawn.actions)
     assert (run.result.tokens, run.result.elapsed) == (drawn.tokens, drawn.elapsed)

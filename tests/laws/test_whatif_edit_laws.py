@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
+from chartloop import whatif
 from chartloop.analysis.whatif.question import reading
 from chartloop.analysis.whatif.verdict import Verdict
 from chartloop.core.errors import LimitError
@@ -37,7 +38,7 @@ def test_what_is_said_of_an_edited_file_is_what_a_real_run_of_it_does(
     except LimitError:  # a limit is of another type in the edited file
         assume(False)
         return
-    (judged,) = new.whatif(recorded, limits=now).runs
+    (judged,) = whatif(new, recorded, limits=now).runs
     event(f"{judged.verdict}: {edit.what if ' ' not in edit.what else 'two'}")
     agrees(judged, recorded, real, reading(new.chart)(old.chart).proposed)
     if judged.verdict in (Verdict.EARLIER, Verdict.OTHERWISE):
@@ -86,6 +87,6 @@ def test_what_is_said_of_an_edited_head_is_what_a_real_run_does(
         assume(False)
         return
     recorded, real = lived(old, before, helped), lived(new, before, helped)
-    (judged,) = new.whatif(recorded).runs
+    (judged,) = whatif(new, recorded).runs
     event(f"{judged.verdict}: {name}")
     agrees(judged, recorded, real, reading(new.chart)(old.chart).proposed)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from chartloop import sweep, whatif
 from chartloop.analysis.whatif.verdict import Judged, Verdict
 from chartloop.api import Machine, Run
 from chartloop.core.outcome import Blocked
@@ -88,7 +89,7 @@ def test_the_same_limits_change_nothing(data: Any, what: list[Made], given: Any)
     machine = machine_of(data, what)
     run = lived(machine, given)
     for question in (None, given):
-        (judged,) = machine.whatif(run, limits=question).runs
+        (judged,) = whatif(machine, run, limits=question).runs
         assert judged.verdict is Verdict.SAME, str(judged)
         assert judged.reason == str(run.result.reason or "")
 
@@ -102,7 +103,7 @@ def test_what_is_sure_is_what_a_real_run_does(
         what = [one for one in what if not isinstance(one, Blocked)] or [None]
     machine = machine_of(data, what)
     recorded, real = lived(machine, before), lived(machine, {**before, **now})
-    (judged,) = machine.whatif(recorded, limits=now).runs
+    (judged,) = whatif(machine, recorded, limits=now).runs
     agrees(judged, recorded, real)
 
 
@@ -114,7 +115,7 @@ def test_what_is_sure_of_a_run_that_waits_is_where_a_real_run_waits(
     what = [one for one in what if not isinstance(one, Blocked)] or [None]
     machine = machine_of(data, what)
     recorded, real = lived(machine, before, helped), lived(machine, {**before, **now}, helped)
-    (judged,) = machine.whatif(recorded, limits=now).runs
+    (judged,) = whatif(machine, recorded, limits=now).runs
     agrees(judged, recorded, real)
 
 
@@ -128,8 +129,8 @@ def test_a_sweep_says_what_each_question_says(
         return
     run = lived(machine, before)
     values = [0.0, 3.0, 25.0, 40.0] if limit == "time" else [0, 1, 2, 3, 5, 9, 14]
-    swept = machine.sweep(run, limit, values).points
-    assert [p.runs for p in swept] == [machine.whatif(run, limits={limit: v}).runs for v in values]
+    swept = sweep(machine, run, limit, values).points
+    assert [p.runs for p in swept] == [whatif(machine, run, limits={limit: v}).runs for v in values]
 
 
 class Settled(Choices):
@@ -156,9 +157,9 @@ def test_children_guards_waits_and_retries_are_as_sure(
     machine = built(json.dumps(data))
     recorded, _ = asyncio.run(playing(machine, Settled(choices, otherwise), run_id="r"))
     real, _ = asyncio.run(playing(machine, Settled(choices, otherwise), run_id="r", limits=now))
-    (same,) = machine.whatif(recorded).runs
+    (same,) = whatif(machine, recorded).runs
     assert same.verdict is Verdict.SAME, str(same)
-    (judged,) = machine.whatif(recorded, limits=now).runs
+    (judged,) = whatif(machine, recorded, limits=now).runs
     agrees(judged, recorded, real)
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from chartloop import guard, load
+from chartloop import coverage, guard, load
 from chartloop.analysis.coverage.coverage import Coverage, from_json, to_json, wanted_of
 from chartloop.analysis.coverage.figures import Figure
 from chartloop.analysis.coverage.heatmap import LOST as NOT_REACHED
 from chartloop.analysis.coverage.heatmap import NEVER, SHADES, Scale, Shade
+from chartloop.analysis.coverage.measure import coverage_of
 from chartloop.analysis.coverage.picture import HeatPicture
 from chartloop.analysis.coverage.targets import items_of
 from chartloop.analysis.coverage.unreachable import Search
 from chartloop.api import Machine
-from chartloop.api.coverage import covered
 from chartloop.core.errors import RunError, SetupError
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.recorded import RecordedRun
@@ -72,8 +72,8 @@ def shop(tmp_path: Path) -> Machine:
     return load(tmp_path / "shop.yaml")
 
 
-def seen(coverage: Coverage) -> set[str]:
-    return {c.item.key for c in coverage.covered if c.times}
+def seen(measured: Coverage) -> set[str]:
+    return {c.item.key for c in measured.covered if c.times}
 
 
 def of_run(machine: Machine, **options: Any) -> Coverage:
@@ -85,25 +85,25 @@ def of_run(machine: Machine, **options: Any) -> Coverage:
     if answer and answer != "late":  # a simulated clock does not wait: nobody answers in time
         run.send(answer)
     run.run()
-    return machine.coverage(run)
+    return coverage(machine, run)
 
 
 # what is seen -------------------------------------------------------------------------------
 
 
 def test_states_edges_and_the_reason(shop: Machine) -> None:
-    coverage = of_run(shop, script=["Hi."])
-    found = seen(coverage)
+    measured = of_run(shop, script=["Hi."])
+    found = seen(measured)
     assert {"state:ask", "state:kind", "state:done", "edge:ask.next.0", "edge:kind.else"} <= found
     assert "reason:completed" in found
     assert not {"edge:kind.a", "state:help", "rule:rules.0", "reason:error_threshold"} & found
-    assert (coverage.runs, coverage.records) == (1, 2)
+    assert (measured.runs, measured.records) == (1, 2)
 
 
 def test_a_case_a_child_and_its_own_coverage(shop: Machine) -> None:
-    coverage = of_run(shop, script=["Hi.", "Helped."], vars={"kind": "a"})
-    assert {"edge:kind.cases.a", "child:help/helper"} <= seen(coverage), seen(coverage)
-    (helper,) = coverage.inside
+    measured = of_run(shop, script=["Hi.", "Helped."], vars={"kind": "a"})
+    assert {"edge:kind.cases.a", "child:help/helper"} <= seen(measured), seen(measured)
+    (helper,) = measured.inside
     assert helper.machine == "helper"
     assert str(helper.figures["edge"]) == "1/1"
     assert helper.runs == 1
@@ -114,25 +114,25 @@ def test_a_case_a_child_and_its_own_coverage(shop: Machine) -> None:
     [("yes", "approve.on.yes"), ("no", "approve.on.no"), ("late", "approve.expired")],
 )
 def test_events_and_time_outs(shop: Machine, answer: str, edge: str) -> None:
-    coverage = of_run(shop, script=["Hi."], vars={"kind": "b"}, answer=answer)
-    assert f"edge:{edge}" in seen(coverage), seen(coverage)
-    assert coverage.roles("edge")["expired"].seen == (answer == "late")
-    assert coverage.roles("edge")["all"].seen == (2 if answer == "yes" else 0)
+    measured = of_run(shop, script=["Hi."], vars={"kind": "b"}, answer=answer)
+    assert f"edge:{edge}" in seen(measured), seen(measured)
+    assert measured.roles("edge")["expired"].seen == (answer == "late")
+    assert measured.roles("edge")["all"].seen == (2 if answer == "yes" else 0)
 
 
 def test_a_retry_a_failure_and_a_signal_rule(shop: Machine) -> None:
     broken = {"error": {"category": "TRANSIENT", "message": "no"}}
-    coverage = of_run(shop, script=[broken, broken])
-    assert {"edge:ask.retry", "edge:ask.failed", "rule:rules.2"} <= seen(coverage)
-    assert "reason:error_threshold" in seen(coverage)
-    assert coverage.times("edge")["ask.retry"] == 1
+    measured = of_run(shop, script=[broken, broken])
+    assert {"edge:ask.retry", "edge:ask.failed", "rule:rules.2"} <= seen(measured)
+    assert "reason:error_threshold" in seen(measured)
+    assert measured.times("edge")["ask.retry"] == 1
 
 
 def test_a_detour_and_the_way_back(shop: Machine) -> None:
-    coverage = of_run(shop, script=["Hi.", LONG], vars={"kind": "a"})
-    assert {"rule:rules.1", "state:trim", "edge:trim.next.0"} <= seen(coverage)
-    assert coverage.roles("rule")["detour"].seen == 1
-    assert "edge:help.next.0" in seen(coverage), "the edge that the detour put off"
+    measured = of_run(shop, script=["Hi.", LONG], vars={"kind": "a"})
+    assert {"rule:rules.1", "state:trim", "edge:trim.next.0"} <= seen(measured)
+    assert measured.roles("rule")["detour"].seen == 1
+    assert "edge:help.next.0" in seen(measured), "the edge that the detour put off"
 
 
 def test_atoms_count_when_they_decide(shop: Machine) -> None:
@@ -151,26 +151,26 @@ def test_a_guard_behind_the_way_that_was_taken_was_not_looked_at() -> None:
         "next: [{when: run.steps >= 1, to: done}, {when: run.steps >= 2, to: done}, {to: work}]}",
     )
     machine = load(body)
-    found = seen(machine.coverage(machine_run(machine)))
+    found = seen(coverage(machine, machine_run(machine)))
     assert "atom:work.next.0#0=true" in found
     assert not {key for key in found if key.startswith("atom:work.next.1#")}
 
 
 def test_a_run_ends_for_one_reason_however_long_its_epilogue() -> None:
-    coverage = of_run(load("moderator"), script=["Done."])
-    assert coverage.times("reason")["completed"] == 1
-    assert sum(coverage.times("reason").values()) == coverage.runs == 1
-    assert coverage.times("state")["report"] == 1
+    measured = of_run(load("moderator"), script=["Done."])
+    assert measured.times("reason")["completed"] == 1
+    assert sum(measured.times("reason").values()) == measured.runs == 1
+    assert measured.times("state")["report"] == 1
 
 
 def test_what_is_none_of_the_files_stands_beside(shop: Machine) -> None:
     run = shop.start("t", script=["Hi."], clock=ManualClock())
     run.cancel()
     run.run()
-    coverage = shop.coverage(run)
-    assert coverage.beside["reason:user_requested"] == 1
-    assert not any(c.item.id == "user_requested" for c in coverage.covered)
-    assert "also stopped for user_requested ×1" in str(coverage)
+    measured = coverage(shop, run)
+    assert measured.beside["reason:user_requested"] == 1
+    assert not any(c.item.id == "user_requested" for c in measured.covered)
+    assert "also stopped for user_requested ×1" in str(measured)
 
 
 def test_python_guards_are_apart(tmp_path: Path) -> None:
@@ -186,14 +186,14 @@ def test_python_guards_are_apart(tmp_path: Path) -> None:
         "next: done}", "next: [{when: big(run.steps) or odd(run.steps), to: done}, {to: work}]}"
     )
     machine = load(body, guards=[odd, big])
-    coverage = machine.coverage(machine_run(machine))
-    assert [str(f) for f in (coverage.figures["guard"], coverage.figures.get("atom"))] == [
+    measured = coverage(machine, machine_run(machine))
+    assert [str(f) for f in (measured.figures["guard"], measured.figures.get("atom"))] == [
         "1/4",
         "None",
     ]
     # `big or odd` at step 1: `odd` decides by being true, `big` by nothing
-    assert {k for k in seen(coverage) if k.startswith("guard:")} == {"guard:work.next.0#1=true"}
-    assert "Python guards, not seen inside" in str(coverage)
+    assert {k for k in seen(measured) if k.startswith("guard:")} == {"guard:work.next.0#1=true"}
+    assert "Python guards, not seen inside" in str(measured)
 
 
 def machine_run(machine: Machine) -> Any:
@@ -222,8 +222,8 @@ states:
 
 def test_what_cannot_be_is_apart_and_does_not_count() -> None:
     machine = load(LOST)
-    coverage = machine.coverage(machine_run(machine))
-    lost = {c.item.key: c.unreachable for c in coverage.unreachable}
+    measured = coverage(machine, machine_run(machine))
+    lost = {c.item.key: c.unreachable for c in measured.unreachable}
     assert lost["state:never"] == "no way leads to it"
     assert lost["edge:work.next.0"] == "proven: `run.steps < 0` never holds here"
     assert lost["edge:never.next.0"] == "no way leads to `never`"
@@ -231,15 +231,15 @@ def test_what_cannot_be_is_apart_and_does_not_count() -> None:
     assert lost["reason:no_progress"] == "what raises it is never come to"
     assert lost["atom:work.next.1#0=false"] == "proven: never false while it decides"
     assert "atom:work.next.1#1=true" not in lost
-    assert str(coverage.figures["edge"]) == "1/2"
-    assert {c.item.id for c in coverage.missing if c.item.kind == "edge"} == {"work.next.1"}
-    assert "cannot be reached" in str(coverage)
+    assert str(measured.figures["edge"]) == "1/2"
+    assert {c.item.id for c in measured.missing if c.item.kind == "edge"} == {"work.next.1"}
+    assert "cannot be reached" in str(measured)
 
 
 def test_what_was_seen_is_seen_whatever_was_proven() -> None:
     machine = load(LOST)
-    coverage = machine.coverage(machine_run(machine))
-    one = next(c for c in coverage.covered if c.item.key == "state:never")
+    measured = coverage(machine, machine_run(machine))
+    one = next(c for c in measured.covered if c.item.key == "state:never")
     shown = one._replace(times=1, unreachable="")
     assert (one + shown) == (shown + one) == shown
 
@@ -257,7 +257,7 @@ def test_it_adds_up_and_is_written(shop: Machine, tmp_path: Path) -> None:
     assert both.times("edge")["ask.next.0"] == 2
     file = tmp_path / "c.json"
     file.write_text(to_json([one, *one.inside]))
-    assert shop.coverage(saved=[file, other]) == both
+    assert coverage(shop, saved=[file, other]) == both
 
 
 def test_other_items_are_refused_and_named(shop: Machine) -> None:
@@ -266,7 +266,7 @@ def test_other_items_are_refused_and_named(shop: Machine) -> None:
     ).replace("machines: {helper: helper.yaml}\n", "").replace(
         "do: run_machine, with: {machine: helper, task: x}, failed: next", "do: infer"))  # fmt: skip
     with pytest.raises(RunError) as refused:
-        _both = shop.coverage() + other.coverage()
+        _both = coverage(shop) + coverage(other)
     said = str(refused.value)
     assert "new: `state more`, `edge more.next.0`" in said
     assert "gone: `child help/helper`" in said
@@ -280,7 +280,7 @@ def test_limits_and_labels_change_nothing_that_counts(shop: Machine, tmp_path: P
     journal = MemoryJournal()
     shop.run("t", script=["Hi."], journal=journal, clock=ManualClock())
     assert later.hash != shop.hash
-    assert later.coverage(journal).runs == 1
+    assert coverage(later, journal).runs == 1
 
 
 def test_a_run_of_a_changed_machine_is_passed_over_with_what_changed(
@@ -292,9 +292,9 @@ def test_a_run_of_a_changed_machine_is_passed_over_with_what_changed(
     journal = MemoryJournal()
     run = shop.start("t", script=["Hi."], journal=journal, clock=ManualClock())
     run.run()
-    coverage = later.coverage(journal)
-    assert coverage.runs == 0
-    (said,) = coverage.passed
+    measured = coverage(later, journal)
+    assert measured.runs == 0
+    (said,) = measured.passed
     assert said.startswith(f"run `{run.id}` is not counted: the machine has changed since: ")
     assert "`edge left.then`, `atom left.then#0`" in said
 
@@ -306,7 +306,7 @@ def test_a_record_that_is_none_of_the_machines_passes_the_run_over(shop: Machine
     records = list(run.records)
     broken = records[1].replace(taken=("kind.cases.a",))
     row = run.session.row
-    found = covered(shop, [RecordedRun(row, (records[0], broken))])
+    found = coverage_of(shop, [RecordedRun(row, (records[0], broken))])
     assert (found.runs, found.records, seen(found)) == (0, 0, set())
     assert "record 1 at `ask` is decided otherwise" in found.passed[0]
 
@@ -327,10 +327,10 @@ def test_thresholds(shop: Machine) -> None:
         "atom": 75.5,
         "state": 100,
     }
-    coverage = of_run(shop, script=["Hi."])
-    (said,) = coverage.below(wanted_of(["50"]))
+    measured = of_run(shop, script=["Hi."])
+    (said,) = measured.below(wanted_of(["50"]))
     assert said.startswith("`shop`: 2/")
-    assert coverage.below(wanted_of(["1"])) == ()
+    assert measured.below(wanted_of(["1"])) == ()
     for wrong in ("edgs=3", "101", "many"):
         with pytest.raises(SetupError):
             wanted_of([wrong])
@@ -396,7 +396,7 @@ def test_the_legend_is_made_of_the_fills_of_the_boxes(name: str) -> None:
     machine = load(name)
     counts = (0, 1, 3, 14, 200, 5_000)
     covered = tuple(
-        c._replace(times=counts[n % len(counts)]) for n, c in enumerate(machine.coverage().covered)
+        c._replace(times=counts[n % len(counts)]) for n, c in enumerate(coverage(machine).covered)
     )
     dot = HeatPicture(machine.draw().chart, covered).dot()
     legend = re.findall(r'BGCOLOR="(#\w+)".*?POINT-SIZE="10">([^<]+)<', dot)
@@ -411,9 +411,9 @@ def test_the_legend_is_made_of_the_fills_of_the_boxes(name: str) -> None:
 
 
 def test_counts_stand_on_the_map(shop: Machine) -> None:
-    coverage = of_run(shop, script=["Hi."])
-    dot = coverage.draw().dot()
-    for state, times in coverage.times("state").items():
+    measured = of_run(shop, script=["Hi."])
+    dot = measured.draw().dot()
+    for state, times in measured.times("state").items():
         assert re.search(
             rf'^\t{state} \[label="[^"]*\\n{f"×{times}" if times else "[(]never"}',
             dot,
@@ -454,28 +454,28 @@ def test_a_coverage_that_was_read_back_is_drawn_when_it_is_added(shop: Machine) 
     (read,) = from_json(to_json([of_run(shop, script=["Hi."])]))
     with pytest.raises(SetupError, match="cannot be drawn"):
         read.draw()
-    assert "×1" in (read + shop.coverage()).draw().outline()
+    assert "×1" in (read + coverage(shop)).draw().outline()
 
 
 @pytest.mark.system("dot", install="apt-get install graphviz")
 def test_a_hostile_label_stays_a_text() -> None:
     body = HELPER.replace("work: {", 'work: {label: "<script>alert(1)</script>]]>", ')
-    coverage = load(body).coverage()
-    html = coverage._repr_mimebundle_()["text/html"]  # pyright: ignore[reportPrivateUsage]
+    measured = coverage(load(body))
+    html = measured._repr_mimebundle_()["text/html"]  # pyright: ignore[reportPrivateUsage]
     assert "&lt;script" in html
     assert "<script" not in html
-    assert "<script" not in coverage.draw().svg()
+    assert "<script" not in measured.draw().svg()
 
 
 def test_it_shows_itself(shop: Machine) -> None:
-    coverage = of_run(shop, script=["Hi."])
-    assert repr(coverage).startswith("<Coverage of shop by 1 run: 3/")
-    bundle = coverage._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
+    measured = of_run(shop, script=["Hi."])
+    assert repr(measured).startswith("<Coverage of shop by 1 run: 3/")
+    bundle = measured._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
     assert "not seen" in bundle["text/html"]
     assert "vars.tries &gt; 3" in bundle["text/html"]
-    assert "vars.tries > 3 → sorry" in str(coverage)
-    assert re.search(r"right\.next\.0 +→ joined", str(coverage))
-    (left,) = (c.item for c in coverage.missing if c.item.key == "edge:left.then")
+    assert "vars.tries > 3 → sorry" in str(measured)
+    assert re.search(r"right\.next\.0 +→ joined", str(measured))
+    (left,) = (c.item for c in measured.missing if c.item.key == "edge:left.then")
     assert re.fullmatch(r".*shop\.yaml:20", left.place), left.place
 
 
@@ -499,7 +499,7 @@ def test_proofs_that_take_too_much_work_are_said_to_be_open() -> None:
 
 def test_what_is_open_is_said_and_kept() -> None:
     machine = load(LOST)
-    coverage = replace(machine.coverage(machine_run(machine)), unsettled="not all is known")
-    assert "\nnot all is known\n" in f"{coverage}\n"
-    assert from_json(to_json([coverage]))[0].unsettled == "not all is known"
-    assert (machine.coverage() + coverage).unsettled == "not all is known"
+    measured = replace(coverage(machine, machine_run(machine)), unsettled="not all is known")
+    assert "\nnot all is known\n" in f"{measured}\n"
+    assert from_json(to_json([measured]))[0].unsettled == "not all is known"
+    assert (coverage(machine) + measured).unsettled == "not all is known"

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop import Machine, load
+from chartloop import Machine, load, simulated_run, stats
 from chartloop.api import Run
 from chartloop.api.journals import journal_of
 from chartloop.compat import geist
@@ -39,9 +39,9 @@ def test_a_run_is_started_opened_followed_and_attached_by_a_path(
     assert after.run().output == "Yes."
     kept = pickle.loads(pickle.dumps(after))  # noqa: S301 - our own
     assert agent.attach(kept, journal=given(path)).result.output == "Yes."
-    assert agent.simulated_run(0, journal=given(path)).id == "sim-0-0"
+    assert simulated_run(agent, 0, journal=given(path)).id == "sim-0-0"
     assert "Hello." in recording(opened, agent, journal=given(path)).text
-    assert sum(row.runs for row in agent.stats(given(path)).states) > 0
+    assert sum(row.runs for row in stats(agent, given(path)).states) > 0
 
 
 def test_everything_public_that_takes_a_journal_takes_a_path() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.api.recorded import recorded_runs
+from chartloop.analysis.recorded_runs import recorded_runs
 from chartloop.core.errors import SetupError
 from chartloop.core.records import to_json
 from chartloop.run.journal import MemoryJournal

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from chartloop import check, load, tool
+from chartloop import check, diff, load, simulate, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.records import Record
 from chartloop.language.file.schema import schema
@@ -133,7 +133,7 @@ def test_it_is_drawn_and_counted() -> None:
     assert machine.bound()["llm_calls"].value == 3
     longer = load(asking(", repair: 4"))
     assert longer.bound()["llm_calls"].value == 5
-    assert "repair" in str(machine.diff(longer))
+    assert "repair" in str(diff(machine, longer))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_it_goes_with_a_schema() -> None:
 def test_a_simulated_reply_is_asked_for_again() -> None:
     machine = load(asking(", repair: 2"))
     world = {"world": 1, "states": {"t": {"fails": {"RECOVERABLE": "50%"}}}}
-    played = machine.simulate(world, runs=400, seed=1)
+    played = simulate(machine, world, runs=400, seed=1)
     assert 0.06 < played.reasons["error"].value < 0.2  # a half of a half of a half
     assert played.exceeded == ()
 
@@ -349,7 +349,7 @@ def test_a_shorthand_means_the_long_form() -> None:
     short, whole = load(SHORT), load(long)
     assert short.hash == whole.hash
     assert short.spec == whole.spec
-    assert "the same machine" in str(short.diff(whole))
+    assert "the same machine" in str(diff(short, whole))
 
 
 def test_editors_know_the_shorthands() -> None:

@@ -12,9 +12,9 @@ from typing import Literal
 import pytest
 from pydantic import BaseModel, Field, field_validator
 
-from chartloop import check, load, tool
+from chartloop import check, diff, load, tool
 from chartloop.actions.declare import specs_of
-from chartloop.api.loading import examine
+from chartloop.api.loader import examine
 from chartloop.core.errors import SetupError
 from chartloop.core.types import STR, enum_of
 from chartloop.language.dump import canonical, dump
@@ -122,7 +122,7 @@ def test_a_changed_class_is_a_changed_machine() -> None:
     [found] = check(canonical(before.spec), tools=[changed])
     assert found.code == "CL415"
     assert "Answer" in found.message
-    assert "output" in str(before.diff(after))
+    assert "output" in str(diff(before, after))
 
 
 def test_a_class_that_was_not_given_is_a_finding() -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop import SpecError, guard, load
+from chartloop import SpecError, guard, load, simulate, simulated_run
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.analysis.simulation.distributions import Amount, drawing, fixed, seen, weighted
 from chartloop.analysis.simulation.learn import learn
@@ -196,7 +196,7 @@ def test_every_mistake_is_said_at_once() -> None:
 
 
 def test_a_machine_is_simulated_at_once_and_says_what_it_assumed() -> None:
-    found = asking().simulate(runs=400)
+    found = simulate(asking(), runs=400)
     said = "\n".join(map(str, found.assumptions))
     assert "think: the action fails: 2% TRANSIENT" in said
     assert "confirm: answers: 45% yes, 45% no, 10% nobody, after a minute" in said
@@ -208,7 +208,7 @@ def test_a_machine_is_simulated_at_once_and_says_what_it_assumed() -> None:
 
 def test_what_the_world_says_is_not_assumed() -> None:
     world = read_world(WHOLE, file="world.yaml", spec=asking().spec)
-    found = asking().simulate(world, runs=300)
+    found = simulate(asking(), world, runs=300)
     assert found.figures["usd"].mean > 0
     assert [str(a) for a in found.assumptions if "confirm" in a.states] == []
 
@@ -217,7 +217,7 @@ def test_more_results_than_anybody_can_count_are_refused() -> None:
     mood = {str(n): 1 for n in range(50)}
     fields = {"mood": mood, "sure": mood}
     with pytest.raises(SetupError, match="can be 2,500 things together"):
-        asking().simulate({"world": 1, "states": {"think": {"results": fields}}}, runs=1)
+        simulate(asking(), {"world": 1, "states": {"think": {"results": fields}}}, runs=1)
 
 
 def test_a_sure_world_leaves_one_way() -> None:
@@ -225,7 +225,7 @@ def test_a_sure_world_leaves_one_way() -> None:
         "world": 1,
         "states": {"think": {"fails": {}, "tool_calls": 0}, "confirm": {"answers": {"nobody": 1}}},
     }
-    found = asking().simulate(world, runs=20)
+    found = simulate(asking(), world, runs=20)
     assert [*found.reasons] == ["user_unresponsive"]
     assert found.figures["waiting"].mean == 300
 
@@ -249,8 +249,8 @@ states:
 def test_an_opaque_guard_needs_a_probability() -> None:
     machine = load(OPAQUE, guards=[is_sound])
     with pytest.raises(SetupError, match="nobody knows how often it holds"):
-        machine.simulate(runs=10)
-    found = machine.simulate({"world": 1, "guards": {"is_sound": "25%"}}, runs=4_000)
+        simulate(machine, runs=10)
+    found = simulate(machine, {"world": 1, "guards": {"is_sound": "25%"}}, runs=4_000)
     # the budget is looked at before the edge: nine looks, then the tenth step stops the run
     share = found.reasons["steps_limit"]
     assert share.low < 0.75**9 < share.high
@@ -261,13 +261,13 @@ def test_a_wait_that_nobody_answers_has_no_end() -> None:
         "  late: {stop: user_unresponsive}\n", ""
     ).replace(", patience: 5m", "")  # fmt: skip
     world = {"world": 1, "states": {"confirm": {"answers": {"nobody": 1}}}}
-    found = load(text).simulate(world, runs=50)
+    found = simulate(load(text), world, runs=50)
     assert [*found.kinds] == ["waiting"]
 
 
 def test_a_run_that_nothing_ends_is_left() -> None:
     text = "chartloop: 1\nmachine: m\nstates:\n  a: {do: nothing, next: a}\n  b: {end: completed}\nignore: [{code: CL304, at: states.b, reason: x}]"
-    found = load(text).simulate(runs=3, longest=50)
+    found = simulate(load(text), runs=3, longest=50)
     assert [*found.reasons] == ["unfinished"]
     assert found.left == 3
 
@@ -279,7 +279,7 @@ def recorded(machine: Any, count: int, world: Any = None) -> list[RecordedRun]:
     """Simulated runs as recorded ones."""
     journal = MemoryJournal()
     for number in range(count):
-        machine.simulated_run(number, world, seed=3, journal=journal)
+        simulated_run(machine, number, world, seed=3, journal=journal)
     found = [by_hand(read_run(journal, row)) for row in by_hand(journal.rows())]
     return [run for run in found if isinstance(run, RecordedRun)]
 
@@ -313,7 +313,7 @@ def test_a_world_is_learnt_back_from_the_runs_that_it_made() -> None:
 
 def test_a_learnt_world_says_from_how_much() -> None:
     machine = asking()
-    found = machine.simulate(learn_from=recorded(machine, 5), runs=100)
+    found = simulate(machine, learn_from=recorded(machine, 5), runs=100)
     assert found.learnt == "Learnt from 5 recorded runs of asking."
     assert 0 < found.thin["confirm"] < 30
 
@@ -322,9 +322,9 @@ def test_a_world_is_learnt_from_a_journal_by_its_path(tmp_path: Path) -> None:
     machine, path = asking(), tmp_path / "journal.db"
     journal = SqliteJournal(path)
     for number in range(3):
-        machine.simulated_run(number, journal=journal)
+        simulated_run(machine, number, journal=journal)
     wait(journal.close(), suspends=journal.suspends)
-    found = machine.simulate(learn_from=path, runs=100)
+    found = simulate(machine, learn_from=path, runs=100)
     assert found.learnt == "Learnt from 3 recorded runs of asking."
 
 
@@ -344,7 +344,7 @@ def test_where_the_file_has_a_price_the_costs_of_recorded_runs_are_not_learnt() 
         machine = load(text)
         run = machine.start("Say it.", script=script)
         run.run()
-        assert (machine.simulate(learn_from=run, runs=10).figures["usd"].most == 5) is dear
+        assert (simulate(machine, learn_from=run, runs=10).figures["usd"].most == 5) is dear
 
 
 def test_runs_of_another_machine_are_left_out() -> None:
@@ -356,19 +356,19 @@ def test_runs_of_another_machine_are_left_out() -> None:
 
 @pytest.mark.slow("takes seconds")
 def test_the_suggested_limit_stops_as_few_as_was_asked_for() -> None:
-    found = load("agent").simulate(runs=100, at_most=0.02)
+    found = simulate(load("agent"), runs=100, at_most=0.02)
     steps = next(s for s in found.suggestions if s.limit == "steps")
     assert steps.now == 50
     assert steps.suggested < 25
     assert steps.stops is not None
     assert steps.stops.value <= 0.02
     assert steps.bound["actions"] == steps.suggested
-    below = load("agent").simulate(runs=2_000, limits={"steps": steps.suggested - 1})
+    below = simulate(load("agent"), runs=2_000, limits={"steps": steps.suggested - 1})
     assert 1 - below.kinds["natural"].value > 0.02
 
 
 def test_a_limit_that_is_read_in_another_way_is_left_alone() -> None:
-    found = load("moderator").simulate(runs=100, at_most=0.01)
+    found = simulate(load("moderator"), runs=100, at_most=0.01)
     tokens = next(s for s in found.suggestions if s.limit == "tokens")
     assert tokens.suggested is None
     assert "reads it in another way" in tokens.because
@@ -390,7 +390,7 @@ def test_a_little_more_in_two_digits(value: float, up: float) -> None:
 
 def test_a_simulation_shows_itself_and_obeys_no_text() -> None:
     evil = ASKING.replace("machine: asking", "machine: asking\ntitle: <script>alert(1)</script>")
-    found = load(evil).simulate(runs=100, at_most=0.05)
+    found = simulate(load(evil), runs=100, at_most=0.05)
     shown = found._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
     assert "<script" not in shown["text/html"]
     assert "proven bound" in shown["text/html"]
@@ -406,7 +406,7 @@ def test_a_simulation_shows_itself_and_obeys_no_text() -> None:
 @pytest.mark.slow("takes seconds")
 @pytest.mark.parametrize("name", sorted(set(shipped()) - {"lifecycle"}))
 def test_every_shipped_machine_is_simulated_at_once(name: str) -> None:
-    found = load(name).simulate(runs=150)
+    found = simulate(load(name), runs=150)
     assert found.runs == 150
     assert found.exceeded == ()
     assert found.assumptions
@@ -417,7 +417,7 @@ def test_every_shipped_machine_is_simulated_at_once(name: str) -> None:
 
 @pytest.mark.extra("pandas", install="pip install pandas")  # noqa: S610 - no Django
 def test_a_frame_has_a_row_for_each_run() -> None:
-    found = asking().simulate(runs=30)
+    found = simulate(asking(), runs=30)
     frame = found.frame()
     assert list(frame.index) == [*range(30)]
     assert frame["tokens"].sum() == sum(run.tokens for run in found.sample.runs)
@@ -427,7 +427,7 @@ def test_a_frame_has_a_row_for_each_run() -> None:
 @pytest.mark.slow("takes seconds")
 @pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
 def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> None:
-    found = asking().simulate(runs=200)
+    found = simulate(asking(), runs=200)
     texts = [found.plot(tmp_path / name)[0].read_text("utf-8") for name in ("a.svg", "b.svg")]
     assert texts[0] == texts[1]
     top, share = next(iter(found.reasons.items()))
@@ -448,7 +448,7 @@ def test_runs_that_are_all_alike_and_call_nobody_are_drawn(tmp_path: Path) -> No
     text = (
         "chartloop: 1\nmachine: m\nstates:\n  a: {do: nothing, next: b}\n  b: {stop: completed}\n"
     )
-    files = load(text).simulate(runs=5).plot(tmp_path / "plots")
+    files = simulate(load(text), runs=5).plot(tmp_path / "plots")
     assert [f.name for f in files] == ["reasons.svg"]
 
 
@@ -472,15 +472,15 @@ states:
 
 
 def test_children_are_said_not_to_be_played() -> None:
-    found = load(PARENT).simulate({"world": 1, "states": {"ask_kid": {"calls": 2}}}, runs=50)
+    found = simulate(load(PARENT), {"world": 1, "states": {"ask_kid": {"calls": 2}}}, runs=50)
     assert (found.unplayed, found.exceeded) == (("ask_kid",), ())
     said = str(found)
     assert "not played: the child machines of ask_kid" in said
     assert found.to_dict()["unplayed"] == ["ask_kid"]
-    assert asking().simulate(runs=5).unplayed_said() == ""
+    assert simulate(asking(), runs=5).unplayed_said() == ""
 
 
 def test_a_child_that_spends_more_than_it_could_is_named_where_the_bound_is_passed() -> None:
-    found = load(PARENT).simulate({"world": 1, "states": {"ask_kid": {"calls": 100}}}, runs=5)
+    found = simulate(load(PARENT), {"world": 1, "states": {"ask_kid": {"calls": 100}}}, runs=5)
     assert found.exceeded
     assert "the children of `ask_kid` are not played, and no limit held them" in found.exceeded[0]

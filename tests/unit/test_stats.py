@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from chartloop import stats
 from chartloop.actions.declare import action
 from chartloop.analysis.stats.figures import Dist
 from chartloop.analysis.stats.result import Stats
@@ -50,7 +51,7 @@ def runs_of(body: str, *worlds: Any, **options: Any) -> tuple[Machine, list[Run]
 
 def stats_of(body: str, *worlds: Any, **options: Any) -> Stats:
     made, runs = runs_of(body, *worlds, **options)
-    return made.stats(runs)
+    return stats(made, runs)
 
 
 def test_reasons_are_counted_with_their_kinds() -> None:
@@ -114,7 +115,7 @@ def test_a_run_that_has_not_ended_is_counted_so() -> None:
     run = made.start("t", journal=MemoryJournal())
     run.advance()
     run.advance()
-    found = made.stats(run)
+    found = stats(made, run)
     assert [(r.reason, r.kind) for r in found.reasons] == [("", "waiting")]
     assert "not ended" in str(found)
 
@@ -124,19 +125,19 @@ def test_records_that_cannot_be_decided_again_have_no_margins() -> None:
     records = list(run.records)
     records[2] = records[2].replace(next="done")
     row = RunRow("r", "m", made.hash, status="completed", reason="completed")
-    found = made.stats(RecordedRun(row, tuple(records), made.canonical()))
+    found = stats(made, RecordedRun(row, tuple(records), made.canonical()))
     assert (found.unfolded, found.margins, found.states[0].actions) == (("r",), (), 5)
     assert "1 run cannot be decided again" in str(found)
 
 
 def test_runs_of_other_machines_are_passed_over() -> None:
     made, (run,) = runs_of(BODY, [PAID] * 5)
-    found = made.stats([run, RecordedRun(RunRow("f", "other"), tuple(run.records), "")])
+    found = stats(made, [run, RecordedRun(RunRow("f", "other"), tuple(run.records), "")])
     assert (found.runs, len(found.unread)) == (1, 1)
 
 
 def test_no_runs() -> None:
-    found = machine(BODY).stats([])
+    found = stats(machine(BODY), [])
     assert str(found) == "m: 0 runs"
     assert found.to_dict()["reasons"] == []
 
@@ -155,7 +156,7 @@ def test_a_distribution(values: tuple[float, ...], median: float, p95: float, mo
 def test_the_figures_are_those_of_the_runs(data: Any, what: list[Made], given: Any) -> None:
     machine = machine_of(data, what)
     run = lived(machine, given)
-    found = machine.stats(run)
+    found = stats(machine, run)
     usage = run.result.facts.usage
     assert not found.unfolded
     assert sum(s.actions for s in found.states) == run.result.steps
@@ -235,14 +236,14 @@ states:
     run = made.start("t", clock=ManualClock(1000))
     run.run()
     row = RunRow("r", "odd", status="completed", reason="$\\frac{<script>}{$")
-    found = made.stats([run, RecordedRun(row, tuple(run.records), "")])
+    found = stats(made, [run, RecordedRun(row, tuple(run.records), "")])
     (file,) = found.plot(tmp_path / "odd.svg")
     assert "<script>" not in file.read_text("utf-8")
 
 
 @pytest.mark.extra("matplotlib", install=PLOTS)  # noqa: S610 - no Django
 def test_no_runs_are_drawn_as_none(tmp_path: Path) -> None:
-    (file,) = machine(BODY).stats([]).plot(tmp_path / "none.svg")
+    (file,) = stats(machine(BODY), []).plot(tmp_path / "none.svg")
     assert "no runs" in file.read_text("utf-8")
 
 

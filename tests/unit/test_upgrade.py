@@ -6,10 +6,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop.analysis.upgrade.judge import Upgrade
-from chartloop.analysis.upgrade.renames import block
-from chartloop.analysis.upgrade.result import Upgraded
-from chartloop.analysis.upgrade.verdict import Verdict
+from chartloop import upgrade
+from chartloop.analysis.upgrade import Upgraded
 from chartloop.api import Machine, Run
 from chartloop.core.errors import MachineChangedError, SetupError
 from chartloop.core.outcome import Blocked
@@ -20,6 +18,9 @@ from chartloop.run.recorded import RecordedRun, Unread, read_run
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.sync import by_hand
 from chartloop.testing.clock import ManualClock
+from chartloop.versions.migration.judge import Upgrade
+from chartloop.versions.migration.renames import block
+from chartloop.versions.migration.verdict import Verdict
 from tests.support import failure, machine
 
 OLD = """\
@@ -353,12 +354,12 @@ def test_many_runs_of_several_machines() -> None:
         clock=ManualClock(), journal=journal, run_id="other"
     ).run()
     new = machine(RENAMED)
-    result = new.upgrade(old, journal)
+    result = upgrade(new, old, journal)
     assert {v.run_id: v.kind for v in result.verdicts} == {"r": "map", "s": "map"}
     assert {one.run_id for one in result.passed_over} == {"x", "other"}
     assert result.summary == "m: 2 runs, 2 need a state map"
     assert (result.all_go_on, dict(result.renamed)["work"]) == (False, "labour")
-    own = new.upgrade(None, [journal, Unread("broken", "it has no record yet")])
+    own = upgrade(new, None, [journal, Unread("broken", "it has no record yet")])
     assert {v.run_id: v.kind for v in own.verdicts} == {
         "r": "map",
         "s": "map",
@@ -371,7 +372,7 @@ def test_many_runs_of_several_machines() -> None:
 
 def test_a_result_shows_itself() -> None:
     old, run = recorded()
-    result = machine(RENAMED).upgrade(old, [run, run._replace(row=run.row.replace(run_id="<b>"))])
+    result = upgrade(machine(RENAMED), old, [run, run._replace(row=run.row.replace(run_id="<b>"))])
     text, shown = str(result), result._repr_mimebundle_()["text/html"]  # pyright: ignore[reportPrivateUsage]
     assert text.startswith("m: 2 runs, 2 need a state map")
     assert "needs a state map: r, <b>" in text
@@ -398,14 +399,14 @@ def test_two_old_files_that_disagree_are_said() -> None:
 @pytest.mark.extra("pandas", install="pip install pandas")  # noqa: S610 - no Django
 def test_a_result_as_pandas() -> None:
     old, run = recorded()
-    frame = machine(OLD.replace("base: 5s", "base: 9s")).upgrade(old, run).frame()
+    frame = upgrade(machine(OLD.replace("base: 5s", "base: 9s")), old, run).frame()
     assert list(frame.index) == ["r"]
     assert frame.loc["r", "verdict"] == "safe"
 
 
 def test_what_holds_no_runs_is_refused() -> None:
     with pytest.raises(SetupError, match="holds no recorded runs"):
-        machine(OLD).upgrade(None, 5)  # pyright: ignore[reportArgumentType]
+        upgrade(machine(OLD), None, 5)  # pyright: ignore[reportArgumentType]
 
 
 # what the laws of edits found ---------------------------------------------------------------------

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from chartloop import load
+from chartloop import diff, load
 from chartloop.api import Run
 from chartloop.view.dot.theme import PAPER
 from chartloop.view.live.picture import LivePicture
@@ -222,7 +222,7 @@ def failing() -> Run:
 
 
 def change() -> str:
-    return load("moderator").diff(load("moderator_full")).picture(full=True).svg()
+    return diff(load("moderator"), load("moderator_full")).picture(full=True).svg()
 
 
 LOOKS: dict[str, Callable[[], str]] = {
@@ -246,7 +246,7 @@ LOOKS: dict[str, Callable[[], str]] = {
     "report-chain": lambda: stepped(4).draw(look="report", rules="chain").svg(),
     "way": lambda: load("agent").bound().draw().svg(),
     "diff": change,
-    "diff-focus": lambda: load("moderator").diff(load("moderator_full")).picture().svg(),
+    "diff-focus": lambda: diff(load("moderator"), load("moderator_full")).picture().svg(),
 }  # fmt: skip
 
 
@@ -280,7 +280,7 @@ def test_a_changed_arrow_has_a_sign_as_a_new_one_has() -> None:
     signs = {"added": "+", "changed": "~"}
     before = load(MACHINE.format(guard="run.steps > 3", more=""))
     after = load(MACHINE.format(guard="run.steps > 4", more="{when: run.steps > 9, to: c},"))
-    svg = before.diff(after).picture(full=True).svg()
+    svg = diff(before, after).picture(full=True).svg()
     for sign in signs.values():
         assert any(part.text.startswith(sign) for part in parts_of(svg) if part.inside == "edge")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from chartloop import stats, sweep, whatif
 from chartloop.actions.declare import action, guard
 from chartloop.analysis.whatif.verdict import Judged, Verdict
 from chartloop.api import Machine, Run, load
@@ -31,7 +32,7 @@ PAID = Outcome(spent=Spent(1, 60, 40, 0.5, tools={"x": 2}), result="said")
 
 
 def one(machine: Machine, run: Any, **limits: Any) -> Judged:
-    (judged,) = machine.whatif(run, limits=limits).runs
+    (judged,) = whatif(machine, run, limits=limits).runs
     return judged
 
 
@@ -124,9 +125,9 @@ def test_a_limit_can_be_switched_off() -> None:
     made, run = ran(body, {"work": [PAID] * 5})
     assert one(made, run, tokens="off").verdict is Verdict.SAME
     with pytest.raises(LimitError, match="cannot be switched off"):
-        made.whatif(run, limits={"steps": "off"})
+        whatif(made, run, limits={"steps": "off"})
     with pytest.raises(LimitError, match="no limit `stepz`"):
-        made.whatif(run, limits={"stepz": 3})
+        whatif(made, run, limits={"stepz": 3})
 
 
 # where it stops being sure ------------------------------------------------------------------
@@ -483,7 +484,7 @@ def test_what_is_said_of_where_the_record_ends() -> None:
         "goes on at record 3 to `work`, where it stopped for `steps_limit`:"
         " `work` would do `act` next, and nothing is recorded of it"
     )
-    text = str(made.whatif(run, limits={"steps": 8}))
+    text = str(whatif(made, run, limits={"steps": 8}))
     assert "what comes next was never recorded: 1 run at work" in text
 
 
@@ -513,7 +514,7 @@ def test_a_record_that_was_changed_is_not_blamed_on_the_limits() -> None:
 def test_a_run_of_another_machine_is_reported_and_passed_over() -> None:
     made, run = ran(LOOP)
     foreign = RecordedRun(RunRow("f", "other"), tuple(run.records), "")
-    found = made.whatif([run, foreign], limits={"steps": 2})
+    found = whatif(made, [run, foreign], limits={"steps": 2})
     assert len(found.runs) == 1
     assert str(found.unread[0]) == ("run `f` is passed over: it is a run of `other`, not of `m`")
 
@@ -532,30 +533,30 @@ def test_a_record_that_no_engine_wrote_is_passed_over(broken: dict[str, Any]) ->
     odd = first.replace(input=first.input.replace(data=broken))
     row = RunRow("r", "m", made.hash, status="completed", reason="completed")
     recorded = RecordedRun(row, (odd, *run.records[1:]), made.canonical())
-    found = made.whatif([recorded, run], limits={"tokens": 900})
+    found = whatif(made, [recorded, run], limits={"tokens": 900})
     assert len(found.runs) + len(found.unread) == 2
     assert found.runs[-1].verdict is Verdict.SAME
-    assert made.stats([recorded, run]).runs in (1, 2)
+    assert stats(made, [recorded, run]).runs in (1, 2)
 
 
 def test_a_machine_that_nobody_kept_is_taken_to_be_this_one_and_said() -> None:
     made, run = ran(LOOP)
     unknown = RecordedRun(RunRow("f", "m", "0" * 64, status="completed", reason="completed"),
                           tuple(run.records), "")  # fmt: skip
-    found = made.whatif([unknown], limits={"steps": 2})
+    found = whatif(made, [unknown], limits={"steps": 2})
     assert found.assumed == 1
     assert "was not kept" in str(found)
 
 
 def test_a_sweep_is_the_same_question_for_each_value() -> None:
     made, run = ran(LOOP, {"work": [PAID] * 5})
-    swept = made.sweep(run, "steps", range(1, 7))
+    swept = sweep(made, run, "steps", range(1, 7))
     assert [len(p.lost) for p in swept.points] == [1, 1, 1, 1, 1, 0]
     assert [p.saved.tokens for p in swept.points] == [400, 300, 200, 100, 0, 0]
     for point, steps in zip(swept.points, range(1, 7), strict=True):
-        assert point.runs == made.whatif(run, limits={"steps": steps}).runs
+        assert point.runs == whatif(made, run, limits={"steps": steps}).runs
     with pytest.raises(LimitError, match="no value of `steps`"):
-        made.sweep(run, "steps", [])
+        sweep(made, run, "steps", [])
 
 
 def html(shown: Any) -> str:
@@ -565,7 +566,7 @@ def html(shown: Any) -> str:
 
 def test_what_it_says() -> None:
     made, run = ran(LOOP, {"work": [PAID] * 5})
-    found = made.whatif(run, limits={"steps": 2})
+    found = whatif(made, run, limits={"steps": 2})
     text = str(found)
     assert "what if steps=2: 1 of 1 run of m change" in text
     assert "sure of the end of 1 of 1 run (100%)" in text
@@ -573,6 +574,6 @@ def test_what_it_says() -> None:
     assert repr(found) == "<WhatIf what if steps=2: 1 of 1 run of m change, 100% sure>"
     assert "stops for steps_limit" in html(found)
     assert found.to_dict()["verdicts"]["stops earlier"] == 1
-    assert str(made.whatif([], limits={"steps": 2})) == "what if steps=2: no runs of m"
-    assert str(made.sweep([], "steps", [1, 2])) == "steps of m, over 0 runs"
-    assert "no runs of m" in html(made.whatif([]))
+    assert str(whatif(made, [], limits={"steps": 2})) == "what if steps=2: no runs of m"
+    assert str(sweep(made, [], "steps", [1, 2])) == "steps of m, over 0 runs"
+    assert "no runs of m" in html(whatif(made, []))

@@ -7,7 +7,7 @@ Everything else in the package is a part; here the parts become one thing to use
     print(run.run().explain())
 """
 
-from chartloop.api.loading import (
+from chartloop.api.loader import (
     Examined,
     Own,
     check,

@@ -29,7 +29,7 @@ from chartloop.run.replay import position_before
 from chartloop.run.session import Session
 
 if TYPE_CHECKING:
-    from chartloop.analysis.upgrade.verdict import Verdict
+    from chartloop.versions.migration.verdict import Verdict
 
 RECORDED = "<recorded>"
 """What the file of a machine from a journal is called."""
@@ -66,7 +66,7 @@ async def judged(
     None for a run that has no record yet, or cannot be read.
     """
     # the room above: whoever opens a run with its own machine does not load it
-    from chartloop.analysis.upgrade.judge import Upgrade  # noqa: PLC0415
+    from chartloop.versions.migration.judge import Upgrade  # noqa: PLC0415
 
     run = await read_run(journal, row)
     if isinstance(run, Unread):

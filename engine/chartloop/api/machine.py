@@ -7,7 +7,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, get_args
 
-from chartloop import __version__, catalog
+from chartloop import catalog
 from chartloop.actions import builtin, own_sources, with_own
 from chartloop.actions.declare import specs_of
 from chartloop.actions.undeclared import own_upkeep
@@ -21,24 +21,20 @@ from chartloop.api.bounds import (
     with_known_models,
 )
 from chartloop.api.continuing import carried, changed, take_up
-from chartloop.api.coverage import HasCoverage
 from chartloop.api.detached import DetachedRun
 from chartloop.api.drawing import seen
 from chartloop.api.history import history
 from chartloop.api.journals import JournalOrPath, journal_of
 from chartloop.api.run import Run, StartOptions, new_run_id
-from chartloop.api.simulating import HasSimulation
-from chartloop.api.stats import HasStats
 from chartloop.api.tasks import first_tasks
-from chartloop.api.upgrading import HasUpgrade
 from chartloop.api.values import own_metadata
-from chartloop.api.whatif import HasWhatIf
 from chartloop.api.wiring import PortOptions, make_ports, prepare, suspends
 from chartloop.checker.notes import notes_of
 from chartloop.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
 from chartloop.core.facts import Facts
 from chartloop.core.outcome import Message
 from chartloop.core.records import Input
+from chartloop.core.version import __version__
 from chartloop.language.dump import canonical
 from chartloop.language.load import load as load_text
 from chartloop.language.spec import MachineSpec
@@ -54,7 +50,6 @@ from chartloop.view.from_graph import flowchart
 from chartloop.view.picture import Picture
 
 if TYPE_CHECKING:
-    from chartloop.analysis.diff.diff import Diff
     from chartloop.api.drawn import DrawnAnswer, DrawnBound, DrawnQuestions
     from chartloop.proofs.bound import Assume
 
@@ -69,7 +64,7 @@ def lifecycle() -> MachineSpec:
     return loaded.spec
 
 
-class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
+class Machine:
     """A compiled machine: start it, run it, check it, draw it.
 
         machine = load("agent")
@@ -160,19 +155,6 @@ class Machine(HasCoverage, HasWhatIf, HasStats, HasUpgrade, HasSimulation):
         else:
             chart = flowchart(graph(self.chart, facts=facts, engine=all), rules=rules, all=all)
         return Picture(seen(chart, direction, around, hops))
-
-    def diff(self, other: Machine) -> Diff:
-        """What must change to make this machine the other: in words, as data, as a picture.
-
-            print(load("old.yaml").diff(load("new.yaml")))
-
-        True where the two differ. Files that differ only in comments, order of keys or ways of
-        writing are the same machine.
-        """
-        # the room above: whoever never compares does not load it
-        from chartloop.analysis.diff.diff import diff  # noqa: PLC0415
-
-        return diff(self, other)
 
     def bound(
         self, *, limits: Mapping[str, Any] | None = None, vars: Mapping[str, Any] | None = None,

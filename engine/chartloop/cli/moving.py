@@ -11,11 +11,11 @@ from chartloop.cli import out
 from chartloop.core.errors import MachineChangedError, RunError, SetupError
 
 if TYPE_CHECKING:
-    from chartloop.analysis.upgrade.verdict import Verdict
     from chartloop.api import Machine
     from chartloop.core.position import Position
     from chartloop.core.records import Record
     from chartloop.run.journal import Journal, RunRow
+    from chartloop.versions.migration.verdict import Verdict
 
 
 def count_of(row: RunRow, records: Sequence[Record], at: int | None) -> int:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from chartloop.analysis.diff.diff import Diff
 from chartloop.core.errors import Finding, SetupError
 from chartloop.review.git import Moved, Repository, Revision
 from chartloop.review.sources import SUFFIXES, Looking, Side
+from chartloop.versions.diff.diff import Diff
 
 _MACHINE = re.compile(r"""^\ufeff?(?:.*\{\s*)?["']?chartloop["']?\s*:""", re.MULTILINE)
 _HAS_CHILDREN = r"""["']?machines["']?[[:space:]]*:"""

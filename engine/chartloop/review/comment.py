@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
-from chartloop.analysis.diff.align import Pairs
-from chartloop.analysis.diff.change import Change
-from chartloop.analysis.diff.diff import say, where
-from chartloop.analysis.diff.merge import Merged, focus, merge
-from chartloop.analysis.diff.picture import ReviewPicture
 from chartloop.core.errors import Finding
 from chartloop.core.units import say_count
 from chartloop.review.changed_machines import Reviewed, Scope
+from chartloop.versions.diff.align import Pairs
+from chartloop.versions.diff.change import Change
+from chartloop.versions.diff.diff import say, where
+from chartloop.versions.diff.merge import Merged, focus, merge
+from chartloop.versions.diff.picture import ReviewPicture
 from chartloop.view.flowchart import Flowchart, one_line, printable
 
 MARKER = "<!-- chartloop review -->"

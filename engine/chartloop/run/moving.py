@@ -5,7 +5,7 @@ its inputs, and written as this one decides it, under the names that it has: the
 read, replayed and moved once more without knowing what its states were called before. The fork
 and its children are written in one transaction: a process that dies leaves the old or the new.
 
-Belongs here: writing such a fork. Never: whether a run may go on (`analysis.upgrade.judge`).
+Belongs here: writing such a fork. Never: whether a run may go on (`versions.migration.judge`).
 
 Source: design "architecture", section 4 (`fork`).
 """

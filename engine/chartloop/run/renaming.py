@@ -4,7 +4,7 @@ A record names states and the edges that were taken. In a file that was edited s
 have another name and an edge another number: the record means the same one.
 
 Belongs here: names, from one machine to another. Never: finding out which is which (`diff`), or
-deciding whether a run may go on (`analysis.upgrade.judge`).
+deciding whether a run may go on (`versions.migration.judge`).
 
 Source: design "language", section 1 (`renamed`).
 """

@@ -46,7 +46,7 @@ class Covering:
 
     def add(self, run: Run) -> None:
         """Count a run in, and those of its children."""
-        from chartloop.api.recorded import recorded_runs  # noqa: PLC0415  when it is asked for
+        from chartloop.analysis.recorded_runs import recorded_runs  # noqa: PLC0415  when it is asked for
 
         counting = self._counting
         counting.know(run.machine.chart)

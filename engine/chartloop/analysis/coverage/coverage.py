@@ -211,10 +211,10 @@ class Coverage:
     def draw(self, *, rules: RuleDrawing = "box") -> HeatPicture:
         """The machine's picture, coloured by how often runs have been where.
 
-        `SetupError` for a coverage that was read back: add it to ``machine.coverage()``.
+        `SetupError` for a coverage that was read back: add it to ``coverage(machine)``.
         """
         if self.chart is None:
-            hint = "`machine.coverage() + coverage` is one that can be"
+            hint = "`coverage(machine) + coverage` is one that can be"
             raise SetupError("a coverage that was read back cannot be drawn", hint=hint)
         return HeatPicture(flowchart(graph(self.chart), rules=rules), self.covered)
 

@@ -25,8 +25,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
-from chartloop.analysis.diff.compare import compare
-from chartloop.analysis.upgrade.renames import Naming, naming, used
 from chartloop.analysis.whatif.changed_inputs import (
     asks_guards,
     begun_otherwise,
@@ -52,6 +50,8 @@ from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
 from chartloop.run.recorded import RecordedRun
 from chartloop.run.renaming import Names, as_now
+from chartloop.versions.diff.compare import compare
+from chartloop.versions.migration.renames import Naming, naming, used
 
 Older = Callable[[str], Chart | None]
 """The chart of a canonical text; None where it cannot be made."""

@@ -50,7 +50,7 @@ def coverage(machine: str, runs: tuple[str, ...], saved: tuple[str, ...], **give
     States, edges, rules, guard atoms, stop reasons and children, and which of them never. Without
     RUN, all runs of MACHINE in the journal. Every record is decided again; nothing is run.
     """
-    from chartloop.api.coverage import covered
+    from chartloop.analysis.coverage.measure import coverage_of
     from chartloop.cli.loading import seen_machine
     from chartloop.cli.progress import counted
     from chartloop.cli.recorded import Chosen, chosen
@@ -61,7 +61,7 @@ def coverage(machine: str, runs: tuple[str, ...], saved: tuple[str, ...], **give
     only_saved = bool(saved) and not runs
     found = Chosen([], 0) if only_saved else chosen(runs, how, loaded.name, children=True)
     with counted("deciding again", len(found)) as tick:
-        came = covered(loaded, found, saved, tick)
+        came = coverage_of(loaded, found, saved, tick)
     found.say_unread()
     if (file := how.more["drawn"]) is not None:
         came.draw().save(file)

@@ -16,8 +16,8 @@ from chartloop.cli.how import How
 from chartloop.core.errors import ChartloopError, RunError
 
 if TYPE_CHECKING:
-    from chartloop.analysis.diff.change import Change
-    from chartloop.analysis.diff.diff import Diff
+    from chartloop.versions.diff.change import Change
+    from chartloop.versions.diff.diff import Diff
 
 DIFFERS = 1
 _FORMATS = ("text", "json", "mermaid", "svg", "png", "dot")
@@ -82,8 +82,8 @@ def _form_of(output: str | None) -> str:
 
 def _compared(before: str, after: str, how: How) -> Diff | None:
     """The difference; None, and its findings are said, when a side is no machine."""
-    from chartloop.analysis.diff.diff import diff as difference
     from chartloop.cli.sides import machines_at
+    from chartloop.versions.diff.diff import diff as difference
 
     found = machines_at((before, after), how)
     if found is None:
@@ -164,7 +164,7 @@ def shown(made: Diff) -> Iterator[str]:
 
 
 def _change(change: Change, made: Diff) -> Iterator[str]:
-    from chartloop.analysis.diff.diff import say, where
+    from chartloop.versions.diff.diff import say, where
 
     sign = out.style(change.sign, _COLOURS[change.sign], bold=True)
     place = f"({found})" if (found := out.plain(where(change, made.files))) else ""

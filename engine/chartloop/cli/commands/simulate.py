@@ -135,6 +135,7 @@ def simulate(machine: str, number: int | None, output: str | None, **given: Any)
     The clock is simulated, nothing is called. Shows which stop reasons come how often, what runs
     cost, and how long they take against the proven bound.
     """
+    from chartloop.analysis.simulation.simulate import simulate as play
     from chartloop.cli.loading import read_machine
     from chartloop.cli.values import values_of
 
@@ -155,8 +156,8 @@ def simulate(machine: str, number: int | None, output: str | None, **given: Any)
         _show_run(loaded, number, world, chosen, how)
         return
     with _progress(_plays(spec, how), how) as tick:
-        found = loaded.simulate(
-            world, runs=more["runs"], jobs=more["jobs"], at_most=more["at_most"],
+        found = play(
+            loaded, world, runs=more["runs"], jobs=more["jobs"], at_most=more["at_most"],
             longest=more["longest"], progress=tick, **chosen,
         )  # fmt: skip
     if output is not None:
@@ -178,7 +179,7 @@ def simulate(machine: str, number: int | None, output: str | None, **given: Any)
 def _world(machine: Machine, how: How) -> World:
     from dataclasses import replace
 
-    from chartloop.api.simulating import world_for
+    from chartloop.analysis.simulation.simulate import world_for
     from chartloop.cli.faults import MisuseError
 
     more = how.more
@@ -249,11 +250,12 @@ class _progress:  # noqa: N801  used as a function
 def _show_run(
     machine: Machine, number: int, world: World, chosen: dict[str, Any], how: How
 ) -> None:
+    from chartloop.analysis.simulation.simulate import simulated_run
     from chartloop.cli.records import records_table
     from chartloop.cli.stored import open_journal
 
     journal = open_journal(how, make=True) if how.more["keep"] else None
-    run = machine.simulated_run(number, world, journal=journal, **chosen)
+    run = simulated_run(machine, number, world, journal=journal, **chosen)
     records = run.records
     if how.is_json:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]

@@ -82,16 +82,16 @@ def _machine_first(subjects: tuple[str, ...], how: How) -> tuple[Machine | None,
 
 
 def _figures(machine: Machine | None, names: tuple[str, ...], how: How) -> list[Stats]:
-    from chartloop.api.stats import gathered
+    from chartloop.analysis.stats.stats import stats_of
     from chartloop.cli.progress import counted
 
     found = chosen(names, how, machine.name if machine is not None else "")
     with counted("reading runs", len(found)) as tick:
         if machine is not None:
-            made = [gathered(machine, found, tick)]
+            made = [stats_of(machine, found, tick)]
             found.unread += made[0].unread
         else:
-            made = [gathered(one, runs, tick) for one, runs in _by_machine(found, found.unread)]
+            made = [stats_of(one, runs, tick) for one, runs in _by_machine(found, found.unread)]
     found.say_unread()
     return made
 

@@ -25,7 +25,7 @@ from chartloop.cli.recorded import (
 from chartloop.core.errors import ChartloopError
 
 if TYPE_CHECKING:
-    from chartloop.analysis.upgrade.result import Upgraded
+    from chartloop.analysis.upgrade import Upgraded
     from chartloop.api import Machine
     from chartloop.run.recorded import RecordedRun
 
@@ -109,13 +109,15 @@ def _sides(old: str, new: str, how: How) -> tuple[Machine | None, Machine] | Non
 
 def _judged(old: Machine | None, new: Machine, runs: tuple[str, ...], how: How) -> Upgraded:
     """The verdicts. What was passed over is said on stderr."""
+    from chartloop.analysis.upgrade import upgrade as judge_runs
+
     for machine in (new, old):
         if machine is not None:
             refuse_undeclared(machine.spec)
     found: Chosen = chosen(runs, how, (new if old is None else old).name)
     with counted("deciding again", len(found)) as tick:
         asked = _each(found, tick, only_unfinished=how.more["unfinished"])
-        result = new.upgrade(old, asked, now=time.time())
+        result = judge_runs(new, old, asked, now=time.time())
     found.unread += result.passed_over
     found.say_unread()
     return replace(result, passed_over=tuple(found.unread))
@@ -135,7 +137,7 @@ def _each(
 
 def _shown(found: Upgraded, listed: int) -> Iterator[str]:
     """The summary, the table, and what is said of the runs; both up to so many."""
-    from chartloop.analysis.upgrade.result import HEAD, heading, unsaid
+    from chartloop.analysis.upgrade import HEAD, heading, unsaid
     from chartloop.cli.table import Row, table
 
     yield out.style(out.plain(found.summary), "green" if found.all_go_on else "", bold=True)

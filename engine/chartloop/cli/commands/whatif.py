@@ -63,7 +63,7 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, **given: Any) -> Non
     of its runs in the journal. Which would have stopped earlier, later or
     elsewhere; what that saves; which answers are lost; and how much of it is sure.
     """
-    from chartloop.api.whatif import asked
+    from chartloop.analysis.whatif.whatif import whatif_each
     from chartloop.cli.loading import seen_machine
     from chartloop.cli.progress import counted
     from chartloop.cli.recorded import chosen
@@ -75,7 +75,7 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, **given: Any) -> Non
     swept, points = points_of(loaded.spec, how.limit)
     found = chosen(runs, how, loaded.name)
     with counted("deciding again", len(found)) as tick:
-        answers = asked(loaded, found, points, tick)
+        answers = whatif_each(loaded, found, points, tick)
     found.unread += answers[0].unread
     found.say_unread()
     answers = [replace(answer, unread=tuple(found.unread)) for answer in answers]

@@ -17,14 +17,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 
-from chartloop.analysis.diff.align import Pairs
-from chartloop.analysis.diff.compare import Comparison, compare
-from chartloop.analysis.upgrade.align import placed
-from chartloop.analysis.upgrade.cause import NEVER, cause_of
-from chartloop.analysis.upgrade.compatibility import Standing, misfit, notes, stops
-from chartloop.analysis.upgrade.pending_changes import Reach, ahead, rerouted
-from chartloop.analysis.upgrade.renames import Naming, naming, used
-from chartloop.analysis.upgrade.verdict import Ahead, Cause, Verdict
 from chartloop.core.facts import EMPTY
 from chartloop.core.position import Position
 from chartloop.core.units import say_count
@@ -33,6 +25,14 @@ from chartloop.run.journal import digest
 from chartloop.run.recorded import RecordedRun
 from chartloop.run.renaming import Names
 from chartloop.run.replay import Replay, replay
+from chartloop.versions.diff.align import Pairs
+from chartloop.versions.diff.compare import Comparison, compare
+from chartloop.versions.migration.align import placed
+from chartloop.versions.migration.cause import NEVER, cause_of
+from chartloop.versions.migration.compatibility import Standing, misfit, notes, stops
+from chartloop.versions.migration.pending_changes import Reach, ahead, rerouted
+from chartloop.versions.migration.renames import Naming, naming, used
+from chartloop.versions.migration.verdict import Ahead, Cause, Verdict
 
 ENDED = ("completed", "error")
 OVER = "the run is over: it is read with the machine that it was started with"

@@ -14,7 +14,8 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from chartloop.analysis.diff.parts import (
+from chartloop.language.spec import MachineSpec, StateSpec
+from chartloop.versions.diff.parts import (
     Part,
     Renaming,
     edge_part,
@@ -22,7 +23,6 @@ from chartloop.analysis.diff.parts import (
     state_part,
     task_parts,
 )
-from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.view.compare.align import align
 from chartloop.view.compare.cost import Graph, Node
 

@@ -1,6 +1,6 @@
-"""`machine.whatif` and `machine.sweep`: recorded runs decided again, without effects.
+"""`whatif` and `sweep`: recorded runs decided again under other limits, without effects.
 
-Belongs here: what a caller gives, made into questions. Never: verdicts
+Belongs here: turning what a caller gives into questions. Never: verdicts
 (`analysis.whatif.question`).
 """
 
@@ -8,70 +8,60 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from chartloop.analysis.recorded_runs import Runs, recorded_runs
+from chartloop.analysis.whatif.question import Question, Subject, reading
+from chartloop.analysis.whatif.result import Sweep, WhatIf
+from chartloop.analysis.whatif.verdict import BROKEN
 from chartloop.api.bounds import checked_values
+from chartloop.api.machine import Machine
 from chartloop.core.errors import LimitError
 from chartloop.core.types import Type
 from chartloop.core.units import write_duration
 from chartloop.language.load import load
 from chartloop.machine.build import Chart
 from chartloop.machine.saying import say_value
-from chartloop.view.of_machine import OfMachine
-
-if TYPE_CHECKING:
-    from chartloop.analysis.whatif.result import Sweep, WhatIf
-    from chartloop.api.recorded import Runs
-    from chartloop.run.recorded import Recorded
+from chartloop.run.recorded import Recorded, Unread
 
 Tick = Callable[[], object]
 """Called after each run, for whoever shows how far it has come."""
 
 
-class HasWhatIf:
-    """What a `Machine` can be asked about its recorded runs."""
+def whatif(machine: Machine, runs: Runs, *, limits: Mapping[str, Any] | None = None) -> WhatIf:
+    """What recorded runs would have done under other limits, or as this machine.
 
-    def whatif(self: OfMachine, runs: Runs, *, limits: Mapping[str, Any] | None = None) -> WhatIf:
-        """What recorded runs would have done under other limits, or as this machine.
+        whatif(load("agent"), ".chartloop/journal.db", limits={"steps": 8})
 
-            load("agent").whatif(".chartloop/journal.db", limits={"steps": 8})
-
-        Every record is decided again, from its inputs alone: nothing is run. `runs` are a journal
-        or the path of one, runs, exported ``.jsonl`` files, or a list of these. `limits` take the
-        place of those that a run was started with. `LimitError` for one that the machine refuses.
-        """
-        from chartloop.api.recorded import recorded_runs  # noqa: PLC0415  when it is asked for
-
-        return asked(self, recorded_runs(runs, self.name), [limits or {}])[0]
-
-    def sweep(
-        self: OfMachine, runs: Runs, limit: str, values: Iterable[Any], *,
-        limits: Mapping[str, Any] | None = None,
-    ) -> Sweep:  # fmt: skip
-        """The same question for many values of one limit: ``sweep(runs, "steps", range(4, 21))``.
-
-        `limits` are others, which stay. `LimitError` for a value that the machine refuses.
-        """
-        from chartloop.analysis.whatif.result import Sweep  # noqa: PLC0415
-        from chartloop.api.recorded import recorded_runs  # noqa: PLC0415  when it is asked for
-
-        points = [{**(limits or {}), limit: value} for value in values]
-        if not points:
-            raise LimitError(f"no value of `{limit}` is given", hint="give a range of them")
-        found = asked(self, recorded_runs(runs, self.name), points)
-        return Sweep(limit, tuple(found))
+    Every record is decided again, from its inputs alone: nothing is run. `runs` are a journal or
+    the path of one, runs, exported ``.jsonl`` files, or a list of these. `limits` take the place of
+    those that a run was started with. `LimitError` for one that the machine refuses.
+    """
+    return whatif_each(machine, recorded_runs(runs, machine.name), [limits or {}])[0]
 
 
-def asked(
-    machine: OfMachine, runs: Iterable[Recorded], points: Sequence[Mapping[str, Any]],
+def sweep(
+    machine: Machine, runs: Runs, limit: str, values: Iterable[Any], *,
+    limits: Mapping[str, Any] | None = None,
+) -> Sweep:  # fmt: skip
+    """The same question for many values of one limit.
+
+        sweep(load("agent"), ".chartloop/journal.db", "steps", range(4, 21))
+
+    `limits` are others, which stay. `LimitError` for a value that the machine refuses.
+    """
+    points = [{**(limits or {}), limit: value} for value in values]
+    if not points:
+        raise LimitError(f"no value of `{limit}` is given", hint="give a range of them")
+    found = whatif_each(machine, recorded_runs(runs, machine.name), points)
+    return Sweep(limit, tuple(found))
+
+
+def whatif_each(
+    machine: Machine, runs: Iterable[Recorded], points: Sequence[Mapping[str, Any]],
     tick: Tick | None = None,
 ) -> list[WhatIf]:  # fmt: skip
     """The answer to each question, in one reading of the runs: `points` are limits."""
-    from chartloop.analysis.whatif.question import Question, Subject, reading  # noqa: PLC0415
-    from chartloop.analysis.whatif.result import WhatIf  # noqa: PLC0415
-    from chartloop.analysis.whatif.verdict import BROKEN  # noqa: PLC0415
-    from chartloop.run.recorded import Unread  # noqa: PLC0415  when it is asked for
-
     chart, name = machine.chart, machine.name
     checked = [checked_values(machine.spec, limits, None)[0] for limits in points]
     questions = [Question(chart, limits) for limits in checked]

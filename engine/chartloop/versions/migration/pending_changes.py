@@ -13,9 +13,6 @@ from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import Any, cast
 
-from chartloop.analysis.diff.change import Change
-from chartloop.analysis.diff.diff import say, where
-from chartloop.analysis.upgrade.verdict import Ahead
 from chartloop.checker.children import PARENTS
 from chartloop.core.errors import NOWHERE
 from chartloop.language.expression import Expression
@@ -23,6 +20,9 @@ from chartloop.language.label import Label
 from chartloop.language.spec import MachineSpec, Rule
 from chartloop.language.template.template import Template
 from chartloop.machine.build import Chart
+from chartloop.versions.diff.change import Change
+from chartloop.versions.diff.diff import say, where
+from chartloop.versions.migration.verdict import Ahead
 
 ON_ERROR = "on_error"
 """The id of the edge that a failed action takes where nothing else handles that."""

@@ -1,7 +1,7 @@
-"""Verdicts for many recorded runs, as one thing to ask: in words, as data, as a table.
+"""`upgrade`: verdicts for many recorded runs, in words, as data, as a table.
 
 Belongs here: which runs are judged and which are passed over, and how the verdicts are shown.
-Never: a verdict (`upgrade`), reading journals.
+Never: a verdict (`versions.migration.judge`).
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from chartloop.analysis.upgrade.judge import Upgrade
-from chartloop.analysis.upgrade.renames import block
-from chartloop.analysis.upgrade.verdict import KINDS, SAID, Kind, Verdict
+from chartloop.analysis.recorded_runs import Runs, recorded_runs
+from chartloop.api.continuing import recorded_chart
+from chartloop.api.machine import Machine
 from chartloop.core.html_table import Cell, bundle, line, pairs, table
 from chartloop.core.text_table import Row, lay_out
 from chartloop.core.units import say_count
@@ -21,6 +22,9 @@ from chartloop.machine.build import Chart
 from chartloop.run.frames import frame
 from chartloop.run.journal import digest
 from chartloop.run.recorded import Recorded, RecordedRun, Unread
+from chartloop.versions.migration.judge import Upgrade
+from chartloop.versions.migration.renames import block
+from chartloop.versions.migration.verdict import KINDS, SAID, Kind, Verdict
 
 FORMAT = 1
 """The version of the JSON shape: fields are added, never renamed."""
@@ -35,7 +39,7 @@ HEAD = ("verdict", "run", "stands at", "records")
 class Upgraded:
     """What a new file means for recorded runs.
 
-    result = load("new.yaml").upgrade(load("old.yaml"), "journal.db")
+    result = upgrade(load("new.yaml"), load("old.yaml"), "journal.db")
     print(result)
     """
 
@@ -198,6 +202,24 @@ def _said(kind: Kind, count: int) -> str:
 
 
 # judging --------------------------------------------------------------------------------------
+
+
+def upgrade(new: Machine, old: Machine | None, runs: Runs, *, now: float | None = None) -> Upgraded:
+    """For each recorded run of `old`: unchanged, safe, needs a state map, or unsafe, and why.
+
+        print(upgrade(load("new.yaml"), load("old.yaml"), ".chartloop/journal.db"))
+
+    Every record is decided again by `new`; nothing is run or written. `old` None takes each run's
+    own machine as the journal has it. `runs` is a journal or the path of its file, a run, an
+    exported ``.jsonl``, or a list of these. Runs of other machines, and those that cannot be read,
+    are in `passed_over`. `now`, in seconds since the epoch, is when runs would continue: what is
+    spent by then is spent. A run continues with `Machine.open(run_id, changed=True)`.
+    """
+    name = new.name if old is None else old.name
+    return upgraded(
+        new.chart, recorded_runs(runs, name), old=None if old is None else old.chart,
+        chart_of=partial(recorded_chart, chart=new.chart), now=now,
+    )  # fmt: skip
 
 
 def upgraded(

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from chartloop.analysis.diff.change import differing
-from chartloop.analysis.diff.merge import Line, Mark, Marked, Merged, Note
+from chartloop.versions.diff.change import differing
+from chartloop.versions.diff.merge import Line, Mark, Marked, Merged, Note
 from chartloop.view.dot.write import (
     BOLD,
     FONT,

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from chartloop.analysis.upgrade.renames import GONE
-from chartloop.analysis.upgrade.verdict import Cause
 from chartloop.core.errors import NOWHERE, Place, StatusError
 from chartloop.core.position import Position
 from chartloop.core.records import Record
@@ -19,6 +17,8 @@ from chartloop.machine.evolve import evolve
 from chartloop.machine.explain import Atom, Explanation, Row, explain
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.replay import Replay
+from chartloop.versions.migration.renames import GONE
+from chartloop.versions.migration.verdict import Cause
 
 LATER = "go on with the machine that the run was started with, or begin a fork at record {}"
 NEVER = "go on with the machine that the run was started with, or start a new run"

@@ -12,7 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from chartloop.analysis.diff.align import (
+from chartloop.core.errors import Place
+from chartloop.language.expression import Expression
+from chartloop.language.spec import MachineSpec
+from chartloop.versions.diff.align import (
     Matched,
     Pairs,
     edges_of,
@@ -21,9 +24,9 @@ from chartloop.analysis.diff.align import (
     states_of,
     tasks_of,
 )
-from chartloop.analysis.diff.change import GROUPS, Change, Effect, Kind, Side, Way
-from chartloop.analysis.diff.guards import Shift
-from chartloop.analysis.diff.parts import (
+from chartloop.versions.diff.change import GROUPS, Change, Effect, Kind, Side, Way
+from chartloop.versions.diff.guards import Shift
+from chartloop.versions.diff.parts import (
     Aspect,
     Part,
     Renaming,
@@ -32,9 +35,6 @@ from chartloop.analysis.diff.parts import (
     named_parts,
     state_part,
 )
-from chartloop.core.errors import Place
-from chartloop.language.expression import Expression
-from chartloop.language.spec import MachineSpec
 
 
 class Comparison(NamedTuple):

@@ -10,8 +10,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from chartloop.analysis.diff.align import Pairs
-from chartloop.analysis.diff.change import Change, phrase
+from chartloop.versions.diff.align import Pairs
+from chartloop.versions.diff.change import Change, phrase
 from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine, one_line
 from chartloop.view.focus import near, part
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from chartloop.analysis.upgrade.children import CURE, misfit_children
-from chartloop.analysis.upgrade.verdict import Cause
 from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.fold import tick
 from chartloop.core.format import say_value
@@ -25,6 +23,8 @@ from chartloop.machine.build import Chart
 from chartloop.machine.saying import say_guard
 from chartloop.run.acting import IN_DOUBT
 from chartloop.run.journal import RunRow
+from chartloop.versions.migration.children import CURE, misfit_children
+from chartloop.versions.migration.verdict import Cause
 
 
 class Standing(NamedTuple):

@@ -15,8 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
-from chartloop.analysis.diff.change import What
-from chartloop.analysis.diff.guards import plain
 from chartloop.core.types import Type
 from chartloop.core.units import say_number, write_duration
 from chartloop.language.expression import Expression
@@ -33,6 +31,8 @@ from chartloop.language.spec import (
 from chartloop.language.template.template import Template
 from chartloop.language.yaml.document import Path, dotted
 from chartloop.machine.saying import say_value
+from chartloop.versions.diff.change import What
+from chartloop.versions.diff.guards import plain
 
 _VISITS = re.compile(r"\brun\.visits\.(\w+)")
 

@@ -4,15 +4,15 @@ A comparison of files takes a state for renamed where it still says half of the 
 by_reason}` says nothing but its name. Here such a state is known by where it stands: the same ways
 lead to it and from it, and what it says is the same. It is a proposal, held against the records.
 
-Belongs here: pairs beyond those of `analysis.diff.align`. Never: whether they are right.
+Belongs here: pairs beyond those of `versions.diff.align`. Never: whether they are right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 
-from chartloop.analysis.diff.parts import Renaming, state_part
 from chartloop.language.spec import MachineSpec
+from chartloop.versions.diff.parts import Renaming, state_part
 
 _FOR_PEOPLE = frozenset({"label", "ask", "about", "role", "shape"})
 

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
-from chartloop.analysis.diff.change import differing
-from chartloop.analysis.diff.merge import Line, Mark, Marked, Merged, Note
-from chartloop.analysis.diff.style import INKS
+from chartloop.versions.diff.change import differing
+from chartloop.versions.diff.merge import Line, Mark, Marked, Merged, Note
+from chartloop.versions.diff.style import INKS
 from chartloop.view.flowchart import Arrow, Box, one_line
 from chartloop.view.focus import HIDDEN
 from chartloop.view.ids import safe_ids

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from chartloop.analysis.diff.change import GROUPS, Change, Group, Way
-from chartloop.analysis.diff.compare import Comparison, compare
-from chartloop.analysis.diff.merge import Merged, focus, merge
-from chartloop.analysis.diff.picture import ReviewPicture
 from chartloop.core.units import say_count
+from chartloop.versions.diff.change import GROUPS, Change, Group, Way
+from chartloop.versions.diff.compare import Comparison, compare
+from chartloop.versions.diff.merge import Merged, focus, merge
+from chartloop.versions.diff.picture import ReviewPicture
 from chartloop.view.flowchart import one_line
 from chartloop.view.of_machine import OfMachine
 
@@ -33,8 +33,8 @@ _TOLD: tuple[tuple[str, tuple[Way, Way]], ...] = (
 class Diff:
     """What must change to make one machine the other.
 
-        diff = load("old.yaml").diff(load("new.yaml"))
-        print(diff.verdict)
+        found = diff(load("old.yaml"), load("new.yaml"))
+        print(found.verdict)
         diff.picture().save("diff.svg")
 
     True where the machines differ.

@@ -1,6 +1,6 @@
-"""`machine.coverage`: which parts of a machine recorded runs have gone through.
+"""`coverage`: which parts of a machine recorded runs have gone through.
 
-Belongs here: what a caller gives, read and counted. Never: what is counted (`coverage`).
+Belongs here: reading and counting what a caller gives. Never: what is counted (`targets`).
 """
 
 from __future__ import annotations
@@ -9,51 +9,40 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from chartloop.analysis.coverage.coverage import Coverage, changes, from_json, total
+from chartloop.analysis.coverage.gather import Gathering, family
+from chartloop.analysis.recorded_runs import Runs, recorded_runs
+from chartloop.api.machine import Machine
 from chartloop.core.errors import SetupError
 from chartloop.language.load import load
 from chartloop.machine.build import Chart
-from chartloop.view.of_machine import OfMachine
-
-if TYPE_CHECKING:
-    from chartloop.analysis.coverage.coverage import Coverage
-    from chartloop.analysis.coverage.gather import Gathering
-    from chartloop.api.recorded import Runs
-    from chartloop.run.recorded import Recorded, RecordedRun
+from chartloop.run.recorded import Recorded, RecordedRun, Unread
 
 Tick = Callable[[], object]
 """Called after each run, for whoever shows how far it has come."""
 
 
-class HasCoverage:
-    """What a `Machine` can be asked about what its runs have shown of it."""
+def coverage(
+    machine: Machine, runs: Runs = (), *, saved: Iterable[Coverage | str | Path] = ()
+) -> Coverage:
+    """Which states, edges, rules and guard atoms runs have gone through, and which never.
 
-    def coverage(
-        self: OfMachine, runs: Runs = (), *, saved: Iterable[Coverage | str | Path] = ()
-    ) -> Coverage:
-        """Which states, edges, rules and guard atoms runs have gone through, and which never.
+        print(coverage(load("agent"), ".chartloop/journal.db"))
 
-            print(load("agent").coverage(".chartloop/journal.db"))
-
-        Every record is decided again, and nothing is run. `runs` are a journal or the path of one,
-        runs, exported ``.jsonl`` files, or a list of these; runs of child machines are counted with
-        them, in `Coverage.inside`. `saved` are coverages, or files of `chartloop coverage --save`,
-        that are added; `OtherItemsError` for one of another machine.
-        """
-        from chartloop.api.recorded import recorded_runs  # noqa: PLC0415  when it is asked for
-
-        return covered(self, recorded_runs(runs, self.name, children=True), saved)
+    Every record is decided again, and nothing is run. `runs` are a journal or the path of one,
+    runs, exported ``.jsonl`` files, or a list of these; runs of child machines are counted with
+    them, in `Coverage.inside`. `saved` are coverages, or files of `chartloop coverage --save`, that
+    are added; `OtherItemsError` for one of another machine.
+    """
+    return coverage_of(machine, recorded_runs(runs, machine.name, children=True), saved)
 
 
-def covered(
-    machine: OfMachine, runs: Iterable[Recorded], saved: Iterable[Coverage | str | Path] = (),
+def coverage_of(
+    machine: Machine, runs: Iterable[Recorded], saved: Iterable[Coverage | str | Path] = (),
     tick: Tick | None = None,
 ) -> Coverage:  # fmt: skip
     """The coverage of a machine by these runs, with what was saved before."""
-    from chartloop.analysis.coverage.coverage import total  # noqa: PLC0415  when it is asked for
-    from chartloop.analysis.coverage.gather import Gathering  # noqa: PLC0415
-
     gathering = Gathering()
     gathering.know(machine.chart)
     reading = _Reading(machine.chart, gathering)
@@ -70,8 +59,6 @@ def covered(
 
 def _read(path: str | Path, machine: str) -> Coverage:
     """The coverage of a machine that a file holds."""
-    from chartloop.analysis.coverage.coverage import from_json  # noqa: PLC0415  when it is asked for
-
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -94,8 +81,6 @@ class _Reading:
 
     def add(self, run: Recorded) -> None:
         """Count one run in, or note why not."""
-        from chartloop.run.recorded import Unread  # noqa: PLC0415  when it is asked for
-
         if isinstance(run, Unread):
             self._gathering.pass_over(run.run_id, run.why)
         elif why := self._unknown(run):
@@ -110,9 +95,6 @@ class _Reading:
 
     def _otherwise(self, name: str, machine_hash: str, text: str) -> str:
         """Why runs of a machine are not counted; empty where they are: it is known from now on."""
-        from chartloop.analysis.coverage.coverage import changes  # noqa: PLC0415  when it is asked for
-        from chartloop.analysis.coverage.gather import family  # noqa: PLC0415
-
         now = {chart.name: chart for chart in family(self._chart)}
         if name not in now:
             return f"it is a run of `{name}`, not of `{self._chart.name}`"
