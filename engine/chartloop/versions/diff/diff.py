@@ -35,7 +35,7 @@ class Diff:
 
         found = diff(load("old.yaml"), load("new.yaml"))
         print(found.verdict)
-        diff.picture().save("diff.svg")
+        found.picture().save("diff.svg")
 
     True where the machines differ.
     """
