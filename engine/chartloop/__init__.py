@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from chartloop.machine.decision import Decision
     from chartloop.machine.explain import Explanation
     from chartloop.notebook.live import Live
-    from chartloop.run.answering import Sent
+    from chartloop.run.answer import Sent
     from chartloop.run.breakpoints import Breakpoints
     from chartloop.run.context import Context
     from chartloop.run.events import Delta, FromChild, Recorded, Started
@@ -153,7 +153,7 @@ _WHERE = {
     "Sandbox": "chartloop.run.ports",
     "SandboxResult": "chartloop.run.ports",
     "ScriptError": "chartloop.core.errors",
-    "Sent": "chartloop.run.answering",
+    "Sent": "chartloop.run.answer",
     "SetupError": "chartloop.core.errors",
     "Severity": "chartloop.core.errors",
     "SignalCancellation": "chartloop.adapters.cancel",

@@ -32,7 +32,7 @@ from chartloop.language.spec import (
 )
 from chartloop.language.template.template import Template
 from chartloop.language.yaml.document import Path, dotted
-from chartloop.machine.saying import say_value
+from chartloop.machine.guard_text import say_value
 
 _VISITS = re.compile(r"\brun\.visits\.(\w+)")
 

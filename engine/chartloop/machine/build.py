@@ -26,7 +26,7 @@ from chartloop.language.expression import Bound, Expression, Scope, fuse, parse
 from chartloop.language.spec import HIGHEST, RETURN, Assign, MachineSpec, Rule, StateSpec
 from chartloop.language.template.template import Template
 from chartloop.machine.regions import GuardedTransition, LeanEvent, Node, Region, RuleHolds
-from chartloop.machine.ways import (
+from chartloop.machine.transition_table import (
     ENGINE_ENDS,
     Way,
     interrupted,

@@ -15,7 +15,7 @@ from typing import Any
 from chartloop.checker.bound import Bound
 from chartloop.core.html import Cell, bundle, folded, line, table
 from chartloop.core.units import say_count
-from chartloop.run.frames import frame
+from chartloop.run.dataframe import frame
 from chartloop.simulation.assumed import Assumption
 from chartloop.simulation.limits import Suggestion
 from chartloop.simulation.many import Sample

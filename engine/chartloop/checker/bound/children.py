@@ -1,7 +1,7 @@
 """Children: the limits that they have at most, and what they come to with these.
 
 Of each budget that both machines name a child is given what its parent has left. So it can spend no
-more than that and what a run of it can go past its own limit; see `machine.budget`.
+more than that and what a run of it can go past its own limit; see `machine.child_budget`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from chartloop.checker.ranges.values import INF, number
 from chartloop.core.facts import Facts
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Given
-from chartloop.machine.budget import OWN, budgets_of
 from chartloop.machine.build import Chart
+from chartloop.machine.child_budget import OWN, budgets_of
 
 
 class Proving(Protocol):

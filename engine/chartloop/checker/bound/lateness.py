@@ -5,7 +5,7 @@ runs with all rules off, an action before the place where the limit is looked at
 child that is told to stop. Only their own `within` bounds these. A wait that the limit cuts short
 ends `A_TICK` behind it.
 
-Source: design "language", section 6 (deadlines), and section 2 (the epilogue); machine.allowed
+Source: design "language", section 6 (deadlines), and section 2 (the epilogue); machine.deadline
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chartloop.checker.paths.signalling import hands_down, is_ours
 from chartloop.checker.ranges.values import INF
 from chartloop.core.specs import ActionSpec, Effect
 from chartloop.language.spec import MachineSpec, StateSpec
-from chartloop.machine.moving import A_TICK
+from chartloop.machine.transition import A_TICK
 
 
 def late(

@@ -29,7 +29,7 @@ from chartloop.checker.paths.signalling import (
 from chartloop.checker.query.asked import Atom, Query
 from chartloop.checker.query.happening import Happening, Happenings
 from chartloop.checker.query.offers import Offers
-from chartloop.machine.ways import ENGINE_ENDS
+from chartloop.machine.transition_table import ENGINE_ENDS
 
 OUTSIDE = "by a stop from outside"
 """What a `reason` says of a run that somebody stops."""

@@ -18,7 +18,7 @@ from chartloop.checker.paths.places import FROM_OUTSIDE, UNDRAWN, Place, Route
 from chartloop.checker.paths.routes import Routes
 from chartloop.checker.paths.signalling import CALLING, carried_out, raised_after, signalled_behind
 from chartloop.language.spec import HIGHEST, Rule, StateSpec
-from chartloop.machine.ways import END_ERROR
+from chartloop.machine.transition_table import END_ERROR
 
 
 class Happening(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, cast
 from chartloop.core.columns import Line, Row, lay_out
 from chartloop.core.html import Cell, Tone, bundle, folded, line, table
 from chartloop.core.units import say_count, say_elapsed, say_number
-from chartloop.run.frames import frame
+from chartloop.run.dataframe import frame
 from chartloop.run.recorded import Unread
 from chartloop.studies.saying import percent, say_usd
 from chartloop.studies.stats.gathering import Gathering

@@ -19,7 +19,7 @@ from chartloop.core.facts import Facts
 from chartloop.core.records import Record
 from chartloop.language.expression import Expression
 from chartloop.language.spec import MachineSpec, StateSpec
-from chartloop.machine.budget import budgets_of, rest
+from chartloop.machine.child_budget import budgets_of, rest
 from chartloop.studies.whatif.given import told_otherwise
 
 _TIMES = {"run.steps": "steps", "run.elapsed": "elapsed", "run.working": "elapsed"}

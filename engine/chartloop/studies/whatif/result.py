@@ -11,8 +11,8 @@ from typing import Any
 from chartloop.core.columns import Line, Row, lay_out
 from chartloop.core.html import Cell, Tone, bundle, folded, line, table
 from chartloop.core.units import say_count, say_elapsed
-from chartloop.machine.ways import ENGINE_ENDS
-from chartloop.run.frames import frame
+from chartloop.machine.transition_table import ENGINE_ENDS
+from chartloop.run.dataframe import frame
 from chartloop.run.recorded import Unread
 from chartloop.studies.saying import percent, say_usd
 from chartloop.studies.whatif.values import Judged, Spending, Verdict, total

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from chartloop.core.reasons import StopReason, StopSignal
+from chartloop.machine.cursor import FAILURES, Walk
 from chartloop.machine.decision import Look
+from chartloop.machine.guard_text import fact_value, say_guard, say_value, type_at
 from chartloop.machine.regions import GuardedTransition
-from chartloop.machine.saying import fact_value, say_guard, say_value, type_at
-from chartloop.machine.walk import FAILURES, Walk
 
 
 def look(walk: Walk, trigger: str | None, *, general: bool, into: str = "") -> bool:

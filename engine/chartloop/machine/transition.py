@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from chartloop.core.reasons import StopSignal
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed, no_oracle
 from chartloop.language.spec import HIGHEST
+from chartloop.machine.cursor import FAILURES, Walk
 from chartloop.machine.decision import Look
-from chartloop.machine.looking import look, warn
 from chartloop.machine.regions import GuardedTransition
-from chartloop.machine.walk import FAILURES, Walk
+from chartloop.machine.rules import look, warn
 
 
 def settle(walk: Walk) -> None:

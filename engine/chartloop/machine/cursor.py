@@ -2,7 +2,7 @@
 
 A `Walk` holds what `evolve` is building: copies, never the position that it was given. Here
 are its single moves: fire a status trigger, raise a signal, take an edge, enter a state. Rules
-are looked at in `machine.looking`, the way to the next resting state is `machine.moving`'s.
+are looked at in `machine.rules`, the way to the next resting state is `machine.transition`'s.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from chartloop.core.records import Input
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed
 from chartloop.language.spec import HIGHEST, Assign
 from chartloop.language.template.template import Template
+from chartloop.machine.assignment import set_values, template_names
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision, Look
-from chartloop.machine.raising import Raising
 from chartloop.machine.regions import Answers, Cursor, GuardedTransition
-from chartloop.machine.saving import set_values, template_names
-from chartloop.machine.ways import END_ERROR
+from chartloop.machine.signals import Raising
+from chartloop.machine.transition_table import END_ERROR
 
 FAILURES = (*GUARD_ERRORS, GuardFailed)
 """What reading an expression may raise."""
