@@ -136,10 +136,10 @@ class Happenings:
         if edge is not None and edge.stop:
             yield Happening("reason", edge.stop)
         if route.kind == "return":
-            for origin, to in chart.interruptible.items():
-                cut = chart.by_origin.get(origin)
+            for point, to in chart.interruptible.items():
+                cut = chart.by_origin.get(point.name) if point.kind == "edge" else None
                 if to == dest.state and cut is not None:
-                    yield Happening("edge", origin, sure=False)
+                    yield Happening("edge", point.name, sure=False)
                     yield from _may([cut.stop] if cut.stop else [])
         if source.branch is not None and edge is not None:
             yield from _may(self._stop_of(edge.dest))
