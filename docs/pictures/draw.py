@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 from chartloop import Run, load
-from chartloop.run.standing import meters_of, standing_of
+from chartloop.run.progress import meters_of, standing_of
 from chartloop.testing import ManualClock
 from chartloop.view.live.picture import LivePicture
 from chartloop.view.report.picture import RunPicture

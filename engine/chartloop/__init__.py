@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from chartloop.notebook.live import Live
     from chartloop.proofs.bound import Bound
     from chartloop.proofs.query.answer import Answer
-    from chartloop.run.answering import Sent
+    from chartloop.run.answer import Sent
     from chartloop.run.breakpoints import Breakpoints
     from chartloop.run.context import Context
     from chartloop.run.events import Delta, FromChild, Recorded, Started
@@ -161,7 +161,7 @@ _WHERE = {
     "Sandbox": "chartloop.run.ports",
     "SandboxResult": "chartloop.run.ports",
     "ScriptError": "chartloop.core.errors",
-    "Sent": "chartloop.run.answering",
+    "Sent": "chartloop.run.answer",
     "SetupError": "chartloop.core.errors",
     "Severity": "chartloop.core.errors",
     "SignalCancellation": "chartloop.adapters.cancel",

@@ -28,7 +28,7 @@ from chartloop.core.types import (
     list_of,
     map_of,
 )
-from chartloop.machine.budgets import Budget
+from chartloop.machine.budget_use import Budget
 
 # values -------------------------------------------------------------------------------------
 

@@ -22,9 +22,9 @@ from chartloop.core.outcome import ToolResult
 from chartloop.core.plain import plain
 from chartloop.core.specs import ToolSpec
 from chartloop.run.context import Context
-from chartloop.run.failing import AgentStop
+from chartloop.run.exceptions import AgentStop
 from chartloop.run.journal import Journal, MemoryJournal
-from chartloop.run.passing import PassingModel
+from chartloop.run.model_wrapper import PassingModel
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 from chartloop.run.sync import wait
 from chartloop.testing import ManualClock

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from chartloop.core.plain import plain
 from chartloop.run.redact import Redactor
-from chartloop.run.veil import LONGEST, Veil
+from chartloop.run.redact_events import LONGEST, Veil
 
 KNOWN = 'p@ss:w"rd/Ω-+1x'
 KEY = "sk-proj-Zx81mKq04vTbN62pLrYd9sWc4f9d0c7be2"

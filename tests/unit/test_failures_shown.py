@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from chartloop import load, tool
 from chartloop.api import Run
 from chartloop.notebook.panel.board import board
-from chartloop.run.words import outcome_of
+from chartloop.run.record_text import outcome_of
 
 MACHINE = """
 chartloop: 1

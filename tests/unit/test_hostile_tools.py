@@ -19,10 +19,10 @@ from chartloop.api import Run
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import ToolResult
 from chartloop.core.reasons import REASONS, StopSignal
-from chartloop.run.acting import AgentStop
 from chartloop.run.context import Context
+from chartloop.run.execute import AgentStop
 from chartloop.run.ports import ModelReply
-from chartloop.run.sound import LONGEST
+from chartloop.run.sanitize import LONGEST
 from tests.talks import Listening, call, calls, outcomes, provider_says, talk, written
 
 LOOP = """

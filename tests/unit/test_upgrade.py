@@ -13,7 +13,7 @@ from chartloop.core.errors import MachineChangedError, SetupError
 from chartloop.core.outcome import Blocked
 from chartloop.core.records import Record
 from chartloop.run.journal import Letter, MemoryJournal
-from chartloop.run.moving import ORIGIN
+from chartloop.run.migrate import ORIGIN
 from chartloop.run.recorded import RecordedRun, Unread, read_run
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.sync import by_hand

@@ -12,7 +12,7 @@ import pytest
 from chartloop import load
 from chartloop.core.errors import ChartloopError, RunError, SetupError
 from chartloop.extras import install
-from chartloop.run.standing import standing_of, status_of
+from chartloop.run.progress import standing_of, status_of
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 from chartloop.view.live.colours import width
 from chartloop.view.live.picture import LivePicture

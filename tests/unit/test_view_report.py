@@ -13,7 +13,7 @@ import pytest
 
 from chartloop import Run, load
 from chartloop.interchange.mermaid.read import read_mermaid
-from chartloop.run.standing import meters_of, standing_of
+from chartloop.run.progress import meters_of, standing_of
 from chartloop.testing import ManualClock
 from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine
 from chartloop.view.live.colours import TAKEN, badge_ink

@@ -27,8 +27,8 @@ from chartloop.core.specs import MOST_CALLS, ActionSpec, ArgSpec, Effect, ToolSp
 from chartloop.core.types import ANY, BOOL, INT, STR, list_of, struct
 from chartloop.core.units import say_count
 from chartloop.run.context import Context
-from chartloop.run.failing import describe
-from chartloop.run.sound import cut, sound_text
+from chartloop.run.exceptions import describe
+from chartloop.run.sanitize import cut, sound_text
 
 AT_ONCE = 64
 """Calls of one reply that are made at the same time; the others wait for a place."""

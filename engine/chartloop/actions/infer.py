@@ -23,10 +23,10 @@ from chartloop.core.tokens import estimate_messages
 from chartloop.core.transcript import estimate, sendable, with_head
 from chartloop.core.types import BOOL, FLOAT, INT, STR, Type, list_of, struct
 from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
-from chartloop.machine.saving import template_names
+from chartloop.machine.assignment import template_names
 from chartloop.run.context import Context
 from chartloop.run.ports import Model, ModelReply, ModelRequest
-from chartloop.run.sound import cut, is_sound, read_json, sound_data, sound_text
+from chartloop.run.sanitize import cut, is_sound, read_json, sound_data, sound_text
 
 KEEP = "prompt"
 """Under this name `prompt` leaves a note for the `infer` that follows."""

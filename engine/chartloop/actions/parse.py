@@ -14,7 +14,7 @@ from chartloop.core.outcome import Outcome
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.types import STR, accepts, map_of
 from chartloop.run.context import Context
-from chartloop.run.sound import DECODER, read_json
+from chartloop.run.sanitize import DECODER, read_json
 
 _KEYS = frozenset({"tag", "fence", "json", "as", "required"})
 _FORMS = ("text", "pairs", "json", "list")

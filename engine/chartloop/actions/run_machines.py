@@ -24,13 +24,13 @@ from chartloop.core.position import CHILD
 from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.types import ANY, BOOL, COUNT, DURATION, STR, list_of, map_of, struct
-from chartloop.machine.budget import AT_ONCE
+from chartloop.machine.child_budget import AT_ONCE
 from chartloop.run.children import SHARED, Child, Given, InOrder, calls_of
 from chartloop.run.context import Context, StopRequest
-from chartloop.run.failing import stop_with_parent, too_long
-from chartloop.run.purse import Purse, say_unbegun
+from chartloop.run.exceptions import stop_with_parent, too_long
 from chartloop.run.result import Result
-from chartloop.run.sound import cut
+from chartloop.run.sanitize import cut
+from chartloop.run.shared_budget import Purse, say_unbegun
 
 MOST = 1_000
 """Children of one action."""

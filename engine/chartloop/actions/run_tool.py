@@ -19,10 +19,10 @@ from typing import Any, cast
 from chartloop.core.errors import Category, ModelError, ScriptError, ToolError
 from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import ToolSpec
+from chartloop.run.abandon import or_leave
 from chartloop.run.context import Context
-from chartloop.run.failing import AgentStop, describe, is_own, stop_signal
-from chartloop.run.leaving import or_leave
-from chartloop.run.sound import cut, said, sound_data, sound_signal
+from chartloop.run.exceptions import AgentStop, describe, is_own, stop_signal
+from chartloop.run.sanitize import cut, said, sound_data, sound_signal
 from chartloop.run.workers import Made, in_thread
 
 

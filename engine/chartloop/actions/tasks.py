@@ -29,8 +29,8 @@ from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.types import ANY, COUNTER, STR, list_of, struct
 from chartloop.run.children import Given
 from chartloop.run.context import Context
-from chartloop.run.failing import failure_of_call
-from chartloop.run.sound import cut, read_json, sound_data
+from chartloop.run.exceptions import failure_of_call
+from chartloop.run.sanitize import cut, read_json, sound_data
 
 KEPT = "work"
 """Under this name the queue's actions keep what tasks reported: see `Kept`."""

@@ -34,7 +34,7 @@ class Deadline:
     """Cancels the task that is inside once the seconds are over, and raises `TimeoutError` then.
 
     What `asyncio.timeout` does, as a plain context manager. Once, unlike a cancel scope of anyio
-    (a fifth of whose price it has): `run.leaving` sees to code that catches its cancellation.
+    (a fifth of whose price it has): `run.abandon` sees to code that catches its cancellation.
     """
 
     __slots__ = ("_at", "_cancelling", "_loop", "_others", "_seconds", "_task", "_timer", "expired")

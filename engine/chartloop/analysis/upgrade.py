@@ -19,7 +19,7 @@ from chartloop.core.html_table import Cell, bundle, line, pairs, table
 from chartloop.core.text_table import Row, lay_out
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
-from chartloop.run.frames import frame
+from chartloop.run.dataframe import frame
 from chartloop.run.journal import digest
 from chartloop.run.recorded import Recorded, RecordedRun, Unread
 from chartloop.versions.migration.judge import Upgrade

@@ -23,7 +23,7 @@ from chartloop.language.spec import MachineSpec
 from chartloop.language.values import var_value
 from chartloop.machine.build import Chart
 from chartloop.run.journal import Journal, RunRow, digest
-from chartloop.run.moving import fork_under, move
+from chartloop.run.migrate import fork_under, move
 from chartloop.run.recorded import Unread, read_run
 from chartloop.run.replay import position_before
 from chartloop.run.session import Session

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from chartloop.api.tasks import checked_tasks
 from chartloop.core.errors import StatusError
 from chartloop.core.facts import EMPTY
-from chartloop.run.answering import Answer, Sent, send_answer
+from chartloop.run.answer import Answer, Sent, send_answer
 from chartloop.run.journal import Letter
 from chartloop.run.loop import IN_DOUBT, advance
 from chartloop.run.question import question_of

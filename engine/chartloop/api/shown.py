@@ -14,8 +14,8 @@ from chartloop.core.errors import refuse_unknown
 from chartloop.notebook.live import Live, live_bundle
 from chartloop.notebook.screen import screen
 from chartloop.run.events import Event
+from chartloop.run.progress import meters_of, standing_of, status_of
 from chartloop.run.session import Session
-from chartloop.run.standing import meters_of, standing_of, status_of
 from chartloop.view.live.picture import LivePicture
 from chartloop.view.of_machine import OfMachine
 from chartloop.view.picture import Picture

@@ -18,7 +18,7 @@ from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Compare, Fact, Node, facts_of
 from chartloop.language.spec import Rule
 from chartloop.language.yaml.reading import Path
-from chartloop.machine.saying import say_value
+from chartloop.machine.guard_text import say_value
 from chartloop.proofs.guards.domains import World
 from chartloop.proofs.guards.prover import Claim
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from chartloop.machine.saying import say_value, type_of
+from chartloop.machine.guard_text import say_value, type_of
 from chartloop.view.text.neighborhood import Note, neighbourhood
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from rich.text import Text
 
 from chartloop.cli import out
 from chartloop.core.units import say_elapsed
-from chartloop.machine.budgets import budgets
+from chartloop.machine.budget_use import budgets
 from chartloop.run.events import Delta, Event, FromChild, Recorded, Started
-from chartloop.run.words import because, outcome_of
+from chartloop.run.record_text import because, outcome_of
 
 if TYPE_CHECKING:
     from chartloop.api import Run

@@ -79,7 +79,7 @@ def move_run(
 
     `Driven` where somebody drives that, `Fenced` when it went on since it was read.
     """
-    from chartloop.run.moving import move
+    from chartloop.run.migrate import move
     from chartloop.run.sync import by_hand
 
     records = records_of(journal, row)
@@ -99,7 +99,7 @@ def fork_run_under(
     run_id: str | None = None,
 ) -> RunRow:  # fmt: skip
     """A new run of this machine with the records below `at`; the old one stays as it is."""
-    from chartloop.run.moving import fork_under
+    from chartloop.run.migrate import fork_under
     from chartloop.run.sync import by_hand
 
     records = records_of(journal, row)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from chartloop.cli import out
 from chartloop.cli.table import Line, Row, styled, table_lines
-from chartloop.run.words import action_of, because, duration_of, outcome_of, path_of
+from chartloop.run.record_text import action_of, because, duration_of, outcome_of, path_of
 
 if TYPE_CHECKING:
     from chartloop.core.records import Record

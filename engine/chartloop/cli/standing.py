@@ -10,7 +10,7 @@ from chartloop.cli.ending import ending
 from chartloop.cli.table import Line, Row, table_lines
 from chartloop.language.expression import Expression
 from chartloop.language.template.template import Template
-from chartloop.machine.budgets import budgets
+from chartloop.machine.budget_use import budgets
 
 if TYPE_CHECKING:
     from chartloop.api import Run

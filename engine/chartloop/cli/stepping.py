@@ -21,11 +21,11 @@ from chartloop.cli.table import Row, table_lines
 from chartloop.cli.values import answer_data, read_value
 from chartloop.core.errors import ChartloopError, LimitError, RunError, nearest
 from chartloop.core.text_table import Line
-from chartloop.machine.saying import fact_value, say_value
+from chartloop.machine.guard_text import fact_value, say_value
 from chartloop.run.events import Delta, Event
 from chartloop.run.loop import is_action
+from chartloop.run.record_text import action_of, because, outcome_of, path_of
 from chartloop.run.result import say_facts
-from chartloop.run.words import action_of, because, outcome_of, path_of
 
 if TYPE_CHECKING:
     from chartloop.api import Run

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from chartloop.cli import out
 from chartloop.core.errors import ChartloopError
 from chartloop.run.events import Event, Recorded
-from chartloop.run.words import action_of, because, outcome_of
+from chartloop.run.record_text import action_of, because, outcome_of
 
 if TYPE_CHECKING:
     from chartloop.api import Run

@@ -1,6 +1,6 @@
 """What an answer carries and what model calls took, in words.
 
-Belongs here: sentences of the command line alone; those about a record are in `run.words`.
+Belongs here: sentences of the command line alone; those about a record are in `run.record_text`.
 """
 
 from __future__ import annotations

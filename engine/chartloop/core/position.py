@@ -7,7 +7,7 @@ knows no machine, so the same position can be asked of two machines.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, Self
 
 from chartloop.core.facts import (
     EMPTY,
@@ -72,6 +72,47 @@ class Asked(Value, frozen=True, gc=False):
     """The id of the child's wait, in its own run; empty in a journal of an older version."""
 
 
+class ReturnPoint(Value, frozen=True, gc=False):
+    """Where a detour interrupts a run, and `next: return` continues it."""
+
+    kind: Literal["state", "edge", "fork"]
+    """In a state, before it was left; on an edge, before it was taken; before the branches of an
+    `all` were entered."""
+    name: str
+    """The state, the edge by id, or the state of the `all`."""
+
+
+class Return(Value, frozen=True, gc=False):
+    """A detour that has not returned: an entry of the stack `Position.returns`."""
+
+    rule: str
+    """The rule that made the detour, by id."""
+    point: ReturnPoint
+    attempt: int | None = None
+    """Of an interrupted retry: the extra attempts that were made before it."""
+
+    def to_text(self) -> str:
+        """The form that snapshots and printed positions have, such as ``rules.0:act.retry#1``."""
+        kind, name = self.point.kind, self.point.name
+        point = f"={name}" if kind == "state" else f"{name}.all" if kind == "fork" else name
+        attempt = "" if self.attempt is None else f"#{self.attempt}"
+        return f"{self.rule}:{point}{attempt}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Self:
+        """Read back what `to_text` wrote."""
+        rule, _, rest = text.partition(":")
+        point, _, attempt = rest.partition("#")
+        return cls(rule, _point_from_text(point), int(attempt) if attempt else None)
+
+
+def _point_from_text(text: str) -> ReturnPoint:
+    if text.startswith("="):
+        return ReturnPoint("state", text[1:])
+    head, dot, last = text.partition(".")  # an edge of a wait is ``wait.on.all``
+    return ReturnPoint("fork", head) if dot and last == "all" else ReturnPoint("edge", text)
+
+
 class Position(Value, frozen=True, gc=False):
     """All that a run is at one moment."""
 
@@ -88,8 +129,8 @@ class Position(Value, frozen=True, gc=False):
     """Put off by a continuation."""
     stopping: bool = False
     """The epilogue is open: the reason is settled, rules are off."""
-    returns: tuple[str, ...] = ()
-    """Edges that detours interrupted, by id; the newest last."""
+    returns: tuple[Return, ...] = ()
+    """The detours that have not returned; the newest last."""
     skip: str = ""
     """The rule whose detour just ended: skipped until another action has finished."""
     attempt: int = 0
@@ -140,7 +181,7 @@ class Position(Value, frozen=True, gc=False):
             "signals": self.signals.to_list(),
             "suppressed": self.suppressed.to_list(),
             "soft": list(self.soft),
-            "returns": list(self.returns),
+            "returns": [one.to_text() for one in self.returns],
             "warned": sorted(self.warned),
             "messages": list(self.messages),
             "prompt": None if self.prompt is None else list(self.prompt),
@@ -157,7 +198,8 @@ class Position(Value, frozen=True, gc=False):
         given["facts"] = _facts_in(given["facts"])
         given["signals"] = StopSignals.from_list(given["signals"], reasons)
         given["suppressed"] = StopSignals.from_list(given["suppressed"], reasons)
-        given["soft"], given["returns"] = tuple(given["soft"]), tuple(given["returns"])
+        given["soft"] = tuple(given["soft"])
+        given["returns"] = tuple(map(Return.from_text, given["returns"]))
         given["warned"] = frozenset(given["warned"])
         if not isinstance(given["messages"], Conversation):
             given["messages"] = Conversation(given["messages"])

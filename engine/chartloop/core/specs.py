@@ -109,7 +109,7 @@ class ActionSpec:
     leaves: bool = False
     """It ends at once when it is cancelled: whatever may not, it leaves behind by itself."""
     sound: bool = False
-    """Its results are JSON data as they stand, whatever a model or tool gave: see `run.sound`."""
+    """Its results are JSON data as they stand, whatever a tool gave: see `run.sanitize`."""
     own_deadline: bool = False
     """The action ends in time by itself: it is not cut off."""
     repairs: str = ""

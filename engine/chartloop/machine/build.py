@@ -18,7 +18,7 @@ from chartloop.core.facts import (
     RunFacts,
     UsageFacts,
 )
-from chartloop.core.position import Position
+from chartloop.core.position import Position, ReturnPoint
 from chartloop.core.specs import ToolSpec
 from chartloop.core.types import BOOL, DURATION, Type
 from chartloop.language.dump import canonical
@@ -26,10 +26,10 @@ from chartloop.language.expression import Bound, Expression, Scope, fuse, parse
 from chartloop.language.spec import HIGHEST, RETURN, Assign, MachineSpec, Rule, StateSpec
 from chartloop.language.template.template import Template
 from chartloop.machine.regions import GuardedTransition, LeanEvent, Node, Region, RuleHolds
-from chartloop.machine.ways import (
+from chartloop.machine.transition_table import (
     ENGINE_ENDS,
     Way,
-    interrupted,
+    return_points,
     route,
     ways,
 )
@@ -226,12 +226,12 @@ class Chart:
         return frozenset(seen)
 
     @cached_property
-    def interruptible(self) -> Mapping[str, str]:
-        """Where each edge leads that a detour may interrupt, by its id."""
-        out: dict[str, str] = {}
+    def interruptible(self) -> Mapping[ReturnPoint, str]:
+        """Where a run is going at each point at which a detour may interrupt it."""
+        out: dict[ReturnPoint, str] = {}
         for rule in self.spec.rules:
             if rule.kind == "detour":
-                out |= dict(interrupted(self.spec, rule))
+                out |= dict(return_points(self.spec, rule))
         return out
 
     def route(self, reason: str) -> str:

@@ -5,7 +5,7 @@ in a notebook all call. Given the same chart, position and input it gives the sa
 reads no clock, and what registered Python guards say comes in with the input.
 
 The order within one decision: fold the outcome, `save`, rules, edge guards, the edge's `set`
-and `stop`; on entering a state: `visits`, `status`, `set`, `stop`. See `machine.moving`.
+and `stop`; on entering a state: `visits`, `status`, `set`, `stop`. See `machine.transition`.
 
 Source: design "architecture", section 3; "language", sections 2-5.
 """
@@ -32,17 +32,17 @@ from chartloop.core.tokens import estimate_messages
 from chartloop.core.transcript import NO_MESSAGES
 from chartloop.core.units import say_elapsed
 from chartloop.language.spec import Retry, StateSpec
+from chartloop.machine.assignment import saved_values
 from chartloop.machine.build import Chart
+from chartloop.machine.cursor import Walk
 from chartloop.machine.decision import Decision
-from chartloop.machine.moving import decide, settle
-from chartloop.machine.saving import saved_values
-from chartloop.machine.walk import Walk
+from chartloop.machine.transition import decide, settle
 
 QUESTION = "ask_user"
 """Under this name `ask_user` keeps its question until the wait that follows is over."""
 
 RULES = 1
-"""The number of the rules of deciding, kept with every run (`run.meaning`).
+"""The number of the rules of deciding, kept with every run (`run.rules_version`).
 
 It rises with every change to what `evolve` makes of an input that any released version could have
 recorded: another edge or rule taken, another next state, status, signal or reason. It stays where

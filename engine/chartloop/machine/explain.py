@@ -20,8 +20,8 @@ from chartloop.core.text_table import Row as Cells
 from chartloop.language.expression import Expression
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision, Look
+from chartloop.machine.guard_text import say_left, say_value, type_of
 from chartloop.machine.regions import GuardedTransition, Holds, Is
-from chartloop.machine.saying import say_left, say_value, type_of
 
 MARKS = {True: "✓", False: "✗", None: "·"}
 """What held, what did not, and what was not looked at."""

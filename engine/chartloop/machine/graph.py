@@ -20,8 +20,8 @@ from chartloop.core.units import say_duration
 from chartloop.language.expression import Expression, GuardFailed
 from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
+from chartloop.machine.guard_text import say_value
 from chartloop.machine.regions import GuardedTransition, Holds, Region, RuleHolds
-from chartloop.machine.saying import say_value
 
 
 def graph(chart: Chart, *, facts: Facts | None = None, engine: bool = False) -> Any:

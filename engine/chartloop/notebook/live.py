@@ -22,8 +22,8 @@ from chartloop.core.errors import ChartloopError
 from chartloop.core.html_table import image
 from chartloop.notebook.screen import Screen, when_cells_end
 from chartloop.run.events import Event, Recorded
+from chartloop.run.progress import standing_of, status_of
 from chartloop.run.session import Session
-from chartloop.run.standing import standing_of, status_of
 from chartloop.view.flowchart import one_line
 from chartloop.view.live.picture import LivePicture
 from chartloop.view.live.progress import Standing

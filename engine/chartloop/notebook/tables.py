@@ -15,8 +15,8 @@ from chartloop.core.html_table import Cell, Cells, bundle, table
 from chartloop.core.records import Record
 from chartloop.core.text_table import Row, lay_out
 from chartloop.machine.build import Chart
-from chartloop.run.frames import frame
-from chartloop.run.words import action_of, because, duration_of, outcome_of, path_of
+from chartloop.run.dataframe import frame
+from chartloop.run.record_text import action_of, because, duration_of, outcome_of, path_of
 
 
 class Records(list[Record]):

@@ -25,17 +25,17 @@ from chartloop.core.outcome import Message
 from chartloop.core.position import Asked
 from chartloop.core.records import Input
 from chartloop.language.values import block_value, limit_value, var_value
-from chartloop.machine.budget import rest
+from chartloop.machine.child_budget import rest
 from chartloop.run.context import LATE, PARENT, Context, StopRequest
 from chartloop.run.events import Event, FromChild
 from chartloop.run.journal import RunRow, digest
 from chartloop.run.loop import advance
-from chartloop.run.passing import PassingModel
+from chartloop.run.model_wrapper import PassingModel
 from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
-from chartloop.run.purse import Purse, pays
 from chartloop.run.question import question_of, wait_of
 from chartloop.run.result import Result, result_of
 from chartloop.run.session import Session, start_data
+from chartloop.run.shared_budget import Purse, pays
 
 SHARED = ("messages", "memory", "queue")
 """What a child may have of its parent's; what it makes of them is the parent's again."""

@@ -11,8 +11,8 @@ from typing import Any, Protocol, cast
 from chartloop.core.position import Position
 from chartloop.language.spec import Given
 from chartloop.language.template.template import Template
+from chartloop.machine.assignment import template_names
 from chartloop.machine.build import Chart
-from chartloop.machine.saving import template_names
 from chartloop.run.job import Job
 
 

@@ -5,7 +5,7 @@ that it names. Any other is dropped, on the record. Pauses and resumes count in 
 they came: a second pause adds nothing, and a resume ends every pause before it.
 
 Belongs here: decisions about letters, pure. Never: writing records (`run.loop`), sending
-(`run.answering`).
+(`run.answer`).
 Source: design "architecture", section 4; "language", section 5.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from chartloop.run.acting import IN_DOUBT
+from chartloop.run.execute import IN_DOUBT
 from chartloop.run.journal import Letter
 from chartloop.run.question import SETTLES, wait_of
 from chartloop.run.session import Session

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
-from chartloop.run.kept import (
+from chartloop.run.journal_records import (
     DAMAGED,
     Check,
     Event,

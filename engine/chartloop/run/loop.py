@@ -3,7 +3,7 @@
     letters ─▶ cancel? ─▶ due? ─▶ act ─▶ evolve ─▶ append ─▶ adopt ─▶ again
 
 One coroutine. Where neither journal nor actions suspend it is driven by hand; see `run.sync`.
-What happens inside an action is `run.acting`'s; what a decision is, `machine.evolve`'s.
+What happens inside an action is `run.execute`'s; what a decision is, `machine.evolve`'s.
 
 Source: design "architecture", section 3; 002 "How the Loop Decides to Stop"; 004 "Execution Flow".
 """
@@ -18,8 +18,8 @@ from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.position import CHILD
 from chartloop.core.records import Input, Record
-from chartloop.run.acting import IN_DOUBT, act
 from chartloop.run.context import StopRequest
+from chartloop.run.execute import IN_DOUBT, act
 from chartloop.run.inbox import Due, next_due
 from chartloop.run.journal import Letter
 from chartloop.run.session import Session

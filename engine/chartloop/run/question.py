@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from chartloop.core.plain import plain
 from chartloop.core.position import Asked
 from chartloop.core.types import Type
-from chartloop.run.acting import IN_DOUBT
+from chartloop.run.execute import IN_DOUBT
 from chartloop.run.journal import CHILD_MARK
 from chartloop.run.session import Session
 

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TypeAlias, cast
 from chartloop.core.errors import ChartloopError
 from chartloop.core.records import KINDS, Record
 from chartloop.run.journal import CHILD_MARK, Event, Journal, RunRow
-from chartloop.run.kept import DAMAGED
-from chartloop.run.meaning import is_known, rules_of, say_rules
-from chartloop.run.plausible import UNFIT, wrong_with
+from chartloop.run.journal_records import DAMAGED
+from chartloop.run.rules_version import is_known, rules_of, say_rules
+from chartloop.run.validate_record import UNFIT, wrong_with
 
 
 class RecordedRun(NamedTuple):

@@ -22,7 +22,7 @@ from chartloop.core.units import say_count, say_elapsed
 from chartloop.language.expression import Expression, GuardFailed
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.evolve import Oracle
-from chartloop.machine.saying import fact_value, say_value
+from chartloop.machine.guard_text import fact_value, say_value
 from chartloop.run.profile import StateProfile
 from chartloop.run.question import question_of
 from chartloop.run.session import Session

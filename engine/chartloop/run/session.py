@@ -29,12 +29,11 @@ from chartloop.core.records import Input, Record
 from chartloop.core.transcript import Conversation
 from chartloop.machine.build import Chart
 from chartloop.machine.evolve import RULES, evolve
-from chartloop.run import meaning
+from chartloop.run import rules_version
 from chartloop.run.breakpoints import Breakpoints, Watch
 from chartloop.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
 from chartloop.run.events import Delta, Recorded
 from chartloop.run.events import Event as StreamEvent
-from chartloop.run.holding import Holder, Turn, say_doubt
 from chartloop.run.job import Job, job_of
 from chartloop.run.journal import (
     Event,
@@ -47,12 +46,13 @@ from chartloop.run.journal import (
     digest,
     refuse_damaged,
 )
-from chartloop.run.moving import refuse_moved
-from chartloop.run.plausible import UNFIT, wrong_with
+from chartloop.run.lease_holder import Holder, Turn, say_doubt
+from chartloop.run.migrate import refuse_moved
 from chartloop.run.ports import Cancel
+from chartloop.run.redact_events import Veil, veil_of
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.tally import Tally
-from chartloop.run.veil import Veil, veil_of
+from chartloop.run.validate_record import UNFIT, wrong_with
 
 UPKEEP = "upkeep"
 """In the data of a `start`: the names of the application's own actions that are upkeep."""
@@ -64,7 +64,7 @@ SNAPSHOT_FORMAT = 4
 
 PAGE = 256
 """Events that are read from the journal at a time."""
-_UNDECIDED = (*meaning.OTHERWISE, *UNFIT)
+_UNDECIDED = (*rules_version.OTHERWISE, *UNFIT)
 """What deciding raises where a record holds something else than was written."""
 
 
@@ -173,8 +173,8 @@ class Session:
                 if event.record is not None and (wrong := wrong_with(event.record)):
                     raise self._damaged(f"record {event.record.seq}: {wrong}")
                 if event.record is not None and event.record.kind == "start":
-                    self.rules = meaning.rules_of(event.record.input)
-                    if not meaning.is_known(self.rules):
+                    self.rules = rules_version.rules_of(event.record.input)
+                    if not rules_version.is_known(self.rules):
                         raise await self._of_other_rules(upto)
                 if event.record is not None and upto is not None and event.record.seq >= upto:
                     return
@@ -199,7 +199,7 @@ class Session:
             raise self._damaged(f"{what}, which the run has not come to")
 
     async def _undecided(self, event: Event, error: Exception, upto: int | None) -> RunError:
-        if self.rules is None and isinstance(error, meaning.OTHERWISE):
+        if self.rules is None and isinstance(error, rules_version.OTHERWISE):
             return await self._of_other_rules(upto)
         said = f"event {event.seq} cannot be decided: {type(error).__name__} {error}"
         return self._damaged(said)
@@ -207,7 +207,7 @@ class Session:
     async def _of_other_rules(self, upto: int | None) -> RunError:
         events = await self.journal.events(self.run_id)
         records = [e.record for e in events if e.record is not None][:upto]
-        return meaning.other_rules(self.chart, records, self.run_id, self.names, self.engine)
+        return rules_version.other_rules(self.chart, records, self.run_id, self.names, self.engine)
 
     def _damaged(self, how: str) -> JournalCorrupt:
         return JournalCorrupt(
@@ -220,7 +220,7 @@ class Session:
         known = (self.row.machine_hash, SNAPSHOT_FORMAT)
         if kept is None or (kept.data.get("machine"), kept.data.get("format")) != known:
             return
-        if not meaning.is_known(rules := kept.data.get("rules")):
+        if not rules_version.is_known(rules := kept.data.get("rules")):
             return  # the log says by which, and is not decided by these
         reasons = self.chart.spec.reasons
         try:
@@ -241,7 +241,7 @@ class Session:
             self._settle(record)
             if decision.next != record.next:
                 if self.rules is None:
-                    raise meaning.Otherwise
+                    raise rules_version.Otherwise
                 what = f"record {record.seq} went to `{event.record.next}`"
                 raise self._damaged(f"{what}, and what it holds leads to `{decision.next}`")
         else:
@@ -316,7 +316,7 @@ class Session:
     async def certified(self, begun: Input) -> Input:
         """The `start` with what decides it, and where the journal outlives us, its certificate."""
         own = {UPKEEP: [*self.upkeep]} if self.upkeep else {}
-        begun = begun.replace(data={**begun.data, **meaning.marks(self.engine), **own})
+        begun = begun.replace(data={**begun.data, **rules_version.marks(self.engine), **own})
         if self.certify is None or self.journal.name == MemoryJournal.name:
             return begun
         hash = await self.journal.put_blob(self.certify())

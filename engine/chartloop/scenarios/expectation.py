@@ -25,7 +25,7 @@ from chartloop.language.expression import Expression, ExpressionFault, GuardFail
 from chartloop.language.readers.parts import coerce
 from chartloop.language.readers.reader import NULLABLE
 from chartloop.language.spec import MachineSpec
-from chartloop.machine.ways import ENGINE_ENDS
+from chartloop.machine.transition_table import ENGINE_ENDS
 from chartloop.run.result import Result
 from chartloop.scenarios.file import Scenario
 from chartloop.scenarios.side_by_side import WIDEST, beside

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from chartloop.core.conversation import calls_of, text_of
 from chartloop.core.errors import ScriptError
 from chartloop.core.outcome import Message
-from chartloop.run.passing import PassingModel
+from chartloop.run.model_wrapper import PassingModel
 from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
 from chartloop.scenarios.side_by_side import beside, common
 

@@ -20,7 +20,7 @@ from chartloop.core.errors import ScriptError
 from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import ToolSpec
 from chartloop.core.units import read_duration
-from chartloop.run.failing import AgentStop
+from chartloop.run.exceptions import AgentStop
 from chartloop.run.ports import Clock
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from chartloop.adapters.journal.sqlite_migrations import Connection
 from chartloop.run.lease import Acquired, Claim, Driver, Lease, ancestry, grant
-from chartloop.run.plausible import is_number
 from chartloop.run.processes import Process
+from chartloop.run.validate_record import is_number
 
 
 def take(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:

@@ -34,11 +34,11 @@ from chartloop.run.journal import (
     refuse_overtaken,
     taken,
 )
-from chartloop.run.kept import EVENT_TYPES, UNREADABLE
+from chartloop.run.journal_records import EVENT_TYPES, UNREADABLE
 from chartloop.run.lease import Acquired, Claim
 from chartloop.run.payload import DEEPEST, pack, too_deep, unpack
-from chartloop.run.plausible import as_row, wrong_with_letter
 from chartloop.run.redact import Redactor
+from chartloop.run.validate_record import as_row, wrong_with_letter
 
 
 class Line(NamedTuple):

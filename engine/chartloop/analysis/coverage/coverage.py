@@ -23,7 +23,7 @@ from chartloop.core.errors import RunError, SetupError, nearest
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph
-from chartloop.run.frames import frame
+from chartloop.run.dataframe import frame
 from chartloop.view.flowchart import RuleDrawing
 from chartloop.view.from_graph import flowchart
 

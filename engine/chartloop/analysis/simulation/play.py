@@ -22,11 +22,11 @@ from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.position import Position
 from chartloop.core.records import Input, Record
 from chartloop.language.expression import Oracle
-from chartloop.machine.allowed import time_allowed
 from chartloop.machine.build import Chart
+from chartloop.machine.deadline import time_allowed
 from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
-from chartloop.run.failing import too_long
+from chartloop.run.exceptions import too_long
 
 LONGEST = 10_000
 """Steps after which a run is left, where nothing ends it before."""

@@ -21,7 +21,7 @@ from chartloop.analysis.simulation.statistics import Share, Spread, share, sprea
 from chartloop.core.html_table import Cell, bundle, folded, line, table
 from chartloop.core.units import say_count
 from chartloop.proofs.bound import Bound
-from chartloop.run.frames import frame
+from chartloop.run.dataframe import frame
 
 FIGURES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "elapsed", "waiting")
 """What is counted of each run, in the order in which it is shown."""

@@ -33,7 +33,7 @@ from chartloop.core.records import Record
 from chartloop.language.expression import Expression
 from chartloop.machine.build import Chart
 from chartloop.machine.evolve import evolve
-from chartloop.machine.saying import say_value, type_at
+from chartloop.machine.guard_text import say_value, type_at
 from chartloop.run.recorded import RecordedRun
 from chartloop.run.renaming import as_now
 

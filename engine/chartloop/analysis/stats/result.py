@@ -16,7 +16,7 @@ from chartloop.analysis.stats.gather import Gathering
 from chartloop.core.html_table import Cell, Tone, bundle, folded, line, table
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_count, say_elapsed, say_number
-from chartloop.run.frames import frame
+from chartloop.run.dataframe import frame
 from chartloop.run.recorded import Unread
 from chartloop.view.flowchart import printable
 

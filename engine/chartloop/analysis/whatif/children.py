@@ -20,7 +20,7 @@ from chartloop.core.facts import Facts
 from chartloop.core.records import Record
 from chartloop.language.expression import Expression
 from chartloop.language.spec import MachineSpec, StateSpec
-from chartloop.machine.budget import budgets_of, rest
+from chartloop.machine.child_budget import budgets_of, rest
 
 _TIMES = {"run.steps": "steps", "run.elapsed": "elapsed", "run.working": "elapsed"}
 """Where a child's result says what it used of a fact; of the time at work it says more."""

@@ -18,9 +18,9 @@ from chartloop.core.position import Position
 from chartloop.core.records import Input, Record
 from chartloop.core.units import say_duration
 from chartloop.language.expression import Expression
-from chartloop.machine.allowed import time_allowed
 from chartloop.machine.build import Chart
-from chartloop.run.failing import A_HAIR, too_long
+from chartloop.machine.deadline import time_allowed
+from chartloop.run.exceptions import A_HAIR, too_long
 
 _CLOCK = ("run.elapsed", "run.working", "run.idle", "progress.stalled_for")
 

@@ -13,8 +13,8 @@ from chartloop.analysis.whatif.verdict import Judged, Spending, Verdict, total
 from chartloop.core.html_table import Cell, Tone, bundle, folded, line, table
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_count, say_elapsed
-from chartloop.machine.ways import ENGINE_ENDS
-from chartloop.run.frames import frame
+from chartloop.machine.transition_table import ENGINE_ENDS
+from chartloop.run.dataframe import frame
 from chartloop.run.recorded import Unread
 from chartloop.view.flowchart import printable
 

@@ -21,7 +21,7 @@ from chartloop.core.types import Type
 from chartloop.core.units import write_duration
 from chartloop.language.load import load
 from chartloop.machine.build import Chart
-from chartloop.machine.saying import say_value
+from chartloop.machine.guard_text import say_value
 from chartloop.run.recorded import Recorded, Unread
 
 Tick = Callable[[], object]

@@ -104,7 +104,7 @@ def _children(journal: Journal, row: RunRow) -> list[str]:
 
 def _parent(row: RunRow, records: Sequence[Record]) -> str:
     """The run that it was begun from, and what was said where it went on with another file."""
-    from chartloop.run.moving import ORIGIN
+    from chartloop.run.migrate import ORIGIN
 
     origin: Any = records[0].input.data.get(ORIGIN, {}) if records else {}
     said = row.parent + ("" if row.fork_seq is None else f", from record {row.fork_seq}")

@@ -7,7 +7,7 @@ the branch of a fork. A `Route` is one move of the engine: an edge, a retry, a r
 there are 20 steps. `after` are the counters that rise when it has been taken.
 
 The places are those of `machine.evolve` with everything left out that a file does not fix. What
-that does is described at `machine.moving` and `machine.looking`; a change there is a change
+that does is described at `machine.transition` and `machine.rules`; a change there is a change
 here, and the law in ``tests/laws/test_bound_laws.py`` sees a difference.
 """
 
@@ -43,7 +43,7 @@ from chartloop.machine.abstract.signals import (
 )
 from chartloop.machine.abstract.thresholds import Now, World
 from chartloop.machine.build import Chart
-from chartloop.machine.ways import END_ERROR, ENGINE_ENDS
+from chartloop.machine.transition_table import END_ERROR, ENGINE_ENDS
 
 _SURE = frozenset({"nothing", "back_off", "continue_run", "checkpoint", "measure"})
 """Actions of ours that have no way to fail where they are given nothing."""

@@ -39,7 +39,7 @@ def carried_out(spec: MachineSpec, state: StateSpec) -> Tools:
 
 
 def deals(rule: Rule) -> bool:
-    """Whether a rule may be about a failure. See `machine.looking`."""
+    """Whether a rule may be about a failure. See `machine.rules`."""
     reads = rule.when.reads
     times = {"run.elapsed", "run.working", "last.ok"}
     return bool(reads & times) or any(r.startswith(("last.error", "errors.")) for r in reads)

@@ -42,7 +42,7 @@ from chartloop.notebook.panel.orders import (
 from chartloop.notebook.panel.paper import Paper
 from chartloop.notebook.panel.stepped import Stepped
 from chartloop.run.events import Event, Recorded
-from chartloop.run.sound import sound_text
+from chartloop.run.sanitize import sound_text
 
 Publish = Callable[[Json], None]
 """Shows the page what has changed: parts of the board, by name."""

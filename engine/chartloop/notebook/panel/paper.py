@@ -11,7 +11,7 @@ from chartloop.core.errors import ChartloopError
 from chartloop.core.html_table import line
 from chartloop.notebook.live import described, on_page
 from chartloop.notebook.panel.stepped import Stepped
-from chartloop.run.standing import standing_of
+from chartloop.run.progress import standing_of
 from chartloop.view.dot.engine import Engine
 from chartloop.view.live.picture import LivePicture
 from chartloop.view.live.progress import Standing

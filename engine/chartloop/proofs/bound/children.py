@@ -1,7 +1,7 @@
 """Children: the limits that they have at most, and what they come to with these.
 
 Of each budget that both machines name a child is given what its parent has left. So it can spend no
-more than that and what a run of it can go past its own limit; see `machine.budget`.
+more than that and what a run of it can go past its own limit; see `machine.child_budget`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from chartloop.language.intervals.interval import INF, number
 from chartloop.language.spec import Given
 from chartloop.machine.abstract.counters import UNKNOWN
 from chartloop.machine.abstract.thresholds import World
-from chartloop.machine.budget import OWN, budgets_of
 from chartloop.machine.build import Chart
+from chartloop.machine.child_budget import OWN, budgets_of
 from chartloop.proofs.bound.budgets import Family
 from chartloop.proofs.bound.costs import RESOURCES, UNIT, Child, Handed, Spending
 from chartloop.proofs.bound.linear_program import Number

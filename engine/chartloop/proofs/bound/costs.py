@@ -5,7 +5,7 @@ that thing it is told by its ends (one token, or a whole window), since all betw
 of these. How long a call is may be unknown: it counts as `UNIT`, and a bound is then "so much,
 and so many calls".
 
-Source:       actions.talking, actions.calling, actions.children, actions.tasks, run.acting
+Source:       actions.talking, actions.calling, actions.children, actions.tasks, run.execute
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chartloop.language.spec import Given, MachineSpec, StateSpec
 from chartloop.machine.abstract.counters import UNKNOWN
 from chartloop.machine.abstract.signals import carried_out, is_ours
 from chartloop.machine.abstract.thresholds import World
-from chartloop.machine.budget import AT_ONCE
+from chartloop.machine.child_budget import AT_ONCE
 
 UNIT = 10**15
 """Stands for a size that nobody knows: of one model call."""
@@ -436,7 +436,7 @@ def _gives_texts(each: Given) -> bool:
 
 
 def _shared(handed: Sequence[Handed]) -> Handed:
-    """What several children may use together: they have a purse in common, see `run.purse`.
+    """What several children may use together: they have a purse in common, see `run.shared_budget`.
 
     Once it is spent each that is in the middle of an action ends it, and each wraps up.
     """

@@ -5,7 +5,7 @@ runs with all rules off, an action before the place where the limit is looked at
 child that is told to stop. Only their own `within` bounds these. A wait that the limit cuts short
 ends `A_TICK` behind it.
 
-Source: design "language", section 6 (deadlines), and section 2 (the epilogue); machine.allowed
+Source: design "language", section 6 (deadlines), and section 2 (the epilogue); machine.deadline
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from chartloop.language.intervals.interval import INF
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.signals import hands_down, is_ours
-from chartloop.machine.moving import A_TICK
+from chartloop.machine.transition import A_TICK
 from chartloop.proofs.bound.budgets import Family
 from chartloop.proofs.bound.costs import Spending
 

@@ -26,7 +26,7 @@ from chartloop.machine.abstract.signals import (
     OF_AN_ACTION,
     Tools,
 )
-from chartloop.machine.ways import ENGINE_ENDS
+from chartloop.machine.transition_table import ENGINE_ENDS
 from chartloop.proofs.query.events import Happening, Happenings
 from chartloop.proofs.query.open_tool_calls import Offers
 from chartloop.proofs.query.parse import Atom, Query

@@ -18,7 +18,7 @@ from chartloop.machine.abstract.failures import all_sets, sets_may_fail
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import FROM_OUTSIDE, UNDRAWN, Place, Route
 from chartloop.machine.abstract.signals import CALLING, carried_out, raised_after, signalled_behind
-from chartloop.machine.ways import END_ERROR
+from chartloop.machine.transition_table import END_ERROR
 
 
 class Happening(NamedTuple):
@@ -136,10 +136,10 @@ class Happenings:
         if edge is not None and edge.stop:
             yield Happening("reason", edge.stop)
         if route.kind == "return":
-            for origin, to in chart.interruptible.items():
-                cut = chart.by_origin.get(origin)
+            for point, to in chart.interruptible.items():
+                cut = chart.by_origin.get(point.name) if point.kind == "edge" else None
                 if to == dest.state and cut is not None:
-                    yield Happening("edge", origin, sure=False)
+                    yield Happening("edge", point.name, sure=False)
                     yield from _may([cut.stop] if cut.stop else [])
         if source.branch is not None and edge is not None:
             yield from _may(self._stop_of(edge.dest))

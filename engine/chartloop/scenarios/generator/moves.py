@@ -20,7 +20,7 @@ from chartloop.core.facts import EMPTY
 from chartloop.core.position import CHILD, Position
 from chartloop.core.specs import Effect
 from chartloop.core.types import Type
-from chartloop.run import answering
+from chartloop.run import answer
 from chartloop.run.context import Ports
 from chartloop.run.journal import Letter, MemoryJournal, RunRow
 from chartloop.run.loop import advance
@@ -300,7 +300,7 @@ def _event(node: Node, kind: str, word: str, data: Mapping[str, Any]) -> Happeni
 async def _send(session: Session, event: Happening) -> None:
     """As `Run.send` and `Run.cancel` do."""
     if event.kind == "send":
-        await answering.send_answer(session, answering.Answer(event.word, event.data))
+        await answer.send_answer(session, answer.Answer(event.word, event.data))
         return
     data = {"kind": "cancel", "reason": event.word, "data": {"message": ""}}
     now = session.ports.clock.now()

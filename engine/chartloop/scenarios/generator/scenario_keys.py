@@ -14,7 +14,7 @@ from chartloop.core.types import Type
 from chartloop.core.units import parse_duration, write_duration
 from chartloop.language.expression import Expression
 from chartloop.language.spec import MachineSpec
-from chartloop.machine.saying import type_at
+from chartloop.machine.guard_text import type_at
 from chartloop.run.result import Result
 from chartloop.scenarios.generator.moves import Node
 from chartloop.scenarios.generator.targets import Target

@@ -30,7 +30,7 @@ from chartloop.language.spec import (
 )
 from chartloop.language.template.template import Template
 from chartloop.language.yaml.document import Path, dotted
-from chartloop.machine.saying import say_value
+from chartloop.machine.guard_text import say_value
 from chartloop.versions.diff.change import What
 from chartloop.versions.diff.guards import plain
 

@@ -20,8 +20,8 @@ from chartloop.core.types import accepts
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed
 from chartloop.language.spec import MachineSpec, Rule
 from chartloop.machine.build import Chart
-from chartloop.machine.saying import say_guard
-from chartloop.run.acting import IN_DOUBT
+from chartloop.machine.guard_text import say_guard
+from chartloop.run.execute import IN_DOUBT
 from chartloop.run.journal import RunRow
 from chartloop.versions.migration.children import CURE, misfit_children
 from chartloop.versions.migration.verdict import Cause

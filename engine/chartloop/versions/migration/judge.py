@@ -192,7 +192,7 @@ class _Judging:
         if old is None or position.ended:
             return ()
         back = {new: old for old, new in self.upgrade.comparison.pairs.states.items()}
-        pending = [given.chart.interruptible.get(_pending(one), "") for one in position.returns]
+        pending = [given.chart.interruptible.get(one.point, "") for one in position.returns]
         here = [position.state, *pending]
         reach = [Reach(old, [back.get(name, name) for name in here]), Reach(given.chart, here)]
         chosen: Mapping[str, object] = self.run.records[0].input.data.get("limits") or EMPTY
@@ -200,8 +200,3 @@ class _Judging:
         comparison = self.upgrade.comparison
         met = ahead(comparison.changes, *reach, given=chosen, files=files)
         return (*met, *rerouted(old, given.chart, comparison.pairs.states))
-
-
-def _pending(returning: str) -> str:
-    """The edge that a detour interrupted; see `Position.returns`."""
-    return returning.partition(":")[2].partition("#")[0]

@@ -19,7 +19,7 @@ from chartloop.core.facts import Facts
 from chartloop.core.fold import lookup
 from chartloop.core.specs import ActionSpec, Effect
 from chartloop.language.spec import MachineSpec
-from chartloop.machine.budget import OWN, budgets_of, spent_reason
+from chartloop.machine.child_budget import OWN, budgets_of, spent_reason
 from chartloop.run.context import PARENT, StopRequest
 
 

@@ -11,9 +11,9 @@ from chartloop.core.reasons import StopSignal
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed
 from chartloop.language.spec import StateSpec
-from chartloop.machine.budgets import value_of
+from chartloop.machine.budget_use import value_of
 from chartloop.machine.build import Chart
-from chartloop.machine.saying import say_value
+from chartloop.machine.guard_text import say_value
 from chartloop.run.session import Session
 from chartloop.view.live.progress import How, Meter, Standing
 

@@ -28,7 +28,7 @@ from chartloop.core.errors import (
 from chartloop.core.facts import EMPTY
 from chartloop.core.records import Record
 from chartloop.core.types import Type, accepts
-from chartloop.run.acting import IN_DOUBT
+from chartloop.run.execute import IN_DOUBT
 from chartloop.run.journal import Check, Letter, RunRow
 from chartloop.run.question import Question, asked_here, question_of, wait_of
 from chartloop.run.session import Session

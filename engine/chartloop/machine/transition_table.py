@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from chartloop.core.position import ReturnPoint
 from chartloop.core.reasons import EndStatus
 from chartloop.language.readers.states import case_value
 from chartloop.language.spec import RETURN, Edge, MachineSpec, Rule, StateSpec
@@ -79,9 +80,9 @@ def _guards(state: StateSpec, edge: Edge) -> tuple[regions.Guard, ...]:
     return (regions.Holds(edge.when),) if edge.when is not None else ()
 
 
-def interrupted(spec: MachineSpec, rule: Rule) -> list[tuple[str, str]]:
-    """The edges that a detour may interrupt, as (edge id, where it was going)."""
-    out: list[tuple[str, str]] = []
+def return_points(spec: MachineSpec, rule: Rule) -> list[tuple[ReturnPoint, str]]:
+    """Where a detour may interrupt a run, each with the state that the run was going to."""
+    out: list[tuple[ReturnPoint, str]] = []
     for state in spec.states.values():
         if state.job == "end":
             continue
@@ -89,19 +90,19 @@ def interrupted(spec: MachineSpec, rule: Rule) -> list[tuple[str, str]]:
         acted = state.rests and looked_at
         for edge in state.edges:
             if edge.target != RETURN and (edge.target in rule.before if rule.before else acted):
-                out.append((edge.id, edge.target))
+                out.append((ReturnPoint("edge", edge.id), edge.target))
         begun = state.name == spec.start and looked_at  # a rule may hold before anything was done
         if (acted or begun) and not rule.before:
-            out.append((f"={state.name}", state.name))
+            out.append((ReturnPoint("state", state.name), state.name))
         if acted and not rule.before:
             if state.all:
-                out.append((f"{state.name}.all", state.name))
+                out.append((ReturnPoint("fork", state.name), state.name))
         again = state.name in rule.before if rule.before else acted
         if state.attempts and again:
-            out.append((f"{state.name}.retry", state.name))
+            out.append((ReturnPoint("edge", f"{state.name}.retry"), state.name))
     if spec.on_error is not None and (not rule.before or spec.on_error.target in rule.before):
-        out.append(("on_error", spec.on_error.target))
-    out += [(f"={b}", b) for b in rule.before]
+        out.append((ReturnPoint("edge", "on_error"), spec.on_error.target))
+    out += [(ReturnPoint("state", b), b) for b in rule.before]
     return out
 
 
@@ -112,7 +113,7 @@ def returning_states(spec: MachineSpec) -> list[tuple[str, Edge]]:
 
 def _returns(spec: MachineSpec) -> Iterator[Way]:
     targets = dict.fromkeys(
-        to for r in spec.rules if r.kind == "detour" for _, to in interrupted(spec, r)
+        to for r in spec.rules if r.kind == "detour" for _, to in return_points(spec, r)
     )
     for name, edge in returning_states(spec):
         guards = _guards(spec.states[name], edge)

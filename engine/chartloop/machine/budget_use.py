@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chartloop.core.facts import Facts
 from chartloop.language.expression import Expression
-from chartloop.machine.saying import say_value, type_at, type_of
+from chartloop.machine.guard_text import say_value, type_at, type_of
 
 if TYPE_CHECKING:  # the command line says words before it loads a machine
     from chartloop.machine.build import Chart

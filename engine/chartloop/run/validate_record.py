@@ -16,7 +16,7 @@ from chartloop.core.amounts import problem_with
 from chartloop.core.facts import Task
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply
 from chartloop.core.records import Record
-from chartloop.run.kept import DAMAGED, RunRow
+from chartloop.run.journal_records import DAMAGED, RunRow
 
 MOST = 1e15
 """No count, no time in seconds and no amount of USD goes beyond this."""

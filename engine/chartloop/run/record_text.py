@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from chartloop.core.units import say_elapsed
-from chartloop.machine.saying import say_value
+from chartloop.machine.guard_text import say_value
 
 if TYPE_CHECKING:  # the command line says words before it loads a machine
     from chartloop.core.outcome import Outcome

@@ -2,7 +2,7 @@
 
 A `Walk` holds what `evolve` is building: copies, never the position that it was given. Here
 are its single moves: fire a status trigger, raise a signal, take an edge, enter a state. Rules
-are looked at in `machine.looking`, the way to the next resting state is `machine.moving`'s.
+are looked at in `machine.rules`, the way to the next resting state is `machine.transition`'s.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Any
 
 from chartloop.core.errors import StatusError
 from chartloop.core.facts import Facts, Failure
-from chartloop.core.position import Position
+from chartloop.core.position import Position, Return
 from chartloop.core.reasons import NO_SIGNALS, StopSignal, StopSignals
 from chartloop.core.records import Input
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed
 from chartloop.language.spec import HIGHEST, Assign
 from chartloop.language.template.template import Template
+from chartloop.machine.assignment import set_values, template_names
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision, Look
-from chartloop.machine.raising import Raising
 from chartloop.machine.regions import Answers, Cursor, GuardedTransition
-from chartloop.machine.saving import set_values, template_names
-from chartloop.machine.ways import END_ERROR
+from chartloop.machine.signals import Raising
+from chartloop.machine.transition_table import END_ERROR
 
 FAILURES = (*GUARD_ERRORS, GuardFailed)
 """What reading an expression may raise."""
@@ -47,7 +47,8 @@ class Walk(Cursor):
         self.input = input
         facts = position.facts
         self.paused_from, self.stopping = position.paused_from, position.stopping
-        self.returns, self.skip, self.attempt = position.returns, position.skip, position.attempt
+        self.returns: tuple[Return, ...] = position.returns
+        self.skip, self.attempt = position.skip, position.attempt
         self.entered_at, self.wake_at = position.entered_at, position.wake_at
         self.blocked_on, self.waited = position.blocked_on, position.waited
         self.pause_asked, self.warned = position.pause_asked, position.warned
@@ -177,9 +178,7 @@ class Walk(Cursor):
 
     def aim(self) -> None:
         """Where `next: return` would go from here."""
-        newest = self.returns[len(self.returns) - 1]
-        pending = newest.partition(":")[2].partition("#")[0]
-        self.returning = self.chart.interruptible.get(pending, "")
+        self.returning = self.chart.interruptible.get(self.returns[-1].point, "")
 
     def took(self, taken: GuardedTransition) -> None:
         """A transition has been taken: its `set` and `stop` happen."""
@@ -191,7 +190,7 @@ class Walk(Cursor):
 
     def may_detour(self, id: str) -> bool:
         """Whether a detour may be made now: not straight after itself, not inside itself."""
-        return id != self.skip and not any(r.startswith(f"{id}:") for r in self.returns)
+        return id != self.skip and not any(made.rule == id for made in self.returns)
 
     def assign(self, assigns: tuple[Assign, ...], where: str) -> None:
         try:

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from chartloop.core.reasons import StopSignal
 from chartloop.language.expression import GUARD_ERRORS, Expression, GuardFailed, no_oracle
 from chartloop.language.spec import HIGHEST
+from chartloop.machine.cursor import FAILURES, Walk
 from chartloop.machine.decision import Look
-from chartloop.machine.looking import look, warn
 from chartloop.machine.regions import GuardedTransition
-from chartloop.machine.walk import FAILURES, Walk
+from chartloop.machine.rules import look, warn
 
 
 def settle(walk: Walk) -> None:
@@ -109,19 +109,15 @@ def _choose_or_leave(walk: Walk, trigger: str) -> GuardedTransition | None:
 def _return(walk: Walk, taken: GuardedTransition) -> None:
     """Go on with the edge that a detour interrupted."""
     walk.taken.append(taken.origin)
-    returns = list(walk.returns)
-    last = returns.pop()
-    walk.returns = tuple(returns)
+    walk.returns, last = walk.returns[:-1], walk.returns[-1]
     walk.failed = walk.retrying = False
-    pending, _, attempt = last.partition(":")[2].partition("#")
-    if pending.endswith(".all") and walk.state in walk.chart.joins:
+    if last.point.kind == "fork":
         _fork(walk, walk.state)
         return
-    edge = walk.chart.by_origin.get(pending)
-    if edge is not None:
-        walk.took(edge)
-    if attempt:
-        walk.attempt = int(attempt) + 1
+    if last.point.kind == "edge":
+        walk.took(walk.chart.by_origin[last.point.name])
+    if last.attempt is not None:
+        walk.attempt = last.attempt + 1
     walk.enter(walk.state)
 
 

@@ -20,7 +20,7 @@ from chartloop.core.outcome import Outcome
 from chartloop.core.reasons import AgentStop, StopSignal
 from chartloop.core.units import say_elapsed
 from chartloop.run.context import TOO_LATE, Context
-from chartloop.run.sound import cut, sound_signal
+from chartloop.run.sanitize import cut, sound_signal
 
 A_HAIR = 0.05
 """Seconds by which the loop's clock, which ends an action, may be ahead of the run's."""

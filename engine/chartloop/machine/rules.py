@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from chartloop.core.position import Return, ReturnPoint
 from chartloop.core.reasons import StopReason, StopSignal
+from chartloop.machine.cursor import FAILURES, Walk
 from chartloop.machine.decision import Look
+from chartloop.machine.guard_text import fact_value, say_guard, say_value, type_at
 from chartloop.machine.regions import GuardedTransition
-from chartloop.machine.saying import fact_value, say_guard, say_value, type_at
-from chartloop.machine.walk import FAILURES, Walk
 
 
 def look(walk: Walk, trigger: str | None, *, general: bool, into: str = "") -> bool:
@@ -135,16 +136,16 @@ def _interrupt(walk: Walk, taken: GuardedTransition, trigger: str | None) -> Non
     walk.skip = rule.id
     if not walk.chart.returnable.get(rule.id):
         return
-    pending = f"={state}"
+    made = Return(rule.id, ReturnPoint("state", state))
     if trigger is not None and state in walk.chart.joins and not walk.diverted:
-        pending = f"{state}.all"
+        made = Return(rule.id, ReturnPoint("fork", state))
     elif trigger is not None and (chosen := walk.choose(trigger)) is not None:
-        pending = chosen.origin
-        if chosen.kind == "retry":
-            pending += f"#{walk.attempt}"
-        elif chosen.kind == "return" and walk.returns:  # it interrupts a way back: go back there
-            pending = walk.returns[-1].partition(":")[2]
-    walk.returns = (*walk.returns, f"{rule.id}:{pending}")
+        if chosen.kind == "return" and walk.returns:  # it interrupts a way back: go back there
+            made = walk.returns[-1].replace(rule=rule.id)
+        else:
+            attempt = walk.attempt if chosen.kind == "retry" else None
+            made = Return(rule.id, ReturnPoint("edge", chosen.origin), attempt)
+    walk.returns = (*walk.returns, made)
 
 
 def _signal_of(walk: Walk, number: int) -> StopSignal:

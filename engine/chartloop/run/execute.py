@@ -1,7 +1,7 @@
 """Doing one action: its fields, its intent, its deadline, and what came of it.
 
 Whatever an action does, an `Outcome` or `Blocked` comes out of here; only errors that blame
-the caller or the journal and cancellation pass through (`run.failing`).
+the caller or the journal and cancellation pass through (`run.exceptions`).
 
 Source: design "language", sections 6 (deadlines) and 8; "architecture", section 4.
 """
@@ -21,10 +21,11 @@ from chartloop.core.specs import ActionSpec
 from chartloop.core.types import accepts
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed
 from chartloop.language.spec import MachineSpec, StateSpec
-from chartloop.machine.allowed import time_allowed
+from chartloop.machine.deadline import time_allowed
+from chartloop.run.abandon import or_leave
 from chartloop.run.context import Context
 from chartloop.run.events import Started
-from chartloop.run.failing import (
+from chartloop.run.exceptions import (
     A_HAIR,
     AgentStop,
     describe,
@@ -34,11 +35,10 @@ from chartloop.run.failing import (
     too_long,
 )
 from chartloop.run.fields import fields_of
-from chartloop.run.holding import say_doubt
 from chartloop.run.job import Job
-from chartloop.run.leaving import or_leave
+from chartloop.run.lease_holder import say_doubt
+from chartloop.run.sanitize import is_sound, sound_data, sound_signal
 from chartloop.run.session import Session
-from chartloop.run.sound import is_sound, sound_data, sound_signal
 
 IN_DOUBT = "in-doubt"
 """What a run is blocked on while somebody must say whether a paid call is made again."""
