@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from chartloop.checker.paths.signalling import is_ours
 from chartloop.checker.subject import Subject
 from chartloop.core.specs import Supply
 from chartloop.language.spec import StateSpec
@@ -84,7 +83,7 @@ def _leaves(state: StateSpec, supply: Supply) -> bool:
     action = state.action
     if action is None or action.needs == supply:
         return False
-    return supply in action.supplies or not is_ours(action)
+    return supply in action.supplies or not action.is_builtin
 
 
 def behind(onward: Mapping[str, set[str]], states: Iterable[str]) -> set[str]:

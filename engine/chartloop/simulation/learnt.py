@@ -18,12 +18,13 @@ from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Outcome
 from chartloop.core.records import Record
 from chartloop.core.tokens import estimate_messages
+from chartloop.core.traits import Family
 from chartloop.core.units import say_count
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.build import Chart
 from chartloop.run.recorded import RecordedRun
 from chartloop.simulation.amounts import seen
-from chartloop.simulation.assumed import Family, assumed, family_of
+from chartloop.simulation.assumed import assumed, family_of
 from chartloop.simulation.deciding import reads_texts
 from chartloop.simulation.outcomes import prices_of
 from chartloop.simulation.play import opaque_guards
