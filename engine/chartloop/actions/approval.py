@@ -15,6 +15,7 @@ from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import Outcome, ToolResult
 from chartloop.core.position import APPROVAL
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.traits import ActionTraits
 from chartloop.core.types import STR, list_of, struct
 from chartloop.run.context import Context
 
@@ -89,6 +90,10 @@ ACTIONS = (
         work=False,
         effect=Effect.PURE,
         suspends=False,
+        declares=ActionTraits(
+            asks="never", calls="none", runs="none",
+            fails="by_fields", step="system", family="pure"
+        ),
         about="Lists the open calls that need an approval: made by the file's `approve`.",
     ),
 )  # fmt: skip

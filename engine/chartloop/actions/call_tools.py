@@ -24,6 +24,7 @@ from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Spent, ToolResult
 from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import MOST_CALLS, ActionSpec, ArgSpec, Effect, ToolSpec
+from chartloop.core.traits import ActionTraits
 from chartloop.core.types import ANY, BOOL, INT, STR, list_of, struct
 from chartloop.core.units import say_count
 from chartloop.run.context import Context
@@ -289,7 +290,6 @@ ACTIONS = (
         result=list_of(CALLED),
         effect=Effect.PAID,
         suspends=False,
-        calls_tools=True,
         leaves=True,
         sound=True,
         own_intents=True,
@@ -297,6 +297,14 @@ ACTIONS = (
         most_calls="at_most",
         changes=frozenset({"memory.*"}),
         supplies=frozenset({"conversation"}),
+        declares=ActionTraits(
+            asks="never",
+            calls="all",
+            runs="none",
+            fails="by_world",
+            step="tool-call",
+            family="tools",
+        ),
         about="Carries out the tool calls of the newest reply, at once.",
     ),
     ActionSpec(
@@ -306,13 +314,20 @@ ACTIONS = (
         result=list_of(CALLED),
         effect=Effect.PAID,
         suspends=False,
-        calls_tools=True,
         leaves=True,
         sound=True,
         own_intents=True,
         settles_itself=True,
         changes=frozenset({"memory.*"}),
         supplies=frozenset({"conversation"}),
+        declares=ActionTraits(
+            asks="never",
+            calls="first",
+            runs="none",
+            fails="by_world",
+            step="tool-call",
+            family="tools",
+        ),
         about="Carries out the first tool call of the newest reply; drops the others.",
     ),
     ActionSpec(
@@ -329,9 +344,16 @@ ACTIONS = (
         ),
         effect=Effect.PAID,
         suspends=False,
-        calls_tools=True,
         leaves=True,
         changes=frozenset({"memory.*"}),
+        declares=ActionTraits(
+            asks="never",
+            calls="named",
+            runs="none",
+            fails="by_world",
+            step="tool-call",
+            family="own",
+        ),
         about="Calls one registered tool without a model.",
     ),
     ActionSpec(
@@ -351,10 +373,17 @@ ACTIONS = (
         ),
         effect=Effect.PURE,
         suspends=False,
-        calls_tools=True,
         leaves=True,
         changes=frozenset({"memory.*"}),
         supplies=frozenset({"conversation"}),
+        declares=ActionTraits(
+            asks="never",
+            calls="memory",
+            runs="none",
+            fails="by_fields",
+            step="memory-update",
+            family="tools",
+        ),
         about="Appends to or replaces in memory blocks: what memory tools or `with` say.",
     ),
 )

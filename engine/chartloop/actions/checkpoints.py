@@ -14,6 +14,7 @@ from chartloop.core.facts import Task
 from chartloop.core.outcome import Outcome
 from chartloop.core.plain import plain
 from chartloop.core.specs import ActionSpec, Effect
+from chartloop.core.traits import ActionTraits, Count
 from chartloop.core.types import BOOL, COUNT, Type, struct
 from chartloop.run.context import Context
 
@@ -101,6 +102,15 @@ ACTIONS = (
                 "progress.magnitude",
             }
         ),
+        declares=ActionTraits(
+            asks="never",
+            calls="none",
+            runs="none",
+            fails="never",
+            step="system",
+            family="pure",
+            counts=(Count("progress.cycles", 0, 1),),
+        ),
         about="Computes improvement, magnitude and cycles from what tasks reported.",
     ),
     ActionSpec(
@@ -111,6 +121,9 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         supplies=frozenset({"checkpoint"}),
+        declares=ActionTraits(
+            asks="never", calls="none", runs="none", fails="never", step="system", family="pure"
+        ),
         about="Keeps variables, queue and the task at hand, for `restore`.",
     ),
     ActionSpec(
@@ -122,6 +135,9 @@ ACTIONS = (
         suspends=False,
         changes=frozenset({"vars.*", "queue.*"}),
         needs="checkpoint",
+        declares=ActionTraits(
+            asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
+        ),
         about="Brings back what the newest `checkpoint` kept; never messages.",
     ),
 )

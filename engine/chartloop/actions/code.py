@@ -11,6 +11,7 @@ from typing import Any
 from chartloop.core.errors import Category, SetupError
 from chartloop.core.outcome import Outcome
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.traits import ActionTraits
 from chartloop.core.types import ANY, BOOL, STR, struct
 from chartloop.extras import install
 from chartloop.run.context import Context
@@ -86,6 +87,9 @@ ACTIONS = (
         ),
         effect=Effect.LOCAL,
         uses=frozenset({"sandbox"}),
+        declares=ActionTraits(
+            asks="never", calls="none", runs="none", fails="by_world", step="system", family="own"
+        ),
         about="Runs Python code in the sandbox; its output is the result, variables live on.",
     ),
 )

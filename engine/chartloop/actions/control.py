@@ -12,13 +12,17 @@ from typing import Any
 from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.traits import ActionTraits
 from chartloop.core.types import COUNT, DURATION, FLOAT, STR, struct
 from chartloop.core.units import say_elapsed
 from chartloop.run.context import Context
 
+LONGEST = 300.0
+"""Seconds that `back_off` waits at most, where its `most` does not say otherwise."""
+
 
 def back_off(
-    ctx: Context, base: float = 1.0, factor: float = 2.0, most: float = 300.0
+    ctx: Context, base: float = 1.0, factor: float = 2.0, most: float = LONGEST
 ) -> Outcome | Blocked:
     """Wait ``base * factor ** errors.retries`` seconds, then forgive the errors in a row.
 
@@ -84,6 +88,15 @@ ACTIONS = (
         suspends=False,
         may_wait=True,
         changes=frozenset({"errors.consecutive", "errors.retries"}),
+        declares=ActionTraits(
+            asks="never",
+            calls="none",
+            runs="none",
+            fails="never",
+            step="system",
+            family="pure",
+            waits=("most", LONGEST),
+        ),
         about="Waits base · factor^retries, clears `errors.consecutive`, adds to `errors.retries`.",
     ),
     ActionSpec(
@@ -95,6 +108,9 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         for_wait=True,
+        declares=ActionTraits(
+            asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
+        ),
         about="Puts the question of the wait that follows.",
     ),
     ActionSpec(
@@ -108,6 +124,9 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         changes=frozenset({"signals.*"}),
+        declares=ActionTraits(
+            asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
+        ),
         about="Raises a stop signal.",
     ),
     ActionSpec(
@@ -118,6 +137,15 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         changes=frozenset({"signals.continued", "run.continuations"}),
+        declares=ActionTraits(
+            asks="never",
+            calls="none",
+            runs="none",
+            fails="never",
+            step="system",
+            family="pure",
+            continues="times",
+        ),
         about="Puts the pending stop signals off until the next work action.",
     ),
     ActionSpec(
@@ -127,6 +155,9 @@ ACTIONS = (
         work=False,
         effect=Effect.PURE,
         suspends=False,
+        declares=ActionTraits(
+            asks="never", calls="none", runs="none", fails="never", step="system", family="pure"
+        ),
         about="Does nothing; its result is its input: for notes on the record, and for sketches.",
     ),
 )

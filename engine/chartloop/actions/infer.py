@@ -20,6 +20,7 @@ from chartloop.core.outcome import Message, Outcome, Reply, Spent
 from chartloop.core.position import REPAIRED, repaired
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.tokens import estimate_messages
+from chartloop.core.traits import ActionTraits
 from chartloop.core.transcript import estimate, sendable, with_head
 from chartloop.core.types import BOOL, FLOAT, INT, STR, Type, list_of, struct
 from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
@@ -356,6 +357,14 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         supplies=frozenset({"conversation"}),
+        declares=ActionTraits(
+            asks="never",
+            calls="none",
+            runs="none",
+            fails="by_world",
+            step="user-message",
+            family="pure",
+        ),
         about="Puts the task into the conversation.",
     ),
     ActionSpec(
@@ -374,6 +383,15 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         supplies=frozenset({"conversation"}),
+        declares=ActionTraits(
+            asks="never",
+            calls="none",
+            runs="none",
+            fails="by_fields",
+            step="system",
+            family="pure",
+            sets_prompt=True,
+        ),
         about="Builds the messages of the next `infer` only; the conversation is left as it is.",
     ),
     ActionSpec(
@@ -413,6 +431,14 @@ ACTIONS = (
         uses=frozenset({"model"}),
         needs="conversation",
         supplies=frozenset({"conversation"}),
+        declares=ActionTraits(
+            asks="reply",
+            calls="none",
+            runs="none",
+            fails="by_world",
+            step="llm-inference",
+            family="model",
+        ),
         about="One model call: sends instructions, memory, conversation and the state's tools.",
     ),
 )

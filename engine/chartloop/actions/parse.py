@@ -12,6 +12,7 @@ from typing import Any, cast
 from chartloop.core.errors import Category, nearest
 from chartloop.core.outcome import Outcome
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.traits import ActionTraits
 from chartloop.core.types import STR, accepts, map_of
 from chartloop.run.context import Context
 from chartloop.run.sanitize import DECODER, read_json
@@ -216,6 +217,15 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         changes=frozenset({"vars.*"}),
+        declares=ActionTraits(
+            asks="never",
+            calls="none",
+            runs="none",
+            fails="by_fields",
+            step="system",
+            family="pure",
+            reads_reply=True,
+        ),
         about="Reads parts of the newest reply into variables: tags, fences, JSON, pairs.",
     ),
     ActionSpec(
@@ -238,6 +248,15 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         changes=frozenset({"vars.*"}),
+        declares=ActionTraits(
+            asks="never",
+            calls="none",
+            runs="none",
+            fails="by_fields",
+            step="system",
+            family="pure",
+            adopts="map",
+        ),
         about="Takes over what the model proposed: each key into its variable.",
     ),
     ActionSpec(
@@ -249,6 +268,9 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         changes=frozenset({"vars.*"}),
+        declares=ActionTraits(
+            asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
+        ),
         about="Sets variables, as an action of its own.",
     ),
 )

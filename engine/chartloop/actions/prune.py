@@ -24,6 +24,7 @@ from chartloop.core.conversation import (
 from chartloop.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.tokens import estimate_messages
+from chartloop.core.traits import ActionTraits
 from chartloop.core.transcript import sendable
 from chartloop.core.types import COUNT, FRACTION, STR, struct
 from chartloop.run.context import Context
@@ -168,6 +169,15 @@ ACTIONS = (
         suspends=False,
         may_use=frozenset({"model"}),
         changes=frozenset({"usage.messages", "usage.context_tokens", "usage.prunable"}),
+        declares=ActionTraits(
+            asks="text",
+            calls="none",
+            runs="none",
+            fails="by_fields",
+            step="system",
+            family="prune",
+            asks_if=("strategy", "summarize"),
+        ),
         about="Shortens the conversation, keeping calls and their replies together.",
     ),
 )

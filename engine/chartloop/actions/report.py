@@ -16,6 +16,7 @@ from chartloop.core.facts import Task
 from chartloop.core.outcome import Outcome
 from chartloop.core.plain import plain
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.traits import ActionTraits
 from chartloop.core.types import BOOL, STR, struct
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.run.context import Context
@@ -178,6 +179,15 @@ ACTIONS = (
         work=False,
         effect=Effect.PURE,
         suspends=False,
+        declares=ActionTraits(
+            asks="never",
+            calls="none",
+            runs="none",
+            fails="by_fields",
+            step="system",
+            family="said",
+            writes="report",
+        ),
         about="Writes a report of the run as it stands.",
     ),
     ActionSpec(
@@ -186,6 +196,15 @@ ACTIONS = (
         work=False,
         effect=Effect.LOCAL,
         suspends=False,
+        declares=ActionTraits(
+            asks="never",
+            calls="none",
+            runs="none",
+            fails="by_fields",
+            step="system",
+            family="said",
+            writes="snapshot",
+        ),
         about="Writes a snapshot of the run, from which it opens without reading its log.",
     ),
     ActionSpec(
@@ -197,6 +216,9 @@ ACTIONS = (
         effect=Effect.PAID,
         suspends=False,
         uses=frozenset({"notifier"}),
+        declares=ActionTraits(
+            asks="never", calls="none", runs="none", fails="by_fields", step="system", family="said"
+        ),
         about="Sends a notice to the terminal, to a webhook, or to your own notifier.",
     ),
 )

@@ -23,6 +23,7 @@ from chartloop.core.outcome import Blocked, Outcome, Spent
 from chartloop.core.position import CHILD
 from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.traits import ActionTraits
 from chartloop.core.types import ANY, BOOL, COUNT, DURATION, STR, list_of, map_of, struct
 from chartloop.machine.child_budget import AT_ONCE
 from chartloop.run.children import SHARED, Child, Given, InOrder, calls_of
@@ -345,6 +346,9 @@ ACTIONS = (
         may_wait=True,
         changes=frozenset({"memory.*", "queue.*"}),
         supplies=frozenset({"conversation", "tasks"}),
+        declares=ActionTraits(
+            asks="never", calls="none", runs="one", fails="by_world", step="system", family="child"
+        ),
         about="Runs a child machine to its end; fails when that ends in an error.",
     ),
     ActionSpec(
@@ -378,6 +382,14 @@ ACTIONS = (
         suspends=False,
         own_deadline=True,
         may_wait=True,
+        declares=ActionTraits(
+            asks="never",
+            calls="none",
+            runs="several",
+            fails="by_world",
+            step="system",
+            family="child",
+        ),
         about="Runs child machines at once; what the parent has left is shared among them.",
     ),
 )

@@ -26,6 +26,7 @@ from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task
 from chartloop.core.fold import named
 from chartloop.core.outcome import Blocked, Outcome, Spent
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
+from chartloop.core.traits import ActionTraits, Count
 from chartloop.core.types import ANY, COUNTER, STR, list_of, struct
 from chartloop.run.children import Given
 from chartloop.run.context import Context
@@ -413,6 +414,9 @@ ACTIONS = (
         suspends=False,
         changes=frozenset({"queue.*"}),
         supplies=frozenset({"tasks"}),
+        declares=ActionTraits(
+            asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
+        ),
         about="Adds tasks at the end of the queue.",
     ),
     ActionSpec(
@@ -434,6 +438,18 @@ ACTIONS = (
         changes=frozenset({"queue.*", "memory.*"}),
         needs="tasks",
         supplies=frozenset({"conversation", "tasks"}),
+        declares=ActionTraits(
+            asks="task",
+            calls="task",
+            runs="task",
+            fails="by_world",
+            step="system",
+            family="work",
+            counts=(
+                Count("queue.done", 1, 1, on="ok"),
+                Count("queue.failed", 0, 1, on="failed"),
+            ),
+        ),
         about="Does the next task of the queue, by its tool, its prompt or its machine.",
     ),
     ActionSpec(
@@ -445,6 +461,9 @@ ACTIONS = (
         suspends=False,
         changes=frozenset({"queue.*", "errors.consecutive", "errors.retries"}),
         supplies=frozenset({"conversation", "tasks"}),
+        declares=ActionTraits(
+            asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
+        ),
         about="Puts the answer's `note` into the conversation and its `tasks` first in the queue.",
     ),
 )

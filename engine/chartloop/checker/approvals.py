@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chartloop.checker.context import Subject
-from chartloop.language.approval import CARRYING
-from chartloop.language.spec import Approve, MachineSpec, StateSpec
+from chartloop.language.spec import Approve, MachineSpec
 from chartloop.language.yaml.document import Path
 from chartloop.machine.abstract.signals import carried_out
-
-_BY_MODEL = (*CARRYING, "update_memory", "work")
 
 
 def check_approvals(subject: Subject) -> None:
@@ -24,17 +21,10 @@ def check_approvals(subject: Subject) -> None:
 
 def _named_by_the_file(subject: Subject, given: Approve) -> None:
     for name, state in subject.spec.states.items():
-        if (tool := _named(state)) in given.tools:
+        if (tool := state.named_tool) in given.tools:
             said = f"`{name}` calls `{tool}` itself, with no approval"
             hint = "put a wait of your own before it, and take the tool out of `approve`"
             subject.say("CL338", ("states", name, "with", "name"), said, hint=hint)
-
-
-def _named(state: StateSpec) -> str:
-    """The tool that a state of the file calls itself."""
-    if state.action is None or state.action.name != "tool" or "name" not in state.args:
-        return ""
-    return str(state.args["name"].value)
 
 
 def _in_children(subject: Subject, given: Approve) -> None:
@@ -50,9 +40,7 @@ def _unapproved(spec: MachineSpec) -> Iterator[str]:
     """The tools that a machine or one of its children carries out with no approval."""
     held = spec.approve.tools if spec.approve is not None else ()
     for state in spec.states.values():
-        by_model = state.action is not None and state.action.name in _BY_MODEL
-        found = carried_out(spec, state) if by_model else {_named(state)}
-        yield from (tool for tool in found if tool not in held)
+        yield from (tool for tool in carried_out(spec, state) if tool not in held)
     for child in spec.machines.values():
         yield from _unapproved(child)
 

@@ -10,17 +10,13 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.checker.context import Begun, Subject
 from chartloop.core.errors import LimitError, nearest
-from chartloop.core.specs import Supply
+from chartloop.core.specs import ActionSpec, Supply
 from chartloop.language.expression import Expression
 from chartloop.language.expression.operators import assignable
 from chartloop.language.spec import Given, MachineSpec, StateSpec
 from chartloop.language.values import limit_value, var_value
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
-
-ONE, SEVERAL = "run_machine", "run_machines"
-PARENTS = frozenset({ONE, SEVERAL, "work"})
-"""Actions that run children."""
 
 
 class _Use(NamedTuple):
@@ -39,12 +35,12 @@ def check_children(subject: Subject) -> None:
             _values(subject, use, "vars", use.child.vars)
             _values(subject, use, "limits", use.child.limits)
             _memory(subject, use)
-        if state.action is not None and state.action.name == SEVERAL:
-            _several(subject, state)
+        if state.action is not None and state.traits.runs == "several":
+            _several(subject, state, state.action)
 
 
 def _uses(spec: MachineSpec, state: StateSpec) -> Iterator[_Use]:
-    if state.action is None or state.action.name not in (ONE, SEVERAL):
+    if state.traits.runs not in ("one", "several"):
         return
     path: Path = ("states", state.name, "with")
     if (use := _use(spec, path, state.args)) is not None:
@@ -131,7 +127,7 @@ def _memory(subject: Subject, use: _Use) -> None:
             subject.say("CL103", (*use.path, "memory", name), said, hint=hint, key=True)
 
 
-def _several(subject: Subject, state: StateSpec) -> None:
+def _several(subject: Subject, state: StateSpec, action: ActionSpec) -> None:
     args, path = state.args, ("states", state.name, "with")
     both = {"machine", "each"} & args.keys()
     if len(both) == 1:
@@ -139,6 +135,6 @@ def _several(subject: Subject, state: StateSpec) -> None:
         other = "each" if one == "machine" else "machine"
         subject.say("CL403", path, f"`{one}` needs `{other}` beside it", key=True)
     elif not both and "children" not in args:
-        said = "`run_machines` has nothing to run"
+        said = f"`{action.name}` has nothing to run"
         hint = "give `children: {name: {machine: ...}}`, or `machine` and `each`"
         subject.say("CL403", ("states", state.name, "do"), said, hint=hint)

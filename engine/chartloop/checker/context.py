@@ -15,7 +15,7 @@ from chartloop.language.file.unreadable import Unread
 from chartloop.language.spec import MachineSpec, StateSpec, said_at
 from chartloop.language.yaml.document import dotted
 from chartloop.language.yaml.reading import MAX_FINDINGS, Path
-from chartloop.machine.abstract.signals import OUTSIDE, is_ours, signalled
+from chartloop.machine.abstract.signals import OUTSIDE, signalled
 from chartloop.machine.build import Chart
 from chartloop.machine.regions import GuardedTransition
 from chartloop.proofs.digraph import Digraph
@@ -108,22 +108,16 @@ class Subject:
         return out
 
     @cached_property
-    def builtin(self) -> frozenset[str]:
-        """The actions of the machine that are ours: an application's own may do anything."""
-        actions = (s.action for s in self.spec.states.values() if s.action is not None)
-        return frozenset(a.name for a in actions if is_ours(a))
-
-    @cached_property
     def own_code(self) -> bool:
         """Whether code of an application runs in it that can see, raise or change what it likes."""
-        names = {s.action.name for s in self.spec.states.values() if s.action is not None}
-        return bool(names - self.builtin)
+        actions = (s.action for s in self.spec.states.values())
+        return any(action is not None and not action.is_builtin for action in actions)
 
     @cached_property
     def signals_stop(self) -> bool:
         """Whether a stop rule that holds always stops the run: nothing puts signals off."""
-        actions = {s.action.name for s in self.spec.states.values() if s.action is not None}
-        return not self.own_code and "continue_run" not in actions
+        puts_off = any(state.traits.continues for state in self.spec.states.values())
+        return not self.own_code and not puts_off
 
     # proofs ---------------------------------------------------------------------------------
 

@@ -22,22 +22,20 @@ def check_endless(subject: Subject) -> None:
     """Every such loop that a run can come to and that has a way out."""
     if subject.broken:
         return
-    free = [n for n in subject.reached if _is_free(subject, subject.spec.states[n])]
+    free = [n for n in subject.reached if _is_free(subject.spec.states[n])]
     for names in loops(subject.own.subgraph(free)):
-        changed = frozenset(
-            f for n in names for f, _ in effects_of(subject, subject.spec.states[n])
-        )
+        changed = frozenset(f for n in names for f, _ in effects_of(subject.spec.states[n]))
         if not _rules_may_end(subject, changed):
             for circle in loops(_staying(subject, names, changed)):
                 _endless(subject, circle)
 
 
-def _is_free(subject: Subject, state: StateSpec) -> bool:
+def _is_free(state: StateSpec) -> bool:
     """Whether what a state does is known, costs nothing and waits for nobody."""
     if state.job == "wait" or state.all:
         return False
     action = state.action
-    return action is None or (action.name in subject.builtin and action.effect is not Effect.PAID)
+    return action is None or (action.is_builtin and action.effect is not Effect.PAID)
 
 
 def _rules_may_end(subject: Subject, changed: frozenset[str]) -> bool:

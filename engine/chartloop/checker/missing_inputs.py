@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from chartloop.checker.context import Subject
 from chartloop.core.specs import Supply
 from chartloop.language.spec import StateSpec
-from chartloop.machine.abstract.signals import is_ours
 
 
 def check_supplies(subject: Subject) -> None:
@@ -84,7 +83,7 @@ def _leaves(state: StateSpec, supply: Supply) -> bool:
     action = state.action
     if action is None or action.needs == supply:
         return False
-    return supply in action.supplies or not is_ours(action)
+    return supply in action.supplies or not action.is_builtin
 
 
 def behind(onward: Mapping[str, set[str]], states: Iterable[str]) -> set[str]:

@@ -19,7 +19,6 @@ from chartloop.language.template.template import Template
 from chartloop.language.yaml.reading import Path
 from chartloop.machine.abstract.signals import OUTSIDE, carried_out, signalled
 
-_ANSWERING = frozenset({"call_tools", "call_tool", "update_memory"})
 _ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})
 """Parts of a spec that are no texts of the machine."""
 _PLAIN = (str, int, float, type(None))
@@ -127,8 +126,9 @@ def _written(spec: MachineSpec) -> Iterator[str]:
         yield from (s.target for s in state.save)
         yield from (a.target for e in state.edges for a in e.set)
         yield from (name for name in state.args if name.startswith("vars."))
-        if "map" in state.args:  # of `adopt_proposal`
-            yield from map(str, cast("Mapping[str, Any]", state.args["map"].value).values())
+        if state.traits.adopts:
+            adopted = cast("Mapping[str, Any]", state.args[state.traits.adopts].value)
+            yield from map(str, adopted.values())
 
 
 # reasons ------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ def _offer(state: StateSpec) -> Path:
 def _asks(state: StateSpec) -> bool:
     given = state.args.get("tool_choice")
     silent = given is not None and given.value == "none"
-    return state.action is not None and state.action.name == "infer" and not silent
+    return state.asks_model == "reply" and not silent
 
 
 def _carried_out(subject: Subject, state: StateSpec, tool: str) -> bool:
@@ -248,10 +248,9 @@ def _carried_out(subject: Subject, state: StateSpec, tool: str) -> bool:
     while pending:
         for name in subject.own.successors(pending.pop()):
             after = spec.states[name]
-            action = after.action.name if after.action is not None else ""
-            if action in _ANSWERING and tool in carried_out(spec, after):
+            if after.calls in ("all", "first", "memory") and tool in carried_out(spec, after):
                 return True
-            if name not in seen and action != "infer":
+            if name not in seen and after.asks_model != "reply":
                 seen.add(name)
                 pending.append(name)
     return False
@@ -279,10 +278,10 @@ def _looks_into(node: Node) -> bool:
 
 def _never_offered(subject: Subject, asking: Iterable[StateSpec]) -> None:
     spec, states = subject.spec, list(asking)
-    actions = {s.action.name for s in spec.states.values() if s.action is not None}
-    if not states or any(s.allow is None for s in states) or "work" in actions:
+    by_task = any(s.calls == "task" for s in spec.states.values())
+    if not states or any(s.allow is None for s in states) or by_task:
         return
-    named = {str(s.args["name"].value) for s in spec.states.values() if "name" in s.args}
+    named = {s.named_tool for s in spec.states.values()}
     offered = {t for s in states for t in s.allow or ()} | named
     for number, tool in enumerate(spec.tools):
         if tool not in offered:

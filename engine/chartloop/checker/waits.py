@@ -11,8 +11,6 @@ from chartloop.language.expression import Expression
 from chartloop.language.spec import RETURN, MachineSpec, Rule, StateSpec
 from chartloop.language.yaml.reading import Path
 
-_TALKING = frozenset({"infer", "receive", "prompt", "call_tools", "call_tool", "apply_fix"})
-"""Actions that add to the conversation."""
 _CONVERSATION = ("usage.messages", "usage.context_tokens", "usage.context_ratio")
 RISES, FALLS, EITHER = "-", "+", "-+"
 """In which direction of a guard a fact must move it, so that what happens makes the guard false."""
@@ -54,7 +52,7 @@ def check_detours(subject: Subject) -> None:
         if rule.kind == "detour" and not rule.when.constant and not rule.when.opaque:
             _detour(subject, rule)
     for state in subject.spec.states.values():
-        if state.action is not None and state.action.name == "continue_run":
+        if state.traits.continues:
             _continuation(subject, state)
 
 
@@ -91,7 +89,7 @@ def _region(subject: Subject, rule: Rule) -> list[str]:
 def _makes_false(subject: Subject, guard: Expression, name: str) -> bool:
     """Whether something that a state does can make a guard false."""
     state = subject.spec.states[name]
-    for fact, ways in effects_of(subject, state):
+    for fact, ways in effects_of(state):
         for read in guard.reads:
             if not is_part(read, fact):
                 continue
@@ -106,7 +104,7 @@ def is_part(read: str, fact: str) -> bool:
     return fact in ("*", read) or f"{read}.".startswith(f"{fact}.")
 
 
-def effects_of(subject: Subject, state: StateSpec) -> Iterator[tuple[str, str]]:
+def effects_of(state: StateSpec) -> Iterator[tuple[str, str]]:
     """What a state changes, and which way it moves."""
     yield f"run.visits.{state.name}", RISES
     for assign in (*state.set, *(a for e in state.edges for a in e.set)):
@@ -121,7 +119,7 @@ def effects_of(subject: Subject, state: StateSpec) -> Iterator[tuple[str, str]]:
     action = state.action
     if action is None:
         return
-    if action.name not in subject.builtin:
+    if not action.is_builtin:
         yield "*", EITHER
         return
     yield "run.steps", RISES
@@ -132,7 +130,7 @@ def effects_of(subject: Subject, state: StateSpec) -> Iterator[tuple[str, str]]:
         yield fact.removesuffix(".*"), EITHER
         if fact == "usage.context_tokens":
             yield "usage.context_ratio", EITHER
-    if action.name in _TALKING:
+    if "conversation" in action.supplies:
         yield from ((fact, RISES) for fact in _CONVERSATION)
         yield "usage.prunable", EITHER
     if action.effect is not Effect.PURE or action.work:
@@ -145,13 +143,14 @@ def effects_of(subject: Subject, state: StateSpec) -> Iterator[tuple[str, str]]:
 
 def _continuation(subject: Subject, state: StateSpec) -> None:
     """A number of times that grows with the run never runs out."""
-    times = state.args["times"].value if "times" in state.args else None
+    given = state.args.get(state.traits.continues)
+    times = None if given is None else given.value
     if not isinstance(times, Expression):
         return
     growing = [r for r in sorted(times.reads) if _grows(subject, r)]
     if any(times.direction(r) in ("+", "?") for r in growing):
         said = f"`times: {times.text}` grows with the run: stops can be put off for ever"
-        path: Path = ("states", state.name, "with", "times")
+        path: Path = ("states", state.name, "with", state.traits.continues)
         subject.say("CL332", path, said, hint="give a number, or a limit")
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from chartloop.core.traits import UNDECLARED, ActionTraits
 from chartloop.core.types import ANY, Type
 
 
@@ -59,7 +60,8 @@ class ArgSpec:
     choices: tuple[str, ...] = ()
     """The words of an `enum`."""
     names: str = ""
-    """What a `name` names: ``tool``, ``machine``, ``state``, ``variable``."""
+    """What a `name` names: ``tool``, ``machine``, ``state``, ``block``, ``reason``. Of a mapping,
+    what its values name: ``variable``."""
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
     """For `data`: what is wrong with a value, or None."""
     fields: tuple[ArgSpec, ...] = ()
@@ -104,8 +106,6 @@ class ActionSpec:
     """The ports it cannot do without: ``model``, ``sandbox``, ``notifier``."""
     may_use: frozenset[str] = frozenset()
     """The ports it uses where the run has them."""
-    calls_tools: bool = False
-    """It calls tools: those that its state may use, or the one that a field names."""
     leaves: bool = False
     """It ends at once when it is cancelled: whatever may not, it leaves behind by itself."""
     sound: bool = False
@@ -126,6 +126,28 @@ class ActionSpec:
     """It may return `Blocked` with a time, which a driver sleeps out."""
     about: str = ""
     """For `chartloop actions`: what it does, first line short."""
+    declares: ActionTraits | None = None
+    """What it does, where that is known; None for an application's own action."""
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether what it does is known. Of an application's own action the worst is assumed."""
+        return self.declares is not None
+
+    @property
+    def traits(self) -> ActionTraits:
+        """What it does; of an application's own action, nothing that could be relied on."""
+        return UNDECLARED if self.declares is None else self.declares
+
+    @property
+    def writes_any_variable(self) -> bool:
+        """Whether it may change variables besides those that are keys of its `with`."""
+        by_key = self.is_builtin and self.targets is not None
+        return not by_key and any("vars" in fact for fact in self.changes)
+
+    def naming(self, thing: str) -> str:
+        """The first field that names such a thing; empty where there is none."""
+        return next((a.name for a in self.args if a.names == thing), "")
 
     def arg(self, name: str) -> ArgSpec | None:
         """The field of that name, or None."""

@@ -27,9 +27,8 @@ from chartloop.language.label import Label, parse_label
 from chartloop.language.spec import Approve, Edge, Given, MachineSpec, Rule, StateSpec
 from chartloop.language.yaml.reading import Path
 
-CARRYING = ("call_tools", "call_tool")
-"""Actions before which an approval is asked for."""
 ACTION = "ask_approval"
+"""What `approve` is written out as."""
 ACCEPT, DENY = "accept", "deny"
 HERE: Path = ("approve",)
 
@@ -38,7 +37,7 @@ def calling_states(spec: MachineSpec, tools: tuple[str, ...]) -> list[StateSpec]
     """The states that may carry out calls of these tools when the model asks for them."""
     return [
         state for state in spec.states.values()
-        if state.action is not None and state.action.name in CARRYING
+        if state.calls in ("all", "first")
         and not set(tools).isdisjoint(spec.tools if state.allow is None else state.allow)
     ]  # fmt: skip
 
@@ -109,10 +108,9 @@ class _Maker:
         action = self.spec.registry.actions[ACTION]
         known = {"last.result": action.result}
         when = parse("len(last.result) > 0", replace(self.scope, typed=known))
-        first = self.state.action is not None and self.state.action.name == "call_tool"
         args = {
             "tools": Given("data", list(self.given.tools)), "wait": Given("data", self.wait),
-            "by": Given("data", self.given.by), "first": Given("data", first),
+            "by": Given("data", self.given.by), "first": Given("data", self.state.calls == "first"),
         }  # fmt: skip
         if self.given.ask is not None:
             args["text"] = Given("text", self.given.ask)

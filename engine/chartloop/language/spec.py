@@ -17,6 +17,7 @@ from chartloop.core.errors import NOWHERE, Finding, Place
 from chartloop.core.facts import EMPTY
 from chartloop.core.reasons import REASONS, StopReason
 from chartloop.core.specs import MOST_CALLS, ActionSpec, Registry, ToolSpec
+from chartloop.core.traits import NO_ACTION, ActionTraits, Asks, Calls
 from chartloop.core.types import ANY, Type
 from chartloop.language.expression import Expression
 from chartloop.language.label import Label
@@ -167,6 +168,37 @@ class StateSpec:
         """How many tool calls of one reply the action carries out."""
         given = self.args.get(self.action.most_calls) if self.action is not None else None
         return int(given.value) if given is not None else MOST_CALLS
+
+    @property
+    def traits(self) -> ActionTraits:
+        """What its action does; nothing where there is none."""
+        return NO_ACTION if self.action is None else self.action.traits
+
+    @property
+    def calls(self) -> Calls:
+        """Which tool calls its action carries out, with these fields."""
+        calls = self.traits.calls
+        if calls == "memory" and self.action is not None:
+            return "none" if self.action.naming("block") in self.args else "memory"
+        return calls
+
+    @property
+    def asks_model(self) -> Asks:
+        """What its action asks the model for, with these fields."""
+        when = self.traits.asks_if
+        if when is not None:
+            given = self.args.get(when[0])
+            if given is None or given.value != when[1]:
+                return "never"
+        return self.traits.asks
+
+    @property
+    def named_tool(self) -> str:
+        """The tool that its action is told to call; empty where it is told none."""
+        if self.action is None or self.traits.calls != "named":
+            return ""
+        given = self.args.get(self.action.naming("tool"))
+        return "" if given is None else str(given.value)
 
     @property
     def attempts(self) -> int:

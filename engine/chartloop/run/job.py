@@ -67,13 +67,14 @@ def may_suspend(spec: MachineSpec, state: StateSpec, action: ActionSpec, ports: 
     used = (getattr(ports, name) for name in named)
     if action.suspends or any(port is not None and port.suspends for port in used):
         return True
-    return action.calls_tools and any(tool.suspends for tool in tools_of(spec, state, action))
+    return action.traits.calls != "none" and any(
+        tool.suspends for tool in tools_of(spec, state, action)
+    )
 
 
 def tools_of(spec: MachineSpec, state: StateSpec, action: ActionSpec) -> tuple[ToolSpec, ...]:
     """The tools that an action may call: the one that a field names, else those of its state."""
-    field = next((arg.name for arg in action.args if arg.names == "tool"), None)
-    if field is None:
+    if action.traits.calls != "named":
         return spec.tools_at(state)
-    named = spec.registry.tools.get(state.args[field].value)
+    named = spec.registry.tools.get(state.named_tool)
     return () if named is None else (named,)

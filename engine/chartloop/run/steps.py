@@ -16,23 +16,13 @@ from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Outcome
 from chartloop.core.plain import plain
 from chartloop.core.records import Record
+from chartloop.core.traits import StepType
 from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
 from chartloop.run.journal import Journal
 from chartloop.run.session import Session
 
-StepType = Literal["user-message", "llm-inference", "tool-call", "memory-update", "system"]
 StepStatus = Literal["pending", "running", "completed", "failed"]
-
-TYPES: Mapping[str, StepType] = {
-    "receive": "user-message",
-    "infer": "llm-inference",
-    "call_tool": "tool-call",
-    "call_tools": "tool-call",
-    "tool": "tool-call",
-    "update_memory": "memory-update",
-}
-"""What kind of step an action is. Every other is a `system` step: what it gives, it was given."""
 
 
 class Step(NamedTuple):
@@ -139,10 +129,10 @@ class _History:
     def begun(self, state: StateSpec, at: float) -> Step:
         """The action of a state, about to be done."""
         action = "" if state.action is None else state.action.name
-        kind = TYPES.get(action, "system")
-        calls = self.calls[:1] if action == "call_tool" else self.calls
+        kind, carried = state.traits.step, state.calls
+        calls = self.calls[:1] if carried == "first" else self.calls
         tools = self.chart.spec.registry.tools
-        if action == "call_tool" and any(c.name in tools and tools[c.name].memory for c in calls):
+        if carried == "first" and any(c.name in tools and tools[c.name].memory for c in calls):
             kind = "memory-update"
         given: Any = None
         if kind == "user-message":
@@ -150,8 +140,8 @@ class _History:
         elif kind == "llm-inference":
             given = {}
         elif kind == "tool-call":
-            given = {"tool_name": state.args["name"].value} if action == "tool" else _each(calls)
-        elif kind == "memory-update" and "block" not in state.args:
+            given = {"tool_name": state.named_tool} if carried == "named" else _each(calls)
+        elif kind == "memory-update" and carried != "none":
             given = _one([_change(call) for call in calls])
         return Step(
             f"{self.run_id}/{state.name}/{self.done}", self.agent, self.number + 1, at,
@@ -184,12 +174,12 @@ class _History:
             duration=max(0.0, given.at - given.started),
             metadata={**step.metadata, **{k: v for k, v in more.items() if v != []}},
         )
-        return self._ended(step, given.outcome)
+        return self._ended(step, given.outcome, state)
 
-    def _ended(self, step: Step, outcome: Outcome) -> Step:
+    def _ended(self, step: Step, outcome: Outcome, state: StateSpec) -> Step:
         unsaved = None if outcome.tool_errors else self.unsaved.get(step.number)
         if outcome.ok and unsaved is None:
-            output = _output(step, outcome)
+            output = _output(step, outcome, state)
             given = output if step.input is None else step.input
             return step._replace(status="completed", input=given, output=output)
         error = unsaved or {}
@@ -199,7 +189,7 @@ class _History:
         return step._replace(status="failed", error=error.get("message"), metadata=metadata)
 
 
-def _output(step: Step, outcome: Outcome) -> Any:
+def _output(step: Step, outcome: Outcome, state: StateSpec) -> Any:
     """What a step gave, as the document writes it."""
     result = outcome.result
     match step.type:
@@ -218,7 +208,7 @@ def _output(step: Step, outcome: Outcome) -> Any:
                 "tool_calls": [_call(call) for call in outcome.reply.tool_calls],
                 "usage": usage, "finish_reason": outcome.reply.finish_reason,
             }  # fmt: skip
-        case "tool-call" if step.metadata["action"] == "tool":
+        case "tool-call" if state.calls == "named":
             return {**step.input, "status": "completed", "result": result, "error": None}
         case "tool-call":
             # a deadline may have ended it before every call was done

@@ -7,27 +7,13 @@ every one that a simulation used is listed with its result.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from chartloop.analysis.simulation.distributions import NOTHING, fixed, weighted
 from chartloop.analysis.simulation.world import NOBODY, Choice, Happens, choice
-from chartloop.core.specs import ActionSpec, Effect
+from chartloop.core.traits import Family
 from chartloop.core.types import Type
 from chartloop.language.spec import MachineSpec, StateSpec
-
-Family = Literal["model", "tools", "child", "work", "prune", "pure", "said", "own", "wait"]
-"""What an action is, as far as its outcomes go.
-
-`model` asks a model; `tools` carries out the calls of a reply; `child` runs machines; `work` does
-a task of the queue; `prune` shortens the conversation; `pure` is done as it is, it has no effects;
-`said` only writes something; `own` is everything else; `wait` is no action.
-"""
-
-_BUILT_IN: Mapping[str, Family] = {
-    "infer": "model", "call_tools": "tools", "call_tool": "tools", "run_machine": "child",
-    "run_machines": "child", "work": "work", "prune_context": "prune", "report": "said",
-    "notify": "said", "save_run": "said", "tool": "own", "python": "own",
-}  # fmt: skip
 
 _ANY = frozenset({"fails", "duration", "results"})
 _TOKENS = frozenset({"prompt_tokens", "completion_tokens", "usd"})
@@ -57,25 +43,13 @@ class Assumption(NamedTuple):
 
 def family_of(state: StateSpec) -> Family:
     """What a state is, as far as its outcomes go."""
-    action = state.action
-    if action is None:
-        return "wait"
-    if action.name == "update_memory":
-        return "own" if "block" in state.args else "tools"
-    return _BUILT_IN.get(action.name) or ("pure" if _is_pure(action) else "own")
-
-
-def _is_pure(action: ActionSpec) -> bool:
-    return _is_ours(action) and action.effect is Effect.PURE
-
-
-def _is_ours(action: ActionSpec) -> bool:
-    return action.run is not None and action.run.__module__.startswith("chartloop.actions.")
+    family = state.traits.family
+    return "own" if family == "tools" and state.calls == "none" else family
 
 
 def assumed(spec: MachineSpec, state: StateSpec) -> Happens:
     """What is taken for granted of a state of which nothing is said."""
-    results = {} if state.action is None else result_of(state.result, known=_is_ours(state.action))
+    results = {} if state.action is None else result_of(state.result, known=state.action.is_builtin)
     match family_of(state):
         case "model":
             tools = _tools(spec, state)

@@ -42,5 +42,5 @@ def _in(value: Any) -> Iterator[Expression | Template]:
 
 def reads_texts(spec: MachineSpec) -> bool:
     """Whether what a reply says decides where a run goes."""
-    actions = {s.action.name for s in spec.states.values() if s.action is not None}
-    return "parse" in actions or "last.text" in facts_read(spec)
+    parsed = any(state.traits.reads_reply for state in spec.states.values())
+    return parsed or "last.text" in facts_read(spec)

@@ -14,7 +14,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from chartloop.analysis.simulation.assumptions import Family, assumed, family_of
+from chartloop.analysis.simulation.assumptions import assumed, family_of
 from chartloop.analysis.simulation.dependencies import reads_texts
 from chartloop.analysis.simulation.distributions import seen
 from chartloop.analysis.simulation.outcomes import prices_of
@@ -24,6 +24,7 @@ from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Outcome
 from chartloop.core.records import Record
 from chartloop.core.tokens import estimate_messages
+from chartloop.core.traits import Family
 from chartloop.core.units import say_count
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.build import Chart

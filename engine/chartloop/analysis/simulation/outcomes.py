@@ -125,9 +125,9 @@ class Outcomes:
     def _own(
         self, state: StateSpec, happens: Happens, results: Mapping[str, Choice]
     ) -> Iterator[Case]:
-        action, spent = state.action, NOTHING_SPENT
-        if action is not None and action.name == "tool":
-            spent = Spent(tools={str(state.args["name"].value): 1})
+        spent = NOTHING_SPENT
+        if state.calls == "named":
+            spent = Spent(tools={state.named_tool: 1})
         for result, weight in _results(results):
             outcome = Outcome(result=result, spent=spent)
             make = partial(_same, outcome)
@@ -189,8 +189,7 @@ class Outcomes:
 
     def _tools(self, state: StateSpec, happens: Happens) -> Callable[[Position], Cases]:
         """The calls of the newest reply: of so many, so many fail."""
-        assert state.action is not None
-        most = 1 if state.action.name == "call_tool" else state.most_calls
+        most = 1 if state.calls == "first" else state.most_calls
         given = state.args.get("on_error")
         failing = given is not None and given.value == "fail"
         how = _Carrying(carried_out(self.spec, state), failing)

@@ -14,13 +14,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from chartloop.checker.children import PARENTS
 from chartloop.checker.unused import parts_of, reads_of
 from chartloop.core.facts import Task
 from chartloop.core.plain import plain
 from chartloop.language.expression import Expression
 from chartloop.language.spec import MachineSpec, StateSpec
-from chartloop.machine.abstract.signals import CALLING
 
 _PROMPTED = frozenset({"model"})
 """Actions that use this port send the model what the head of the file says."""
@@ -163,12 +161,12 @@ def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
             out[name] = f"`{name}` gives its action something else"
         elif head and _PROMPTED & (state.action.uses | state.action.may_use):
             out[name] = f"the file's `{head[0]}` differs"
-        elif carried and state.action.name in CALLING:
+        elif carried and state.calls not in ("none", "named"):
             out[name] = f"the file's `{carried[0]}` differs"
         elif other := [f.name for f in fields(StateSpec) if f.compare and f.name not in _OF_STATES
                        and getattr(was, f.name) != getattr(state, f.name)]:  # fmt: skip
             out[name] = f"`{other[0]}` of `{name}` differs"
-        elif state.action.name in PARENTS and old.machines != new.machines:
+        elif state.traits.runs != "none" and old.machines != new.machines:
             out[name] = "the file's `machines` differ"
     return out
 

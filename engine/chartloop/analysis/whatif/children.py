@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from chartloop.analysis.whatif.changed_inputs import told_otherwise
-from chartloop.checker.children import PARENTS
 from chartloop.checker.unused import parts_of, reads_of
 from chartloop.core.facts import Facts
 from chartloop.core.records import Record
@@ -62,7 +61,7 @@ class Children:
         return ""
 
     def _runs_one(self, state: StateSpec) -> bool:
-        return bool(self.given) and state.action is not None and state.action.name in PARENTS
+        return bool(self.given) and state.traits.runs != "none"
 
     def _named(self, state: StateSpec) -> Iterator[str]:
         named = state.args.get("machine")

@@ -16,7 +16,6 @@ from functools import reduce
 from math import inf
 from typing import Any
 
-from chartloop.checker.children import PARENTS
 from chartloop.checker.unused import parts_of, reads_of
 from chartloop.core.facts import Facts
 from chartloop.core.position import Position
@@ -31,7 +30,7 @@ def counters_of(spec: MachineSpec, limit: str) -> tuple[Fact, ...] | None:
 
     A child machine is given what is left of a limit, whatever the file does with it.
     """
-    if any(s.action is not None and s.action.name in PARENTS for s in spec.states.values()):
+    if any(state.traits.runs != "none" for state in spec.states.values()):
         return None
     found: dict[str, Fact] = {}
     for part, _ in parts_of(spec):

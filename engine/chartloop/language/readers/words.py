@@ -146,9 +146,8 @@ def _name(target: str) -> str:
 
 def _written_by_code(spec: MachineSpec) -> bool:
     """Whether an action that is not ours changes variables."""
-    own = {"set", "parse"}
     actions = (s.action for s in spec.states.values() if s.action is not None)
-    return any("vars" in change for a in actions if a.name not in own for change in a.changes)
+    return any(action.writes_any_variable for action in actions)
 
 
 # what the file says -------------------------------------------------------------------------

@@ -37,8 +37,6 @@ class Again(NamedTuple):
 
 UNKNOWN = object()
 """In place of the first value of a variable that is not known."""
-_NAMED = frozenset({"parse", "set"})
-"""Actions that change no variables but those that stand under `with`."""
 
 
 class Counting:
@@ -93,7 +91,7 @@ class Counting:
 
     def continuations(self, state: StateSpec) -> float:
         """How often a state may put a stop off, in a run."""
-        given = state.args.get("times")
+        given = state.args.get(state.traits.continues)
         if given is None:
             return 1
         if isinstance(given.value, Expression):
@@ -128,8 +126,7 @@ def _variables(spec: MachineSpec, *, counting: bool) -> frozenset[str]:
     }
     for state in spec.states.values():
         changed |= {s.target for s in state.save} | {n for n in state.args if n.startswith("vars.")}
-        writes = state.action is not None and any("vars" in c for c in state.action.changes)
-        if writes and state.action is not None and state.action.name not in _NAMED:
+        if state.action is not None and state.action.writes_any_variable:
             return frozenset()
     left -= {name.removeprefix("vars.") for name in changed}
     return frozenset(
@@ -168,8 +165,7 @@ def _otherwise_written(spec: MachineSpec) -> set[str]:
     out = {a.target for a in (spec.on_error.set if spec.on_error is not None else ())}
     for state in spec.states.values():
         out |= {s.target for s in state.save} | {n for n in state.args if n.startswith("vars.")}
-        writes = state.action is not None and any("vars" in c for c in state.action.changes)
-        if writes and state.action is not None and state.action.name not in _NAMED:
+        if state.action is not None and state.action.writes_any_variable:
             out |= {f"vars.{name}" for name in spec.vars}
     return out
 

@@ -45,8 +45,6 @@ from chartloop.machine.abstract.thresholds import Now, World
 from chartloop.machine.build import Chart
 from chartloop.machine.transition_table import END_ERROR, ENGINE_ENDS
 
-_SURE = frozenset({"nothing", "back_off", "continue_run", "checkpoint", "measure"})
-"""Actions of ours that have no way to fail where they are given nothing."""
 BEGIN = ""
 """The state of the place before the start, and of those where a stop is decided."""
 
@@ -214,13 +212,13 @@ class Routes(Growing):
                 self._add_stops(place, state.name, [state.name], done=done)
                 self._detours(place, at, [stay], done=done)
         for outcome in outcomes:
-            if hands_down(state) and not place.stopping:
+            if hands_down(self.spec, state) and not place.stopping:
                 self._from_outside(place, (state.name, outcome))
             self._after(place, state, action, outcome)
 
     def _sure(self, state: StateSpec, action: ActionSpec) -> bool:
         """Whether an action cannot fail: it does nothing that could, and nothing cuts it off."""
-        plain = action.name in _SURE and not (state.args or state.save or state.within)
+        plain = action.traits.fails == "never" and not (state.args or state.save or state.within)
         return plain and not self.chart.time_left
 
     def _after(self, place: Place, state: StateSpec, action: ActionSpec, outcome: str) -> None:
@@ -234,7 +232,7 @@ class Routes(Growing):
             left = left._replace(continued=False)
         moves = self._ways(place, left, state, outcome)
         self._decide(place, left, moves, done=(state.name, outcome))
-        if action.name == "continue_run" and outcome == "ok":
+        if action.traits.continues and outcome == "ok":
             granted = left._replace(continued=True)
             times = self.counting.continuations(state)
             more = {"run.continuations": 1.0}

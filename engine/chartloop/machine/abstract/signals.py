@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.core.specs import ActionSpec
 from chartloop.language.spec import MachineSpec, Rule, StateSpec
 
 OUTSIDE = ("user_requested", "stop_requested", "error", "guard_error")
@@ -16,26 +15,27 @@ OF_A_GUARD = ("guard_error",)
 OF_AN_ACTION = ("error", "guard_error", "time_limit")
 """What may be raised after any action; the last where the machine runs as a child whose parent's
 time is up."""
-CALLING = frozenset({"call_tools", "call_tool", "work", "update_memory"})
-"""Actions that may call any tool of the machine."""
-_STOPPING = CALLING | {"tool"}
-"""Actions that call what an application brings, which may ask to stop for any reason."""
-_PARENTS = frozenset({"run_machine", "run_machines"})
-_OURS = "chartloop."
 Tools = frozenset[str]
 
 
 def carried_out(spec: MachineSpec, state: StateSpec) -> Tools:
-    """The tools of which a state may carry out calls, as far as its own `allow` says."""
-    name = state.action.name if state.action is not None else ""
-    if name == "work":
-        held = frozenset(spec.approve.tools if spec.approve is not None else ())
-        return frozenset((*spec.tools, *spec.registry.own_tools)) - held
-    allowed = spec.tools if state.allow is None else state.allow
-    if name != "update_memory":
-        return frozenset(allowed)
-    known = spec.registry.tools
-    return frozenset(tool for tool in allowed if tool in known and known[tool].memory)
+    """The tools of which a state may carry out calls, as far as its own `allow` says.
+
+    Of an application's own action none: what it calls, it calls unseen.
+    """
+    allowed, known = spec.tools if state.allow is None else state.allow, spec.registry.tools
+    match state.calls:
+        case "none":
+            return frozenset()
+        case "named":
+            return frozenset((state.named_tool,))
+        case "task":
+            held = frozenset(spec.approve.tools if spec.approve is not None else ())
+            return frozenset((*spec.tools, *spec.registry.own_tools)) - held
+        case "memory":
+            return frozenset(tool for tool in allowed if tool in known and known[tool].memory)
+        case "all" | "first":
+            return frozenset(allowed)
 
 
 def deals(rule: Rule) -> bool:
@@ -43,11 +43,6 @@ def deals(rule: Rule) -> bool:
     reads = rule.when.reads
     times = {"run.elapsed", "run.working", "last.ok"}
     return bool(reads & times) or any(r.startswith(("last.error", "errors.")) for r in reads)
-
-
-def is_ours(action: ActionSpec) -> bool:
-    """Whether what an action does is known: an application's own may do anything."""
-    return action.run is not None and action.run.__module__.startswith(_OURS)
 
 
 def signalled(spec: MachineSpec) -> Iterator[str]:
@@ -80,7 +75,7 @@ def raised_after(
 def asks_to_stop(state: StateSpec) -> bool:
     """Whether a state runs code of an application, which may ask to stop for any reason."""
     action = state.action
-    return action is not None and (action.name in _STOPPING or not is_ours(action))
+    return action is not None and (state.calls != "none" or not action.is_builtin)
 
 
 def signalled_behind(spec: MachineSpec, state: StateSpec) -> tuple[str, ...]:
@@ -88,9 +83,10 @@ def signalled_behind(spec: MachineSpec, state: StateSpec) -> tuple[str, ...]:
     return tuple(spec.reasons) if asks_to_stop(state) else tuple(_named(state))
 
 
-def hands_down(state: StateSpec) -> bool:
+def hands_down(spec: MachineSpec, state: StateSpec) -> bool:
     """Whether a state runs children, which may see a stop from outside before their parent."""
-    return state.action is not None and state.action.name in _PARENTS
+    runs = state.traits.runs
+    return runs != "none" and (runs != "task" or bool(spec.machines))
 
 
 def longest_wait(state: StateSpec, attempt: int) -> float:
@@ -98,5 +94,5 @@ def longest_wait(state: StateSpec, attempt: int) -> float:
     retry, action = state.retry, state.action
     if retry is None or action is None:
         return 0.0
-    asks = "model" in action.uses | action.may_use or not is_ours(action)
+    asks = "model" in action.uses | action.may_use or not action.is_builtin
     return max(retry.wait(attempt), retry.most if asks else 0.0)

@@ -1,9 +1,9 @@
 """What an action may use at most, and what it surely uses.
 
-One table of the built-in actions. An outcome may use a *range* of a thing; where a budget counts
-that thing it is told by its ends (one token, or a whole window), since all between is a mixture
-of these. How long a call is may be unknown: it counts as `UNIT`, and a bound is then "so much,
-and so many calls".
+Each action says what it does (`core.traits`); here that becomes figures. An outcome may use a
+*range* of a thing; where a budget counts that thing it is told by its ends (one token, or a whole
+window), since all between is a mixture of these. How long a call is may be unknown: it counts as
+`UNIT`, and a bound is then "so much, and so many calls".
 
 Source:       actions.talking, actions.calling, actions.children, actions.tasks, run.execute
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import product
 from typing import Any, NamedTuple
 
 from chartloop.core.errors import LimitError
@@ -23,7 +24,7 @@ from chartloop.language.intervals.evaluate import judge
 from chartloop.language.intervals.interval import INF, number
 from chartloop.language.spec import Given, MachineSpec, StateSpec
 from chartloop.machine.abstract.counters import UNKNOWN
-from chartloop.machine.abstract.signals import carried_out, is_ours
+from chartloop.machine.abstract.signals import carried_out
 from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.child_budget import AT_ONCE
 
@@ -220,9 +221,10 @@ class Spending:
         return given
 
     def _wait_of(self, state: StateSpec, action: ActionSpec) -> float:
-        if action.name != "back_off":
+        waits = action.traits.waits
+        if waits is None:
             return 0
-        most = self._duration(state, "most", 300.0)
+        most = self._duration(state, *waits)
         if most == INF:
             self._say(WAITING, state, f"nothing bounds how long `{state.name}` backs off")
         return most
@@ -233,35 +235,80 @@ class Spending:
         return self.seconds(value) if isinstance(value, (int, float, Expression)) else INF
 
     def _of(self, state: StateSpec, action: ActionSpec, failed: bool) -> Iterator[Uses]:
-        match action.name:
-            case "infer":
-                judged = "output" in state.args or bool(state.save)
+        if not action.is_builtin:
+            yield self._of_own(state, action)
+            return
+        moved: dict[str, Ends] = {
+            count.counter: (count.least, count.most)
+            for count in action.traits.counts
+            if count.on in ("both", "failed" if failed else "ok")
+        }
+        for uses in self._together(state, action, failed):
+            yield uses._replace(ends={**moved, **uses.ends})
+
+    def _together(self, state: StateSpec, action: ActionSpec, failed: bool) -> Iterator[Uses]:
+        """Whatever an action does, one thing beside the other."""
+        parts = [
+            [*self._of_model(state, action, failed)], [*self._of_calls(state, failed)],
+            [*self._of_runs(state)], [*self._of_task(action, failed)],
+        ]  # fmt: skip
+        doing = [part for part in parts if part]
+        if len(doing) == 1:
+            yield from doing[0]
+            return
+        for found in product(*doing):
+            ends = dict[str, Ends]()
+            for counter, (least, most) in (end for uses in found for end in uses.ends.items()):
+                low, high = ends.get(counter, (0, 0))
+                ends[counter] = (low + least, high + most)
+            yield Uses(ends)  # of what is handed to children nothing is left out: less is known
+
+    def _of_model(self, state: StateSpec, action: ActionSpec, failed: bool) -> Iterator[Uses]:
+        match state.asks_model:
+            case "reply":
+                by_schema = any(a.kind == "schema" and a.name in state.args for a in action.args)
+                judged = by_schema or bool(state.save)
                 yield from self._of_call(failed, answered=judged or not failed)
-            case "prune_context":
+            case "text":
                 yield Uses({})
-                given = state.args.get("strategy")
-                if given is not None and given.value == "summarize":
-                    yield from self._of_call(failed)
-            case "call_tools" | "call_tool":
-                most = 1 if action.name == "call_tool" else self._batch(state)
-                yield from self._of_tools(most if carried_out(self.spec, state) else 0)
-            case "update_memory":
-                yield from self._of_tools(0 if "block" in state.args else self._batch(state))
-            case "tool":
-                name = str(state.args["name"].value)
-                yield Uses(
-                    {TOOLS: (0 if failed else 1, 1), f"usage.calls.{name}": (0 if failed else 1, 1)}
-                )
-            case "run_machine" | "run_machines":
-                yield from self._of_children(state)
-            case "work":
-                done = {"queue.failed": (0, 1)} if failed else {"queue.done": (1, 1)}
-                for uses in self._of_work(failed):
-                    yield uses._replace(ends={**done, **uses.ends})
-            case "measure":
-                yield Uses({"progress.cycles": (0, 1)})
-            case _:
-                yield self._of_own(state, action)
+                yield from self._of_call(failed)
+            case "never" | "task":
+                return
+
+    def _of_calls(self, state: StateSpec, failed: bool) -> Iterator[Uses]:
+        match state.calls:
+            case "all":
+                yield from self._of_tools(self._batch(state) if self._may_call(state) else 0)
+            case "first":
+                yield from self._of_tools(1 if self._may_call(state) else 0)
+            case "memory":
+                yield from self._of_tools(self._batch(state))
+            case "named":
+                once = (0 if failed else 1, 1)
+                yield Uses({TOOLS: once, f"usage.calls.{state.named_tool}": once})
+            case "none" | "task":
+                return
+
+    def _may_call(self, state: StateSpec) -> bool:
+        return bool(carried_out(self.spec, state))
+
+    def _of_runs(self, state: StateSpec) -> Iterator[Uses]:
+        if state.traits.runs in ("one", "several"):
+            yield from self._of_children(state)
+
+    def _of_task(self, action: ActionSpec, failed: bool) -> Iterator[Uses]:
+        """A task of the queue, whoever does it: the model, a tool, any of the child machines."""
+        traits = action.traits
+        if traits.asks == "task":
+            yield from self._of_call(failed)
+        if traits.calls == "task":
+            yield Uses({TOOLS: (0, 1)})
+        if traits.runs == "task":
+            for name in self.spec.machines:
+                child = self.child(name, {}, 1)
+                for resource, why in child.why.items():
+                    self._say_of(resource, name, why)
+                yield self._of_child(child)
 
     # model calls ------------------------------------------------------------------------------
 
@@ -334,7 +381,7 @@ class Spending:
             yield Uses({TOOLS: (count, count), "errors.total": (0, count)})
 
     def _of_own(self, state: StateSpec, action: ActionSpec) -> Uses:
-        """An action that an application brings, or one that uses nothing."""
+        """An action that an application brings."""
         asks = "model" in action.uses | action.may_use
         if asks:
             for resource in (CALLS, TOKENS, COST):
@@ -343,20 +390,9 @@ class Spending:
                 )
                 self._say(resource, state, said)
             return Uses({CALLS: (0, INF), TOKENS: (0, INF), COST: (0, INF)})
-        if not is_ours(action):
-            said = "an action of your own spends a step, and neither stops nor continues a run"
-            self._assume("own", said)
+        said = "an action of your own spends a step, and neither stops nor continues a run"
+        self._assume("own", said)
         return Uses({})
-
-    def _of_work(self, failed: bool) -> Iterator[Uses]:
-        """A task: done by a model call, a tool, or any of the child machines."""
-        yield from self._of_call(failed)
-        yield Uses({TOOLS: (0, 1)})
-        for name in self.spec.machines:
-            child = self.child(name, {}, 1)
-            for resource, why in child.why.items():
-                self._say_of(resource, name, why)
-            yield self._of_child(child)
 
     # children ---------------------------------------------------------------------------------
 
@@ -380,7 +416,7 @@ class Spending:
         )
         each = args.get("each")
         items = self._items(each)
-        among = 1 if state.action is not None and state.action.name == "run_machine" else 0
+        among = 1 if state.traits.runs == "one" else 0
         among = among or len(several) + items
         if each is not None:
             yield from [self._of_item(each, args, items)] * items

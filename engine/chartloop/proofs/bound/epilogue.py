@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from chartloop.core.traits import Writes
 from chartloop.machine.abstract.graph import Routes
 from chartloop.proofs.bound.costs import COST, INF, UNIT, Spending
 from chartloop.proofs.bound.result import Wrap
@@ -39,7 +40,7 @@ def _wrap(walk: _Walk, state: str, ways: Mapping[int, list[str]], names: Mapping
         state,
         tuple(dict.fromkeys(origin for ids in ways.values() for origin in ids)),
         _together({walk.does(place, "report") for place in ways}),
-        _together({walk.does(place, "save_run") for place in ways}),
+        _together({walk.does(place, "snapshot") for place in ways}),
         {name: cost for name, cost in costs.items() if cost != 0},
     )
 
@@ -66,22 +67,22 @@ class _Walk:
         self._costs: dict[tuple[int, str], float | None] = {}
         self._done: dict[tuple[int, str], tuple[bool, bool]] = {}
 
-    def does(self, place: int, action: str) -> str:
-        """Whether an action is done on the way: always, sometimes or never."""
-        always, ever = self._does(place, action)
+    def does(self, place: int, what: Writes) -> str:
+        """Whether this is written on the way: always, sometimes or never."""
+        always, ever = self._does(place, what)
         return "always" if always else "sometimes" if ever else "never"
 
-    def _does(self, place: int, action: str) -> tuple[bool, bool]:
-        key = (place, action)
+    def _does(self, place: int, what: Writes) -> tuple[bool, bool]:
+        key = (place, what)
         if key in self._done:
             return self._done[key]
         self._done[key] = (True, False)  # a circle adds nothing
         state = self.routes.spec.states.get(self.routes.places[place].state)
-        here = state is not None and state.action is not None and state.action.name == action
+        here = state is not None and state.traits.writes == what
         # an engine's own end is where a guard that raises leads: it is no way of the file's
         ways = [self.routes.routes[n] for n in self.out.get(place, ())]
         ways = [w for w in ways if not w.origin.startswith("raised.end-")]
-        behind = [self._does(w.dest, action) for w in ways]
+        behind = [self._does(w.dest, what) for w in ways]
         found = (
             here or (bool(behind) and all(a for a, _ in behind)),
             here or any(e for _, e in behind),

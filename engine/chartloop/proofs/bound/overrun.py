@@ -14,9 +14,9 @@ from collections.abc import Iterable
 
 from chartloop.core.specs import ActionSpec, Effect
 from chartloop.language.intervals.interval import INF
-from chartloop.language.spec import MachineSpec, StateSpec
+from chartloop.language.spec import MachineSpec
 from chartloop.machine.abstract.graph import Routes
-from chartloop.machine.abstract.signals import hands_down, is_ours
+from chartloop.machine.abstract.signals import hands_down
 from chartloop.machine.transition import A_TICK
 from chartloop.proofs.bound.budgets import Family
 from chartloop.proofs.bound.costs import Spending
@@ -37,7 +37,8 @@ def late(
         if longest == INF:
             return INF, f"`{state.name}` wraps up in any time: give it `within`"
         total += longest
-    children = (name for name, state in routes.spec.states.items() if _runs_children(routes, state))
+    spec = routes.spec
+    children = (name for name, state in spec.states.items() if hands_down(spec, state))
     if (name := next(children, "")) and any(map(_has_epilogue, below)):
         return INF, f"children of `{name}` wrap up when it is reached"
     return total, ""
@@ -60,11 +61,6 @@ def _begun_after(routes: Routes, family: Family) -> dict[str, bool]:
     return found
 
 
-def _runs_children(routes: Routes, state: StateSpec) -> bool:
-    works = state.action is not None and state.action.name == "work"
-    return hands_down(state) or (works and bool(routes.spec.machines))
-
-
 def _has_epilogue(routes: Routes) -> bool:
     """Whether an action that takes time follows a stop of this machine."""
     names = {place.state for place in routes.places if place.stopping}
@@ -74,4 +70,4 @@ def _has_epilogue(routes: Routes) -> bool:
 
 def _takes_time(action: ActionSpec | None) -> bool:
     """What has no effect and no code of an application is done at once."""
-    return action is not None and not (action.effect is Effect.PURE and is_ours(action))
+    return action is not None and not (action.effect is Effect.PURE and action.is_builtin)

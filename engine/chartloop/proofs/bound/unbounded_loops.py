@@ -43,7 +43,7 @@ def uncut_loops(chart: Chart, starts: Iterable[str] = ()) -> Iterator[tuple[str,
 def _steps_are_bounded(chart: Chart) -> bool:
     """Whether a rule ends every run at a number of actions: then each loop of any is cut."""
     spec = chart.spec
-    if any(s.action is not None and s.action.name == "continue_run" for s in spec.states.values()):
+    if any(s.traits.continues for s in spec.states.values()):
         return False
     counting = Counting(spec)
     limits = {name: limit.value for name, limit in spec.limits.items()}

@@ -17,7 +17,7 @@ from chartloop.language.spec import HIGHEST, Rule, StateSpec
 from chartloop.machine.abstract.failures import all_sets, sets_may_fail
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import FROM_OUTSIDE, UNDRAWN, Place, Route
-from chartloop.machine.abstract.signals import CALLING, carried_out, raised_after, signalled_behind
+from chartloop.machine.abstract.signals import carried_out, raised_after, signalled_behind
 from chartloop.machine.transition_table import END_ERROR
 
 
@@ -70,9 +70,9 @@ class Happenings:
         if state.action is None or route.outcome == "resumed":
             return
         yield Happening("action", state.action.name)
-        if state.action.name == "tool":
-            yield Happening("tool", str(state.args["name"].value), sure=route.outcome == "ok")
-        elif state.action.name in CALLING:
+        if state.calls == "named":
+            yield Happening("tool", state.named_tool, sure=route.outcome == "ok")
+        else:
             for tool in sorted(called(state)):
                 yield Happening("tool", tool, sure=False)
 
@@ -174,7 +174,7 @@ class Happenings:
     def _puts_off(self) -> bool:
         """Whether a continuation may put off what was raised."""
         acting = (state.action for state in self.spec.states.values())
-        return any(action is not None and action.name == "continue_run" for action in acting)
+        return any(action is not None and action.traits.continues for action in acting)
 
     @cached_property
     def _opened_bare(self) -> bool:

@@ -14,10 +14,7 @@ from collections.abc import Iterable
 
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.abstract.position import Route
-from chartloop.machine.abstract.signals import Tools, carried_out, is_ours
-
-_ANSWERING = frozenset({"call_tools", "call_tool"})
-"""Actions that leave no call open when they succeed."""
+from chartloop.machine.abstract.signals import Tools, carried_out
 
 
 class Offers:
@@ -33,20 +30,18 @@ class Offers:
         state = self.spec.states.get(route.state)
         if state is None or state.action is None or not self.wanted or route.outcome == "resumed":
             return open_
-        name, ok = state.action.name, route.outcome == "ok"
-        if name == "infer":
+        ok = route.outcome == "ok"
+        if state.asks_model == "reply":
             shown = self.wanted & frozenset(self.spec.tools if state.allow is None else state.allow)
             return shown if ok and self._keeps and _keeps(state) else open_ | shown
-        if ok and name in _ANSWERING:
+        if ok and state.calls in ("all", "first"):
             return frozenset()
         return self.wanted if _may_bring_calls(state) else open_
 
     def called(self, state: StateSpec, open_: Tools) -> Tools:
         """The wanted tools that the action of a state may carry out, given the open calls."""
         allowed = self.wanted & carried_out(self.spec, state)
-        return (
-            allowed if state.action is not None and state.action.name == "work" else allowed & open_
-        )
+        return allowed if state.calls == "task" else allowed & open_
 
 
 def _keeps(state: StateSpec) -> bool:
@@ -58,18 +53,17 @@ def _keeps(state: StateSpec) -> bool:
 def _replies_are_kept(spec: MachineSpec) -> bool:
     """Whether no state sets a prompt of its own whose reply is not kept."""
     acting = [s for s in spec.states.values() if s.action is not None]
-    prompts = [s for s in acting if s.action is not None and s.action.name == "prompt"]
-    return all(s.action is not None and is_ours(s.action) for s in acting) and all(
-        "keep" in s.args and _keeps(s) for s in prompts
+    return all(s.action is not None and s.action.is_builtin for s in acting) and all(
+        "keep" in s.args and _keeps(s) for s in acting if s.traits.sets_prompt
     )
 
 
 def _may_bring_calls(state: StateSpec) -> bool:
     """Whether an action may add calls to the conversation that no state of the file asked for."""
     action = state.action
-    if action is None or not is_ours(action):
+    if action is None or not action.is_builtin:
         return action is not None
-    return any(arg.name in ("share", "children") for arg in action.args) and _shares(state)
+    return action.traits.runs in ("one", "several") and _shares(state)
 
 
 def _shares(state: StateSpec) -> bool:

@@ -94,8 +94,7 @@ class Alike:
             and not (many and all(_follows(name, exact) for name in guard.reads))
         )  # fmt: skip
         self._parses = any(
-            s.action is not None and s.action.name in ("parse", "call_tools", "call_tool")
-            for s in spec.states.values()
+            s.traits.reads_reply or s.calls in ("all", "first") for s in spec.states.values()
         )
 
     def key(self, node: Node) -> Key:
@@ -205,7 +204,8 @@ def _flows(spec: MachineSpec) -> Iterator[tuple[str, frozenset[str]]]:
             own = save.template.reads if save.template is not None else frozenset[str]()
             own = frozenset(n for n in own if n.startswith("vars."))
             yield save.target, own | given
-        if state.action is not None and state.action.name in ("adopt_proposal", "set"):
+        writes = state.action is not None and any("vars" in c for c in state.action.changes)
+        if writes and not state.traits.reads_reply:
             for name in spec.vars:
                 yield f"vars.{name}", given
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any, NamedTuple
 
-from chartloop.actions import builtin
 from chartloop.api import Machine
 from chartloop.core.errors import ChartloopError
 from chartloop.core.facts import EMPTY
@@ -217,8 +216,7 @@ class Moves:
         action = self.chart.spec.states[state].action
         if action is None:
             return False
-        known = builtin().actions.get(action.name) == action
-        if known or self._run_own or action.effect is Effect.PURE:
+        if action.is_builtin or self._run_own or action.effect is Effect.PURE:
             return True
         self.not_run.add(state)
         return False

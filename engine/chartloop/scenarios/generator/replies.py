@@ -33,7 +33,7 @@ class Replies:
             state.name
             for part in spec.family()
             for state in part.states.values()
-            if state.action is not None and state.action.name == "work"
+            if state.asks_model == "task"
         }
         """The states that do a task of the queue: a reply to them may be a report."""
         self.results: tuple[Any, ...] = (
@@ -126,7 +126,7 @@ class Replies:
         found: list[str] = []
         for part in self._spec.family():
             for state in part.states.values():
-                if state.action is not None and state.action.name == "parse":
+                if state.traits.reads_reply:
                     found += self._for_parser(part, state)
         return list(dict.fromkeys(found))[:24]
 
@@ -159,8 +159,8 @@ class Replies:
         """Proposals: for each key that is adopted the words that its variable is compared with."""
         keys: dict[str, str] = {}
         for state in spec.states.values():
-            if state.action is not None and state.action.name == "adopt_proposal":
-                keys |= cast("dict[str, str]", state.args["map"].value)
+            if state.traits.adopts:
+                keys |= cast("dict[str, str]", state.args[state.traits.adopts].value)
         values = {key: ["ok", *self._hints.words.get(to, ())] for key, to in keys.items()}
         yield from _varied(values or {"Status": ["ok"]})
 

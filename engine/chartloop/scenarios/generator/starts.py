@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from chartloop.core.facts import EMPTY
+from chartloop.core.specs import ActionSpec
 from chartloop.core.types import Type
 from chartloop.language.spec import MachineSpec
 from chartloop.scenarios.generator.hints import Hints, expressions
@@ -18,7 +19,6 @@ from chartloop.scenarios.generator.hints import Hints, expressions
 TASK = "Do it."
 _FEW = 3
 """The highest number to which a limit on counts is lowered."""
-_QUEUES = frozenset({"work", "enqueue"})
 _MINUTE = 60.0
 PAIRS = 300
 """Starts that differ in two things, at most."""
@@ -76,8 +76,8 @@ def _clash(a: Start, b: Start) -> bool:
 
 def _tasks(spec: MachineSpec) -> Iterator[Start]:
     yield Start(task="")
-    named = {s.action.name for s in spec.states.values() if s.action is not None}
-    if not named & _QUEUES:
+    actions = (state.action for state in spec.states.values())
+    if not any(action is not None and _is_for_tasks(action) for action in actions):
         return
     yield Start(task="", tasks=())
     yield Start(task="", tasks=("first",))
@@ -87,6 +87,11 @@ def _tasks(spec: MachineSpec) -> Iterator[Start]:
             yield Start(tasks=({"text": "first", "by": {"tool": tool}},))
     for machine in list(spec.machines)[:1]:
         yield Start(tasks=({"text": "first", "by": {"machine": machine}},))
+
+
+def _is_for_tasks(action: ActionSpec) -> bool:
+    """Whether an action does tasks of the queue, or only adds some."""
+    return action.needs == "tasks" or action.supplies == frozenset({"tasks"})
 
 
 def _limits(spec: MachineSpec, read: frozenset[str]) -> Iterator[Start]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from chartloop.actions import builtin
 from chartloop.api import Run
 from chartloop.language.spec import HIGHEST, MachineSpec, StateSpec
 from chartloop.machine.build import Chart
@@ -61,20 +60,9 @@ def _reasons(chart: Chart) -> Iterator[str]:
         yield _FAILED
 
 
-_FAILING = frozenset(
-    {"receive", "call_tool", "call_tools", "tool", "work", "run_machine", "run_machines"}
-)
-"""Actions that fail by what the world says, beside those that use a model or a sandbox."""
-
-
 def _may_fail(state: StateSpec) -> bool:
     """Whether what the world says can make the action of a state fail."""
-    action = state.action
-    return action is not None and (
-        bool(action.uses & {"model", "sandbox"})
-        or action.name in _FAILING
-        or (builtin().actions.get(action.name) != action)
-    )
+    return state.traits.fails == "by_world"
 
 
 def _before_a_stop(spec: MachineSpec) -> frozenset[str]:

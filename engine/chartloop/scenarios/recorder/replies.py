@@ -65,22 +65,22 @@ def said_in(record: Record, before: Position, spec: MachineSpec) -> Said:
     if outcome is None or state is None or state.action is None:
         return NOTHING
     took = max(0.0, record.input.at - record.input.started)
-    match state.action.name:
-        case "call_tools" | "call_tool":
+    if state.traits.runs in ("one", "several"):
+        return NOTHING  # the records of the children hold it
+    match state.calls:
+        case "all" | "first":
             asked = unanswered(before.messages)
-            asked = asked[:1] if state.action.name == "call_tool" else asked
+            asked = asked[:1] if state.calls == "first" else asked
             allowed = spec.tools if state.allow is None else state.allow
             own = {name for name in allowed if not _runs(name)}
             return Said(results=tuple(_results(outcome, asked, own, took)))
-        case "tool":
-            name = str(state.args["name"].value)
+        case "named":
+            name = state.named_tool
             return Said(results=tuple(_alone(name, outcome, took, outcome.result)))
-        case "work" if outcome.spent.tools:
+        case "task" if outcome.spent.tools:
             (name,) = outcome.spent.tools
             result = cast("Mapping[str, Any]", outcome.result).get("result")
             return Said(results=tuple(_alone(name, outcome, took, result)))
-        case name if name.startswith("run_machine"):
-            return NOTHING  # the records of the children hold it
         case _:
             return _of_model(outcome, took)
 

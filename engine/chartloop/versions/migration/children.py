@@ -69,19 +69,18 @@ def _machine_of(state: StateSpec, position: Position, row: RunRow) -> str | None
     steps = position.facts.run.steps
     behind = row.run_id.removeprefix(row.parent).partition(f"{CHILD_MARK}{steps}")[2]
     name = behind.removeprefix(CHILD_MARK)
-    action = "" if state.action is None else state.action.name
-    match action:
-        case "run_machine":
+    match state.traits.runs:
+        case "one":
             return None if name else _said(state.args)
-        case "run_machines":
+        case "several":
             given = state.args.get("children")
             fields: Mapping[str, Any] = {} if given is None else given.value
             if name in fields:
                 return _said(fields[name])
             return _said(state.args) if "each" in state.args and name else None
-        case "work":
+        case "task":
             return next((t.by.get("machine") for t in position.queue if t.id == name), None)
-        case _:
+        case "none":
             return None
 
 

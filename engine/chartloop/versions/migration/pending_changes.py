@@ -13,7 +13,6 @@ from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import Any, cast
 
-from chartloop.checker.children import PARENTS
 from chartloop.core.errors import NOWHERE
 from chartloop.language.expression import Expression
 from chartloop.language.label import Label
@@ -36,10 +35,14 @@ class Reach:
         self.states = _reached(chart, begin)
 
     @cached_property
-    def actions(self) -> frozenset[str]:
-        """The actions of these states."""
-        found = (self.spec.states[name].action for name in self.states)
-        return frozenset(action.name for action in found if action is not None)
+    def acts(self) -> bool:
+        """Whether any of these states does something."""
+        return any(self.spec.states[name].action is not None for name in self.states)
+
+    @cached_property
+    def runs_children(self) -> bool:
+        """Whether any of these states runs child machines."""
+        return any(self.spec.states[name].traits.runs != "none" for name in self.states)
 
     @cached_property
     def reads(self) -> frozenset[str]:
@@ -55,7 +58,7 @@ class Reach:
     def has_edge(self, id: str) -> bool:
         """Whether the edge of that id may be taken there: `on_error` from wherever one acts."""
         if id == ON_ERROR:
-            return bool(self.actions)
+            return self.acts
         return id.partition(".")[0] in self.states
 
     def has_rule(self, id: str) -> bool:
@@ -140,7 +143,7 @@ def _where(change: Change, files: tuple[str, str]) -> str:
 
 def _meets(change: Change, before: Reach, after: Reach, given: Collection[str]) -> bool:
     if change.within:
-        return bool((before.actions | after.actions) & PARENTS)
+        return before.runs_children or after.runs_children
     sides = ((change.before, before), (change.after, after))
     here = [(side, reach) for side, reach in sides if side is not None]
     match change.what:
@@ -161,7 +164,7 @@ def _meets(change: Change, before: Reach, after: Reach, given: Collection[str]) 
         case "task":
             return False
         case "child":
-            return bool((before.actions | after.actions) & PARENTS)
+            return before.runs_children or after.runs_children
         case "machine":
             return change.aspect not in ("start", "tasks", "order", "machine", "agent")
         case _:
