@@ -12,8 +12,8 @@ import anywidget
 import traitlets
 
 from chartloop.notebook.panel.board import Json
-from chartloop.notebook.panel.desk import Desk
-from chartloop.notebook.panel.paper import still
+from chartloop.notebook.panel.controller import Desk
+from chartloop.notebook.panel.picture import still
 from chartloop.notebook.panel.stepped import Stepped
 from chartloop.notebook.screen import when_cells_end
 

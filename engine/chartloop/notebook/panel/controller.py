@@ -39,7 +39,7 @@ from chartloop.notebook.panel.orders import (
     number_of,
     order_of,
 )
-from chartloop.notebook.panel.paper import Paper
+from chartloop.notebook.panel.picture import Paper
 from chartloop.notebook.panel.stepped import Stepped
 from chartloop.run.events import Event, Recorded
 from chartloop.run.sound import sound_text
