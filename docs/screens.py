@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from chartloop import Run, load
-from chartloop.cli.screen import Stepping
+from chartloop.cli.step_screen import Stepping
 
 HERE = Path(__file__).resolve().parent
 PICTURES = HERE / "pictures"

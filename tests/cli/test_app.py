@@ -31,7 +31,9 @@ def test_help_imports_none_of_what_commands_need() -> None:
     assert "chartloop.cli.app" in loaded
     assert [name for name in HEAVY if name in loaded] == []
     assert [n for n in loaded if n.startswith("chartloop.cli.")] == [
-        n for n in loaded if n in ("chartloop.cli.app", "chartloop.cli.out", "chartloop.cli.faults")
+        n
+        for n in loaded
+        if n in ("chartloop.cli.app", "chartloop.cli.console", "chartloop.cli.error_report")
     ]
 
 

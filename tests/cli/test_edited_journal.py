@@ -20,7 +20,7 @@ import pytest
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS
 from chartloop.api import load
-from chartloop.cli.commands import letters
+from chartloop.cli import inbox
 from chartloop.run.journal import Letter
 from chartloop.run.sync import by_hand
 from tests.cli.shell import ASKER, Shell
@@ -98,7 +98,7 @@ def _fill(path: Path) -> None:
 def edited(kept: Path, sh: Shell, monkeypatch: pytest.MonkeyPatch) -> Shell:
     """A copy of it, and the command line in there. No process drives its runs: none is waited for."""
     shutil.copytree(kept, sh.folder, dirs_exist_ok=True)
-    monkeypatch.setattr(letters, "PATIENCE", 0.01)
+    monkeypatch.setattr(inbox, "PATIENCE", 0.01)
     return sh
 
 

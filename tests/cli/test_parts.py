@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop.cli import out
+from chartloop.cli import console
+from chartloop.cli.costs import say_cost
 from chartloop.cli.table import Row, table
 from chartloop.cli.values import answer_data, read_value
-from chartloop.cli.words import say_cost
 from chartloop.core.errors import AnswerError
 from chartloop.core.text_table import size
 from chartloop.core.types import (
@@ -86,7 +86,7 @@ def test_a_number_is_read_back(number: int) -> None:
 
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.none()))
 def test_data_of_an_answer_is_any_object(data: dict[str, Any]) -> None:
-    assert answer_data("e", {}, (), out.as_json(data)) == data
+    assert answer_data("e", {}, (), console.as_json(data)) == data
 
 
 def test_fields_are_added_to_data() -> None:
@@ -110,7 +110,7 @@ def test_a_table_fits_and_loses_no_word(rows: list[tuple[str, ...]]) -> None:
     shown = "".join("".join(lines).split())
     for row in rows:
         for cell in row:
-            for word in out.plain(cell).split():
+            for word in console.plain(cell).split():
                 assert set(word) <= set(shown)
 
 
@@ -133,15 +133,15 @@ def test_long_cells_wrap_in_their_column() -> None:
 
 @given(st.text())
 def test_plain_text_holds_nothing_that_a_terminal_obeys(text: str) -> None:
-    shown = out.plain(text)
+    shown = console.plain(text)
     assert all(c in "\n\t" or c >= " " for c in shown)
     assert not {"\x1b", "\x7f", "\x9b", "\u202e"} & set(shown)
-    assert out.plain(shown) == shown
+    assert console.plain(shown) == shown
 
 
 @given(st.text(st.characters(min_codepoint=32, max_codepoint=126) | st.sampled_from("\n\t")))
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    assert out.plain(text) == text
+    assert console.plain(text) == text
 
 
 @pytest.mark.slow("tries hundreds of examples for seconds")
@@ -152,7 +152,7 @@ def test_ordinary_text_stays_as_it_is(text: str) -> None:
     )
 )
 def test_json_is_read_back(data: Any) -> None:
-    text = out.as_json(data)
+    text = console.as_json(data)
     assert json.loads(text) == data
     assert not any(sign in text for sign in "\x7f\x9b\u2028\u202e\u2066")
 

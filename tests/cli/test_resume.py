@@ -11,8 +11,8 @@ import pytest
 
 from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.cli.how import How
-from chartloop.cli.stored import REMEMBERED, resume_line
+from chartloop.cli.journal_access import REMEMBERED, resume_line
+from chartloop.cli.options import How
 from chartloop.run.journal import MemoryJournal, RunRow
 from chartloop.run.sync import by_hand
 from tests.cli.shell import ADD, ADDER, ASK, ASKER, Shell, slowly, started, until

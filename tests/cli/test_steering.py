@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop.cli import out
+from chartloop.cli import console
 from chartloop.cli.app import COMMANDS
 from tests.cli.shell import Shell, Terminal, program
 
@@ -241,7 +241,7 @@ def test_a_fault_and_a_traceback_are_cleaned(folder: Path) -> None:
 @given(st.lists(st.text() | st.sampled_from([EVIL, "\x1b", "[31m", "\r", "a", *"\U00100000\x9b"])))
 def test_what_a_door_writes_is_never_obeyed(parts: list[str]) -> None:
     written = Kept()
-    door = out.Door(written)  # pyright: ignore[reportArgumentType]
+    door = console.Door(written)  # pyright: ignore[reportArgumentType]
     door.writelines(parts)
     assert STEERS.search(written.text) is None
 
@@ -249,7 +249,7 @@ def test_what_a_door_writes_is_never_obeyed(parts: list[str]) -> None:
 @given(st.text(st.characters(blacklist_categories=["Cc", "Cf", "Zl", "Zp", "Cs", "Co"])))
 def test_a_door_leaves_ordinary_text_as_it_is(text: str) -> None:
     written = Kept()
-    out.Door(written).write(f"{text}\n\t{text}")  # pyright: ignore[reportArgumentType]
+    console.Door(written).write(f"{text}\n\t{text}")  # pyright: ignore[reportArgumentType]
     assert written.text == f"{text}\n\t{text}"
 
 

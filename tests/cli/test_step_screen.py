@@ -12,7 +12,7 @@ import pytest
 from chartloop import load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Run
-from chartloop.cli.screen import Stepping
+from chartloop.cli.step_screen import Stepping
 from tests.cli.shell import ADDER, ASKER, LOOPER
 
 if TYPE_CHECKING:

@@ -83,7 +83,7 @@ class Unwanted(NamedTuple):
 SKELETONS = frozenset(
     {
         "docs/documents.md",
-        "engine/chartloop/cli/commands/importing.py",
+        "engine/chartloop/cli/commands/import_.py",
         "engine/chartloop/interchange/machine_text.py",
         "tests/cli/test_documents.py",
     }

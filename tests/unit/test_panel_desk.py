@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from chartloop import Machine, Run, load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.notebook.panel.desk import Desk
+from chartloop.notebook.panel.controller import Desk
 from chartloop.run.journal import MemoryJournal
 from tests.unit.test_panel_orders import MESSAGES
 

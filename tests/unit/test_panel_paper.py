@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chartloop import Run, load
 from chartloop.extras import install
-from chartloop.notebook.panel.paper import Paper
+from chartloop.notebook.panel.picture import Paper
 
 SMALL = """
 chartloop: 1

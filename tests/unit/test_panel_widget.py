@@ -119,4 +119,6 @@ def test_a_run_without_a_panel_loads_no_widget() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     loaded = {*done.stdout.split()}
-    assert not {"anywidget", "traitlets", "ipywidgets", "chartloop.notebook.panel.desk"} & loaded
+    assert (
+        not {"anywidget", "traitlets", "ipywidgets", "chartloop.notebook.panel.controller"} & loaded
+    )

@@ -1,10 +1,11 @@
 """The command line.
 
-    commands/  one file per command or small family
-    app        the table of the commands, help, errors and exit codes
-    out        what is printed, and where: results on stdout, all else on stderr
-    options    options that several commands share
-    drive      a run that goes on while a person looks on
+    commands/   one file per command, with the command's name
+    app         the table of the commands, help, errors and exit codes
+    console     what is printed, and where: results on stdout, all else on stderr
+    parameters  arguments and options that several commands share
+    options     what the command line said, as typed records
+    drive       a run that goes on while a person looks on
 
 A command imports what it needs when it is called, so that ``chartloop --help`` costs next to
 nothing. Nothing here decides anything about a run: commands call `api` and print.

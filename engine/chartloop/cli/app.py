@@ -15,65 +15,64 @@ from typing import Any, NamedTuple
 
 import click
 
-from chartloop.cli import out
-from chartloop.cli.faults import ERROR, INTERRUPTED, PIPE, say_error, say_fault
+from chartloop.cli import console
+from chartloop.cli.error_report import ERROR, INTERRUPTED, PIPE, say_error, say_fault
 from chartloop.core.errors import ChartloopError, nearest
 
 
 class Entry(NamedTuple):
-    """One command: where it is, and what it does in a line."""
+    """One command, and what it does in a line. Its module in `commands` has its name."""
 
     name: str
-    where: str
     about: str
 
 
 SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     ("Getting started", (
-        Entry("new", "new", "Write a folder with your own machine, tool and test."),
-        Entry("doctor", "doctor", "Check the installation and say how to fix what is missing."),
+        Entry("new", "Write a folder with your own machine, tool and test."),
+        Entry("doctor", "Check the installation and say how to fix what is missing."),
     )),
     ("Machines", (
-        Entry("machines", "machines", "List the machines that come with chartloop."),
-        Entry("check", "check", "Find every mistake of a machine file, before anything runs."),
-        Entry("bound", "bound", "Show the worst that a run of a machine can cost, before it runs."),
-        Entry("query", "query", "Ask which paths a run of a machine can take, and which never."),
-        Entry("simulate", "simulate", "Play thousands of runs of a machine, without a model."),
-        Entry("draw", "draw", "Draw a machine as a flowchart."),
-        Entry("test", "scenarios", "Run scenarios: scripted runs with expectations."),
+        Entry("machines", "List the machines that come with chartloop."),
+        Entry("check", "Find every mistake of a machine file, before anything runs."),
+        Entry("bound", "Show the worst that a run of a machine can cost, before it runs."),
+        Entry("query", "Ask which paths a run of a machine can take, and which never."),
+        Entry("simulate", "Play thousands of runs of a machine, without a model."),
+        Entry("draw", "Draw a machine as a flowchart."),
+        Entry("test", "Run scenarios: scripted runs with expectations."),
     )),
     ("Changes and documents", (
-        Entry("diff", "diff", "Show what differs between two machines, in words and pictures."),
-        Entry("review", "review", "Write one comment on every machine that a change touches."),
-        Entry("import", "importing", "Write the skeleton of a machine that draws a flowchart."),
-        Entry("verify", "verify", "Compare a machine with the flowchart of a document."),
-        Entry("export", "export", "Write a machine for XState, or as SCXML."),
+        Entry("diff", "Show what differs between two machines, in words and pictures."),
+        Entry("review", "Write one comment on every machine that a change touches."),
+        Entry("import", "Write the skeleton of a machine that draws a flowchart."),
+        Entry("verify", "Compare a machine with the flowchart of a document."),
+        Entry("export", "Write a machine for XState, or as SCXML."),
     )),
     ("Runs", (
-        Entry("run", "run", "Run a machine, once or over a file of tasks."),
-        Entry("step", "step", "Run a machine by hand, step by step."),
-        Entry("resume", "resume", "Continue a run that was interrupted, paused or answered."),
-        Entry("answer", "letters", "Answer the question that a run waits with."),
-        Entry("enqueue", "letters", "Add tasks at the end of the queue of a run."),
-        Entry("pause", "letters", "Ask a run to pause before its next action."),
-        Entry("cancel", "letters", "Ask a run to stop before its next action."),
+        Entry("run", "Run a machine, once or over a file of tasks."),
+        Entry("step", "Run a machine by hand, step by step."),
+        Entry("resume", "Continue a run that was interrupted, paused or answered."),
+        Entry("answer", "Answer the question that a run waits with."),
+        Entry("enqueue", "Add tasks at the end of the queue of a run."),
+        Entry("pause", "Ask a run to pause before its next action."),
+        Entry("cancel", "Ask a run to stop before its next action."),
     )),
     ("Inspect and analyse", (
-        Entry("runs", "runs", "List, remove and export recorded runs."),
-        Entry("show", "show", "Show a run: its result, its records, its path."),
-        Entry("why", "why", "Show why a run went where it went."),
-        Entry("fork", "again", "Start a new run from a record of an old one."),
-        Entry("coverage", "coverage", "Show which parts of a machine its runs have gone through."),
-        Entry("replay", "again", "Decide the records of a run again, and compare."),
-        Entry("stats", "stats", "Show what recorded runs have in common."),
-        Entry("whatif", "whatif", "Show what recorded runs would have done under other limits."),
-        Entry("upgrade", "upgrade", "Show which recorded runs can continue with a changed file."),
-        Entry("record", "record", "Write a scenario that plays what a recorded run did."),
+        Entry("runs", "List, remove and export recorded runs."),
+        Entry("show", "Show a run: its result, its records, its path."),
+        Entry("why", "Show why a run went where it went."),
+        Entry("fork", "Start a new run from a record of an old one."),
+        Entry("coverage", "Show which parts of a machine its runs have gone through."),
+        Entry("replay", "Decide the records of a run again, and compare."),
+        Entry("stats", "Show what recorded runs have in common."),
+        Entry("whatif", "Show what recorded runs would have done under other limits."),
+        Entry("upgrade", "Show which recorded runs can continue with a changed file."),
+        Entry("record", "Write a scenario that plays what a recorded run did."),
     )),
     ("Reference", (
-        Entry("facts", "reference", "List what guards, labels and templates can read."),
-        Entry("actions", "reference", "List what states can do, and the fields of each action."),
-        Entry("schema", "reference", "Print the JSON Schema of machine files, for editors."),
+        Entry("facts", "List what guards, labels and templates can read."),
+        Entry("actions", "List what states can do, and the fields of each action."),
+        Entry("schema", "Print the JSON Schema of machine files, for editors."),
     )),
 )  # fmt: skip
 
@@ -110,14 +109,14 @@ class App(click.Group):
         if entry is None:
             return None
         name = f"{entry.name}_" if iskeyword(entry.name) else entry.name
-        return getattr(import_module(f"chartloop.cli.commands.{entry.where}"), name)
+        return getattr(import_module(f"chartloop.cli.commands.{name}"), name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             hint = nearest(args[0], COMMANDS, otherwise="`chartloop --help` lists them")
-            ctx.fail(f"there is no command `{out.plain(args[0])}`: {hint}")
+            ctx.fail(f"there is no command `{console.plain(args[0])}`: {hint}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -143,15 +142,16 @@ class App(click.Group):
     def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> Any:
         """Run, say what is wrong, and leave with the exit code that the help names."""
         standalone = more.pop("standalone_mode", True)
-        out.fit_streams()
-        out.open_doors()  # for good in a process of our own: it says its last words through them
+        console.fit_streams()
+        # for good in a process of our own: it says its last words through them
+        console.open_doors()
         try:
             code = _guarded(
                 lambda: super(App, self).main(args, *rest, standalone_mode=False, **more)
             )
         finally:
             if not standalone:
-                out.close_doors()
+                console.close_doors()
         if standalone:
             sys.exit(code)
         return code
@@ -173,7 +173,7 @@ def _guarded(work: Any) -> int:
     except ChartloopError as error:
         return say_error(error)
     except OSError as error:
-        out.say(
+        console.say(
             f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}"
         )
         return ERROR

@@ -13,16 +13,16 @@ import termios
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from chartloop.cli import out
+from chartloop.cli import console
+from chartloop.cli.costs import fields_of
 from chartloop.cli.values import read_value
-from chartloop.cli.words import fields_of
 from chartloop.core.errors import AnswerError, WaitError
 from chartloop.core.types import Type, accepts
 from chartloop.core.units import say_elapsed
 
 if TYPE_CHECKING:
     from chartloop.api import Run
-    from chartloop.cli.how import How
+    from chartloop.cli.options import How
     from chartloop.run.question import Question
 
 LAST = "."
@@ -49,24 +49,24 @@ def ask(run: Run) -> bool:
     if question is None:
         return False
     forget_typed()
-    out.say()
-    out.say(f"{out.plain(question.text)}  (wait {out.plain(question.wait)})", "cyan")
+    console.say()
+    console.say(f"{console.plain(question.text)}  (wait {console.plain(question.wait)})", "cyan")
     for number, (event, answer) in enumerate(question.answers.items(), 1):
         fields = fields_of(answer)
-        out.say(f"  {number}  {event}{f'   {fields}' if fields else ''}")
+        console.say(f"  {number}  {event}{f'   {fields}' if fields else ''}")
     if (due := run.session.position.wake_at) is not None:
         left = due - run.session.ports.clock.now()
-        out.say(f"  no answer within {say_elapsed(max(0.0, left))} counts as expired", "dim")
+        console.say(f"  no answer within {say_elapsed(max(0.0, left))} counts as expired", "dim")
     try:
         return _answered(run, question)
     except Overtaken:
-        out.say()
+        console.say()
         return True
     except WaitError as error:  # somebody else was faster, or it expired while this was typed
-        out.say(f"  {out.plain(error.message)}", "red")
+        console.say(f"  {console.plain(error.message)}", "red")
         return True
     except (EOFError, KeyboardInterrupt):
-        out.say()
+        console.say()
         return False
 
 
@@ -84,7 +84,7 @@ def _answered(run: Run, question: Question) -> bool:
             return False
         event = events[int(word) - 1] if word.isdecimal() and 0 < int(word) <= len(events) else word
         if event not in events:
-            out.say(f"  `{out.plain(word)}` is none of them", "red")
+            console.say(f"  `{console.plain(word)}` is none of them", "red")
             continue
         answer = question.answers[event]
         data = {name: _field(name, type, over) for name, type in answer.items()}
@@ -93,7 +93,7 @@ def _answered(run: Run, question: Question) -> bool:
         except WaitError:
             raise
         except AnswerError as error:
-            out.say(f"  {out.plain(error.message)}", "red")
+            console.say(f"  {console.plain(error.message)}", "red")
             continue
         return True
 
@@ -105,7 +105,7 @@ def _field(name: str, type: Type, over: Callable[[], bool]) -> Any:
         value = read_value(type, value) if isinstance(value, str) else value
         if accepts(type, value):
             return value
-        out.say(f"  that is no {type}", "red")
+        console.say(f"  that is no {type}", "red")
 
 
 def _read_text(prompt: str, over: Callable[[], bool]) -> str:
@@ -113,7 +113,7 @@ def _read_text(prompt: str, over: Callable[[], bool]) -> str:
     lines = [read_line(prompt, over).removesuffix("\n")]
     if not _more_came():
         return lines[0]
-    out.say(f"  several lines: `{LAST}` on a line of its own ends them", "dim")
+    console.say(f"  several lines: `{LAST}` on a line of its own ends them", "dim")
     while (line := read_line("", over).removesuffix("\n")) != LAST:
         lines.append(line)
     return "\n".join(lines)

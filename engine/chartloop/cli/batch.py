@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from chartloop.cli import out, words
-from chartloop.cli.ending import last_failure
-from chartloop.cli.faults import (
+from chartloop.cli import console, costs
+from chartloop.cli.error_report import (
     BY_KIND,
     ERROR,
     HUMAN,
@@ -28,6 +27,7 @@ from chartloop.cli.faults import (
     WAITING,
 )
 from chartloop.cli.inputs import Job, Totals, read_jobs, read_totals, spent
+from chartloop.cli.outcome_text import last_failure
 from chartloop.cli.table import Row, table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count, say_number
@@ -35,7 +35,7 @@ from chartloop.core.units import say_count, say_number
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
     from chartloop.cli.drive import Interrupts
-    from chartloop.cli.how import How
+    from chartloop.cli.options import How
     from chartloop.cli.script import Script
     from chartloop.run.journal import Journal
 
@@ -123,7 +123,7 @@ class Batch:
                     await done.run.apause()
 
     async def _run(self, done: Done) -> None:
-        from chartloop.cli.starting import start
+        from chartloop.cli.run_factory import start
 
         job = done.job
         more = {"limits": job.limits, "vars": job.vars}
@@ -135,25 +135,25 @@ class Batch:
 
     def _say(self, done: Done) -> None:
         if self.how.format == "jsonl":
-            line = out.as_json({"event": "result", **done.to_dict()}, indent=None)
-            out.result(line, self.stdout)
+            line = console.as_json({"event": "result", **done.to_dict()}, indent=None)
+            console.result(line, self.stdout)
             self.stdout.flush()
         if self.how.verbose:
             said = done.error.message if done.error is not None else done.kind
-            out.say(out.plain(f"line {done.job.line}: {said}"))
-        elif out.is_terminal(sys.stderr):
+            console.say(console.plain(f"line {done.job.line}: {said}"))
+        elif console.is_terminal(sys.stderr):
             running = len(self.started) - self.finished
             tokens = say_count(int(self.spent().tokens or 0), "token")
             text = f"{self.finished} of {len(self.jobs)} done, {running} running, {tokens}"
-            out.repaint(text)
+            console.repaint(text)
 
 
 def run_all(source: str, how: How) -> int:
     """Run every line; print what came of them; gives the exit code."""
     from chartloop.cli.drive import Interrupts
-    from chartloop.cli.loading import load_machine
-    from chartloop.cli.starting import script_of
-    from chartloop.cli.stored import say_journal
+    from chartloop.cli.journal_access import say_journal
+    from chartloop.cli.machine_loader import load_machine
+    from chartloop.cli.run_factory import script_of
     from chartloop.run.sync import wait
 
     if how.run_id:
@@ -169,8 +169,8 @@ def run_all(source: str, how: How) -> int:
             wait(_all(batch, how.more["concurrency"]), suspends=True)
     except KeyboardInterrupt:
         _leave_now(batch)
-    if out.is_terminal(sys.stderr) and not how.verbose:
-        out.repaint("")
+    if console.is_terminal(sys.stderr) and not how.verbose:
+        console.repaint("")
     _print(batch)
     if opened.cache_info().currsize:
         say_journal(opened())
@@ -179,7 +179,7 @@ def run_all(source: str, how: How) -> int:
 
 def _shared_journal(how: How) -> Journal:
     """The journal for many runs on one event loop: appends of a tick share a transaction."""
-    from chartloop.cli.stored import open_journal
+    from chartloop.cli.journal_access import open_journal
 
     journal = open_journal(how, make=True)
     return getattr(journal, "grouped", journal)
@@ -197,9 +197,9 @@ def _leave_now(batch: Batch) -> None:
     """End the process at once; see `drive`."""
     going = [d.run.id for d in batch.started if d.run is not None and not d.run.ended]
     runs = say_count(len(going), "run")
-    out.say(f"\nstopped in the middle of {runs}; what is recorded is kept")
+    console.say(f"\nstopped in the middle of {runs}; what is recorded is kept")
     for run_id in going[:5]:
-        out.say(f"  chartloop resume {run_id}")
+        console.say(f"  chartloop resume {run_id}")
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -214,25 +214,27 @@ def _print(batch: Batch) -> None:
     }  # fmt: skip
     match batch.how.format:
         case "json":
-            out.result(out.as_json({**told, "runs": [d.to_dict() for d in batch.started]}))
+            console.result(console.as_json({**told, "runs": [d.to_dict() for d in batch.started]}))
         case "jsonl":
-            out.result(out.as_json({"event": "total", **told}, indent=None))
+            console.result(console.as_json({"event": "total", **told}, indent=None))
         case _:
             for line in _table(batch.started):
-                out.result(line)
-            out.result()
-            out.result(_summary(batch, total))
+                console.result(line)
+            console.result()
+            console.result(_summary(batch, total))
     if batch.left and reached:
         lines = say_count(len(batch.left), "line")
-        out.say(f"{lines} not started: the total of {', '.join(reached)} is spent", "yellow")
+        console.say(f"{lines} not started: the total of {', '.join(reached)} is spent", "yellow")
     if batch.bounds.cost is not None and total.cost is None:
-        out.say("the total cost could not be enforced: the model's price is not known", "yellow")
+        console.say(
+            "the total cost could not be enforced: the model's price is not known", "yellow"
+        )
 
 
 def _summary(batch: Batch, total: Totals) -> str:
     kinds = [d.kind for d in batch.started]
     counted = ", ".join(f"{kinds.count(kind)} {kind}" for kind in BY_KIND if kind in kinds)
-    cost = "cost unknown" if total.cost is None else words.say_cost(total.cost)
+    cost = "cost unknown" if total.cost is None else costs.say_cost(total.cost)
     steps, tokens = int(total.steps or 0), int(total.tokens or 0)
     used = f"{say_count(steps, 'step')}, {say_count(tokens, 'token')}, {cost}"
     return f"{len(kinds)} of {len(batch.jobs)} run: {counted or 'none'}; {used}"
@@ -251,10 +253,10 @@ def _row(done: Done) -> Row:
         return Row((line, name, "error", "", "", "", "", _first_line(said)), colour)
     result = done.run.result
     usage = result.facts.usage
-    cost = "?" if usage.cost is None else words.say_cost(usage.cost)
+    cost = "?" if usage.cost is None else costs.say_cost(usage.cost)
     output = result.output
     if output is not None and not isinstance(output, str):
-        output = out.as_json(output, indent=None)
+        output = console.as_json(output, indent=None)
     failure = last_failure(result)
     said = failure["message"] if failure is not None else result.question or (output or "")
     return Row(

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chartloop.cli import out
-from chartloop.cli.faults import MisuseError
+from chartloop.cli import console
+from chartloop.cli.error_report import MisuseError
 from chartloop.core.errors import SetupError
 
 if TYPE_CHECKING:
-    from chartloop.cli.how import How
+    from chartloop.cli.options import How
     from chartloop.interchange.documents import Found, Read
 
 chart_option = click.option(
@@ -42,6 +42,6 @@ def shown_repairs(chart: Read) -> None:
     """List what was repaired, on stderr."""
     for repair in chart.repairs:
         first, *changed = str(repair).split("\n")
-        out.say(f"repaired {out.plain(first)}", "yellow")
+        console.say(f"repaired {console.plain(first)}", "yellow")
         for line in changed:
-            out.say(out.plain(line))
+            console.say(console.plain(line))

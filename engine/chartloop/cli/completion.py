@@ -108,8 +108,8 @@ def _rows(ctx: click.Context, prefix: str) -> list[RunRow]:
 
 
 def _spec_of_run(ctx: click.Context) -> tuple[MachineSpec | None, RunRow | None]:
-    from chartloop.cli.how import How
-    from chartloop.cli.stored import find_run, machine_of
+    from chartloop.cli.journal_access import find_run, machine_of
+    from chartloop.cli.options import How
 
     journal = _journal(ctx)
     try:

@@ -14,17 +14,17 @@ from collections.abc import Generator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from chartloop.cli import out, words
+from chartloop.cli import console, costs
 from chartloop.cli.ask import ask, can_ask
-from chartloop.cli.ending import ending, how_to_go_on, how_to_mend
-from chartloop.cli.faults import INTERRUPTED, exit_code
-from chartloop.cli.stored import line_for, say_journal
+from chartloop.cli.error_report import INTERRUPTED, exit_code
+from chartloop.cli.journal_access import line_for, say_journal
+from chartloop.cli.outcome_text import ending, how_to_go_on, how_to_mend
 from chartloop.cli.views import view_for
 from chartloop.core.errors import ChartloopError, Driven, Fenced
 
 if TYPE_CHECKING:
     from chartloop.api import Run
-    from chartloop.cli.how import How
+    from chartloop.cli.options import How
     from chartloop.cli.script import Script
     from chartloop.cli.views import View
     from chartloop.core.facts import RunFacts
@@ -67,12 +67,12 @@ class Interrupts:
 
     def _caught(self, signum: int, frame: FrameType | None) -> None:
         if signum == getattr(signal, "SIGHUP", None):
-            out.leave_terminal()
+            console.leave_terminal()
         self.count += 1
         if self.count > 1:
             raise KeyboardInterrupt
         if self.view is None or not self.view.notify(ONCE):
-            out.say(f"\n{ONCE}")
+            console.say(f"\n{ONCE}")
 
 
 def drive(run: Run, how: How, interrupts: Interrupts, script: Script | None = None) -> Result:
@@ -95,7 +95,7 @@ def drive(run: Run, how: How, interrupts: Interrupts, script: Script | None = No
     except ChartloopError as error:  # said by whoever called; here, what is still there
         elsewhere = isinstance(error, (Driven, Fenced))  # to go on here would stop the other
         if run.session.head and not how.in_memory and not elsewhere:
-            out.say(f"run {run.id} can go on:  {line_for('resume', run.id, how)}")
+            console.say(f"run {run.id} can go on:  {line_for('resume', run.id, how)}")
         raise
     finally:
         stop()
@@ -119,9 +119,9 @@ def leave_now(run: Run, how: How) -> None:
 
     Nothing recorded is lost by it: the journal stands a kill at any moment.
     """
-    out.say("\nstopped in the middle of an action; everything before it is recorded")
+    console.say("\nstopped in the middle of an action; everything before it is recorded")
     if run.session.head and not how.in_memory:
-        out.say(f"go on with:  {line_for('resume', run.id, how)}")
+        console.say(f"go on with:  {line_for('resume', run.id, how)}")
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -133,12 +133,12 @@ def tell(run: Run, how: How, interrupts: Interrupts | None = None) -> int:
     result = run.result
     _print(result, how)
     for said in ending(result):
-        for line in out.fitted(out.plain(said.text), sys.stderr):
-            out.say(line, said.colour)
-    out.say(words.calls_and_cost(result.facts, run.session.tally.failed_calls), "dim")
+        for line in console.fitted(console.plain(said.text), sys.stderr):
+            console.say(line, said.colour)
+    console.say(costs.calls_and_cost(result.facts, run.session.tally.failed_calls), "dim")
     say_journal(run.session.journal, run.id)
     for said in how_to_mend(run, result, how) if run.ended else how_to_go_on(run, result, how):
-        out.say(out.plain(said.text), said.colour)
+        console.say(console.plain(said.text), said.colour)
     stopped = interrupts is not None and interrupts.count > 0
     if stopped and (not run.ended or result.reason == "user_requested"):
         return INTERRUPTED
@@ -147,15 +147,15 @@ def tell(run: Run, how: How, interrupts: Interrupts | None = None) -> int:
 
 def _print(result: Result, how: How) -> None:
     if how.format == "json":
-        out.result(out.as_json(result.to_dict()))
+        console.result(console.as_json(result.to_dict()))
     elif how.format == "jsonl":
-        out.result(out.as_json({"event": "result", **result.to_dict()}, indent=None))
+        console.result(console.as_json({"event": "result", **result.to_dict()}, indent=None))
     else:
         # of a run that has not ended, nothing is a result yet
         said = [*result.partial] if result.reason is not None else []
         output = result.output
         if output is not None and result.reason is not None:
-            text = output if isinstance(output, str) else out.as_json(output)
+            text = output if isinstance(output, str) else console.as_json(output)
             said += [text] if not said or text != said[-1] else []
         for text in said:
-            out.result(text)
+            console.result(text)

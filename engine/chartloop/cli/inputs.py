@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, cast
 
 import click
 
-from chartloop.cli.faults import MisuseError
+from chartloop.cli.error_report import MisuseError
 from chartloop.core.errors import nearest
 from chartloop.core.facts import Facts
 from chartloop.core.units import parse_number

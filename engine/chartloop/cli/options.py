@@ -1,205 +1,52 @@
-"""Arguments and options that several commands share.
+"""What a command line said about loading, running and printing, as one record.
 
-Belongs here: their names, help texts and reading. Never: what was said (`how`), or what is
-done with it.
+Belongs here: the record. Never: the options that fill it (`options`), or what is done with it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import Any, TypeVar
-
-import click
-
-from chartloop.cli import completion
-from chartloop.core.durability import DURABILITIES
-from chartloop.core.units import parse_duration
-
-F = TypeVar("F", bound=Callable[..., Any])
-Decorator = Callable[[F], F]
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 
-class Pair(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
-    """``NAME=VALUE``, as text on both sides."""
+@dataclass(frozen=True)
+class How:
+    """What the command line said about loading, running and printing."""
 
-    name = "name=value"
+    format: str = "text"
+    tools: tuple[str, ...] = ()
+    define: tuple[tuple[str, str], ...] = ()
+    trust: bool = False
+    script: str | None = None
+    model: str | None = None
+    api_base: str | None = None
+    clock: str = "system"
+    journal: str | None = None
+    durability: str | None = None
+    in_memory: bool = False
+    take_over: bool = False
+    notify: str | None = None
+    notify_secret: str | None = None
+    no_input: bool = False
+    verbose: bool = False
+    limit: tuple[tuple[str, str], ...] = ()
+    var: tuple[tuple[str, str], ...] = ()
+    memory: tuple[tuple[str, str], ...] = ()
+    tasks: str | None = None
+    run_id: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Options of one command alone."""
 
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        return "NAME=VALUE"
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> How:
+        """From a command's keyword arguments."""
+        known = {n: v for n, v in given.items() if n in cls.__dataclass_fields__}
+        return cls(**known, more={n: v for n, v in given.items() if n not in known})
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value  # pyright: ignore[reportUnknownVariableType]
-        name, sign, text = str(value).partition("=")
-        if not sign or not name.strip():
-            self.fail(f"`{value}` is not NAME=VALUE", param, ctx)
-        return name.strip(), text.strip()
-
-
-PAIR = Pair()
-
-
-class Age(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
-    """A duration as machine files write it: ``30d``, ``12h``."""
-
-    name = "duration"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        seconds = value if isinstance(value, float) else parse_duration(str(value))
-        if seconds is None:
-            self.fail(f"`{value}` is no duration: write 30d, 12h or 90m", param, ctx)
-        return seconds
-
-
-AGE = Age()
-
-
-class RunId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
-    """A name for a run that can be typed, and is not taken for an option, a path or `last`."""
-
-    name = "id"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value == "last" or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", value, re.ASCII):
-            said = "an id has letters, digits and . _ -, begins with a letter or digit"
-            self.fail(f"{value!r}: {said}, and is not `last`", param, ctx)
-        return value
-
-
-RUN_ID = RunId()
-
-
-def together(*decorators: Decorator[Any]) -> Decorator[Any]:
-    """Several decorators as one, in the order in which help shows them."""
-
-    def decorate(function: Any) -> Any:
-        for decorator in reversed(decorators):
-            function = decorator(function)
-        return function
-
-    return decorate
-
-
-def format_option(*words: str) -> Decorator[Any]:
-    """`--format` with these words, the first by default."""
-    choice = click.Choice(words or ("text", "json"))
-    return click.option(
-        "--format", type=choice, default=choice.choices[0], help="How results are printed."
-    )
-
-
-machine_argument = click.argument("machine", shell_complete=completion.machines)
-run_argument = click.argument("run", shell_complete=completion.runs)
-tools_option = click.option(
-    "--tools", multiple=True, metavar="SOURCE",
-    help="Your tools, actions and guards: tools.py, a module, or either with :NAME. Repeatable.",
-)  # fmt: skip
-define_option = click.option(
-    "--define", type=PAIR, multiple=True, metavar="NAME=EXPR",
-    shell_complete=completion.pairs("define"), help="Replace a named expression of the file.",
-)  # fmt: skip
-trust_option = click.option(
-    "--trust", is_flag=True, help="Let the file name hosts, keys, and paths outside its folder."
-)
-journal_option = click.option(
-    "--journal", type=click.Path(dir_okay=False), metavar="PATH", envvar="CHARTLOOP_JOURNAL",
-    help="The journal's file. Default: .chartloop/journal.db of the project, which is the nearest"
-    " folder upwards with .chartloop/ or pyproject.toml, else this folder.",
-)  # fmt: skip
-
-durability_option = click.option(
-    "--durability", type=click.Choice(DURABILITIES), envvar="CHARTLOOP_DURABILITY",
-    help="Recorded steps survive the end of the process, including kill -9 (process, the default),"
-    " or a loss of power as well (power: each write waits for the disk).",
-)  # fmt: skip
-
-
-def require_option(name: str) -> Decorator[Any]:
-    """Figures that a run must stay within."""
-    return click.option(
-        name, "required", type=PAIR, multiple=True,
-        help="A figure that no run may go past, proven: usd=2, calls=30, tokens=50_000, actions,"
-        " tool_calls, waiting (seconds). Repeatable.",
-    )  # fmt: skip
-
-
-draw_option = click.option(
-    "--draw", "drawing", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Draw the run that shows it on the picture of the machine: .svg, .png, .mmd, .txt, .dot.",
-)  # fmt: skip
-take_over_option = click.option(
-    "--take-over", is_flag=True,
-    help="Drive the run although another process does: that one stops. A call that it has in"
-    " flight may be paid twice.",
-)  # fmt: skip
-memory_option = click.option(
-    "--in-memory", is_flag=True, help="Keep no journal: the run is gone when the command ends."
-)
-model_options = together(
-    click.option(
-        "--script", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-        help="Scripted replies in place of a model.",
-    ),
-    click.option("--model", metavar="NAME", help="Another model than the file's: provider/name."),
-    click.option("--api-base", metavar="URL", help="Base URL of the model provider."),
-    click.option(
-        "--clock", type=click.Choice(["system", "simulated"]), default="system",
-        help="`simulated`: waits pass at once.",
-    ),
-)  # fmt: skip
-tasks_option = click.option(
-    "--tasks", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    help="Tasks for the queue: a YAML list, as `tasks` in a machine file.",
-)  # fmt: skip
-limit_option = click.option(
-    "--limit", type=PAIR, multiple=True, shell_complete=completion.pairs("limits"),
-    help="Another value for a limit: steps=20, time=5m, tokens=off.",
-)  # fmt: skip
-var_option = click.option(
-    "--var", type=PAIR, multiple=True, shell_complete=completion.pairs("vars"),
-    help="The first value of a variable.",
-)  # fmt: skip
-value_options = together(
-    limit_option,
-    var_option,
-    click.option(
-        "--memory", type=PAIR, multiple=True, shell_complete=completion.pairs("memory"),
-        help="The first text of a memory block.",
-    ),
-    tasks_option,
-)  # fmt: skip
-name_options = together(
-    click.option(
-        "--run-id", type=RUN_ID, metavar="ID", help="The run's id. Default: a random one."
-    ),
-    click.option("--agent", metavar="ID", help="The agent that this run belongs to."),
-    click.option("--session", metavar="ID", help="The session that this run belongs to."),
-)
-of_runs = together(
-    click.option(
-        "--status", help="Only this status.",
-        type=click.Choice("idle running paused debugging completed error".split()),
-    ),
-    click.option("--agent", metavar="ID", help="Only this agent."),
-    click.option("--session", metavar="ID", help="Only this session."),
-)  # fmt: skip
-"""Which runs of a journal are meant."""
-notify_options = together(
-    click.option(
-        "--notify", metavar="URL",
-        help="Post what `notify` says to this webhook, as JSON. Default: a log.",
-    ),
-    click.option(
-        "--notify-secret", metavar="VARIABLE",
-        help="With --notify: the environment variable whose value goes along as a bearer token.",
-    ),
-)  # fmt: skip
-watch_options = together(
-    click.option("--no-input", is_flag=True, help="Never ask: a run that waits exits with 4."),
-    click.option("-v", "--verbose", is_flag=True, help="A line on stderr for each record."),
-)
+    @property
+    def is_json(self) -> bool:
+        """Whether results are printed for programs."""
+        return self.format != "text"

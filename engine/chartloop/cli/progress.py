@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chartloop.cli import out
+from chartloop.cli import console
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,14 +24,14 @@ FEW = 20
 @contextmanager
 def counted(what: str, length: int) -> Generator[Callable[[], object]]:
     """Gives a function to be called once for each. Nothing is shown where nobody looks."""
-    if length < FEW or not out.is_terminal(sys.stderr):
+    if length < FEW or not console.is_terminal(sys.stderr):
         yield lambda: None
         return
     bar = click.progressbar(
-        length=length, label=what, file=out.behind(sys.stderr), width=30, show_pos=True,
+        length=length, label=what, file=console.behind(sys.stderr), width=30, show_pos=True,
         show_percent=False, update_min_steps=max(1, length // PAINTED),
     )  # fmt: skip
     with bar as moving:
         yield partial(moving.update, 1)
     # over the bar: the answer takes its place
-    out.repaint("", up=1)
+    console.repaint("", up=1)

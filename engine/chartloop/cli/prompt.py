@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from chartloop.cli import out
+from chartloop.cli import console
 from chartloop.cli.drive import Interrupts
-from chartloop.cli.picture import coloured, columns
-from chartloop.cli.stepping import Commands, StoppedInside
+from chartloop.cli.step_commands import Commands, StoppedInside
+from chartloop.cli.terminal_picture import coloured, columns
 from chartloop.core.text_table import Line
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Prompt:
         except KeyboardInterrupt:
             if not told:
                 raise
-            out.result()
+            console.result()
             return None
         return line
 
@@ -78,30 +78,30 @@ class Prompt:
     @property
     def width(self) -> int:
         """Columns for tables."""
-        return out.width()
+        return console.width()
 
     def say(self, line: Line) -> None:
         """Show a line."""
-        for part in out.fitted(line.text, sys.stdout):
-            out.result(out.style(part, line.colour))
+        for part in console.fitted(line.text, sys.stdout):
+            console.result(console.style(part, line.colour))
 
     def hear(self, text: str) -> None:
         """Show a piece of what a model says, as it comes."""
-        sys.stdout.write(text if text == "\n" else out.style(text, "dim"))
+        sys.stdout.write(text if text == "\n" else console.style(text, "dim"))
         sys.stdout.flush()
 
     def stand(self, lines: Sequence[Line]) -> None:
         """Show where the run stands."""
         for line in lines:
             self.say(line)
-        out.result()
+        console.result()
 
     def look(self, picture: Picture, here: str) -> None:
         """Show the flowchart, and where the run is in it."""
-        drawing = picture.drawn(width=columns() or out.WIDEST, here=here)
+        drawing = picture.drawn(width=columns() or console.WIDEST, here=here)
         lines = picture.outline().splitlines() if drawing is None else coloured(drawing.lines)
         for line in lines:
-            out.result(line)
+            console.result(line)
 
     def wants_to_stop(self) -> bool:
         """Whether the person asked that the run stop before its next action."""
@@ -134,7 +134,7 @@ def reader() -> Callable[[str], str]:
         line = sys.stdin.readline()
         if not line:
             raise EOFError
-        out.result(out.plain(f"{prompt}{line.rstrip()}"))
+        console.result(console.plain(f"{prompt}{line.rstrip()}"))
         return line
 
     return read

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from chartloop.cli import out
-from chartloop.cli.ending import ending
+from chartloop.cli import console
+from chartloop.cli.outcome_text import ending
 from chartloop.cli.table import Line, Row, table_lines
 from chartloop.language.expression import Expression
 from chartloop.language.template.template import Template
@@ -29,7 +29,7 @@ def standing(run: Run, width: int | None = None) -> list[Line]:
 def standing_head(run: Run) -> list[Line]:
     """Where the run is; of one that has ended, how."""
     if run.ended:
-        return [Line(out.plain(s.text), s.colour) for s in ending(run.result)]
+        return [Line(console.plain(s.text), s.colour) for s in ending(run.result)]
     return [Line(f"step {run.facts.run.steps + 1}  at {run.state}, {run.status}", "bold")]
 
 

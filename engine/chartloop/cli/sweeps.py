@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chartloop.cli.faults import MisuseError
+from chartloop.cli.error_report import MisuseError
 from chartloop.cli.values import Pairs, values_of
 from chartloop.core.types import Type
 from chartloop.language.spec import MachineSpec

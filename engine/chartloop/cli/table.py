@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from chartloop.cli import out
+from chartloop.cli import console
 from chartloop.core.text_table import Line, Row, lay_out
 
 __all__ = ["Line", "Row", "styled", "table", "table_lines"]
@@ -25,7 +25,7 @@ def table(
 
 def styled(lines: Iterable[Line]) -> list[str]:
     """The lines in their colours, where stdout takes them."""
-    return [out.style(line.text, line.colour) for line in lines]
+    return [console.style(line.text, line.colour) for line in lines]
 
 
 def table_lines(
@@ -39,5 +39,5 @@ def table_lines(
 ) -> list[Line]:
     """The lines of a table, each with its colour for whoever shows it."""
     shown = [Row(tuple(head), "dim"), *rows] if head and rows else list(rows)
-    clean = [row._replace(cells=tuple(out.plain(c) for c in row.cells)) for row in shown]
-    return lay_out(clean, width=width or out.width(), right=right, spare=spare, indent=indent)
+    clean = [row._replace(cells=tuple(console.plain(c) for c in row.cells)) for row in shown]
+    return lay_out(clean, width=width or console.width(), right=right, spare=spare, indent=indent)

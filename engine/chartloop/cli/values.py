@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chartloop.cli.faults import MisuseError
+from chartloop.cli.error_report import MisuseError
 from chartloop.core.errors import AnswerError, nearest
 from chartloop.core.types import Type
 from chartloop.language.values import read_value

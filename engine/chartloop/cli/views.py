@@ -10,14 +10,14 @@ import sys
 from threading import Thread
 from typing import TYPE_CHECKING, Protocol
 
-from chartloop.cli import out
+from chartloop.cli import console
 from chartloop.core.errors import ChartloopError
 from chartloop.run.events import Event, Recorded
 from chartloop.run.record_text import action_of, because, outcome_of
 
 if TYPE_CHECKING:
     from chartloop.api import Run
-    from chartloop.cli.how import How
+    from chartloop.cli.options import How
     from chartloop.core.records import Record
 
 
@@ -73,7 +73,7 @@ class Lines(Quiet):
             line = f"{record.seq:>3}  {record.state}  {did}"
             line += f"  → {entered}" if entered else ""
             line += f"  ({why})" if why else ""
-            out.say(out.plain(line), "red" if record.failures else "")
+            console.say(console.plain(line), "red" if record.failures else "")
 
 
 def _said(record: Record) -> str:
@@ -95,7 +95,7 @@ class JsonLines(Quiet):
         if self._run is None:
             return
         try:
-            out.result(out.as_json(event.to_dict(), indent=None), self._stream)
+            console.result(console.as_json(event.to_dict(), indent=None), self._stream)
             self._stream.flush()
         except BrokenPipeError:
             # in a thread: this one drives the run, and must not wait for it
@@ -125,8 +125,8 @@ def view_for(run: Run, how: How) -> View:
         return Both(JsonLines(run), Lines(run)) if how.verbose else JsonLines(run)
     if how.verbose:
         return Lines(run)
-    if out.is_terminal(sys.stderr):
-        from chartloop.cli.live import Live
+    if console.is_terminal(sys.stderr):
+        from chartloop.cli.live_view import Live
 
         return Live(run)
     return Quiet()

@@ -12,7 +12,7 @@ from textual.widgets import Static
 
 from chartloop.core.text_table import Line
 from chartloop.tui.board import Board
-from chartloop.tui.drawn import of_changes, of_drawing, of_lines
+from chartloop.tui.styles import of_changes, of_drawing, of_lines
 
 NARROWEST = 40
 """Columns of a drawing at least; what is cut off can be scrolled to."""

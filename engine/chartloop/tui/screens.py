@@ -21,7 +21,7 @@ from textual.widgets.option_list import Option
 
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.tui.board import Board
-from chartloop.tui.drawn import of_drawing, of_lines
+from chartloop.tui.styles import of_drawing, of_lines
 
 _CLOSE = Binding("escape", "dismiss(None)", "close")
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import completion, options, out
-from chartloop.cli.faults import ERROR, MisuseError
-from chartloop.cli.how import How
+from chartloop.cli import completion, console, parameters
+from chartloop.cli.error_report import ERROR, MisuseError
+from chartloop.cli.options import How
 from chartloop.cli.table import Row, table
 
 if TYPE_CHECKING:
@@ -43,27 +43,27 @@ A figure holds in every run in which the assumptions do; it is proven, not estim
     "--run", "of_run", metavar="RUN", shell_complete=completion.runs,
     help="Show the bound stored when the run started; as a certificate with --format json.",
 )  # fmt: skip
-@options.limit_option
-@options.var_option
+@parameters.limit_option
+@parameters.var_option
 @click.option(
-    "--assume", "assumed", type=options.PAIR, multiple=True,
+    "--assume", "assumed", type=parameters.PAIR, multiple=True,
     help="An assumption about the model: tokens_per_call, calls_per_reply, and "
     "input_price and output_price in USD a token.",
 )  # fmt: skip
-@options.require_option("--require")
+@parameters.require_option("--require")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
     help="Write a certificate: what was proven, of which machine, assuming what.",
 )  # fmt: skip
-@options.draw_option
+@parameters.draw_option
 @click.option(
     "--figure", type=click.Choice(_FIGURES), default="actions", show_default=True,
     help="With --draw: the figure whose worst way is drawn.",
 )  # fmt: skip
-@options.tools_option
-@options.define_option
-@options.journal_option
-@options.format_option()
+@parameters.tools_option
+@parameters.define_option
+@parameters.journal_option
+@parameters.format_option()
 def bound(machine: str | None, of_run: str | None, output: str | None, **given: Any) -> None:
     """Show the worst that a run of a machine can cost, before it runs.
 
@@ -72,7 +72,7 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
     """
     from chartloop import __version__
     from chartloop.api.bounds import wanted_bounds, with_known_models
-    from chartloop.cli.loading import read_machine
+    from chartloop.cli.machine_loader import read_machine
     from chartloop.cli.values import figures_of, values_of
     from chartloop.proofs.bound.result import WORDS
     from chartloop.view.save import write_whole
@@ -92,24 +92,24 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
     )
     if output is not None:
         write_whole(Path(output), f"{found.certificate(__version__)}\n".encode())
-        out.say(f"{output}: a certificate for {loaded.name} {loaded.hash[:12]}", "dim")
+        console.say(f"{output}: a certificate for {loaded.name} {loaded.hash[:12]}", "dim")
     if how.more["drawing"] is not None:
         path = found.draw(how.more["figure"]).save(how.more["drawing"])
-        out.say(f"{path}: a way to the most {WORDS[how.more['figure']]}", "dim")
+        console.say(f"{path}: a way to the most {WORDS[how.more['figure']]}", "dim")
     refused = found.refused(wanted_bounds(figures_of(how.more["required"])))
     if how.is_json:
-        out.result(out.as_json({**found.to_dict(), "refused": list(refused)}))
+        console.result(console.as_json({**found.to_dict(), "refused": list(refused)}))
     else:
         for line in _said(found):
-            out.result(line)
+            console.result(line)
         for reason in refused:
-            out.say(f"not proven: {reason}", "red")
+            console.say(f"not proven: {reason}", "red")
     raise click.exceptions.Exit(ERROR if refused else 0)
 
 
 def _stored(run: str, how: How) -> str:
     """The certificate of a run, as it was stored."""
-    from chartloop.cli.stored import find_run, open_journal
+    from chartloop.cli.journal_access import find_run, open_journal
     from chartloop.core.errors import SetupError
     from chartloop.run.certificate import stored_certificate
     from chartloop.run.sync import by_hand
@@ -129,12 +129,12 @@ def _show_stored(certificate: str, output: str | None, how: How) -> None:
     data: dict[str, Any] = json.loads(certificate)
     if output is not None:
         write_whole(Path(output), f"{certificate}\n".encode())
-        out.say(f"{output}: the certificate of {data['machine']} {data['hash'][:12]}", "dim")
+        console.say(f"{output}: the certificate of {data['machine']} {data['hash'][:12]}", "dim")
     if how.is_json:
-        out.result(certificate)
+        console.result(certificate)
         return
     for line in _certified(data):
-        out.result(line)
+        console.result(line)
 
 
 def _assume(pairs: Any) -> Assume | None:
@@ -166,7 +166,7 @@ def _certified(data: Mapping[str, Any]) -> Iterator[str]:
     if data.get("unknown"):
         yield f"{head}: unknown: {data['unknown']}"
         return
-    yield out.style(f"{head}, at worst", bold=True)
+    yield console.style(f"{head}, at worst", bold=True)
     figures: Mapping[str, Mapping[str, Any]] = data["bounds"]
     yield from table([
         Row((
@@ -182,7 +182,7 @@ def _assuming(assumptions: Iterable[str]) -> Iterator[str]:
     yield ""
     yield "assuming that"
     for said in assumptions:
-        yield from out.fitted(f"  {out.plain(said)}", sys.stdout)
+        yield from console.fitted(f"  {console.plain(said)}", sys.stdout)
 
 
 def _said(found: Bound) -> Iterator[str]:
@@ -191,7 +191,7 @@ def _said(found: Bound) -> Iterator[str]:
     if found.unknown:
         yield f"{found.machine}: unknown: {found.unknown}"
         return
-    yield out.style(f"{found.machine}, at worst", bold=True)
+    yield console.style(f"{found.machine}, at worst", bold=True)
     rows = [Row((WORDS[n], f.amount, f.reason), _colour(f)) for n, f in found.figures.items()]
     yield from table(rows)
     yield from _part([
@@ -208,7 +208,7 @@ def _said(found: Bound) -> Iterator[str]:
     if str(witness):
         yield ""
         said = f"a way to the most actions, perhaps not a run: {witness}"
-        yield from out.fitted(out.plain(said), sys.stdout)
+        yield from console.fitted(console.plain(said), sys.stdout)
 
 
 def _part(rows: list[Row], head: tuple[str, ...]) -> Iterator[str]:

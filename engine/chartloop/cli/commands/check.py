@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from chartloop.cli import options, out
-from chartloop.cli.faults import ERROR, report
-from chartloop.cli.how import How
+from chartloop.cli import console, parameters
+from chartloop.cli.error_report import ERROR, report
+from chartloop.cli.options import How
 from chartloop.core.units import say_count
 from chartloop.extras import install
 
@@ -30,10 +30,10 @@ The exit code is 1 when a file has an error; warnings alone give 0. Every code h
 fix in docs/reference/errors.md; docs/checks.md describes the proofs.
 """
 )
-@click.argument("machines", nargs=-1, required=True, shell_complete=options.completion.machines)
-@options.tools_option
-@options.define_option
-@options.format_option()
+@click.argument("machines", nargs=-1, required=True, shell_complete=parameters.completion.machines)
+@parameters.tools_option
+@parameters.define_option
+@parameters.format_option()
 def check(machines: tuple[str, ...], **given: Any) -> None:
     """Find every mistake of a machine file, before anything runs.
 
@@ -43,9 +43,9 @@ def check(machines: tuple[str, ...], **given: Any) -> None:
     found = [_checked(source, how) for source in machines]
     if how.is_json:
         told = [_public(checked) for checked in found]
-        out.result(out.as_json(told[0] if len(told) == 1 else told))
+        console.result(console.as_json(told[0] if len(told) == 1 else told))
     else:
-        out.result("\n\n".join("\n".join(_said(checked)) for checked in found))
+        console.result("\n\n".join("\n".join(_said(checked)) for checked in found))
     wrong = any(finding.is_error for checked in found for finding in checked.findings)
     raise click.exceptions.Exit(ERROR if wrong else 0)
 
@@ -61,8 +61,8 @@ class Checked(NamedTuple):
 
 def _checked(source: str, how: How) -> Checked:
     from chartloop.api import examine
-    from chartloop.cli.loading import load_tools, locate, with_tools_hint
-    from chartloop.cli.stored import shown
+    from chartloop.cli.journal_access import shown
+    from chartloop.cli.machine_loader import load_tools, locate, with_tools_hint
 
     name = shown(locate(source))
     own = load_tools(how.tools)
@@ -102,7 +102,7 @@ def _said(checked: Checked) -> list[str]:
     spec = machine.spec
     states, rules = say_count(len(spec.states), "state"), say_count(len(spec.rules), "rule")
     told = f"{file}: {machine.name}, {states}, {rules}"
-    head = [out.style(f"{told}: no mistakes", "green")] if not findings else [*lines, told]
+    head = [console.style(f"{told}: no mistakes", "green")] if not findings else [*lines, told]
     if checked.unsettled and not findings:
         head.append(_unsettled(checked))
     return [*head, *(note.text for note in machine.check().notes)]

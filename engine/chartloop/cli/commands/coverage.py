@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from chartloop.cli import covering, options, out
-from chartloop.cli.faults import ERROR
-from chartloop.cli.how import How
-from chartloop.cli.recorded import choice_options, runs_argument
+from chartloop.cli import console, coverage_report, parameters
+from chartloop.cli.error_report import ERROR
+from chartloop.cli.options import How
+from chartloop.cli.run_selection import choice_options, runs_argument
 
 
 @click.command(
@@ -28,22 +28,22 @@ can take, by the checker's proof, is listed apart and does not count. docs/cover
 counts as seen.
 """
 )
-@options.machine_argument
+@parameters.machine_argument
 @runs_argument
 @click.option(
     "--with", "saved", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
     help="Add what was saved. Without RUN nothing but these files is counted then.",
 )  # fmt: skip
-@covering.threshold_option
-@covering.save_option
+@coverage_report.threshold_option
+@coverage_report.save_option
 @click.option(
     "--draw", "drawn", type=click.Path(dir_okay=False), metavar="FILE",
     help="Write the heat map: the machine's picture, coloured by how often runs were where.",
 )  # fmt: skip
 @choice_options
-@options.tools_option
-@options.define_option
-@options.format_option()
+@parameters.tools_option
+@parameters.define_option
+@parameters.format_option()
 def coverage(machine: str, runs: tuple[str, ...], saved: tuple[str, ...], **given: Any) -> None:
     """Show which parts of a machine its runs have gone through.
 
@@ -51,12 +51,12 @@ def coverage(machine: str, runs: tuple[str, ...], saved: tuple[str, ...], **give
     RUN, all runs of MACHINE in the journal. Every record is decided again; nothing is run.
     """
     from chartloop.analysis.coverage.measure import coverage_of
-    from chartloop.cli.loading import seen_machine
+    from chartloop.cli.machine_loader import seen_machine
     from chartloop.cli.progress import counted
-    from chartloop.cli.recorded import Chosen, chosen
+    from chartloop.cli.run_selection import Chosen, chosen
 
     how = How.of(given)
-    wanted = covering.wanted_of(how)
+    wanted = coverage_report.wanted_of(how)
     loaded = seen_machine(machine, how)
     only_saved = bool(saved) and not runs
     found = Chosen([], 0) if only_saved else chosen(runs, how, loaded.name, children=True)
@@ -65,15 +65,15 @@ def coverage(machine: str, runs: tuple[str, ...], saved: tuple[str, ...], **give
     found.say_unread()
     if (file := how.more["drawn"]) is not None:
         came.draw().save(file)
-        out.say(f"{file}: {came.machine}, by how often runs were where", "dim")
-    covering.save(how, [came, *came.inside])
+        console.say(f"{file}: {came.machine}, by how often runs were where", "dim")
+    coverage_report.save(how, [came, *came.inside])
     short = came.below(wanted)
     if how.is_json:
-        out.result(out.as_json({**came.to_dict(), "below": list(short)}))
+        console.result(console.as_json({**came.to_dict(), "below": list(short)}))
     else:
-        covering.tell([came, *came.inside])
+        coverage_report.tell([came, *came.inside])
     if only_saved:
-        out.say("only what was saved is counted; `all` adds the journal's runs of it", "dim")
+        console.say("only what was saved is counted; `all` adds the journal's runs of it", "dim")
     for said in short:
-        out.say(said, "red")
+        console.say(said, "red")
     raise click.exceptions.Exit(ERROR if short else 0)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import options, out
-from chartloop.cli.faults import OK, USAGE, MisuseError, say_error
-from chartloop.cli.how import How
+from chartloop.cli import console, parameters
+from chartloop.cli.error_report import OK, USAGE, MisuseError, say_error
+from chartloop.cli.options import How
 from chartloop.core.errors import ChartloopError, RunError
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ that are not given count as known.
 Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be read.
 """
 )
-@click.argument("before", shell_complete=options.completion.machines)
-@click.argument("after", shell_complete=options.completion.machines)
+@click.argument("before", shell_complete=parameters.completion.machines)
+@click.argument("after", shell_complete=parameters.completion.machines)
 @click.option(
     "--format", type=click.Choice(_FORMATS),
     help="Default: what the name of the output says, else text.",
@@ -54,8 +54,8 @@ Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be r
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
 )
 @click.option("--full", is_flag=True, help="In pictures the whole machine, not what changed alone.")
-@options.tools_option
-@options.define_option
+@parameters.tools_option
+@parameters.define_option
 def diff(before: str, after: str, output: str | None, full: bool, **given: Any) -> None:
     """Show what differs between two machines, in words and pictures."""
     form = given.pop("format") or _form_of(output)
@@ -82,7 +82,7 @@ def _form_of(output: str | None) -> str:
 
 def _compared(before: str, after: str, how: How) -> Diff | None:
     """The difference; None, and its findings are said, when a side is no machine."""
-    from chartloop.cli.sides import machines_at
+    from chartloop.cli.compare_inputs import machines_at
     from chartloop.versions.diff.diff import diff as difference
 
     found = machines_at((before, after), how)
@@ -99,13 +99,13 @@ def _write(made: Diff, form: str, output: str | None, full: bool) -> None:
     if output is None or output == "-":
         if form == "text":
             for line in shown(made):
-                out.result(line)
+                console.result(line)
             return
         _print(_drawn(made, form, full), form)
         return
     path = Path(output)
     save(path, _drawn(made, form, full))
-    out.say(f"{path}: {out.plain(made.verdict)}", "dim")
+    console.say(f"{path}: {console.plain(made.verdict)}", "dim")
 
 
 def save(path: Path, content: str | bytes) -> None:
@@ -124,7 +124,7 @@ def _drawn(made: Diff, form: str, full: bool) -> str | bytes:
         case "text":
             return made.text()
         case "json":
-            return out.as_json(made.to_dict()) + "\n"
+            return console.as_json(made.to_dict()) + "\n"
         case "mermaid":
             return made.picture(full=full).mermaid()
         case "dot":
@@ -137,7 +137,7 @@ def _drawn(made: Diff, form: str, full: bool) -> str | bytes:
 
 def _print(drawn: str | bytes, form: str) -> None:
     if isinstance(drawn, str):
-        out.result(drawn.rstrip("\n"))
+        console.result(drawn.rstrip("\n"))
     elif sys.stdout.isatty():
         raise click.UsageError(f"a {form.upper()} is no text for a terminal: give -o FILE.{form}")
     else:
@@ -151,14 +151,14 @@ _COLOURS = {"+": "green", "−": "red", "~": "yellow"}
 
 def shown(made: Diff) -> Iterator[str]:
     """The verdict, the two names, then every difference with its place, under its heading."""
-    yield out.style(out.plain(made.verdict), "green" if made.same else "", bold=True)
+    yield console.style(console.plain(made.verdict), "green" if made.same else "", bold=True)
     if made.same:
         return
     for sign, name in zip("−+", made.names, strict=True):
-        yield out.style(f"{sign} {out.plain(name)}", _COLOURS[sign])
+        yield console.style(f"{sign} {console.plain(name)}", _COLOURS[sign])
     for group, changes in made.groups.items():
         yield ""
-        yield out.style(group, bold=True)
+        yield console.style(group, bold=True)
         for change in changes:
             yield from _change(change, made)
 
@@ -166,16 +166,16 @@ def shown(made: Diff) -> Iterator[str]:
 def _change(change: Change, made: Diff) -> Iterator[str]:
     from chartloop.versions.diff.diff import say, where
 
-    sign = out.style(change.sign, _COLOURS[change.sign], bold=True)
-    place = f"({found})" if (found := out.plain(where(change, made.files))) else ""
-    if not out.is_terminal(sys.stdout):
+    sign = console.style(change.sign, _COLOURS[change.sign], bold=True)
+    place = f"({found})" if (found := console.plain(where(change, made.files))) else ""
+    if not console.is_terminal(sys.stdout):
         yield f"  {sign} {say(change)}  {place}".rstrip()
         return
     columns = max(40, shutil.get_terminal_size().columns)
-    lines = [line.strip() for line in out.fitted(f"    {say(change)}", sys.stdout)]
+    lines = [line.strip() for line in console.fitted(f"    {say(change)}", sys.stdout)]
     fits = len(lines[-1]) + len(place) + 6 <= columns
     shown = [*_marked(lines), *([] if fits else [""])]
-    shown[-1] += out.style(f"  {place}" if fits else place, "dim")
+    shown[-1] += console.style(f"  {place}" if fits else place, "dim")
     yield f"  {sign} {shown[0]}"
     yield from (f"    {line}" for line in shown[1:])
 
@@ -189,5 +189,5 @@ def _marked(lines: list[str]) -> Iterator[str]:
             yield line
             continue
         parts = line.split("`")
-        yield "".join(out.style(p, bold=(n % 2 == 1) != inside) for n, p in enumerate(parts))
+        yield "".join(console.style(p, bold=(n % 2 == 1) != inside) for n, p in enumerate(parts))
         inside = (len(parts) % 2 == 0) != inside

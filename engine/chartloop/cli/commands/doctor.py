@@ -14,9 +14,9 @@ from typing import Any, Literal, NamedTuple
 
 import click
 
-from chartloop.cli import options, out
-from chartloop.cli.faults import ERROR
-from chartloop.cli.how import How
+from chartloop.cli import console, parameters
+from chartloop.cli.error_report import ERROR
+from chartloop.cli.options import How
 from chartloop.cli.table import Row, table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count
@@ -64,9 +64,9 @@ Examples:
 The exit code is 1 when something is broken; missing optional extras do not count.
 """
 )
-@options.journal_option
-@options.durability_option
-@options.format_option()
+@parameters.journal_option
+@parameters.durability_option
+@parameters.format_option()
 def doctor(**given: Any) -> None:
     """Check the installation and say how to fix what is missing.
 
@@ -76,7 +76,7 @@ def doctor(**given: Any) -> None:
     checks = [*_python(), _installed(_MODELS), _drawing(), _sandbox(), *map(_installed, _EXTRAS)]
     checks += [_keys(), _journal(how), _terminal()]
     if how.is_json:
-        out.result(out.as_json([c._asdict() for c in checks]))
+        console.result(console.as_json([c._asdict() for c in checks]))
     else:
         rows = [
             Row(
@@ -86,7 +86,7 @@ def doctor(**given: Any) -> None:
             for c in checks
         ]
         for line in table(rows):
-            out.result(line)
+            console.result(line)
     broken = any(c.verdict == "broken" for c in checks)
     raise click.exceptions.Exit(ERROR if broken else 0)
 
@@ -212,7 +212,7 @@ def _keys() -> Check:
 
 def _journal(how: How) -> Check:
     from chartloop.adapters.journal.sqlite import SqliteJournal, default_journal_path
-    from chartloop.cli.stored import close_later, shown
+    from chartloop.cli.journal_access import close_later, shown
     from chartloop.run.sync import by_hand
 
     path = Path(how.journal) if how.journal else default_journal_path(Path.cwd())
@@ -237,7 +237,8 @@ def _journal(how: How) -> Check:
 def _terminal() -> Check:
     say: Callable[[bool], str] = lambda yes: "yes" if yes else "no"  # noqa: E731
     facts = {
-        "terminal": say(out.is_terminal(sys.stderr)), "colours": say(out.coloured(sys.stderr)),
-        "unicode": say(out.speaks_unicode(sys.stdout)), "columns": str(out.width()),
+        "terminal": say(console.is_terminal(sys.stderr)),
+        "colours": say(console.coloured(sys.stderr)),
+        "unicode": say(console.speaks_unicode(sys.stdout)), "columns": str(console.width()),
     }  # fmt: skip
     return Check("terminal", "ok", ", ".join(f"{name} {value}" for name, value in facts.items()))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import completion, options, out
-from chartloop.cli.faults import MisuseError
-from chartloop.cli.how import How
+from chartloop.cli import completion, console, parameters
+from chartloop.cli.error_report import MisuseError
+from chartloop.cli.options import How
 from chartloop.core.errors import RunError
 from chartloop.core.units import say_count
 
@@ -95,12 +95,12 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
     help="Split what is too large to be read on one page into FILE-1, FILE-2 ...; marks say where"
     " an arrow goes on.",
 )  # fmt: skip
-@options.tools_option
-@options.define_option
-@options.journal_option
+@parameters.tools_option
+@parameters.define_option
+@parameters.journal_option
 def draw(machine: str | None, output: str | None, everything: bool, **given: Any) -> None:
     """Draw a machine as a flowchart."""
-    from chartloop.cli.loading import seen_machine
+    from chartloop.cli.machine_loader import seen_machine
 
     form = given.pop("format")
     how = How.of(given)
@@ -129,7 +129,7 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
     _say_too_large(picture, form or path.suffix)
     _write(picture, path, form)
     if len(picture.chart.boxes) > LARGE and more["around"] is None:
-        out.say("too large for a page: --page a4 splits it, --around STATE shows a part", "dim")
+        console.say("too large for a page: --page a4 splits it, --around STATE shows a part", "dim")
 
 
 def _write(picture: Picture, path: Path, form: str | None) -> None:
@@ -142,7 +142,7 @@ def _write(picture: Picture, path: Path, form: str | None) -> None:
         drawn = _drawn(picture, form)
         write_whole(path, drawn if isinstance(drawn, bytes) else drawn.encode())
     boxes, arrows = len(picture.chart.boxes), say_count(len(picture.chart.arrows), "arrow")
-    out.say(f"{path}: {boxes} {'box' if boxes == 1 else 'boxes'}, {arrows}", "dim")
+    console.say(f"{path}: {boxes} {'box' if boxes == 1 else 'boxes'}, {arrows}", "dim")
 
 
 def _save_pages(picture: Picture, output: str | None, form: str | None, paper: Any) -> None:
@@ -165,11 +165,11 @@ def _say_too_large(picture: Picture, form: str) -> None:
     from chartloop.view.mermaid import too_large
 
     if form in ("mermaid", ".mmd", ".mermaid") and (said := too_large(picture.mermaid())):
-        out.say(said, "yellow")
+        console.say(said, "yellow")
 
 
 def _run(name: str, how: How) -> Run:
-    from chartloop.cli.stored import find_run, machine_of, open_journal
+    from chartloop.cli.journal_access import find_run, machine_of, open_journal
 
     journal = open_journal(how)
     row = find_run(journal, name)
@@ -209,8 +209,10 @@ def _show(picture: Picture, form: str) -> None:
     drawn = _drawn(picture, form)
     if isinstance(drawn, str):
         whole = form != "outline"
-        for line in [drawn.rstrip("\n")] if whole else out.fitted(drawn.rstrip("\n"), sys.stdout):
-            out.result(line)
+        for line in (
+            [drawn.rstrip("\n")] if whole else console.fitted(drawn.rstrip("\n"), sys.stdout)
+        ):
+            console.result(line)
     elif sys.stdout.isatty():
         raise click.UsageError("a PNG is no text for a terminal: give -o FILE.png")
     else:
@@ -219,13 +221,15 @@ def _show(picture: Picture, form: str) -> None:
 
 def _show_text(picture: Picture) -> None:
     """The picture as wide as the terminal, else the outline, and what the picture needs."""
-    from chartloop.cli.picture import coloured, columns
+    from chartloop.cli.terminal_picture import coloured, columns
 
     wide = columns()
     drawing = picture.drawn() if wide is None else picture.drawn(width=wide)
     if drawing is None:
         _show(picture, "outline")
-        out.say("an outline: the picture has too many boxes, or more columns than there are", "dim")
+        console.say(
+            "an outline: the picture has too many boxes, or more columns than there are", "dim"
+        )
         return
     for line in coloured(drawing.lines):
-        out.result(line)
+        console.result(line)

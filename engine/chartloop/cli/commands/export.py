@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 
 import click
 
-from chartloop.cli import options, out
-from chartloop.cli.faults import MisuseError
-from chartloop.cli.how import How
+from chartloop.cli import console, parameters
+from chartloop.cli.error_report import MisuseError
+from chartloop.cli.options import How
 from chartloop.core.units import say_count
 
 Language = Literal["xstate", "scxml"]
@@ -32,7 +32,7 @@ Guards are written by name, with their texts; the program that runs the result e
 them. See docs/exports.md.
 """
 )
-@options.machine_argument
+@parameters.machine_argument
 @click.option(
     "--to", "language", type=click.Choice(get_args(Language)),
     help="xstate: JSON for createMachine of XState 5. scxml: XML of the W3C. Default: what the name"
@@ -47,8 +47,8 @@ them. See docs/exports.md.
 @click.option(
     "--status", is_flag=True, help="Also the status that every run has, as a parallel state."
 )
-@options.tools_option
-@options.define_option
+@parameters.tools_option
+@parameters.define_option
 def export(
     machine: str,
     language: Language | None,
@@ -58,7 +58,7 @@ def export(
     **given: Any,
 ) -> None:
     """Write a machine for XState, or as SCXML."""
-    from chartloop.cli.loading import read_machine
+    from chartloop.cli.machine_loader import read_machine
     from chartloop.view.save import write_whole
 
     path = None if output is None or output == "-" else Path(output)
@@ -66,9 +66,9 @@ def export(
     text = write(read_machine(machine, How.of(given)), all=everything, status=status)
     if path is not None:
         write_whole(path, text.encode())
-        out.say(f"{path}: {say_count(len(text.splitlines()), 'line')}", "dim")
+        console.say(f"{path}: {say_count(len(text.splitlines()), 'line')}", "dim")
     elif sys.stdout.isatty():
-        out.result(text.rstrip("\n"))
+        console.result(text.rstrip("\n"))
     else:  # both languages are UTF-8, whatever the streams here are
         sys.stdout.buffer.write(text.encode())
 

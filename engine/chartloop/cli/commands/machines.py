@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from chartloop.cli import options, out
-from chartloop.cli.how import How
+from chartloop.cli import console, parameters
+from chartloop.cli.options import How
 from chartloop.cli.table import Row, table
 
 
@@ -19,7 +19,7 @@ Examples:
   chartloop run agent "What is 2 + 2?" --script replies.yaml
 """
 )
-@options.format_option()
+@parameters.format_option()
 def machines(**given: Any) -> None:
     """List the machines that come with chartloop.
 
@@ -42,8 +42,8 @@ def machines(**given: Any) -> None:
             }
         )  # fmt: skip
     if How.of(given).is_json:
-        out.result(out.as_json(found))
+        console.result(console.as_json(found))
         return
     rows = [Row((m["machine"], m["title"], str(m["states"]), m["source"])) for m in found]
     for line in table(rows, ("machine", "title", "states", "source"), right={2}):
-        out.result(line)
+        console.result(line)

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from chartloop.cli import options, out
-from chartloop.cli.faults import MisuseError
-from chartloop.cli.how import How
+from chartloop.cli import console, parameters
+from chartloop.cli.error_report import MisuseError
+from chartloop.cli.options import How
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -24,7 +24,7 @@ Examples:
 """
 )
 @click.argument("name", type=click.Path())
-@options.format_option()
+@parameters.format_option()
 def new(name: str, **given: Any) -> None:
     """Write a folder with your own machine, tool and test.
 
@@ -49,11 +49,11 @@ def new(name: str, **given: Any) -> None:
         (folder / file).write_text(text, encoding="utf-8")
     if How.of(given).is_json:
         told = {"folder": str(folder), "machine": machine, "files": sorted([*made, FOLDER])}
-        out.result(out.as_json({**told, "try": list(COMMANDS)}))
+        console.result(console.as_json({**told, "try": list(COMMANDS)}))
         return
-    out.result(f"{folder}/: {', '.join(made)}")
-    out.result()
-    out.result("Try, with no key and no network:")
-    out.result(f"  cd {folder}")
+    console.result(f"{folder}/: {', '.join(made)}")
+    console.result()
+    console.result("Try, with no key and no network:")
+    console.result(f"  cd {folder}")
     for command in COMMANDS:
-        out.result(f"  {command}")
+        console.result(f"  {command}")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import completion, options, out
-from chartloop.cli.faults import ERROR, USAGE
-from chartloop.cli.how import How
+from chartloop.cli import completion, console, parameters
+from chartloop.cli.error_report import ERROR, USAGE
+from chartloop.cli.options import How
 
 if TYPE_CHECKING:
     from chartloop.api.drawn import DrawnAnswer
@@ -36,18 +36,18 @@ an event, an action, a tool, a stop reason or the id of an edge or rule; `state:
 Exit codes: 0 all of them hold, 1 one does not, 2 a query is invalid.
 """
 )
-@options.machine_argument
+@parameters.machine_argument
 @click.argument("queries", nargs=-1, required=True)
 @click.option(
-    "--limit", type=options.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
+    "--limit", type=parameters.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
     help="Restrict to runs with this limit. Only action counts are modelled. By default the "
     "answer is for every limit.",
 )  # fmt: skip
 @click.option("--no-cancel", is_flag=True, help="Assume that the run is not stopped from outside.")
-@options.draw_option
-@options.tools_option
-@options.define_option
-@options.format_option()
+@parameters.draw_option
+@parameters.tools_option
+@parameters.define_option
+@parameters.format_option()
 def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
     """Ask which paths a run of a machine can take, and which never.
 
@@ -56,8 +56,8 @@ def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
     change says `unless`. If something can happen, the shortest ordinary path is shown;
     guards may forbid it.
     """
-    from chartloop.cli.faults import say_error
-    from chartloop.cli.loading import read_machine
+    from chartloop.cli.error_report import say_error
+    from chartloop.cli.machine_loader import read_machine
     from chartloop.cli.values import values_of
     from chartloop.proofs.query import OUTSIDE, QueryFault
 
@@ -74,13 +74,13 @@ def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
         _draw(found, how.more["drawing"])
     if how.is_json:
         told = [answer.to_dict() for answer in found]
-        out.result(out.as_json(told[0] if len(told) == 1 else told))
+        console.result(console.as_json(told[0] if len(told) == 1 else told))
     else:
         for answer in found:
             _show(answer, alone=len(found) == 1)
         _assumed(found)
         if not how.more["no_cancel"] and any(OUTSIDE in answer.reason for answer in found):
-            out.say("--no-cancel asks only of runs that nobody stops from outside", "dim")
+            console.say("--no-cancel asks only of runs that nobody stops from outside", "dim")
     raise click.exceptions.Exit(0 if all(found) else ERROR)
 
 
@@ -88,21 +88,23 @@ def _show(answer: Answer, *, alone: bool) -> None:
     """An answer; where several are asked, below its question."""
     indent = "" if alone else "  "
     if not alone:
-        out.result(answer.query)
-    head, *lines = out.fitted(f"{indent}{answer.word}: {out.plain(answer.reason)}", sys.stdout)
-    word = out.style(answer.word, _COLOURS[answer.holds])
-    out.result(f"{indent}{word}{head.removeprefix(indent + answer.word)}")
+        console.result(answer.query)
+    head, *lines = console.fitted(
+        f"{indent}{answer.word}: {console.plain(answer.reason)}", sys.stdout
+    )
+    word = console.style(answer.word, _COLOURS[answer.holds])
+    console.result(f"{indent}{word}{head.removeprefix(indent + answer.word)}")
     for line in lines:
-        out.result(line)
+        console.result(line)
     if answer.witness:
-        out.prose(f"{indent}  {' → '.join(answer.witness)}")
+        console.prose(f"{indent}  {' → '.join(answer.witness)}")
 
 
 def _assumed(found: Sequence[Answer]) -> None:
     """What all the answers take for granted, once."""
     assumed = dict.fromkeys(said for answer in found for said in answer.assumptions)
     if assumed:
-        out.say(f"assumed: {'; '.join(assumed)}", "dim")
+        console.say(f"assumed: {'; '.join(assumed)}", "dim")
 
 
 def _draw(found: Sequence[DrawnAnswer], file: str) -> None:
@@ -111,4 +113,4 @@ def _draw(found: Sequence[DrawnAnswer], file: str) -> None:
         raise click.UsageError("--draw draws one query; ask them one by one")
     path = found[0].draw().save(file)
     shown = "a run that shows it" if found[0].witness else "no run is needed to show it"
-    out.say(f"{path}: {shown}", "dim")
+    console.say(f"{path}: {shown}", "dim")

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import options, out
-from chartloop.cli.faults import ERROR, OK
-from chartloop.cli.how import How
+from chartloop.cli import console, parameters
+from chartloop.cli.error_report import ERROR, OK
+from chartloop.cli.options import How
 from chartloop.core.errors import MachineChangedError, RunError, SetupError
 from chartloop.core.units import say_count
 
@@ -34,7 +34,7 @@ then 1. Secrets are hidden as in journals. `requests` are the requests to the mo
 sends others fails the scenario, which shows the nearest request.
 """
 )
-@options.run_argument
+@parameters.run_argument
 @click.option(
     "-o", "--output", metavar="FILE", type=click.Path(dir_okay=False),
     help="Where the scenario goes: NAME.scenario.yaml. Default: stdout.",
@@ -50,14 +50,14 @@ sends others fails the scenario, which shows the nearest request.
 )  # fmt: skip
 @click.option("--no-requests", is_flag=True, help="Leave out the requests to the model.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
-@options.tools_option
-@options.journal_option
-@options.format_option()
+@parameters.tools_option
+@parameters.journal_option
+@parameters.format_option()
 def record(
     run: str, output: str | None, file: str | None, redact: tuple[str, ...], **given: Any
 ) -> None:  # fmt: skip
     """Write a scenario that plays what a recorded run did."""
-    from chartloop.cli.stored import find_run, machine_of, open_journal, remembered
+    from chartloop.cli.journal_access import find_run, machine_of, open_journal, remembered
     from chartloop.run.recorded import Unread, read_run
     from chartloop.run.sync import by_hand
     from chartloop.scenarios.recorder.record import recording
@@ -92,7 +92,7 @@ def _refuse_to_lose(output: str | None, *, force: bool) -> None:
     if output is None:
         return
     if not output.endswith(SUFFIX):
-        said = f"`{out.plain(output)}` would not be found as a scenario"
+        said = f"`{console.plain(output)}` would not be found as a scenario"
         raise click.UsageError(f"{said}: end its name with {SUFFIX}")
     if Path(output).exists() and not force:
         raise SetupError(f"`{output}` is there already", hint="--force writes over it")
@@ -111,12 +111,13 @@ def _shipped(row: RunRow) -> str:
 def _named(source: str, row: RunRow, how: How, folder: Path) -> str:
     """What the scenario calls the machine. `MachineChangedError` when that is another by now."""
     from chartloop import catalog
-    from chartloop.cli.loading import locate, seen_machine
+    from chartloop.cli.machine_loader import locate, seen_machine
 
     path = locate(source)
     if seen_machine(str(path), how).hash != row.machine_hash:
         raise MachineChangedError(
-            f"`{out.plain(source)}` is not the machine that run `{row.run_id}` was started with",
+            f"`{console.plain(source)}` is not the machine"
+            f" that run `{row.run_id}` was started with",
             hint="a scenario plays the file as it is: give one that is the same with --machine,"
             " or record a run of this one",
         )
@@ -127,18 +128,18 @@ def _named(source: str, row: RunRow, how: How, folder: Path) -> str:
 def _tell(made: Recording, output: str | None, how: How) -> None:
     if how.is_json:
         told = {"run": made.run_id, "same": made.same, "differences": made.differences}
-        out.result(
-            out.as_json({**told, "lacks": made.lacks, "file": output, "scenario": made.keys})
+        console.result(
+            console.as_json({**told, "lacks": made.lacks, "file": output, "scenario": made.keys})
         )
         return
     if output is None:
-        out.result(made.text.rstrip("\n"))
+        console.result(made.text.rstrip("\n"))
     for said in (*(f"not on the record: {said}" for said in made.lacks), *made.differences):
-        out.say(out.plain(said), "yellow")
+        console.say(console.plain(said), "yellow")
     if made.same:
         calls = say_count(len(made.keys.get("replies", ())), "model call")
         results = say_count(sum(map(len, made.keys.get("tools", {}).values())), "tool call")
-        out.say(f"played as it was recorded: {calls}, {results}", "dim")
+        console.say(f"played as it was recorded: {calls}, {results}", "dim")
     if output is not None:
         tools = "".join(f" --tools {shlex.quote(source)}" for source in how.tools)
-        out.say(f"play it with:  chartloop test {output}{tools}")
+        console.say(f"play it with:  chartloop test {output}{tools}")

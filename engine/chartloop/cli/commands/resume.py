@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import options, out
-from chartloop.cli.how import How
+from chartloop.cli import console, parameters
+from chartloop.cli.options import How
 from chartloop.core.errors import StatusError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ stop. A run whose process has ended continues at once; if the process was on ano
 half a minute after its last sign of life.
 """
 )
-@options.run_argument
+@parameters.run_argument
 @click.option(
     "--machine",
     "file",
@@ -48,21 +48,21 @@ half a minute after its last sign of life.
     "--use-new-file", is_flag=True,
     help="Continue with a changed file, as a new run that starts with the records of this one.",
 )  # fmt: skip
-@options.model_options
-@options.tools_option
-@options.trust_option
-@options.journal_option
-@options.durability_option
-@options.take_over_option
-@options.notify_options
-@options.watch_options
-@options.format_option("text", "json", "jsonl")
+@parameters.model_options
+@parameters.tools_option
+@parameters.trust_option
+@parameters.journal_option
+@parameters.durability_option
+@parameters.take_over_option
+@parameters.notify_options
+@parameters.watch_options
+@parameters.format_option("text", "json", "jsonl")
 def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None:
     """Continue a run that was interrupted, paused or answered."""
     from chartloop.cli.drive import Interrupts, drive, tell
-    from chartloop.cli.loading import load_machine
-    from chartloop.cli.starting import go_on, script_of
-    from chartloop.cli.stored import as_before, find_run, machine_of, open_journal
+    from chartloop.cli.journal_access import as_before, find_run, machine_of, open_journal
+    from chartloop.cli.machine_loader import load_machine
+    from chartloop.cli.run_factory import go_on, script_of
     from chartloop.run.sync import wait
 
     if use_new_file and file is None:
@@ -99,13 +99,13 @@ def _tell_again(journal: Journal, row: RunRow, how: How) -> int:
     A process may be killed between the last record of a run and its output.
     """
     from chartloop.cli.drive import tell
-    from chartloop.cli.stored import machine_of
+    from chartloop.cli.journal_access import machine_of
 
     run = machine_of(journal, row, how).open(row.run_id, journal=journal)
-    out.say(f"run {row.run_id} had ended before: nothing was done", "dim")
+    console.say(f"run {row.run_id} had ended before: nothing was done", "dim")
     code = tell(run, how)
     again = f"chartloop run {row.machine} TASK --parent {row.run_id}"
-    out.say(f"its conversation goes on with:  {again}", "dim")
+    console.say(f"its conversation goes on with:  {again}", "dim")
     return code
 
 
@@ -113,7 +113,7 @@ def _moved(
     journal: Journal, row: RunRow, machine: Machine, file: str, how: How, *, use_new_file: bool
 ) -> RunRow:
     """The run under another machine: a fork, since the records of a run belong to one machine."""
-    from chartloop.cli.moving import judged_run, move_run, refused
+    from chartloop.cli.migrate import judged_run, move_run, refused
 
     if machine.hash == row.machine_hash:
         return row
@@ -121,9 +121,9 @@ def _moved(
     if not (use_new_file and verdict.goes_on):
         raise refused(row, verdict, file)
     made = move_run(journal, row, machine, verdict, take_over=how.take_over)
-    out.say(f"run {row.run_id} goes on as run {made.run_id}, with the new file")
+    console.say(f"run {row.run_id} goes on as run {made.run_id}, with the new file")
     for name, text in verdict.details():
-        out.say(out.plain(f"{name}: {text}"), "dim")
+        console.say(console.plain(f"{name}: {text}"), "dim")
     return made
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import options, out
-from chartloop.cli.faults import OK, USAGE, MisuseError, say_error
-from chartloop.cli.how import How
+from chartloop.cli import console, parameters
+from chartloop.cli.error_report import OK, USAGE, MisuseError, say_error
+from chartloop.cli.options import How
 from chartloop.core.errors import ChartloopError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ Exit codes: 0 no machine changed, 1 some did, 2 one cannot be loaded.
     "--fail-on", type=click.Choice(["differs", "invalid"]), default="differs", show_default=True,
     help="`invalid`: exit with 0 unless a machine cannot be loaded.",
 )  # fmt: skip
-@options.tools_option
+@parameters.tools_option
 def review(base: str, paths: tuple[str, ...], fail_on: str, **given: Any) -> None:
     """Write one comment on every machine that a change touches."""
     try:
@@ -74,7 +74,7 @@ def review(base: str, paths: tuple[str, ...], fail_on: str, **given: Any) -> Non
 def _reviewed(base: str, paths: Sequence[str], given: Mapping[str, Any]) -> list[Reviewed]:
     from chartloop.actions.declare import specs_of
     from chartloop.cli.commands.diff import save
-    from chartloop.cli.loading import load_tools
+    from chartloop.cli.machine_loader import load_tools
     from chartloop.review.changed_machines import Scope
     from chartloop.review.changed_machines import review as changed
     from chartloop.review.sources import Looking
@@ -88,7 +88,7 @@ def _reviewed(base: str, paths: Sequence[str], given: Mapping[str, Any]) -> list
         _json(scope, found) if given["format"] == "json" else _markdown(scope, found, names, given)
     )
     if given["output"] in (None, "-"):
-        out.result(text.rstrip("\n"))
+        console.result(text.rstrip("\n"))
     else:
         save(Path(given["output"]), text)
     return found
@@ -143,7 +143,7 @@ def _written(
                 picture.save(folder / name)
                 yield (one.path, kind), name
     for cause, left in missing.items():
-        out.say(out.plain(f"not drawn: {', '.join(left)}: {cause}"), "yellow")
+        console.say(console.plain(f"not drawn: {', '.join(left)}: {cause}"), "yellow")
 
 
 def _markdown(
@@ -173,7 +173,7 @@ def _json(scope: Scope, found: Sequence[Reviewed]) -> str:
         "verdict": verdict(found),
         "machines": [_public(one) for one in found],
     }
-    return out.as_json(told) + "\n"
+    return console.as_json(told) + "\n"
 
 
 def _public(one: Reviewed) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from chartloop.cli import completion, options
-from chartloop.cli.how import How
+from chartloop.cli import completion, parameters
+from chartloop.cli.options import How
 
 
 @click.command(
@@ -29,19 +29,19 @@ twice stops now.
 A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
 """
 )
-@options.machine_argument
+@parameters.machine_argument
 @click.argument("task", default="", required=False)
-@options.model_options
-@options.tools_option
-@options.value_options
-@options.define_option
-@options.trust_option
-@options.journal_option
-@options.durability_option
-@options.memory_option
-@options.name_options
-@options.notify_options
-@options.watch_options
+@parameters.model_options
+@parameters.tools_option
+@parameters.value_options
+@parameters.define_option
+@parameters.trust_option
+@parameters.journal_option
+@parameters.durability_option
+@parameters.memory_option
+@parameters.name_options
+@parameters.notify_options
+@parameters.watch_options
 @click.option(
     "--inputs", type=click.Path(exists=True, dir_okay=False, allow_dash=True), metavar="FILE.jsonl",
     help="Run once for each line of a file; - is stdin.",
@@ -54,13 +54,13 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
     "--total-limit", "totals", multiple=True, metavar="tokens=N,cost=USD,steps=N",
     help="With --inputs: no new run is started once so much is spent in all.",
 )  # fmt: skip
-@options.require_option("--require-bound")
+@parameters.require_option("--require-bound")
 @click.option(
     "--parent", metavar="RUN", shell_complete=completion.runs,
     help="A finished run to continue: TASK becomes the next message; conversation, memory and "
     "variables are carried over.",
 )  # fmt: skip
-@options.format_option("text", "json", "jsonl")
+@parameters.format_option("text", "json", "jsonl")
 def run(machine: str, task: str, **given: Any) -> None:
     """Run a machine, once or over a file of tasks.
 
@@ -84,9 +84,9 @@ def run(machine: str, task: str, **given: Any) -> None:
 def run_one(source: str, task: str, how: How) -> int:
     """One run, from its start to its end or to where it waits; gives the exit code."""
     from chartloop.cli.drive import Interrupts, drive, tell
-    from chartloop.cli.loading import load_machine
-    from chartloop.cli.starting import script_of, start
-    from chartloop.cli.stored import find_run, machine_of, open_journal, remember
+    from chartloop.cli.journal_access import find_run, machine_of, open_journal, remember
+    from chartloop.cli.machine_loader import load_machine
+    from chartloop.cli.run_factory import script_of, start
 
     machine = load_machine(source, how)
     script = script_of(how)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import completion, options, out
-from chartloop.cli.how import How
+from chartloop.cli import completion, console, parameters
+from chartloop.cli.options import How
 from chartloop.cli.table import Row, table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count
@@ -27,11 +27,11 @@ NEWEST = 20
 """Runs that are listed unless more are asked for."""
 
 
-_filters = options.together(
+_filters = parameters.together(
     click.option(
         "--machine", metavar="NAME", shell_complete=completion.machines, help="Only this machine."
     ),
-    options.of_runs,
+    parameters.of_runs,
     click.option("--children", is_flag=True, help="Include child runs."),
 )  # fmt: skip
 
@@ -55,8 +55,8 @@ Examples:
     show_default=True,
     help="How many, the newest first.",
 )
-@options.journal_option
-@options.format_option()
+@parameters.journal_option
+@parameters.format_option()
 @click.pass_context
 def runs(ctx: click.Context, limit: int, **given: Any) -> None:
     """List, remove and export recorded runs."""
@@ -67,14 +67,16 @@ def runs(ctx: click.Context, limit: int, **given: Any) -> None:
     found = _rows(journal, how, limit + 1) if journal is not None else []
     asked = _questions(journal, found[:limit], how) if journal is not None else {}
     if how.is_json:
-        out.result(out.as_json([_public(row, asked.get(row.run_id)) for row in found[:limit]]))
+        console.result(
+            console.as_json([_public(row, asked.get(row.run_id)) for row in found[:limit]])
+        )
         return
     for line in _table(found[:limit], asked):
-        out.result(line)
+        console.result(line)
     if len(found) > limit:
-        out.say(f"and more: --limit {limit * 5}", "dim")
+        console.say(f"and more: --limit {limit * 5}", "dim")
     elif not found:
-        out.say("no runs", "dim")
+        console.say("no runs", "dim")
 
 
 @runs.command(
@@ -87,15 +89,15 @@ Examples:
 )
 @click.argument("names", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
 @click.option(
-    "--older", type=options.AGE, metavar="DURATION", help="Whose last record is older than this."
+    "--older", type=parameters.AGE, metavar="DURATION", help="Whose last record is older than this."
 )
 @_filters
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@options.journal_option
-@options.format_option()
+@parameters.journal_option
+@parameters.format_option()
 def remove(names: tuple[str, ...], older: float | None, yes: bool, **given: Any) -> None:
     """Remove runs and everything that only they hold."""
-    from chartloop.cli.stored import find_run, name_of, open_journal
+    from chartloop.cli.journal_access import find_run, name_of, open_journal
     from chartloop.run.sync import by_hand
 
     how = How.of(given)
@@ -109,13 +111,13 @@ def remove(names: tuple[str, ...], older: float | None, yes: bool, **given: Any)
         _confirm(doomed, name_of(journal))
     count = by_hand(journal.remove([r.run_id for r in doomed])) if doomed else 0
     if how.is_json:
-        out.result(out.as_json({"removed": [r.run_id for r in doomed]}))
-    out.say(f"{say_count(count, 'run')} removed" if count else "nothing to remove")
+        console.result(console.as_json({"removed": [r.run_id for r in doomed]}))
+    console.say(f"{say_count(count, 'run')} removed" if count else "nothing to remove")
 
 
 def _confirm(doomed: list[RunRow], where: str) -> None:
     for line in _table(doomed[:NEWEST]):
-        out.say(line)
+        console.say(line)
     going = sum(not r.ended for r in doomed)
     count = say_count(len(doomed), "run")
     more = f" ({going} of them not ended)" if going else ""
@@ -131,22 +133,22 @@ Example:
   chartloop runs export last > run.jsonl
 """,
 )
-@options.run_argument
-@options.journal_option
+@parameters.run_argument
+@parameters.journal_option
 def export(run: str, **given: Any) -> None:
     """Print the records of a run as lines of JSON, the run's own row first."""
-    from chartloop.cli.moving import records_of
-    from chartloop.cli.stored import find_run, open_journal
+    from chartloop.cli.journal_access import find_run, open_journal
+    from chartloop.cli.migrate import records_of
 
     journal = open_journal(How.of(given))
     row = find_run(journal, run)
-    out.result(out.as_json({"run": row.run_id, **row.to_mapping()}, indent=None))
+    console.result(console.as_json({"run": row.run_id, **row.to_mapping()}, indent=None))
     for record in records_of(journal, row):
-        out.result(out.as_json({"seq": record.seq, **record.to_dict()}, indent=None))
+        console.result(console.as_json({"seq": record.seq, **record.to_dict()}, indent=None))
 
 
 def _opened(how: How) -> Journal | None:
-    from chartloop.cli.stored import open_journal
+    from chartloop.cli.journal_access import open_journal
     from chartloop.core.errors import UnknownRunError
 
     try:
@@ -154,7 +156,7 @@ def _opened(how: How) -> Journal | None:
     except UnknownRunError as missing:
         if how.journal:
             raise
-        out.say(missing.message, "dim")
+        console.say(missing.message, "dim")
         return None
 
 
@@ -171,7 +173,7 @@ def _rows(journal: Journal, how: How, limit: int | None) -> list[RunRow]:
 
 def _questions(journal: Journal, rows: list[RunRow], how: How) -> dict[str, Question]:
     """What the runs that are paused ask, by run; without those whose machine cannot be read."""
-    from chartloop.cli.stored import machine_of
+    from chartloop.cli.journal_access import machine_of
 
     machines: dict[str, Machine] = {}
     found: dict[str, Question] = {}
@@ -198,7 +200,7 @@ def _public(row: RunRow, asked: Question | None) -> dict[str, Any]:
 
 
 def _table(rows: list[RunRow], asked: Mapping[str, Question] = {}) -> list[str]:
-    from chartloop.cli.stored import ago
+    from chartloop.cli.journal_access import ago
 
     wait: Callable[[RunRow], str] = lambda r: (  # noqa: E731
         f" (wait {asked[r.run_id].wait})" if r.run_id in asked else ""

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import completion, options, out, words
-from chartloop.cli.faults import MisuseError
-from chartloop.cli.how import How
-from chartloop.cli.records import records_table
+from chartloop.cli import completion, console, costs, parameters
+from chartloop.cli.error_report import MisuseError
+from chartloop.cli.options import How
+from chartloop.cli.record_table import records_table
 from chartloop.cli.table import Row, table
 from chartloop.core.errors import nearest
 from chartloop.core.units import say_count, say_elapsed
@@ -34,21 +34,21 @@ Examples:
   chartloop show 3kf --format json
 """
 )
-@options.run_argument
+@parameters.run_argument
 @click.option(
     "--state", metavar="NAME", shell_complete=completion.states_of_run,
     help="Draw this state instead: what leads to it, and how its guards came out the last time.",
 )  # fmt: skip
-@options.tools_option
-@options.journal_option
-@options.format_option()
+@parameters.tools_option
+@parameters.journal_option
+@parameters.format_option()
 def show(run: str, state: str | None, **given: Any) -> None:
     """Show a run: its result, its records, its path.
 
     RUN is an id, the beginning of one, or `last`. Numbers of records are those that `why --step`
     and `fork --at` take.
     """
-    from chartloop.cli.stored import find_run, machine_of, open_journal
+    from chartloop.cli.journal_access import find_run, machine_of, open_journal
 
     how = How.of(given)
     journal = open_journal(how)
@@ -61,7 +61,7 @@ def show(run: str, state: str | None, **given: Any) -> None:
     records = opened.records
     if how.is_json:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
-        out.result(out.as_json({**opened.result.to_dict(), "records": listed}))
+        console.result(console.as_json({**opened.result.to_dict(), "records": listed}))
         return
     beside = [("child", said) for said in _children(journal, row)]
     beside += [("inbox", said) for said in _inbox(journal, opened)]
@@ -71,14 +71,14 @@ def show(run: str, state: str | None, **given: Any) -> None:
         *records_table(machine.chart, records),
         "",
     ]:
-        out.result(line)
+        console.result(line)
     path = " → ".join(opened.result.path)
-    out.result(out.plain(f"path  {path}"))
+    console.result(console.plain(f"path  {path}"))
 
 
 def _show_state(run: Run, state: str, how: How) -> None:
-    from chartloop.cli.around import as_it_was_left
-    from chartloop.cli.picture import coloured
+    from chartloop.cli.terminal_picture import coloured
+    from chartloop.view_model.state_drawing import as_it_was_left
 
     states = run.machine.spec.states
     if how.is_json:
@@ -86,8 +86,8 @@ def _show_state(run: Run, state: str, how: How) -> None:
     if state not in states:
         raise MisuseError(f"there is no state `{state}`", hint=nearest(state, states))
     drawn = as_it_was_left(run, state, run.draw(look="live").chart)
-    for line in coloured(drawn(out.width()).lines) if drawn is not None else ():
-        out.result(line)
+    for line in coloured(drawn(console.width()).lines) if drawn is not None else ():
+        console.result(line)
 
 
 def _children(journal: Journal, row: RunRow) -> list[str]:
@@ -115,11 +115,11 @@ def _parent(row: RunRow, records: Sequence[Record]) -> str:
 def _head(
     row: RunRow, machine: Machine, run: Run, parent: str, beside: list[tuple[str, str]]
 ) -> list[str]:
-    from chartloop.cli.stored import ago, moment
+    from chartloop.cli.journal_access import ago, moment
 
     result, title = run.result, machine.spec.title
     took = f"{say_elapsed(result.elapsed)}, {say_count(result.steps, 'step')}"
-    calls = words.calls_and_cost(result.facts, run.session.tally.failed_calls)
+    calls = costs.calls_and_cost(result.facts, run.session.tally.failed_calls)
     ended = "ended" if result.reason is not None else "now"
     lines = [
         ("run", f"{row.run_id} of {machine.name}" + (f" ({title})" if title else "")),
@@ -145,7 +145,7 @@ def _head(
 
 
 def _last_text(result: Result) -> str:
-    from chartloop.cli.ending import unpassed
+    from chartloop.cli.outcome_text import unpassed
 
     text = unpassed(result)
     return text and f"{text} (not the result)"
@@ -178,6 +178,6 @@ def _short(value: object) -> str:
         if isinstance(value, str)
         else ""
         if value is None
-        else out.as_json(value, indent=None)
+        else console.as_json(value, indent=None)
     )
     return text if len(text) <= 400 else text[:399] + "…"

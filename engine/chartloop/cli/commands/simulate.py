@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import completion, options, out
-from chartloop.cli.faults import ERROR
-from chartloop.cli.how import How
+from chartloop.cli import completion, console, parameters
+from chartloop.cli.error_report import ERROR
+from chartloop.cli.options import How
 from chartloop.cli.table import Row, table
 from chartloop.core.units import parse_fraction
 
@@ -70,7 +70,7 @@ real run. Anything the world omits gets a default, which is listed. See `docs/si
 Exit codes: 0, or 1 if a run exceeded the proven bound.
 """
 )
-@options.machine_argument
+@parameters.machine_argument
 @click.option(
     "--world", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="The events from outside, with their probabilities.",
@@ -89,7 +89,7 @@ Exit codes: 0, or 1 if a run exceeded the proven bound.
     help="Write the world that was learnt or given, to be edited, and simulate nothing.",
 )  # fmt: skip
 @click.option(
-    "--guard", "guards", type=options.PAIR, multiple=True, metavar="NAME=SHARE",
+    "--guard", "guards", type=parameters.PAIR, multiple=True, metavar="NAME=SHARE",
     help="How often a Python guard says yes: is_sound=90%.",
 )  # fmt: skip
 @click.option("--runs", type=click.IntRange(min=1), default=10_000, show_default=True)
@@ -122,13 +122,13 @@ Exit codes: 0, or 1 if a run exceeded the proven bound.
     help="Draw why runs stop and how their calls, cost and time are spread: one page for a .svg or"
     " .png, a file for each plot in any other folder. Needs the extra `plots`.",
 )  # fmt: skip
-@options.limit_option
-@options.var_option
-@options.tasks_option
-@options.tools_option
-@options.define_option
-@options.journal_option
-@options.format_option()
+@parameters.limit_option
+@parameters.var_option
+@parameters.tasks_option
+@parameters.tools_option
+@parameters.define_option
+@parameters.journal_option
+@parameters.format_option()
 def simulate(machine: str, number: int | None, output: str | None, **given: Any) -> None:
     """Play thousands of runs of a machine, without a model.
 
@@ -136,7 +136,7 @@ def simulate(machine: str, number: int | None, output: str | None, **given: Any)
     cost, and how long they take against the proven bound.
     """
     from chartloop.analysis.simulation.simulate import simulate as play
-    from chartloop.cli.loading import read_machine
+    from chartloop.cli.machine_loader import read_machine
     from chartloop.cli.values import values_of
 
     how = How.of(given)
@@ -164,12 +164,12 @@ def simulate(machine: str, number: int | None, output: str | None, **given: Any)
         _draw(loaded, found, Path(output))
     if more["plot"] is not None:
         for file in found.plot(more["plot"]):
-            out.say(f"wrote {out.plain(str(file))}", "dim")
+            console.say(f"wrote {console.plain(str(file))}", "dim")
     if how.is_json:
-        out.result(out.as_json(found.to_dict()))
+        console.result(console.as_json(found.to_dict()))
     else:
         for line in said(found):
-            out.result(line)
+            console.result(line)
     raise click.exceptions.Exit(ERROR if found.exceeded else 0)
 
 
@@ -180,7 +180,7 @@ def _world(machine: Machine, how: How) -> World:
     from dataclasses import replace
 
     from chartloop.analysis.simulation.simulate import world_for
-    from chartloop.cli.faults import MisuseError
+    from chartloop.cli.error_report import MisuseError
 
     more = how.more
     if more["world"] is not None and more["learn_from"]:
@@ -194,7 +194,7 @@ def _world(machine: Machine, how: How) -> World:
 
 
 def _recorded(machine: Machine, names: tuple[str, ...], how: How) -> list[RecordedRun]:
-    from chartloop.cli.recorded import chosen
+    from chartloop.cli.run_selection import chosen
     from chartloop.core.errors import SetupError
 
     found = chosen(names, how, machine.name)
@@ -225,16 +225,16 @@ def _write(world: World, path: Path) -> None:
     from chartloop.view.save import write_whole
 
     write_whole(path, write_world(world).encode())
-    out.say(f"{path}: a world of {len(world.states)} states. {world.about}".rstrip(), "dim")
+    console.say(f"{path}: a world of {len(world.states)} states. {world.about}".rstrip(), "dim")
 
 
 class _progress:  # noqa: N801  used as a function
     """A bar on stderr where somebody looks at it; what it gives is told of runs that are done."""
 
     def __init__(self, runs: int, how: How) -> None:
-        wanted = out.is_terminal(sys.stderr) and not how.is_json
+        wanted = console.is_terminal(sys.stderr) and not how.is_json
         self._bar: Any = click.progressbar(
-            length=runs, label="simulating", file=out.behind(sys.stderr), hidden=not wanted
+            length=runs, label="simulating", file=console.behind(sys.stderr), hidden=not wanted
         )
 
     def __enter__(self) -> Callable[[int], None]:
@@ -251,21 +251,21 @@ def _show_run(
     machine: Machine, number: int, world: World, chosen: dict[str, Any], how: How
 ) -> None:
     from chartloop.analysis.simulation.simulate import simulated_run
-    from chartloop.cli.records import records_table
-    from chartloop.cli.stored import open_journal
+    from chartloop.cli.journal_access import open_journal
+    from chartloop.cli.record_table import records_table
 
     journal = open_journal(how, make=True) if how.more["keep"] else None
     run = simulated_run(machine, number, world, journal=journal, **chosen)
     records = run.records
     if how.is_json:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
-        out.result(out.as_json({**run.result.to_dict(), "records": listed}))
+        console.result(console.as_json({**run.result.to_dict(), "records": listed}))
         return
     for line in (*records_table(machine.chart, records), ""):
-        out.result(line)
-    out.result(out.plain(run.result.explain()))
+        console.result(line)
+    console.result(console.plain(run.result.explain()))
     if journal is not None:
-        out.say(f"kept as {run.id}: `chartloop why {run.id} --step 1`", "dim")
+        console.say(f"kept as {run.id}: `chartloop why {run.id} --step 1`", "dim")
 
 
 def _draw(machine: Machine, found: Simulation, path: Path) -> None:
@@ -277,16 +277,16 @@ def _draw(machine: Machine, found: Simulation, path: Path) -> None:
         said=f"{found.runs:,} simulated runs",
     )  # fmt: skip
     RunPicture(machine.draw().chart, standing).save(path)
-    out.say(f"{path}: how often {found.runs:,} runs went each way", "dim")
+    console.say(f"{path}: how often {found.runs:,} runs went each way", "dim")
 
 
 def said(found: Simulation) -> Iterator[str]:
     """The result for people."""
     from chartloop.analysis.simulation.format import NAMES, say
 
-    yield out.style(found.head(), bold=True)
+    yield console.style(found.head(), bold=True)
     if found.learnt:
-        yield out.plain(found.learnt)
+        yield console.plain(found.learnt)
     yield ""
     kinds = {run.reason: run.kind for run in found.sample.runs}
     rows = [
@@ -310,36 +310,36 @@ def said(found: Simulation) -> Iterator[str]:
     yield ""
     yield from _exceeded(found)
     if unplayed := found.unplayed_said():
-        for line in out.fitted(out.plain(unplayed), sys.stdout):
-            yield out.style(line, "yellow")
+        for line in console.fitted(console.plain(unplayed), sys.stdout):
+            yield console.style(line, "yellow")
     if found.suggestions:
         yield ""
         yield from _suggested(found.suggestions)
     yield ""
     yield "in a world where"
     for one in found.assumptions:
-        yield from out.fitted(f"  {out.plain(str(one))}", sys.stdout)
+        yield from console.fitted(f"  {console.plain(str(one))}", sys.stdout)
     for name, count in found.thin.items():
-        yield out.style(f"  {name}: learnt from {count} samples only", "yellow")
+        yield console.style(f"  {name}: learnt from {count} samples only", "yellow")
 
 
 def _exceeded(found: Simulation) -> Iterator[str]:
     """Runs that went past the bound: the first of them, and what that means."""
     shown = found.exceeded[:_FIRST]
     for line in shown:
-        yield out.style(f"past the bound: {line}", "red")
+        yield console.style(f"past the bound: {line}", "red")
     if more := len(found.exceeded) - len(shown):
-        yield out.style(f"and {more:,} more", "red")
+        yield console.style(f"and {more:,} more", "red")
     if shown:
         said = "the world gives what the bound takes for impossible: `chartloop bound` lists that"
-        yield from out.fitted(said, sys.stdout)
+        yield from console.fitted(said, sys.stdout)
 
 
 def _suggested(suggestions: tuple[Suggestion, ...]) -> Iterator[str]:
     asked = max((s.stops.of for s in suggestions if s.stops is not None), default=0)
-    yield out.style("what would be enough, in this world", bold=True)
+    yield console.style("what would be enough, in this world", bold=True)
     said = f"for each limit: of up to {asked:,} runs that end by themselves when it is off"
-    yield out.style(said, "dim")
+    yield console.style(said, "dim")
     rows = [
         Row((s.limit, s.text(s.now), *_columns(s)), "dim" if s.suggested is None else "")
         for s in suggestions
@@ -353,7 +353,7 @@ def _columns(suggestion: Suggestion) -> tuple[str, str, str, str]:
     from chartloop.analysis.simulation.format import NAMES, say
 
     if suggestion.stops is None:
-        return "", "", "", out.plain(suggestion.because)
+        return "", "", "", console.plain(suggestion.because)
     saves = [
         f"{'' if v > 0 else '−'}{say(n, abs(v))} {NAMES[n]}"
         for n, v in suggestion.saves.items()
@@ -373,6 +373,6 @@ def bar(share: float) -> str:
     eighths = max(round(share * CELLS * 8), 1 if share > 0 else 0)
     whole, rest = divmod(eighths, 8)
     part = "▏▎▍▌▋▊▉"[rest - 1] if rest else ""
-    if not out.speaks_unicode(sys.stdout):
+    if not console.speaks_unicode(sys.stdout):
         whole, part = round(share * CELLS), ""
     return f"{'█' * whole}{part}"

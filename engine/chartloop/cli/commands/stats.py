@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import completion, options, out
-from chartloop.cli.faults import MisuseError
-from chartloop.cli.how import How
-from chartloop.cli.recorded import choice_options, chosen
+from chartloop.cli import completion, console, parameters
+from chartloop.cli.error_report import MisuseError
+from chartloop.cli.options import How
+from chartloop.cli.run_selection import choice_options, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,9 +47,9 @@ the extra `plots`.
     help="Draw: one page for a .svg or .png, a file for each plot in any other folder.",
 )  # fmt: skip
 @choice_options
-@options.tools_option
-@options.define_option
-@options.format_option("text", "json", "csv")
+@parameters.tools_option
+@parameters.define_option
+@parameters.format_option("text", "json", "csv")
 def stats(subjects: tuple[str, ...], plot: str | None, **given: Any) -> None:
     """Show what recorded runs have in common.
 
@@ -64,7 +64,7 @@ def stats(subjects: tuple[str, ...], plot: str | None, **given: Any) -> None:
         _plot(found, Path(plot))
     if how.format == "json":
         told = [one.to_dict() for one in found]
-        out.result(out.as_json(told[0] if machine is not None else told))
+        console.result(console.as_json(told[0] if machine is not None else told))
     elif how.format == "csv":
         _print_csv(found)
     else:
@@ -74,7 +74,7 @@ def stats(subjects: tuple[str, ...], plot: str | None, **given: Any) -> None:
 def _machine_first(subjects: tuple[str, ...], how: How) -> tuple[Machine | None, tuple[str, ...]]:
     """The machine, where the first word is one, and the names of runs."""
     from chartloop import catalog
-    from chartloop.cli.loading import seen_machine
+    from chartloop.cli.machine_loader import seen_machine
 
     first = subjects[0] if subjects else ""
     named = first in catalog.shipped() or Path(first).suffix in (".yaml", ".yml")
@@ -133,12 +133,12 @@ def _print(found: list[Stats]) -> None:
     from chartloop.cli.table import styled
 
     if not found:
-        out.result("no runs")
+        console.result("no runs")
     for number, one in enumerate(found):
         if number:
-            out.result()
-        for line in styled(one.lines(out.width())):
-            out.result(line)
+            console.result()
+        for line in styled(one.lines(console.width())):
+            console.result(line)
 
 
 def _print_csv(found: list[Stats]) -> None:
@@ -152,7 +152,7 @@ def _cell(value: str | float) -> str | float:
     """A cell that no spreadsheet takes for a formula: names come from files and models."""
     if not isinstance(value, str):
         return value
-    text = out.plain(value)
+    text = console.plain(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
 
 
@@ -167,4 +167,4 @@ def _plot(found: list[Stats], path: Path) -> None:
     for one in found:
         folder = path / one.machine if len(found) > 1 else path
         for file in one.plot(folder):
-            out.say(f"wrote {out.plain(str(file))}", "dim")
+            console.say(f"wrote {console.plain(str(file))}", "dim")

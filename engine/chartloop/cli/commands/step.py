@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import completion, options, out
-from chartloop.cli.how import How
+from chartloop.cli import completion, console, parameters
+from chartloop.cli.options import How
 from chartloop.extras import install
 
 if TYPE_CHECKING:
@@ -36,28 +36,28 @@ end, `help` lists the rest. On the screen the same commands are typed after `:`.
 The run is recorded: after `quit`, `chartloop resume` continues it.
 """
 )
-@options.machine_argument
+@parameters.machine_argument
 @click.argument("task", default="", required=False)
 @click.option(
     "--to", metavar="STATE", shell_complete=completion.states, help="First run to this state."
 )
 @click.option("--plain", is_flag=True, help="The prompt, line by line, where a screen could be.")
-@options.model_options
-@options.tools_option
-@options.value_options
-@options.define_option
-@options.trust_option
-@options.journal_option
-@options.durability_option
-@options.memory_option
-@options.name_options
+@parameters.model_options
+@parameters.tools_option
+@parameters.value_options
+@parameters.define_option
+@parameters.trust_option
+@parameters.journal_option
+@parameters.durability_option
+@parameters.memory_option
+@parameters.name_options
 def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> None:
     """Run a machine by hand, step by step.
 
     A full screen, or a prompt, that shows where the run is, what comes next and what would be
     decided after it.
     """
-    from chartloop.cli.live import Echo
+    from chartloop.cli.live_view import Echo
 
     at_screen = _has_screen(plain=plain)
     echo = Echo()
@@ -72,13 +72,13 @@ def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> 
 
 def _stepped(machine: str, task: str, to: str | None, at_screen: bool, how: How) -> int:
     """The whole of it; the exit code."""
-    from chartloop.cli.faults import INTERRUPTED, exit_code
-    from chartloop.cli.loading import load_machine
-    from chartloop.cli.standing import standing
-    from chartloop.cli.starting import script_of, start
-    from chartloop.cli.stored import line_for, open_journal, remember, say_journal
+    from chartloop.cli.error_report import INTERRUPTED, exit_code
+    from chartloop.cli.journal_access import line_for, open_journal, remember, say_journal
+    from chartloop.cli.machine_loader import load_machine
+    from chartloop.cli.run_factory import script_of, start
     from chartloop.run.loop import leave
     from chartloop.run.sync import wait
+    from chartloop.view_model.text import standing
 
     loaded = load_machine(machine, how)
     script = script_of(how)
@@ -87,25 +87,25 @@ def _stepped(machine: str, task: str, to: str | None, at_screen: bool, how: How)
     remember(run, machine, how)
     say_journal(run.session.journal, run.id)
     if script is not None and script.events:
-        out.say("the script's events are yours to send: `answer EVENT`", "dim")
+        console.say("the script's events are yours to send: `answer EVENT`", "dim")
     run.advance()
     left, run = _on_screen(run, to, how) if at_screen else _at_prompt(run, to)
     wait(leave(run.session), suspends=run.suspends)
     if not run.ended and not how.in_memory:
-        out.say(f"go on with:  {line_for('resume', run.id, how)}")
+        console.say(f"go on with:  {line_for('resume', run.id, how)}")
     elif at_screen:
         for line in standing(run):
-            out.say(line.text, line.colour)
+            console.say(line.text, line.colour)
     code = exit_code(run.result) if run.ended else 0
     return INTERRUPTED if left else code
 
 
 def _has_screen(*, plain: bool) -> bool:
     """Whether a full screen can be shown here. What it needs is said once, where it is missing."""
-    if plain or not (sys.stdin.isatty() and out.is_terminal(sys.stdout)):
+    if plain or not (sys.stdin.isatty() and console.is_terminal(sys.stdout)):
         return False
     if find_spec("textual") is None:
-        out.say(f"a full screen needs textual:  {install('tui')}", "dim")
+        console.say(f"a full screen needs textual:  {install('tui')}", "dim")
         return False
     return True
 
@@ -114,7 +114,7 @@ def _on_screen(run: Run, to: str | None, how: How) -> tuple[bool, Run]:
     """Step it on a full screen; whether Ctrl-C ended it, and the run that it is now."""
     from chartloop.cli.ask import forget_typed
     from chartloop.cli.drive import leave_now
-    from chartloop.cli.screen import Stepping
+    from chartloop.cli.step_screen import Stepping
     from chartloop.tui.app import StepApp
 
     stepping = Stepping(run)
@@ -146,6 +146,6 @@ def _loop(prompt: Prompt) -> bool:
     try:
         prompt.loop()
     except KeyboardInterrupt:
-        out.say()
+        console.say()
         return True
     return False

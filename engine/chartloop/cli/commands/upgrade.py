@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import options, out
+from chartloop.cli import console, parameters
 from chartloop.cli.commands.diff import save
-from chartloop.cli.faults import ERROR, OK, USAGE, say_error
-from chartloop.cli.how import How
+from chartloop.cli.error_report import ERROR, OK, USAGE, say_error
+from chartloop.cli.options import How
 from chartloop.cli.progress import counted
-from chartloop.cli.recorded import (
+from chartloop.cli.run_selection import (
     Chosen,
     choice_options,
     chosen,
@@ -57,8 +57,8 @@ unsafe             a record is decided differently, or data of the run do not fi
 Exit codes: 0 every run can continue, 1 some cannot, 2 a machine or a run cannot be read.
 """
 )
-@click.argument("old", shell_complete=options.completion.machines)
-@click.argument("new", shell_complete=options.completion.machines)
+@click.argument("old", shell_complete=parameters.completion.machines)
+@click.argument("new", shell_complete=parameters.completion.machines)
 @runs_argument
 @click.option(
     "--write-map", type=click.Path(dir_okay=False, allow_dash=True), metavar="FILE",
@@ -70,9 +70,9 @@ Exit codes: 0 every run can continue, 1 some cannot, 2 a machine or a run cannot
 )  # fmt: skip
 @click.option("--unfinished", is_flag=True, help="Only runs that have not ended.")
 @choice_options
-@options.tools_option
-@options.define_option
-@options.format_option()
+@parameters.tools_option
+@parameters.define_option
+@parameters.format_option()
 def upgrade(old: str, new: str, runs: tuple[str, ...], write_map: str | None, **given: Any) -> None:
     """Show which recorded runs can continue with a changed file."""
     how = How.of(given)
@@ -85,12 +85,12 @@ def upgrade(old: str, new: str, runs: tuple[str, ...], write_map: str | None, **
     if found is None:
         raise click.exceptions.Exit(USAGE)
     if how.is_json:
-        out.result(out.as_json(found.to_dict()))
+        console.result(console.as_json(found.to_dict()))
     elif write_map == "-":
-        out.say(found.summary)
+        console.say(found.summary)
     else:
         for line in _shown(found, how.more["first"]):
-            out.result(line)
+            console.result(line)
     if write_map is not None:
         _write_map(found, write_map)
     raise click.exceptions.Exit(OK if found.all_go_on else ERROR)
@@ -98,7 +98,7 @@ def upgrade(old: str, new: str, runs: tuple[str, ...], write_map: str | None, **
 
 def _sides(old: str, new: str, how: How) -> tuple[Machine | None, Machine] | None:
     """The old machine where one is named, and the new one; None when one is no machine."""
-    from chartloop.cli.sides import machines_at
+    from chartloop.cli.compare_inputs import machines_at
 
     found = machines_at((new,) if old == OWN else (old, new), how)
     if found is None:
@@ -140,26 +140,26 @@ def _shown(found: Upgraded, listed: int) -> Iterator[str]:
     from chartloop.analysis.upgrade import HEAD, heading, unsaid
     from chartloop.cli.table import Row, table
 
-    yield out.style(out.plain(found.summary), "green" if found.all_go_on else "", bold=True)
+    yield console.style(console.plain(found.summary), "green" if found.all_go_on else "", bold=True)
     colours = [_COLOURS[verdict.kind] for verdict in found.ranked]
     rows = [Row(cells, colour) for cells, colour in zip(found.cells(), colours, strict=True)]
     if rows:
         yield ""
         yield from table(rows[:listed], HEAD, right=(3,))
     if more := found.more(listed):
-        yield out.style(more, "dim")
+        yield console.style(more, "dim")
     groups = list(found.groups())
     for alike, details in groups[:listed]:
         yield ""
-        yield out.style(out.plain(heading(alike)), _COLOURS[alike[0].kind], bold=True)
+        yield console.style(console.plain(heading(alike)), _COLOURS[alike[0].kind], bold=True)
         yield from table([Row((f"  {name}", text)) for name, text in details])
     if len(groups) > listed:
-        yield from ("", out.style(unsaid(len(groups) - listed), "dim"))
+        yield from ("", console.style(unsaid(len(groups) - listed), "dim"))
     if needy := found.counts["map"]:
         more = "1 more run may" if needy == 1 else f"{needy:,} more runs may"
         said = f"{more} go on with the lines under `renamed:` in the new file"
         yield ""
-        yield out.style(f"{said}; --write-map - prints them", "dim")
+        yield console.style(f"{said}; --write-map - prints them", "dim")
     for name in found.torn:
         yield f"`{name}` is one state for some runs and another for others: a file can say one"
 
@@ -167,9 +167,9 @@ def _shown(found: Upgraded, listed: int) -> Iterator[str]:
 def _write_map(found: Upgraded, file: str) -> None:
     block = found.map_block()
     if not block:
-        out.say("no run needs a state map: nothing is written", "dim")
+        console.say("no run needs a state map: nothing is written", "dim")
     elif file == "-":
-        out.result(block.rstrip("\n"))
+        console.result(block.rstrip("\n"))
     else:
         save(Path(file), block)
-        out.say(f"{file}: the `renamed:` block for the new file", "dim")
+        console.say(f"{file}: the `renamed:` block for the new file", "dim")

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import options, out
+from chartloop.cli import console, parameters
 from chartloop.cli.charts import chart_option, found_in, repair_option, shown_repairs
-from chartloop.cli.faults import ERROR, OK, USAGE, say_error
-from chartloop.cli.how import How
+from chartloop.cli.error_report import ERROR, OK, USAGE, say_error
+from chartloop.cli.options import How
 from chartloop.core.errors import SpecError
 from chartloop.core.units import say_count
 
@@ -35,17 +35,17 @@ or one that it declares and that is not there; 2 the document or the machine can
 """
 )
 @click.argument("document", type=click.Path(dir_okay=False))
-@options.machine_argument
+@parameters.machine_argument
 @chart_option
 @repair_option
-@options.tools_option
-@options.format_option()
+@parameters.tools_option
+@parameters.format_option()
 def verify(document: str, machine: str, **given: Any) -> None:
     """Compare a machine with the flowchart of a document.
 
     DOCUMENT is a Markdown file with a Mermaid flowchart in a fence, or a .mmd file.
     """
-    from chartloop.cli.loading import read_machine
+    from chartloop.cli.machine_loader import read_machine
     from chartloop.interchange.verify import verify as compared
 
     how = How.of(given)
@@ -56,11 +56,11 @@ def verify(document: str, machine: str, **given: Any) -> None:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
     if how.is_json:
-        out.result(out.as_json(verdict.to_dict()))
+        console.result(console.as_json(verdict.to_dict()))
     else:
         shown_repairs(verdict.read)
         for line in _said(verdict):
-            out.result(line)
+            console.result(line)
     raise click.exceptions.Exit(OK if verdict.holds else ERROR)
 
 
@@ -68,20 +68,20 @@ def _said(verdict: Verdict) -> list[str]:
     found = verdict.read.found
     lines: list[str] = []
     for d in verdict.undeclared:
-        lines.append(f"{out.style('✗', 'red')} {_place(found.file, d)}{d.text}")
+        lines.append(f"{console.style('✗', 'red')} {_place(found.file, d)}{d.text}")
     for d in verdict.stale:
         told = f"{d.text}: declared, and not there"
-        lines.append(f"{out.style('✗', 'red')} {told}")
+        lines.append(f"{console.style('✗', 'red')} {told}")
     for d in verdict.accepted:
         accepted = f"{_place(found.file, d)}{d.text}: accepted, {d.reason}"
-        lines.append(out.style(f"· {accepted}", "dim"))
+        lines.append(console.style(f"· {accepted}", "dim"))
     boxes = say_count(len(verdict.read.reading.chart.boxes), "box").replace("boxs", "boxes")
     arrows = say_count(len(verdict.read.reading.chart.arrows), "arrow")
-    lines = [out.plain(line) if "\x1b" not in line else line for line in lines]
+    lines = [console.plain(line) if "\x1b" not in line else line for line in lines]
     if verdict.holds:
         but = " but for what it declares" if verdict.accepted else ""
         told = f"{verdict.machine} is the flowchart of {found.file}{but}: {boxes}, {arrows}"
-        return [*lines, out.style(told, "green")]
+        return [*lines, console.style(told, "green")]
     wrong = say_count(len(verdict.undeclared), "difference")
     parts = [f"{wrong} that {verdict.machine} does not declare"] if verdict.undeclared else []
     stale = say_count(len(verdict.stale), "declared difference")

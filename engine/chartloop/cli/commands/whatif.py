@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import completion, options, out
-from chartloop.cli.faults import ERROR
-from chartloop.cli.how import How
-from chartloop.cli.recorded import choice_options, refuse_undeclared, runs_argument
+from chartloop.cli import completion, console, parameters
+from chartloop.cli.error_report import ERROR
+from chartloop.cli.options import How
+from chartloop.cli.run_selection import choice_options, refuse_undeclared, runs_argument
 
 if TYPE_CHECKING:
     from chartloop.analysis.whatif.result import Sweep, WhatIf
@@ -37,10 +37,10 @@ the answer says so.
 Exit codes: 0, or 1 where --fail-on finds something.
 """
 )
-@options.machine_argument
+@parameters.machine_argument
 @runs_argument
 @click.option(
-    "--limit", type=options.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
+    "--limit", type=parameters.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
     help="Another value for a limit: steps=8, time=5m, tokens=off. One may be a sweep: "
     "steps=4..20, or with a stride time=1m..10m:1m.",
 )  # fmt: skip
@@ -53,9 +53,9 @@ Exit codes: 0, or 1 where --fail-on finds something.
     help="Exit with 1 if an answer is lost, a run changes, or its end is not sure.",
 )  # fmt: skip
 @choice_options
-@options.tools_option
-@options.define_option
-@options.format_option()
+@parameters.tools_option
+@parameters.define_option
+@parameters.format_option()
 def whatif(machine: str, runs: tuple[str, ...], first: int, **given: Any) -> None:
     """Show what recorded runs would have done under other limits.
 
@@ -64,9 +64,9 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, **given: Any) -> Non
     elsewhere; what that saves; which answers are lost; and how much of it is sure.
     """
     from chartloop.analysis.whatif.whatif import whatif_each
-    from chartloop.cli.loading import seen_machine
+    from chartloop.cli.machine_loader import seen_machine
     from chartloop.cli.progress import counted
-    from chartloop.cli.recorded import chosen
+    from chartloop.cli.run_selection import chosen
     from chartloop.cli.sweeps import points_of
 
     how = How.of(given)
@@ -90,10 +90,10 @@ def _print(answers: list[WhatIf], swept: str, how: How, first: int) -> None:
 
     told: WhatIf | Sweep = Sweep(swept, tuple(answers)) if swept else answers[0]
     if how.is_json:
-        out.result(out.as_json(told.to_dict()))
+        console.result(console.as_json(told.to_dict()))
         return
-    for line in styled(told.lines(out.width(), first)):
-        out.result(line)
+    for line in styled(told.lines(console.width(), first)):
+        console.result(line)
 
 
 def _holds(answer: WhatIf, gate: str) -> bool:

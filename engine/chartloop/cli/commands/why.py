@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from chartloop.cli import options, out
-from chartloop.cli.how import How
-from chartloop.cli.records import lines_of
+from chartloop.cli import console, parameters
+from chartloop.cli.options import How
+from chartloop.cli.record_table import lines_of
 
 
 @click.command(
@@ -23,20 +23,20 @@ Examples:
 `left` is what was left of a budget that is not spent.
 """
 )
-@options.run_argument
+@parameters.run_argument
 @click.option(
     "--step", type=click.IntRange(min=0), metavar="N",
     help="The record, as `chartloop show` numbers them. Default: the newest.",
 )  # fmt: skip
-@options.tools_option
-@options.journal_option
-@options.format_option()
+@parameters.tools_option
+@parameters.journal_option
+@parameters.format_option()
 def why(run: str, step: int | None, **given: Any) -> None:
     """Show why a run went where it went.
 
     Every rule and edge that was evaluated, with the values that its guard read, taken or not.
     """
-    from chartloop.cli.stored import find_run, machine_of, open_journal
+    from chartloop.cli.journal_access import find_run, machine_of, open_journal
 
     how = How.of(given)
     journal = open_journal(how)
@@ -44,9 +44,9 @@ def why(run: str, step: int | None, **given: Any) -> None:
     opened = machine_of(journal, row, how).open(row.run_id, journal=journal)
     found = opened.why(step)
     if how.is_json:
-        out.result(out.as_json(found.to_dict()))
+        console.result(console.as_json(found.to_dict()))
         return
     number = step if step is not None else opened.session.tally.records - 1
-    out.result(out.style(f"record {number} of run {row.run_id}: {found.title}", bold=True))
+    console.result(console.style(f"record {number} of run {row.run_id}: {found.title}", bold=True))
     for line in lines_of(found):
-        out.result(line)
+        console.result(line)

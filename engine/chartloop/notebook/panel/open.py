@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from chartloop.core.errors import SetupError
 from chartloop.extras import install
-from chartloop.notebook.panel.stepped import Stepped
+from chartloop.view_model.protocols import Stepped
 
 if TYPE_CHECKING:
     from chartloop.notebook.panel.widget import Panel

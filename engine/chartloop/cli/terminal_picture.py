@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from chartloop.cli import out
+from chartloop.cli import console
 
 if TYPE_CHECKING:
     from chartloop.view.text.canvas import Span
@@ -27,14 +27,14 @@ _COLOURS: Mapping[str, str] = MappingProxyType(
 
 def columns() -> int | None:
     """The columns of the terminal; None where results go elsewhere."""
-    return shutil.get_terminal_size().columns if out.is_terminal(sys.stdout) else None
+    return shutil.get_terminal_size().columns if console.is_terminal(sys.stdout) else None
 
 
 def coloured(lines: Iterable[Iterable[Span]]) -> list[str]:
     """The lines of a drawing, in colours where stdout takes them."""
     return [
         "".join(
-            out.style(s.text, _COLOURS.get(s.kind, ""), bold=s.kind == "title") for s in spans
+            console.style(s.text, _COLOURS.get(s.kind, ""), bold=s.kind == "title") for s in spans
         ).rstrip()
         for spans in lines
     ]

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from chartloop.cli.stored import line_for
+from chartloop.cli.journal_access import line_for
 from chartloop.run.result import raised, stands, warned
 
 if TYPE_CHECKING:
     from chartloop.api import Run
-    from chartloop.cli.how import How
+    from chartloop.cli.options import How
     from chartloop.run.result import Result
 
 _CURES = {

@@ -16,7 +16,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from chartloop.cli import out
+from chartloop.cli.console import WIDEST, behind, clean, open_doors, plain
 from chartloop.core.units import say_elapsed
 from chartloop.machine.budget_use import budgets
 from chartloop.run.events import Delta, Event, FromChild, Recorded, Started
@@ -63,9 +63,7 @@ class Live:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._chart = run.machine.chart
-        self._console = Console(
-            file=out.behind(sys.stderr), highlight=False, markup=False, emoji=False
-        )
+        self._console = Console(file=behind(sys.stderr), highlight=False, markup=False, emoji=False)
         self._live: RichLive | None = None
         self._echo = Echo()
         self._doing = ""
@@ -82,7 +80,7 @@ class Live:
             vertical_overflow="crop",
         )  # fmt: skip
         self._live.start()
-        out.open_doors()  # before what rich put there: it shows what tools print above the frame
+        open_doors()  # before what rich put there: it shows what tools print above the frame
         self._echo.off()
 
     def close(self) -> None:
@@ -132,19 +130,19 @@ class Live:
         title = Text(f" {run.machine.name} · {run.id} ", style="bold")
         parts: list[RenderableType] = [self._where(), self._bars()]
         if self._last:
-            parts.append(Text(f"last   {out.plain(self._last)}", style="dim"))
+            parts.append(Text(f"last   {plain(self._last)}", style="dim"))
         if self._failed:
-            parts.append(Text(f"✗ {out.plain(self._failed)}", style="red"))
+            parts.append(Text(f"✗ {plain(self._failed)}", style="red"))
         if lines := self._said(options.max_width - 4):
             parts.append(Text("\n".join(lines), style="italic"))
-        width = min(out.WIDEST, options.max_width)
+        width = min(WIDEST, options.max_width)
         frame = Panel(
             Group(*parts), title=title, title_align="left", width=width,
             subtitle=Text(f" {self._notice} ", style="dim"), subtitle_align="left",
             border_style=_BORDER.get(run.status, "cyan"),
         )  # fmt: skip
         for part in console.render(frame, options):
-            yield part._replace(text=out.clean(part.text))
+            yield part._replace(text=clean(part.text))
 
     def _since_record(self) -> float:
         marks = self._run.facts.marks
@@ -183,7 +181,7 @@ class Live:
 
     def _said(self, width: int) -> list[str]:
         lines: list[str] = []
-        for line in out.plain(self._text).rstrip().split("\n"):
+        for line in plain(self._text).rstrip().split("\n"):
             lines += [line[n : n + width] for n in range(0, len(line), width)] or [""]
         return [line for line in lines if line.strip()][-LINES:]
 
@@ -191,5 +189,5 @@ class Live:
 _BORDER = {"running": "cyan", "debugging": "yellow", "paused": "magenta", "error": "red"}
 
 
-def _drawn(bar: str, console: Console) -> str:
-    return bar if not console.options.ascii_only else bar.replace("█", "#").replace("░", ".")
+def _drawn(bar: str, terminal: Console) -> str:
+    return bar if not terminal.options.ascii_only else bar.replace("█", "#").replace("░", ".")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from chartloop.cli import options, out
+from chartloop.cli import console, parameters
 from chartloop.cli.charts import chart_option, found_in, repair_option, shown_repairs
-from chartloop.cli.faults import MisuseError
-from chartloop.cli.how import How
+from chartloop.cli.error_report import MisuseError
+from chartloop.cli.options import How
 from chartloop.core.errors import SetupError
 from chartloop.core.units import say_count
 
@@ -44,7 +44,7 @@ Parts that a machine cannot draw are declared in it under `deviations`, with rea
 @chart_option
 @repair_option
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
-@options.format_option()
+@parameters.format_option()
 def import_(document: str, output: str | None, force: bool, **given: Any) -> None:
     """Write the skeleton of a machine that draws a flowchart.
 
@@ -69,10 +69,10 @@ def import_(document: str, output: str | None, force: bool, **given: Any) -> Non
     if path is not None:
         _write_whole(path, made.text)
     if how.is_json:
-        out.result(out.as_json(_public(made, path)))
+        console.result(console.as_json(_public(made, path)))
         return
     if path is None:
-        out.result(made.text.rstrip("\n"))
+        console.result(made.text.rstrip("\n"))
     _say(made, path)
 
 
@@ -87,18 +87,18 @@ def _write_whole(path: Path, text: str) -> None:
 def _say(made: Imported, path: Path | None) -> None:
     shown_repairs(made.read)
     for note in made.notes:
-        out.say(f"note: {out.plain(str(note))}", "yellow")
+        console.say(f"note: {console.plain(str(note))}", "yellow")
     for difference in made.deviations:
-        out.say(f"drawn otherwise: {out.plain(str(difference))}", "yellow")
+        console.say(f"drawn otherwise: {console.plain(str(difference))}", "yellow")
     if made.unreached:
         some = ", ".join(f"`{name}`" for name in made.unreached[:5])
         some += ", ..." if made.unreached[5:] else ""
-        out.say(f"error: no arrow leads to {some}", "red")
-        out.say("the file does not load before one does, or they are removed", "red")
+        console.say(f"error: no arrow leads to {some}", "red")
+        console.say("the file does not load before one does, or they are removed", "red")
     if path is not None:
         todo = f"{made.text.count('# TODO'):,} TODO"
         states = say_count(len(made.machine.spec.states), "state")
-        out.say(f"{path}: {made.machine.name}, {states}, {todo}", "dim")
+        console.say(f"{path}: {made.machine.name}, {states}, {todo}", "dim")
 
 
 def _public(made: Imported, path: Path | None) -> dict[str, Any]:

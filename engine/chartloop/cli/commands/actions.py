@@ -1,4 +1,4 @@
-"""`chartloop facts`, `actions`, `schema`: what a machine file may say, from the code itself."""
+"""`chartloop actions`: what states do, from the code itself."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from chartloop.cli import options, out
-from chartloop.cli.faults import MisuseError
-from chartloop.cli.how import How
+from chartloop.cli import console, parameters
+from chartloop.cli.error_report import MisuseError
+from chartloop.cli.options import How
 from chartloop.cli.table import Row, table
 from chartloop.core.errors import nearest
 
 if TYPE_CHECKING:
-    from chartloop.core.facts import FactSpec
     from chartloop.core.specs import ActionSpec, ArgSpec
 
 _WRITTEN = {
@@ -22,49 +21,6 @@ _WRITTEN = {
     "enum": "word", "name": "name", "duration": "duration", "data": "data",
     "fields": "names, and fields",
 }  # fmt: skip
-
-
-@click.command(
-    epilog="""\b
-Examples:
-  chartloop facts
-  chartloop facts usage
-  chartloop facts tokens --format json
-"""
-)
-@click.argument("word", required=False)
-@options.format_option()
-def facts(word: str | None, **given: Any) -> None:
-    """List what guards, labels and templates can read.
-
-    WORD lists those whose name or description has it.
-    """
-    from chartloop.core.facts import FACTS
-
-    wanted = (word or "").lower()
-    found = {n: s for n, s in FACTS.items() if wanted in n or wanted in s.about.lower()}
-    if not found:
-        raise MisuseError(f"no fact has `{word}` in it", hint=nearest(word or "", FACTS))
-    if How.of(given).is_json:
-        told = [
-            {
-                "fact": n, "type": str(s.type), "unit": s.unit or None, "about": s.about,
-                "changed_by": s.changed_by,
-            }
-            for n, s in found.items()
-        ]  # fmt: skip
-        out.result(out.as_json(told))
-        return
-    rows = [Row((n, str(s.type), _about(s))) for n, s in found.items()]
-    for line in table(rows, ("fact", "type", "what it is")):
-        out.result(line)
-    out.say("and memory.<block>, limits.<name>, vars.<name>, and each name under `define`", "dim")
-
-
-def _about(spec: FactSpec) -> str:
-    """What a fact is, with its unit where neither type nor words say it."""
-    said = not spec.unit or spec.unit == spec.type.kind or spec.unit in spec.about.lower()
-    return spec.about if said else f"{spec.about} ({spec.unit})"
 
 
 def _names(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -82,8 +38,8 @@ Examples:
 """
 )
 @click.argument("name", required=False, shell_complete=_names)
-@options.tools_option
-@options.format_option()
+@parameters.tools_option
+@parameters.format_option()
 def actions(name: str | None, **given: Any) -> None:
     """List what states can do, and the fields of each action.
 
@@ -91,7 +47,7 @@ def actions(name: str | None, **given: Any) -> None:
     """
     from chartloop.actions import builtin, with_own
     from chartloop.actions.declare import specs_of
-    from chartloop.cli.loading import load_tools
+    from chartloop.cli.machine_loader import load_tools
 
     how = How.of(given)
     known = (with_own(specs_of(load_tools(how.tools))) if how.tools else builtin()).actions
@@ -100,10 +56,10 @@ def actions(name: str | None, **given: Any) -> None:
     found = [known[name]] if name is not None else sorted(known.values(), key=lambda a: a.name)
     if how.is_json:
         told = [_public(spec) for spec in found]
-        out.result(out.as_json(told[0] if name is not None else told))
+        console.result(console.as_json(told[0] if name is not None else told))
         return
     for line in _one(found[0]) if name is not None else _all(found):
-        out.result(line)
+        console.result(line)
 
 
 def _public(spec: ActionSpec) -> dict[str, Any]:
@@ -132,7 +88,7 @@ def _one(spec: ActionSpec) -> list[str]:
         "kind": f"{kind}, {_EFFECTS[str(spec.effect)]}", "result": str(spec.result),
         "changes": ", ".join(sorted(spec.changes)), "needs": ", ".join(sorted(spec.uses)),
     }  # fmt: skip
-    lines = [out.style(spec.name, bold=True), spec.about]
+    lines = [console.style(spec.name, bold=True), spec.about]
     lines += ["", *table([Row((n, v)) for n, v in about.items() if v]), ""]
     if spec.targets is not None:
         return [*lines, "with: one entry for each variable, as in `vars.plan: ...`"]
@@ -156,22 +112,3 @@ def _written(arg: ArgSpec) -> str:
         return " | ".join(arg.choices)
     word = _WRITTEN.get(arg.kind, arg.kind)
     return f"{word} of a {arg.names}" if arg.names else f"{word} ({arg.type})"
-
-
-@click.command(
-    epilog="""\b
-Example:
-  chartloop schema > machine.schema.json
-
-\b
-Editors read it by the first line of a machine file:
-  # yaml-language-server: $schema=machine.schema.json
-"""
-)
-@options.format_option("json", "text")
-def schema(**given: Any) -> None:
-    """Print the JSON Schema of machine files, for editors."""
-    from chartloop.language.file.schema import schema as made
-
-    del given  # a schema is JSON, whichever is asked for
-    out.result(out.as_json(made()))

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chartloop.cli import out
-from chartloop.cli.faults import ERROR, INTERRUPTED
-from chartloop.cli.how import How
-from chartloop.cli.stored import shown
+from chartloop.cli import console
+from chartloop.cli.error_report import ERROR, INTERRUPTED
+from chartloop.cli.journal_access import shown
+from chartloop.cli.options import How
 from chartloop.core.units import say_count, say_number
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _TARGETS = 3
 
 def generated(paths: Sequence[str], folder: str, how: How) -> int:
     """Generate, print and write; the exit code."""
-    from chartloop.cli.loading import load_tools, locate, with_tools_hint
+    from chartloop.cli.machine_loader import load_tools, locate, with_tools_hint
     from chartloop.core.errors import SpecError
     from chartloop.scenarios.generator.generate import generate
     from chartloop.scenarios.generator.search import WORK
@@ -51,10 +51,10 @@ def generated(paths: Sequence[str], folder: str, how: How) -> int:
     if not dry:
         found.write(force=bool(how.more["force"]))
     if how.is_json:
-        out.result(out.as_json({**found.to_dict(), "written": not dry}))
+        console.result(console.as_json({**found.to_dict(), "written": not dry}))
     else:
         for said in _said(found, dry=dry):
-            out.result(said)
+            console.result(said)
     if found.stopped:
         return INTERRUPTED
     return ERROR if any(one.why != "proven" for one in found.unreached) else 0
@@ -75,21 +75,21 @@ def _said(found: Generated, *, dry: bool) -> Iterator[str]:
         named = ", ".join(t.name for t in one.shows[:_TARGETS])
         more = len(one.shows) - _TARGETS
         rest = f" and {more} more" if more > 0 else ""
-        sign = out.style("·" if dry else "+", "" if dry else "green")
+        sign = console.style("·" if dry else "+", "" if dry else "green")
         yield f"{sign} {shown(found.folder / one.file)}"
-        yield out.style(f"    {out.plain(named)}{rest}", "dim")
+        yield console.style(f"    {console.plain(named)}{rest}", "dim")
     for one in found.unreached:
-        sign = out.style("·", "dim") if one.why == "proven" else out.style("✗", "red")
-        yield from out.fitted(f"{sign} {one.target}: {out.plain(one.said)}", sys.stdout)
+        sign = console.style("·", "dim") if one.why == "proven" else console.style("✗", "red")
+        yield from console.fitted(f"{sign} {one.target}: {console.plain(one.said)}", sys.stdout)
     for said in found.unread:
-        out.say(f"passed over: {out.plain(said)}", "yellow")
+        console.say(f"passed over: {console.plain(said)}", "yellow")
     yield _counted(found, dry=dry)
 
 
 def _counted(found: Generated, *, dry: bool) -> str:
     """How many things there are to show, and who shows them."""
     new, there = sum(len(one.shows) for one in found.scenarios), found.there
-    name, all_ = out.plain(found.machine), say_number(len(found.targets))
+    name, all_ = console.plain(found.machine), say_number(len(found.targets))
     if there == len(found.targets):
         return f"{name}: all {all_} edges, rules and stop reasons are shown already"
     files = say_count(len(found.scenarios), "scenario")
@@ -105,7 +105,7 @@ class _Line:
     """A line on stderr that says how far the search is, where a person looks at it."""
 
     def __init__(self) -> None:
-        self._shown = out.is_terminal(sys.stderr)
+        self._shown = console.is_terminal(sys.stderr)
         self._next = 0.0
         self._painted = False
 
@@ -126,5 +126,5 @@ class _Line:
             self._write("")
 
     def _write(self, text: str) -> None:
-        out.repaint(text)
+        console.repaint(text)
         self._painted = bool(text)

@@ -13,10 +13,9 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
-from chartloop.cli import out
-from chartloop.cli.faults import kind_of
-from chartloop.cli.records import records_lines
-from chartloop.cli.standing import standing
+from chartloop.cli import console
+from chartloop.cli.error_report import kind_of
+from chartloop.cli.record_table import records_lines
 from chartloop.cli.table import Row, table_lines
 from chartloop.cli.values import answer_data, read_value
 from chartloop.core.errors import ChartloopError, LimitError, RunError, nearest
@@ -26,6 +25,7 @@ from chartloop.run.events import Delta, Event
 from chartloop.run.loop import is_action
 from chartloop.run.record_text import action_of, because, outcome_of, path_of
 from chartloop.run.result import say_facts
+from chartloop.view_model.text import standing
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -127,15 +127,15 @@ class Commands:
         command, rest = getattr(self, f"do_{named}", None), f"{first} {rest}"
         if command is None:
             known = [n.removeprefix("do_") for n in dir(self) if n.startswith("do_")]
-            self._say(f"there is no command `{out.plain(word)}`: {nearest(word, known)}", "red")
+            self._say(f"there is no command `{console.plain(word)}`: {nearest(word, known)}", "red")
             return False
         try:
             command(rest.strip())
         except ChartloopError as error:
             code = kind_of(error).code
-            self._say(f"error{f'[{code}]' if code else ''}: {out.plain(error.message)}", "red")
+            self._say(f"error{f'[{code}]' if code else ''}: {console.plain(error.message)}", "red")
             if error.hint:
-                self._say(f" = help: {out.plain(error.hint)}")
+                self._say(f" = help: {console.plain(error.hint)}")
             return False
         return True
 
@@ -168,7 +168,7 @@ class Commands:
                 if self._step() is None:
                     break
         if stops.hit and stops.hit != goal:
-            self._say(f"stopped at the breakpoint `{out.plain(stops.hit)}`", "yellow")
+            self._say(f"stopped at the breakpoint `{console.plain(stops.hit)}`", "yellow")
         self.show()
 
     def do_answer(self, rest: str) -> None:
@@ -229,21 +229,21 @@ class Commands:
         before = self.run.facts
         self.run.set(name, read_value(declared.type, value) if declared else value)
         self._before = (before, self.run.facts)
-        self._say(out.plain(f"{name} = {value}"))
+        self._say(console.plain(f"{name} = {value}"))
 
     def do_break(self, rest: str) -> None:
         """A breakpoint more, or one less; without a text, which there are."""
         stops = self.run.breakpoints
         if not rest:
             texts = ", ".join(point.text for point in stops)
-            self._say(f"stops at: {out.plain(texts)}" if texts else "there is no breakpoint")
+            self._say(f"stops at: {console.plain(texts)}" if texts else "there is no breakpoint")
         elif rest in stops:
             stops.remove(rest)
-            self._say(f"`{out.plain(rest)}` is no breakpoint any more")
+            self._say(f"`{console.plain(rest)}` is no breakpoint any more")
         else:
             point = stops.add(rest)
             what = {"state": "before the state", "guard": "when this holds:"}.get(point.kind, "at")
-            self._say(f"`run` stops {what} `{out.plain(rest)}`")
+            self._say(f"`run` stops {what} `{console.plain(rest)}`")
 
     def _step(self) -> Record | None:
         """One record, with the model's words as they come."""
@@ -252,7 +252,7 @@ class Commands:
         def hear(event: Event) -> None:
             nonlocal heard
             if isinstance(event, Delta):
-                self.person.hear(out.plain(event.text))
+                self.person.hear(console.plain(event.text))
                 heard = True
 
         stop = self.run.listen(hear)
@@ -278,7 +278,7 @@ class Commands:
         why = because(chart, record)
         line = f"{record.seq}  {action}: {said}" if said else f"{record.seq}  {action}"
         line += (f"  → {path}" if path else "") + (f"  because {why}" if why else "")
-        self._say(out.plain(line), "red" if record.failures else "")
+        self._say(console.plain(line), "red" if record.failures else "")
 
     # looking --------------------------------------------------------------------------------
 
@@ -338,7 +338,7 @@ class Commands:
 
     def _number(self, text: str) -> int:
         if not text.isdecimal():
-            raise RunError(f"`{out.plain(text)}` is no number")
+            raise RunError(f"`{console.plain(text)}` is no number")
         return int(text)
 
 

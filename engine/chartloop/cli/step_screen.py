@@ -10,11 +10,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from chartloop.cli import out
-from chartloop.cli.around import as_it_is
-from chartloop.cli.records import records_lines
-from chartloop.cli.standing import standing_head, standing_rows
-from chartloop.cli.stepping import COMMANDS, Commands, StoppedInside
+from chartloop.cli import console
+from chartloop.cli.record_table import records_lines
+from chartloop.cli.step_commands import COMMANDS, Commands, StoppedInside
 from chartloop.cli.table import table_lines
 from chartloop.cli.values import read_value
 from chartloop.core.text_table import Line
@@ -22,6 +20,8 @@ from chartloop.core.types import accepts
 from chartloop.run.sync import loop_thread
 from chartloop.tui.board import Board, Watcher
 from chartloop.view.flowchart import one_line
+from chartloop.view_model.state_drawing import as_it_is
+from chartloop.view_model.text import standing_head, standing_rows
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -141,8 +141,8 @@ def _output(run: Run) -> list[Line]:
     output = run.result.output if run.ended else None
     if output is None:
         return []
-    text = output if isinstance(output, str) else out.as_json(output)
-    return [Line(part, "cyan") for part in ["", *out.plain(text).split("\n")]]
+    text = output if isinstance(output, str) else console.as_json(output)
+    return [Line(part, "cyan") for part in ["", *console.plain(text).split("\n")]]
 
 
 class _Step:

@@ -16,7 +16,7 @@ import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from chartloop.cli import out
+from chartloop.cli import console
 from chartloop.core.errors import (
     AheadError,
     AnsweredError,
@@ -106,14 +106,14 @@ def say_error(error: ChartloopError) -> int:
     """Say what is wrong on stderr, with its cure; gives the exit code."""
     if isinstance(error, SpecError):
         for line in report(error.findings, err=True):
-            out.say(line)
+            console.say(line)
         return ERROR
     kind = kind_of(error)
-    word = out.style("error", "red", bold=True, stream=sys.stderr)
-    said = [f"{word}{f'[{kind.code}]' if kind.code else ''}: {out.plain(error.message)}"]
-    said += [f" = help: {out.plain(error.hint)}"] if error.hint else []
-    for line in (part for text in said for part in out.fitted(text, sys.stderr)):
-        out.say(line)
+    word = console.style("error", "red", bold=True, stream=sys.stderr)
+    said = [f"{word}{f'[{kind.code}]' if kind.code else ''}: {console.plain(error.message)}"]
+    said += [f" = help: {console.plain(error.hint)}"] if error.hint else []
+    for line in (part for text in said for part in console.fitted(text, sys.stderr)):
+        console.say(line)
     return kind.exit
 
 
@@ -121,8 +121,8 @@ def say_fault(error: Exception) -> int:
     """An error that is chartloop's own. Its traceback is shown to whoever asks for it."""
     if os.environ.get("CHARTLOOP_TRACEBACK"):
         raise error
-    out.say(f"error: {type(error).__name__}: {out.plain(str(error))}")
-    out.say(" = help: this is a fault in chartloop; CHARTLOOP_TRACEBACK=1 shows where")
+    console.say(f"error: {type(error).__name__}: {console.plain(str(error))}")
+    console.say(" = help: this is a fault in chartloop; CHARTLOOP_TRACEBACK=1 shows where")
     return ERROR
 
 
@@ -132,17 +132,21 @@ def report(findings: Iterable[Finding], *, err: bool = False, file: str = "") ->
     stream = sys.stderr if err else sys.stdout
     lines: list[str] = []
     for finding in found:
-        first, _, rest = out.plain(finding.render()).partition("\n")
+        first, _, rest = console.plain(finding.render()).partition("\n")
         colour = "red" if finding.is_error else "yellow"
         rest = "\n".join(_in_view(rest.split("\n"), stream)) if rest else ""
-        lines += [out.style(first, colour, bold=True, stream=stream), *([rest] if rest else []), ""]
+        lines += [
+            console.style(first, colour, bold=True, stream=stream),
+            *([rest] if rest else []),
+            "",
+        ]
     file = file or next((f.place.file for f in found if f.place.file), "")
-    return [*lines, count(found) + (f" in {out.plain(file)}" if file else "")] if found else []
+    return [*lines, count(found) + (f" in {console.plain(file)}" if file else "")] if found else []
 
 
 def _in_view(lines: list[str], stream: TextIO) -> list[str]:
     """The lines as they fit a terminal: of a long source line, the part above its caret."""
-    if not out.is_terminal(stream):
+    if not console.is_terminal(stream):
         return lines
     columns, shown = max(40, shutil.get_terminal_size().columns), list(lines)
     for n, (source, below) in enumerate(pairwise(lines)):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chartloop.adapters.notify.log import LogNotifier
-from chartloop.cli import out
-from chartloop.cli.loading import tasks_of
+from chartloop.cli import console
+from chartloop.cli.machine_loader import tasks_of
 from chartloop.cli.values import figures_of, values_of
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
-    from chartloop.cli.how import How
+    from chartloop.cli.options import How
     from chartloop.cli.script import Script
     from chartloop.run.journal import Journal
     from chartloop.run.ports import Cancel, Clock, Notifier
@@ -101,8 +101,8 @@ def _announce(machine: Machine, script: Script | None) -> None:
     from chartloop.api.wiring import uses_of
 
     real = script is None and "model" in uses_of(machine.spec)
-    if real and "litellm" not in sys.modules and out.is_terminal(sys.stderr):
-        out.say("loading litellm ...", "dim")
+    if real and "litellm" not in sys.modules and console.is_terminal(sys.stderr):
+        console.say("loading litellm ...", "dim")
 
 
 def _components(how: How, script: Script | None, clock: Clock) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class TerminalNotifier:
     async def notify(self, text: str, data: Mapping[str, Any]) -> None:
         """Print it."""
         await LogNotifier().notify(text, data)
-        out.say(f"notice: {out.plain(text)}")
+        console.say(f"notice: {console.plain(text)}")
 
 
 def _notifier(how: How) -> Notifier:

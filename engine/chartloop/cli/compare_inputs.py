@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from chartloop.cli import out
-from chartloop.cli.faults import report
-from chartloop.cli.how import How
+from chartloop.cli import console
+from chartloop.cli.error_report import report
+from chartloop.cli.options import How
 
 if TYPE_CHECKING:
     from chartloop.api import Machine
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 def machines_at(sources: Sequence[str], how: How) -> list[tuple[str, Machine]] | None:
     """Each machine with what it is called; None, and the findings are said, when one is none."""
     from chartloop.actions.declare import specs_of
-    from chartloop.cli.loading import load_tools, say_assumed
+    from chartloop.cli.machine_loader import load_tools, say_assumed
     from chartloop.review.sources import Looking
 
     looking = Looking(specs_of(load_tools(how.tools)), dict(how.define))
     sides = [looking.at(source) for source in sources]
     for side in sides:
         if side.machine is None:
-            out.say(f"{out.plain(side.name)} cannot be compared:")
+            console.say(f"{console.plain(side.name)} cannot be compared:")
             for line in report([f for f in side.findings if f.is_error], err=True, file=side.name):
-                out.say(line)
+                console.say(line)
     say_assumed(dict.fromkeys(name for side in sides for name in side.assumed))
     found = [(side.name, side.machine) for side in sides if side.machine is not None]
     return found if len(found) == len(sides) else None

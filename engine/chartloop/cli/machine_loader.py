@@ -11,13 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chartloop.cli import out
-from chartloop.cli.faults import MisuseError, UntrustedError
+from chartloop.cli import console
+from chartloop.cli.error_report import MisuseError, UntrustedError
 from chartloop.core.errors import Finding, SetupError, SpecError
 
 if TYPE_CHECKING:
     from chartloop.api import Machine
-    from chartloop.cli.how import How
+    from chartloop.cli.options import How
     from chartloop.core.specs import Registry
     from chartloop.language.spec import MachineSpec
 
@@ -50,9 +50,9 @@ def seen_machine(source: str, how: How) -> Machine:
 def say_assumed(names: Iterable[str]) -> None:
     """Say which tools, actions and guards nobody here has declared."""
     if listed := ", ".join(names):
-        said = f"not known here, taken as named: {out.plain(listed)}; --tools FILE gives them"
-        for line in out.fitted(said, sys.stderr):
-            out.say(line, "dim")
+        said = f"not known here, taken as named: {console.plain(listed)}; --tools FILE gives them"
+        for line in console.fitted(said, sys.stderr):
+            console.say(line, "dim")
 
 
 def read_machine(source: str, how: How) -> Machine:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from chartloop.cli import covering, options, out
-from chartloop.cli.faults import ERROR, MisuseError, count
-from chartloop.cli.how import How
+from chartloop.cli import console, coverage_report, parameters
+from chartloop.cli.error_report import ERROR, MisuseError, count
+from chartloop.cli.options import How
 from chartloop.core.errors import ChartloopError, SpecError
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ something stays without a scenario that is not proven to be impossible.
     "--coverage", "covered", is_flag=True,
     help="Show which parts of their machines the scenarios go through, and which never.",
 )  # fmt: skip
-@covering.threshold_option
-@covering.save_option
-@options.tools_option
-@options.format_option()
+@coverage_report.threshold_option
+@coverage_report.save_option
+@parameters.tools_option
+@parameters.format_option()
 def test(paths: tuple[str, ...], folder: str | None, **given: Any) -> None:
     """Run scenarios: scripted runs with expectations.
 
@@ -77,9 +77,9 @@ def test(paths: tuple[str, ...], folder: str | None, **given: Any) -> None:
     """
     how = How.of(given)
     if folder is not None:
-        from chartloop.cli.generating import generated
+        from chartloop.cli.generate_scenarios import generated
 
-        if how.more["covered"] or covering.wanted_of(how) or how.more["save"]:
+        if how.more["covered"] or coverage_report.wanted_of(how) or how.more["save"]:
             raise click.UsageError(
                 "coverage goes without --generate: run it on the folder after it"
             )
@@ -102,11 +102,11 @@ _GENERATING = {
 
 def _run(paths: tuple[str, ...], how: How) -> None:
     """Run the scenarios that are there, and say how each went."""
-    from chartloop.cli.loading import load_tools
-    from chartloop.cli.stored import shown
+    from chartloop.cli.journal_access import shown
+    from chartloop.cli.machine_loader import load_tools
     from chartloop.scenarios import Covering, collecting
 
-    wanted = covering.wanted_of(how)
+    wanted = coverage_report.wanted_of(how)
     found = _found(paths or (".",))
     if not found:
         raise MisuseError("there is no scenario here", hint=_NO_SCENARIO)
@@ -123,32 +123,32 @@ def _run(paths: tuple[str, ...], how: How) -> None:
         if shows:
             told = {"scenarios": told, "coverage": [one.to_dict() for one in coverages],
                     "below": short}  # fmt: skip
-        out.result(out.as_json(told))
+        console.result(console.as_json(told))
     else:
         first: dict[str, str] = {}
         for one in played:
             _say(one, first.setdefault(one.said, one.file))
         told = f"{len(played) - failed} passed" + (f", {failed} failed" if failed else "")
-        out.result(out.style(told, "red" if failed else "green"))
+        console.result(console.style(told, "red" if failed else "green"))
         _say_coverage(coverages)
     if shows:
-        covering.save(how, coverages)
+        coverage_report.save(how, coverages)
         _say_short(counted.passed, short)
     raise click.exceptions.Exit(ERROR if failed or short else 0)
 
 
 def _say_coverage(coverages: Sequence[Coverage]) -> None:
     if coverages:
-        out.result()
-        covering.tell(coverages)
+        console.result()
+        coverage_report.tell(coverages)
 
 
 def _say_short(passed: Iterable[str], short: Iterable[str]) -> None:
     """What was not counted, and what is not enough."""
     for said in passed:
-        out.say(out.plain(said), "yellow")
+        console.say(console.plain(said), "yellow")
     for said in short:
-        out.say(out.plain(said), "red")
+        console.say(console.plain(said), "red")
 
 
 def _found(paths: tuple[str, ...]) -> list[Path]:
@@ -173,7 +173,7 @@ class Played(NamedTuple):
 
 def _play(path: Path, own: list[Registry], how: How) -> tuple[bool, tuple[str, ...], str]:
     """Play one file. A fault of the file fails it, and the others are played all the same."""
-    from chartloop.cli.loading import with_tools_hint
+    from chartloop.cli.machine_loader import with_tools_hint
     from chartloop.scenarios import run_scenario
 
     try:
@@ -190,11 +190,11 @@ def _play(path: Path, own: list[Registry], how: How) -> tuple[bool, tuple[str, .
 def _say(played: Played, first: str) -> None:
     """How a scenario went. `first`: of those that fail in the same words the first."""
     if played.passed:
-        out.result(f"{out.style('✓', 'green')} {played.file}")
+        console.result(f"{console.style('✓', 'green')} {played.file}")
         return
-    out.result(f"{out.style('✗', 'red')} {played.file}")
+    console.result(f"{console.style('✗', 'red')} {played.file}")
     said = played.said if first == played.file else f"as {first}"
-    for line in out.plain(said).split("\n"):
-        for part in out.fitted(f"    {line}".rstrip(), sys.stdout):
-            out.result(part)
-    out.result()
+    for line in console.plain(said).split("\n"):
+        for part in console.fitted(f"    {line}".rstrip(), sys.stdout):
+            console.result(part)
+    console.result()

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from chartloop.cli import out
+from chartloop.cli import console
 from chartloop.core.errors import MachineChangedError, RunError, SetupError
 
 if TYPE_CHECKING:
@@ -48,13 +48,13 @@ def judged_run(journal: Journal, row: RunRow, machine: Machine, at: int | None =
 
 def refused(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
     """Why the run does not go on with the file, and what may be done."""
-    from chartloop.cli.loading import locate
-    from chartloop.cli.stored import shown
+    from chartloop.cli.journal_access import shown
+    from chartloop.cli.machine_loader import locate
 
     name = shown(locate(file))
     return MachineChangedError(
         f"{name} is not the machine that run `{row.run_id}` was started with;"
-        f" {out.plain(str(verdict))}",
+        f" {console.plain(str(verdict))}",
         hint=_cure(row, verdict, name),
         verdict=verdict,
     )

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chartloop.cli import out
+from chartloop.cli import console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chartloop.analysis.coverage.coverage import Coverage
     from chartloop.analysis.coverage.targets import Kind
-    from chartloop.cli.how import How
+    from chartloop.cli.options import How
 
 threshold_option = click.option(
     "--fail-under", multiple=True, metavar="[WHAT=]PERCENT",
@@ -33,7 +33,7 @@ save_option = click.option(
 def wanted_of(how: How) -> dict[Kind, float]:
     """The thresholds. `MisuseError` for what is none."""
     from chartloop.analysis.coverage.coverage import wanted_of as read
-    from chartloop.cli.faults import MisuseError
+    from chartloop.cli.error_report import MisuseError
     from chartloop.core.errors import SetupError
 
     try:
@@ -49,7 +49,7 @@ def save(how: How, coverages: Sequence[Coverage]) -> None:
 
     if (file := how.more["save"]) is not None:
         write_whole(Path(file), to_json(coverages).encode())
-        out.say(f"{file}: the coverage of {', '.join(one.machine for one in coverages)}", "dim")
+        console.say(f"{file}: the coverage of {', '.join(one.machine for one in coverages)}", "dim")
 
 
 def tell(coverages: Sequence[Coverage]) -> None:
@@ -58,6 +58,6 @@ def tell(coverages: Sequence[Coverage]) -> None:
     from chartloop.cli.table import styled
     from chartloop.core.text_table import Line
 
-    lines = told_lines(coverages, out.width())
-    for line in styled(Line(out.plain(line.text), line.colour) for line in lines):
-        out.result(line)
+    lines = told_lines(coverages, console.width())
+    for line in styled(Line(console.plain(line.text), line.colour) for line in lines):
+        console.result(line)

@@ -18,8 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from chartloop.cli import out
-from chartloop.cli.loading import load_tools, locate, refuse_untrusted
+from chartloop.cli import console
+from chartloop.cli.machine_loader import load_tools, locate, refuse_untrusted
 from chartloop.core.errors import (
     JournalCorrupt,
     SetupError,
@@ -30,7 +30,7 @@ from chartloop.core.errors import (
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
-    from chartloop.cli.how import How
+    from chartloop.cli.options import How
     from chartloop.core.records import Input
     from chartloop.run.journal import Journal, RunRow
 
@@ -215,7 +215,9 @@ def as_before(journal: Journal, row: RunRow, how: How) -> How:
     """
     before = remembered(journal, row)
     if (told := before.get("notify")) and not how.notify:
-        out.say(f"this run told {told} what it notifies; say --notify again, or only a log is told")
+        console.say(
+            f"this run told {told} what it notifies; say --notify again, or only a log is told"
+        )
     script = how.script
     if not (script or how.model or how.api_base):
         script = before.get("script")
@@ -283,4 +285,4 @@ def say_journal(journal: Journal, run_id: str = "") -> None:
     kept = "kept in memory only" if where == "memory" else f"journal {where}"
     if getattr(journal, "durability", None) == "power":
         kept += ", kept through the loss of power"
-    out.say(f"run {run_id} · {kept}" if run_id else kept, "dim")
+    console.say(f"run {run_id} · {kept}" if run_id else kept, "dim")

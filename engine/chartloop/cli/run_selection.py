@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chartloop.cli import completion, options, out
+from chartloop.cli import completion, console, parameters
 from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
-    from chartloop.cli.how import How
+    from chartloop.cli.options import How
     from chartloop.language.spec import MachineSpec
     from chartloop.run.journal import Journal, RunRow
     from chartloop.run.recorded import Recorded, RecordedRun, Unread
@@ -34,14 +34,14 @@ ALL = "all"
 runs_argument = click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
 """Ids or their beginnings, `last`, `all`, exported ``.jsonl`` files, `-` for one on stdin."""
 
-choice_options = options.together(
+choice_options = parameters.together(
     click.option("--newest", type=click.IntRange(min=1), metavar="N", help="Only the newest N."),
     click.option(
-        "--since", type=options.AGE, metavar="DURATION",
+        "--since", type=parameters.AGE, metavar="DURATION",
         help="Begun no longer ago than this: 30d, 12h.",
     ),
-    options.of_runs,
-    options.journal_option,
+    parameters.of_runs,
+    parameters.journal_option,
 )  # fmt: skip
 """Which of a journal's runs, where none is named."""
 
@@ -95,9 +95,9 @@ class Chosen:
     def say_unread(self) -> None:
         """Say on stderr which runs were passed over, and why."""
         for one in self.unread[:SAID]:
-            out.say(out.plain(str(one)), "yellow")
+            console.say(console.plain(str(one)), "yellow")
         if (more := len(self.unread) - SAID) > 0:
-            out.say(f"and {say_count(more, 'more run')} passed over", "yellow")
+            console.say(f"and {say_count(more, 'more run')} passed over", "yellow")
 
 
 def chosen(
@@ -108,7 +108,7 @@ def chosen(
     `machine` is its name; empty means of every machine. Runs of child machines only when named, or
     behind their parent with `children`.
     """
-    from chartloop.cli.stored import find_run, open_journal
+    from chartloop.cli.journal_access import find_run, open_journal
 
     names = () if ALL in names else names
     sources: list[Callable[[], list[Recorded]]] = []

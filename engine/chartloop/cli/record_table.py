@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from chartloop.cli import out
+from chartloop.cli import console
 from chartloop.cli.table import Line, Row, styled, table_lines
 from chartloop.run.record_text import action_of, because, duration_of, outcome_of, path_of
 
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def lines_of(found: Explanation) -> list[str]:
     """The table of a decision and where it led, as wide as the terminal, in its colours."""
-    return [out.style(out.plain(line.text), line.colour) for line in found.lines(out.width())]
+    return [
+        console.style(console.plain(line.text), line.colour)
+        for line in found.lines(console.width())
+    ]
 
 
 def records_table(chart: Chart, records: list[Record]) -> list[str]:

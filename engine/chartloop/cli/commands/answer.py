@@ -1,0 +1,75 @@
+"""`chartloop answer`: the question of a wait, from any process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from chartloop.cli import completion, parameters
+from chartloop.cli.inbox import Posted, report_message
+from chartloop.cli.options import How
+from chartloop.cli.parameters import PAIR
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop answer last abort
+  chartloop answer 3kf fix note="use 3"
+  chartloop answer 3kf fix --data '{"note": "use 3"}'
+  chartloop answer 3kf accept --wait 5
+  chartloop answer 3kf accept --ahead approve
+
+\b
+`chartloop show RUN` shows the question and the id of its wait. An answer for another wait, for one
+that is over, or for a run that waits for nothing is refused (exit code 2).
+"""
+)
+@parameters.run_argument
+@click.argument("event", shell_complete=completion.events)
+@click.argument("fields", nargs=-1, type=PAIR, metavar="[NAME=VALUE]...")
+@click.option("--data", metavar="JSON", help="The answer's data as a JSON object.")
+@click.option(
+    "--wait",
+    metavar="ID",
+    help="The id of the wait, as the question shows it; default: the current one.",
+)
+@click.option(
+    "--ahead",
+    metavar="STATE",
+    help="Answer before the question: the first wait of this state takes it.",
+)
+@click.option(
+    "--id",
+    "message_id",
+    metavar="ID",
+    help="Idempotency key: repeated messages with it are ignored.",
+)
+@parameters.tools_option
+@parameters.journal_option
+@parameters.durability_option
+@parameters.format_option()
+def answer(run: str, event: str, fields: tuple[tuple[str, str], ...], **given: Any) -> None:
+    """Answer the question that a run waits with.
+
+    EVENT is one of those that the wait takes. Its data are given field by field, or as JSON.
+    """
+    from chartloop.cli.journal_access import find_run, machine_of, open_journal
+    from chartloop.cli.values import answer_data
+
+    how = How.of(given)
+    wait, ahead = how.more["wait"] or "", how.more["ahead"] or ""
+    if wait and ahead:
+        raise click.UsageError("--wait answers a question, --ahead one to come: give one of them")
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    opened = machine_of(journal, row, how).open(row.run_id, journal=journal)
+    taken = opened.answers.get(event, {})
+    if ahead:
+        taken = opened.machine.chart.answer_fields(ahead, event)
+    data = answer_data(event, taken, fields, how.more["data"])
+    sent = opened.send(event, data, wait=wait, ahead=ahead, message_id=how.more["message_id"])
+    said = {"kind": "answer", "event": event, "data": data}
+    said |= {"ahead": ahead} if ahead else {"wait": sent.wait}
+    report_message(journal, row, how, Posted(said, sent.run, sent.message_id, sent.new))

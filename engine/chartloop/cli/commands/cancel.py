@@ -1,0 +1,55 @@
+"""`chartloop cancel`: a request to stop, from any process."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import console, parameters
+from chartloop.cli.inbox import post_message
+from chartloop.cli.options import How
+from chartloop.core.errors import ChartloopError, nearest
+
+if TYPE_CHECKING:
+    from chartloop.run.journal import Journal, RunRow
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop cancel last
+  chartloop cancel 3kf --reason stop_requested --message "not needed any more"
+"""
+)
+@parameters.run_argument
+@click.option(
+    "--reason", default="user_requested", show_default=True, help="The stop reason to record."
+)
+@click.option("--message", default="", help="Why, in words.")
+@parameters.journal_option
+@parameters.durability_option
+@parameters.format_option()
+def cancel(run: str, reason: str, message: str, **given: Any) -> None:
+    """Ask a run to stop before its next action."""
+    from chartloop.cli.journal_access import find_run, open_journal
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    data = {"message": message} if message else {}
+    _say_unless_known(reason, journal, row, how)
+    post_message(journal, row, how, {"kind": "cancel", "reason": reason, "data": data})
+
+
+def _say_unless_known(reason: str, journal: Journal, row: RunRow, how: How) -> None:
+    """A warning for a reason that the machine does not have: a run stops for it all the same."""
+    from chartloop.cli.journal_access import machine_of
+
+    # a machine that cannot be read any more is no reason to let its run go on
+    with contextlib.suppress(ChartloopError):
+        known = machine_of(journal, row, how).spec.reasons
+        if reason not in known:
+            said = f"the machine has no stop reason `{reason}`: it stops as `custom` does"
+            console.say(f"{console.plain(said)}; {nearest(reason, known)}", "yellow")

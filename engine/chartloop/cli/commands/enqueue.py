@@ -1,0 +1,55 @@
+"""`chartloop enqueue`: tasks at the end of a run's queue, from any process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from chartloop.cli import parameters
+from chartloop.cli.inbox import post_message
+from chartloop.cli.options import How
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop enqueue last "Write the tests."
+  chartloop enqueue 3kf --tasks more.yaml
+"""
+)
+@parameters.run_argument
+@click.argument("texts", nargs=-1, metavar="[TASK]...")
+@parameters.tasks_option
+@click.option(
+    "--id",
+    "message_id",
+    metavar="ID",
+    help="Idempotency key: repeated messages with it are ignored.",
+)
+@parameters.tools_option
+@parameters.journal_option
+@parameters.durability_option
+@parameters.format_option()
+def enqueue(run: str, texts: tuple[str, ...], **given: Any) -> None:
+    """Add tasks at the end of the queue of a run.
+
+    Each TASK is a text; a file may say more of them, as `tasks` in a machine file does.
+    """
+    from chartloop.api.posting import tasks_letter
+    from chartloop.cli.journal_access import find_run, machine_of, open_journal
+    from chartloop.cli.machine_loader import tasks_of
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    message_id = how.more["message_id"]
+    for to_run in (False, True):  # only a tool that a task names must be there
+        opened = machine_of(journal, row, how, to_run=to_run).open(row.run_id, journal=journal)
+        given_tasks = [*texts, *(tasks_of(opened.machine.spec, how) or ())]
+        if not given_tasks:
+            raise click.UsageError("no task is given: name some, or a file with --tasks")
+        letter = tasks_letter(opened.session, given_tasks, fresh=message_id is None)
+        if not any("tool" in task["by"] for task in letter["tasks"]):
+            break
+    post_message(journal, row, how, letter, message_id)

@@ -1,0 +1,89 @@
+"""`chartloop fork`: a new run from a record of an old one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from chartloop.cli import console, parameters
+from chartloop.cli.options import How
+from chartloop.core.errors import RunError
+from chartloop.core.units import say_count
+
+if TYPE_CHECKING:
+    from chartloop.api import Machine
+    from chartloop.run.journal import Journal, RunRow
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop fork last --at 4
+  chartloop resume $(chartloop fork 3kf --at 4)
+  chartloop fork 3kf --at 4 --machine changed.yaml
+
+\b
+The new run's id is on stdout. Nothing is run; the old run stays as it is.
+"""
+)
+@parameters.run_argument
+@click.option(
+    "--at", type=click.IntRange(min=1), metavar="N",
+    help="Copy the records before this one, as `chartloop show` numbers them. Default: all.",
+)  # fmt: skip
+@click.option(
+    "--run-id",
+    type=parameters.RUN_ID,
+    metavar="ID",
+    help="The new run's id. Default: a random one.",
+)
+@parameters.file_option
+@parameters.tools_option
+@parameters.trust_option
+@parameters.journal_option
+@parameters.format_option()
+def fork(run: str, at: int | None, file: str | None, **given: Any) -> None:
+    """Start a new run from a record of an old one."""
+    from chartloop.cli.journal_access import find_run, machine_of, open_journal, resume_line
+    from chartloop.cli.machine_loader import load_machine
+    from chartloop.cli.migrate import fork_run_under, judged_run, refused
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    if file is None:
+        made = fork_run(journal, row, machine_of(journal, row, how), at, run_id=how.run_id)
+    else:
+        machine = load_machine(file, how)
+        verdict = judged_run(journal, row, machine, at)
+        if not verdict.goes_on:
+            raise refused(row, verdict, file)
+        made = fork_run_under(journal, row, machine, verdict, at, run_id=how.run_id)
+    told = {"run": made.run_id, "parent": row.run_id, "at": at, "state": made.state}
+    console.result(console.as_json(told) if how.is_json else made.run_id)
+    steps = say_count(made.steps, "step")
+    console.say(f"it stands at {made.state}, {made.status}, after {steps}", "dim")
+    console.say(f"go on with:  {resume_line(journal, made, how)}")
+
+
+def fork_run(
+    journal: Journal, row: RunRow, machine: Machine, at: int | None = None,
+    *, run_id: str | None = None,
+) -> RunRow:  # fmt: skip
+    """A new run with the records below `at`, decided again by its machine and found the same."""
+    from chartloop.cli.migrate import count_of, records_of, row_of_fork
+    from chartloop.run.replay import replay
+    from chartloop.run.sync import by_hand
+
+    records = records_of(journal, row)
+    seq = count_of(row, records, at)
+    found = replay(machine.chart, records[:seq], row.run_id)
+    if not found.same:
+        first = found.differences[0]
+        said = f"run `{row.run_id}` is decided otherwise than it was recorded: {first}"
+        hint = f"`chartloop fork {row.run_id} --at {first.seq}` begins before it"
+        raise RunError(said, hint=hint if first.seq else "start a new run")
+    made = row_of_fork(row, found.position, run_id)
+    by_hand(journal.fork(row.run_id, seq, made))
+    return made

@@ -1,0 +1,57 @@
+"""`chartloop replay`: the records of a run decided again, and compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from chartloop.cli import console, parameters
+from chartloop.cli.error_report import ERROR
+from chartloop.cli.options import How
+from chartloop.core.units import say_count
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop replay last
+  chartloop replay 3kf --machine changed.yaml
+
+\b
+Nothing is run: no model, no tool. The comparison ends at the first record that differs; the exit
+code is then 1.
+"""
+)
+@parameters.run_argument
+@parameters.file_option
+@parameters.tools_option
+@parameters.trust_option
+@parameters.journal_option
+@parameters.format_option()
+def replay(run: str, file: str | None, **given: Any) -> None:
+    """Decide the records of a run again, and compare."""
+    from chartloop.cli.journal_access import find_run, machine_of, open_journal
+    from chartloop.cli.machine_loader import load_machine
+    from chartloop.cli.migrate import records_of
+    from chartloop.run.replay import replay as decide_again
+
+    how = How.of(given)
+    journal = open_journal(how)
+    row = find_run(journal, run)
+    machine = machine_of(journal, row, how) if file is None else load_machine(file, how)
+    records = records_of(journal, row)
+    found = decide_again(machine.chart, records, row.run_id)
+    if how.is_json:
+        differences = [d._asdict() for d in found.differences]
+        told = {"run": row.run_id, "machine": machine.name, "records": found.records}
+        console.result(console.as_json({**told, "same": found.same, "differences": differences}))
+    elif found.same:
+        was = "decided as it was" if found.records == 1 else "all decided as they were"
+        console.result(f"{say_count(found.records, 'record')}, {was} recorded")
+    else:
+        of = say_count(len(records), "record")
+        console.result(f"{found.records} of {of} decided as recorded, then:")
+        for difference in found.differences:
+            console.result(f"  {console.plain(str(difference))}")
+    raise click.exceptions.Exit(0 if found.same else ERROR)

@@ -1,0 +1,91 @@
+"""What `answer`, `enqueue`, `pause` and `cancel` share: a message into a run's inbox.
+
+The process that drives the run takes it out; without one, the next `chartloop resume` does.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from chartloop.cli import console
+from chartloop.cli.options import How
+from chartloop.core.errors import StatusError
+
+if TYPE_CHECKING:
+    from chartloop.run.journal import Journal, RunRow
+
+PATIENCE = 1.5
+"""Seconds in which a process that drives the run is expected to have taken the letter."""
+_WILL = {
+    "answer": "takes it when it goes on",
+    "enqueue": "takes them when it goes on",
+    "pause": "pauses before its next action",
+    "cancel": "stops before its next action",
+}
+"""What a run does with a letter that nobody has taken yet."""
+_CALLED = {"enqueue": "tasks", "pause": "request to pause", "cancel": "request to stop"}
+
+
+class Posted(NamedTuple):
+    """A letter that was sent."""
+
+    data: Mapping[str, Any]
+    run: str
+    """In whose inbox it is."""
+    message_id: str
+    new: bool
+
+
+def post_message(
+    journal: Journal, row: RunRow, how: How, data: Mapping[str, Any], message_id: str | None = None
+) -> None:
+    """Put a message into the inbox of a run, and report what became of it."""
+    from chartloop.run.journal import Letter
+    from chartloop.run.sync import by_hand
+
+    if row.ended:
+        raise StatusError(f"run `{row.run_id}` has ended ({row.status})")
+    letter = Letter(message_id or secrets.token_hex(8), time.time(), data)
+    fresh = by_hand(journal.send(row.run_id, letter))
+    report_message(journal, row, how, Posted(data, row.run_id, letter.msg_id, fresh))
+
+
+def report_message(journal: Journal, row: RunRow, how: How, posted: Posted) -> None:
+    """Say what became of a letter."""
+    from chartloop.cli.journal_access import resume_line
+    from chartloop.run.sync import by_hand
+
+    data, fresh = posted.data, posted.new
+    taken = fresh and "ahead" not in data and _is_taken(journal, posted.run, posted.message_id)
+    now = by_hand(journal.row(row.run_id)) or row
+    told = {"run": row.run_id, "sent": dict(data), "new": fresh, "taken": taken}
+    if how.is_json:
+        console.result(console.as_json({**told, "status": now.status, "state": now.state}))
+    kind = data["kind"]
+    what, are = (_CALLED.get(kind, kind), "are" if kind == "enqueue" else "is")
+    if not fresh:
+        console.say("this message was delivered before: nothing is done twice")
+    elif taken:
+        console.say(f"run {row.run_id} has taken the {what}: it is {now.status} at {now.state}")
+    else:
+        will = _WILL[kind]
+        if "ahead" in data:
+            will = f"takes it when it first waits at {console.plain(data['ahead'])}"
+        console.say(f"the {what} {are} kept for run {row.run_id}, which {will}")
+        when = "go on with" if kind == "answer" else "if no process drives it now"
+        console.say(f"{when}:  {resume_line(journal, now, how)}")
+
+
+def _is_taken(journal: Journal, run_id: str, message_id: str) -> bool:
+    """Whether somebody takes the letter out while we look."""
+    from chartloop.run.sync import by_hand
+
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until:
+        if message_id not in {x.msg_id for x in by_hand(journal.letters(run_id))}:
+            return True
+        time.sleep(0.05)
+    return False
