@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from chartloop import load, tool
 from chartloop.api import Run
+from chartloop.notebook.panel.board import board
 from chartloop.run.record_text import outcome_of
-from chartloop.view_model.build import board
 
 MACHINE = """
 chartloop: 1

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from chartloop.cli import console
 from chartloop.cli.error_report import kind_of
 from chartloop.cli.record_table import records_lines
+from chartloop.cli.standing import standing
 from chartloop.cli.table import Row, table_lines
 from chartloop.cli.values import answer_data, read_value
 from chartloop.core.errors import ChartloopError, LimitError, RunError, nearest
@@ -25,7 +26,6 @@ from chartloop.run.events import Delta, Event
 from chartloop.run.loop import is_action
 from chartloop.run.record_text import action_of, because, outcome_of, path_of
 from chartloop.run.result import say_facts
-from chartloop.view_model.text import standing
 
 if TYPE_CHECKING:
     from chartloop.api import Run

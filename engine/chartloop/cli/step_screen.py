@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from chartloop.cli import console
+from chartloop.cli.around import as_it_is
 from chartloop.cli.record_table import records_lines
+from chartloop.cli.standing import standing_head, standing_rows
 from chartloop.cli.step_commands import COMMANDS, Commands, StoppedInside
 from chartloop.cli.table import table_lines
 from chartloop.cli.values import read_value
@@ -20,8 +22,6 @@ from chartloop.core.types import accepts
 from chartloop.run.sync import loop_thread
 from chartloop.tui.board import Board, Watcher
 from chartloop.view.flowchart import one_line
-from chartloop.view_model.state_drawing import as_it_is
-from chartloop.view_model.text import standing_head, standing_rows
 
 if TYPE_CHECKING:
     from chartloop.api import Run

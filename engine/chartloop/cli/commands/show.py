@@ -77,8 +77,8 @@ def show(run: str, state: str | None, **given: Any) -> None:
 
 
 def _show_state(run: Run, state: str, how: How) -> None:
+    from chartloop.cli.around import as_it_was_left
     from chartloop.cli.terminal_picture import coloured
-    from chartloop.view_model.state_drawing import as_it_was_left
 
     states = run.machine.spec.states
     if how.is_json:

@@ -76,9 +76,9 @@ def _stepped(machine: str, task: str, to: str | None, at_screen: bool, how: How)
     from chartloop.cli.journal_access import line_for, open_journal, remember, say_journal
     from chartloop.cli.machine_loader import load_machine
     from chartloop.cli.run_factory import script_of, start
+    from chartloop.cli.standing import standing
     from chartloop.run.loop import leave
     from chartloop.run.sync import wait
-    from chartloop.view_model.text import standing
 
     loaded = load_machine(machine, how)
     script = script_of(how)

@@ -18,9 +18,9 @@ from chartloop.core.units import say_count, write_duration
 from chartloop.machine.build import Chart
 from chartloop.machine.explain import Atom, Explanation, Row
 from chartloop.machine.guard_text import fact_value, say_value
+from chartloop.notebook.panel.stepped import Stepped
 from chartloop.run.record_text import action_of, because, duration_of, outcome_of, path_of
 from chartloop.run.replay import position_before
-from chartloop.view_model.protocols import Stepped
 
 Json = dict[str, Any]
 RECORDS = 200

@@ -23,11 +23,8 @@ from typing import Any
 from chartloop.core.errors import ChartloopError, StatusError
 from chartloop.core.records import Record
 from chartloop.language.values import read_value
-from chartloop.notebook.panel.picture import Paper
-from chartloop.run.events import Event, Recorded
-from chartloop.run.sanitize import sound_text
-from chartloop.view_model.build import Json, board, decision, head
-from chartloop.view_model.orders import (
+from chartloop.notebook.panel.board import Json, board, decision, head
+from chartloop.notebook.panel.orders import (
     Answer,
     Back,
     Cancel,
@@ -42,7 +39,10 @@ from chartloop.view_model.orders import (
     number_of,
     order_of,
 )
-from chartloop.view_model.protocols import Stepped
+from chartloop.notebook.panel.picture import Paper
+from chartloop.notebook.panel.stepped import Stepped
+from chartloop.run.events import Event, Recorded
+from chartloop.run.sanitize import sound_text
 
 Publish = Callable[[Json], None]
 """Shows the page what has changed: parts of the board, by name."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from chartloop.core.errors import SetupError
 from chartloop.extras import install
-from chartloop.view_model.protocols import Stepped
+from chartloop.notebook.panel.stepped import Stepped
 
 if TYPE_CHECKING:
     from chartloop.notebook.panel.widget import Panel

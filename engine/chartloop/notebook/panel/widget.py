@@ -11,11 +11,11 @@ from typing import Any
 import anywidget
 import traitlets
 
+from chartloop.notebook.panel.board import Json
 from chartloop.notebook.panel.controller import Desk
 from chartloop.notebook.panel.picture import still
+from chartloop.notebook.panel.stepped import Stepped
 from chartloop.notebook.screen import when_cells_end
-from chartloop.view_model.build import Json
-from chartloop.view_model.protocols import Stepped
 
 _PAGE = Path(__file__).parent / "page"
 _SCRIPT = "\n".join(
