@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings
 
-from chartloop.scenarios import generate, run_scenario
-from chartloop.scenarios import record as recording
+from chartloop.scenarios import generate, recording, run_scenario
 from tests.laws.test_generate_laws import accepted, now_and_then, poke, small_machines
 from tests.strategies import costly_machines
 

@@ -21,7 +21,7 @@ from chartloop.api.journals import journal_of
 from chartloop.compat import geist
 from chartloop.core.errors import ChartloopError, JournalError, SetupError, UnknownRunError
 from chartloop.run.journal import MemoryJournal
-from chartloop.scenarios import record as recording
+from chartloop.scenarios import recording
 
 GIVEN = {"str": str, "Path": Path}
 

@@ -168,7 +168,7 @@ def test_a_machine_that_nothing_runs_is_reported_when_it_is_named(tmp_path: Path
 @pytest.mark.slow("starts pytest")
 def test_scenarios_in_python_count_too(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
-        "from chartloop.testing import scenario\n\n"
+        "from chartloop.scenarios import scenario\n\n"
         "def test_it():\n"
         "    scenario('agent', 'x', replies=['Hi.'], expect={'reason': 'completed'})\n"
     )

@@ -14,8 +14,7 @@ from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import RunError, SetupError
 from chartloop.language.yaml.reading import read
 from chartloop.run.journal import MemoryJournal
-from chartloop.scenarios import load_scenario, run_scenario
-from chartloop.scenarios import record as recording
+from chartloop.scenarios import load_scenario, recording, run_scenario
 from chartloop.scenarios.model_requests import Request, miss, written
 from chartloop.scenarios.model_requests import read as read_requests
 from chartloop.scenarios.text import scenario_text

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast, get_args
 
-from chartloop.api.certified import Certified
 from chartloop.api.continuing import first_taken_back, forked, moved
 from chartloop.api.detached import DetachedRun, detached
-from chartloop.api.hearing import Heard
+from chartloop.api.drawing import DrawOptions
+from chartloop.api.inbox import post, refuse_resume, tasks_message
 from chartloop.api.journals import JournalOrPath
-from chartloop.api.posting import Addressed
-from chartloop.api.shown import Shown
 from chartloop.api.wiring import PortOptions, suspends
-from chartloop.core.errors import LimitError, RunError
+from chartloop.core.errors import LimitError, RunError, refuse_unknown
+from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import Message
 from chartloop.core.reasons import Continuation
 from chartloop.core.records import Record
@@ -23,11 +23,17 @@ from chartloop.core.types import Type
 from chartloop.core.units import say_count
 from chartloop.language.values import limit_value, var_value
 from chartloop.machine.explain import Explanation
+from chartloop.notebook.live import Live, live_bundle
 from chartloop.notebook.panel.open import open_panel
+from chartloop.notebook.screen import screen
 from chartloop.notebook.tables import KnownFacts, Records
+from chartloop.run.answer import Answer, Sent, send_answer
 from chartloop.run.breakpoints import Breakpoints
+from chartloop.run.certificate import stored_certificate
 from chartloop.run.events import Event as StreamEvent
+from chartloop.run.listeners import Listeners
 from chartloop.run.loop import act_once, advance, change, drive, leave
+from chartloop.run.progress import meters_of, standing_of, status_of
 from chartloop.run.question import Question, question_of
 from chartloop.run.renaming import as_now
 from chartloop.run.replay import Replay, replay, why
@@ -37,7 +43,10 @@ from chartloop.run.steps import Step, steps_of
 from chartloop.run.stream import astream, stream
 from chartloop.run.sync import wait
 from chartloop.run.trace import Trace, trace
+from chartloop.view.live.picture import LivePicture
 from chartloop.view.of_machine import OfMachine
+from chartloop.view.picture import Picture
+from chartloop.view.report.picture import Look, RunPicture
 
 if TYPE_CHECKING:
     from chartloop.notebook.panel.widget import Panel
@@ -70,7 +79,7 @@ class Startable(OfMachine, Protocol):
         ...
 
 
-class Run(Certified, Addressed, Shown["Startable"]):
+class Run:
     """One execution of a machine: step it, run it, answer it, ask it why.
 
         run = machine.start("What is 2 + 2?", script=["4"])
@@ -100,10 +109,17 @@ class Run(Certified, Addressed, Shown["Startable"]):
         """It was started with another machine: driven, it goes on as a fork under this one."""
         self.breakpoints = Breakpoints(machine.chart)
         """Where `run` and the streams stop although the run could go on."""
-        self._heard = Heard()
+        self._listeners = Listeners()
+        self._live: Live | None = None
+        self._painter: LivePicture | None = None
         self._suspends: tuple[Session, bool] | None = None
 
     # where it stands ------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """The run's id."""
+        return self.session.run_id
 
     @property
     def parent(self) -> str:
@@ -214,7 +230,7 @@ class Run(Certified, Addressed, Shown["Startable"]):
 
     async def astep(self) -> Record | None:
         """Do the action at hand; see `step`."""
-        if self._prepare is not None or self._moved or self._heard:  # a step costs microseconds
+        if self._prepare is not None or self._moved or self._listeners:  # a step costs microseconds
             await self._ready()
         return await act_once(self.session)
 
@@ -224,7 +240,7 @@ class Run(Certified, Addressed, Shown["Startable"]):
 
     async def aadvance(self) -> Record | None:
         """One record; see `advance`."""
-        if self._prepare is not None or self._moved or self._heard:
+        if self._prepare is not None or self._moved or self._listeners:
             await self._ready()
         return await advance(self.session)
 
@@ -263,11 +279,11 @@ class Run(Certified, Addressed, Shown["Startable"]):
         """
 
         def stop() -> None:
-            self._heard.drop(callback)
-            self._heard.at(self.session)
+            self._listeners.remove(callback)
+            self._listeners.attach(self.session)
 
-        self._heard.add(callback)
-        self._heard.at(self.session)
+        self._listeners.add(callback)
+        self._listeners.attach(self.session)
         return stop
 
     def next(self, task: str, **options: Unpack[StartOptions]) -> Run:
@@ -304,6 +320,88 @@ class Run(Certified, Addressed, Shown["Startable"]):
         if not self.session.head:
             await advance(self.session)
         return await change(self.session, {name: made})
+
+    # answering, and other messages -----------------------------------------------------------
+
+    def send(
+        self,
+        event: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        wait: str = "",
+        ahead: str = "",
+        at: float | None = None,
+        message_id: str | None = None,
+    ) -> Sent:
+        """Answer the wait that the run is at. It goes on with the next `step` or `run`.
+
+        `wait` is the id of the wait that is answered, `run.question.wait`; without one it is the
+        wait at hand. `ahead` names a state instead, whose first wait takes the answer when it
+        comes: nobody has seen its question then, and the record says so. `message_id` makes a
+        repeated delivery harmless.
+
+        `AnswerError` for an event or data that the wait does not take; `WaitError` for a wait that
+        is not at hand, `AnsweredError` for one that is answered, `AheadError`.
+        """
+        coroutine = self.asend(event, data, wait=wait, ahead=ahead, at=at, message_id=message_id)
+        return self._wait(coroutine)
+
+    async def asend(
+        self,
+        event: str,
+        data: Mapping[str, Any] | None = None,
+        *,
+        wait: str = "",
+        ahead: str = "",
+        at: float | None = None,
+        message_id: str | None = None,
+    ) -> Sent:
+        """Answer the wait that the run is at; see `send`."""
+        if ahead and not self.session.head:
+            await advance(self.session)
+        answer = Answer(event, data or EMPTY, wait, ahead)
+        return await send_answer(self.session, answer, at=at, message_id=message_id)
+
+    def enqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
+        """Add tasks at the end of the queue: texts, or mappings as in a file. See `send`.
+
+        A run that waits goes on waiting, and does them when its machine next does `work`.
+        """
+        return self._wait(self.aenqueue(tasks, message_id=message_id))
+
+    async def aenqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
+        """Add tasks at the end of the queue; `TaskError` for what is none. See `enqueue`."""
+        message = tasks_message(self.session, tasks, fresh=message_id is None)
+        await post(self.session, message, message_id=message_id)
+
+    def pause(self) -> None:
+        """Pause before the next action. At a wait it takes effect once the wait is over.
+
+        A second one adds nothing: one `resume` ends all that were sent before it.
+        """
+        return self._wait(self.apause())
+
+    async def apause(self) -> None:
+        """Pause before the next action; see `pause`."""
+        await post(self.session, {"kind": "pause"})
+
+    def resume(self) -> None:
+        """End a pause: the run goes on with the next `step` or `run`. At a wait, an error."""
+        return self._wait(self.aresume())
+
+    async def aresume(self) -> None:
+        """End a pause; see `resume`."""
+        refuse_resume(self.session)
+        await post(self.session, {"kind": "resume"})
+
+    def cancel(self, reason: str = "user_requested", message: str = "") -> None:
+        """Stop before the next action, for a reason of the machine. Works from any thread."""
+        return self._wait(self.acancel(reason, message))
+
+    async def acancel(self, reason: str = "user_requested", message: str = "") -> None:
+        """Stop before the next action; see `cancel`."""
+        data = {"message": message}
+        await post(self.session, {"kind": "cancel", "reason": reason, "data": data})
 
     # asking ---------------------------------------------------------------------------------
 
@@ -359,13 +457,75 @@ class Run(Certified, Addressed, Shown["Startable"]):
             await leave(self.session)
         self.session, self._moved = forked.session, False
         if self._live is not None:
-            self._heard.at(self.session)
+            self._listeners.attach(self.session)
             self._live.moved()
         return self
 
     def panel(self) -> Panel:
         """A panel for a notebook: the run beside its picture, with buttons. Extra `notebook`."""
         return open_panel(self)
+
+    # its certificate and its picture -----------------------------------------------------------
+
+    @property
+    def certificate(self) -> Mapping[str, Any] | None:
+        """What was proven of it when it began: bounds, limits, assumptions, by which version.
+
+        It is stored where the journal is a file. None: the run is in memory, has not begun, is
+        a child (its parent's holds for it), or was written before there were certificates.
+        """
+        return self._wait(self.acertificate())
+
+    async def acertificate(self) -> Mapping[str, Any] | None:
+        """What was proven of it when it began."""
+        session = self.session
+        if not session.head:
+            return None
+        text = await stored_certificate(session.journal, session.run_id)
+        return None if text is None else json.loads(text)
+
+    def draw(
+        self, *, look: Look = "plain", **shown: Unpack[DrawOptions]
+    ) -> Picture:  # fmt: skip
+        """The machine's picture with this run's limits, and what `look` adds.
+
+        What is shown, and how, is said as for `Machine.draw`: ``direction="lr"``.
+
+        `plain` adds nothing. `live` shows where the run is and the way that it took, with counts.
+        `report` also shows what every decision and rule reads now, against its bound.
+        """
+        refuse_unknown("look", look, get_args(Look))
+        session = self.session
+        picture = self.machine.draw(**shown, facts=session.position.facts)
+        if look == "plain":
+            return picture
+        if shown.get("region") == "status":
+            return RunPicture(picture.chart, status_of(session))
+        meters = meters_of(session) if look == "report" else None
+        return RunPicture(picture.chart, standing_of(session), meters=meters)
+
+    def live(self, **shown: Unpack[DrawOptions]) -> Live:
+        """A picture that follows the run: one display, which every later step updates in place.
+
+        It shows the state that the run is in, the way that it took and how often, and at the end
+        how it ended, however the run is driven. Asked for again it is shown in that cell, too.
+        What it draws is said at first; see `Machine.draw`. Outside a notebook `print` shows it.
+        """
+        if self._live is None:
+            draw = lambda: self.draw(**shown)  # noqa: E731
+            self._live = Live(self, draw, region=shown.get("region", "state"), on=screen())
+        return self._live.show()
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+        """What a notebook shows: the picture of the run as it stands."""
+        chart = self.draw().chart
+        if self._painter is None or self._painter.chart != chart:
+            self._painter = LivePicture(chart)
+        standing = standing_of(self.session)
+        bundle = live_bundle(self._painter, standing)
+        if "text/html" in bundle:
+            return bundle | {"image/svg+xml": self._painter.svg(standing), "text/plain": repr(self)}
+        return bundle
 
     # faces ----------------------------------------------------------------------------------
 
@@ -386,7 +546,7 @@ class Run(Certified, Addressed, Shown["Startable"]):
             self._prepare()
             self._prepare = None
         await self._move()
-        self._heard.at(self.session)
+        self._listeners.attach(self.session)
         self.session.breakpoints = self.breakpoints
 
     async def _move(self) -> None:

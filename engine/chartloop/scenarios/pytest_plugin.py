@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chartloop import scenarios
-from chartloop.api.user_code import own_from
 from chartloop.core.errors import ChartloopError
 from chartloop.view.flowchart import printable
 
@@ -106,6 +105,8 @@ class ScenarioItem(pytest.Item):
 def _own(config: pytest.Config) -> list[object]:
     """The tools, actions and guards of one's own."""
     named: list[str] = config.getoption("--chartloop-tools") or config.getini("chartloop_tools")
+    from chartloop.api.user_code import own_from  # noqa: PLC0415  pytest starts without it
+
     return [own_from(name, folder=config.rootpath) for name in named]
 
 

@@ -36,7 +36,7 @@ def enqueue(run: str, texts: tuple[str, ...], **given: Any) -> None:
 
     Each TASK is a text; a file may say more of them, as `tasks` in a machine file does.
     """
-    from chartloop.api.posting import tasks_letter
+    from chartloop.api.inbox import tasks_message
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
     from chartloop.cli.machine_loader import tasks_of
 
@@ -49,7 +49,7 @@ def enqueue(run: str, texts: tuple[str, ...], **given: Any) -> None:
         given_tasks = [*texts, *(tasks_of(opened.machine.spec, how) or ())]
         if not given_tasks:
             raise click.UsageError("no task is given: name some, or a file with --tasks")
-        letter = tasks_letter(opened.session, given_tasks, fresh=message_id is None)
+        letter = tasks_message(opened.session, given_tasks, fresh=message_id is None)
         if not any("tool" in task["by"] for task in letter["tasks"]):
             break
     post_message(journal, row, how, letter, message_id)

@@ -1,4 +1,4 @@
-"""Who listens to a run, however it is driven."""
+"""Listeners: callbacks that receive the events of a run, however it is driven."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Callback = Callable[[Event], None]
 _log = logging.getLogger(__name__)
 
 
-class Heard:
-    """The listeners of one run. They hear of the run; nothing that they do changes it."""
+class Listeners:
+    """The listeners of one run. They receive its events; nothing that they do changes it."""
 
     def __init__(self) -> None:
         self._callbacks: tuple[Callback, ...] = ()
@@ -25,22 +25,22 @@ class Heard:
         """Call back with each event from now on."""
         self._callbacks = (*self._callbacks, callback)
 
-    def drop(self, callback: Callback) -> None:
-        """Call it back no more."""
+    def remove(self, callback: Callback) -> None:
+        """Stop calling it back."""
         self._callbacks = tuple(c for c in self._callbacks if c is not callback)
 
-    def at(self, session: Session) -> None:
-        """Hear of this session, unless nobody listens or somebody else does already."""
-        if session.listener == self.tell:
+    def attach(self, session: Session) -> None:
+        """Receive the events of this session, unless another listener is in place."""
+        if session.listener == self.notify:
             session.listener = None
         if self._callbacks and session.listener is None:
-            session.listener = self.tell
+            session.listener = self.notify
 
-    def tell(self, event: Event) -> None:
-        """Tell everybody. One who fails is told no more: it must not fail the run."""
+    def notify(self, event: Event) -> None:
+        """Pass an event to every callback. One that raises is removed: it must not fail the run."""
         for callback in self._callbacks:
             try:
                 callback(event)
             except Exception:  # noqa: BLE001  whatever it is, it is not the run's
-                _log.exception("a listener failed and is told no more: %r", callback)
-                self.drop(callback)
+                _log.exception("a listener raised and is not called again: %r", callback)
+                self.remove(callback)

@@ -1,0 +1,55 @@
+"""Messages to a run from its own process: checked here, then put into its inbox.
+
+Whoever drives the run takes them out, before the next action.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from chartloop.api.tasks import checked_tasks
+from chartloop.core.errors import StatusError
+from chartloop.run.journal import Letter
+from chartloop.run.loop import IN_DOUBT, advance
+from chartloop.run.question import question_of
+from chartloop.run.session import Session
+
+
+async def post(session: Session, data: Mapping[str, Any], *, message_id: str | None = None) -> None:
+    """Send it; a run that has not begun begins. `StatusError` when it has ended."""
+    if not session.head:
+        await advance(session)
+    if session.position.ended:
+        raise StatusError(
+            f"the run has ended ({session.position.status})",
+            hint="`next` starts a new run that goes on from it",
+        )
+    letter = Letter(message_id or secrets.token_hex(8), session.ports.clock.now(), data)
+    await session.journal.send(session.run_id, letter)
+
+
+def tasks_message(session: Session, tasks: Any, *, fresh: bool) -> dict[str, Any]:
+    """Tasks for the end of the queue. `TaskError` for what is none.
+
+    What is not `fresh` may have been delivered before: it may find its own ids in the queue.
+    """
+    taken = (task.id for task in session.position.queue) if fresh else ()
+    added = checked_tasks(session.chart.spec, tasks, taken, session.position.facts.queue)
+    return {"kind": "enqueue", "tasks": [task.to_dict() for task in added]}
+
+
+def refuse_resume(session: Session) -> None:
+    """`StatusError` unless there is a pause that a resume ends."""
+    position = session.position
+    if position.status != "paused":
+        raise StatusError(f"the run is {position.status}, not paused")
+    if position.blocked_on == IN_DOUBT:
+        raise StatusError(
+            f"a paid call of `{position.state}` is in doubt", hint="send `retry` or `fail`"
+        )
+    question = question_of(session)
+    if question is not None and question.answers and not position.pause_asked:
+        events = ", ".join(f"`{e}`" for e in question.answers)
+        raise StatusError(f"`{position.state}` waits for an answer", hint=f"send one of {events}")
