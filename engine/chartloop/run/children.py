@@ -118,14 +118,14 @@ class Child:
             tasks=[task.to_dict() for task in
                    (self.ctx.queue if "queue" in given.share else session.ports.first_tasks(spec))],
         )  # fmt: skip
-        session.begun = Input("start", started=now, at=now, data=data)
         text = session.chart.text
-        session.row = RunRow(
+        row = RunRow(
             session.run_id, spec.name, digest(text), state=given.start or spec.start,
             agent=facts.run.agent, session=facts.run.session, parent=self.ctx.run_id,
             created=now, updated=now,
         )  # fmt: skip
-        session.spec_text = lambda: text
+        begun = Input("start", started=now, at=now, data=data)
+        session.prepare_start(begun, row, spec_text=lambda: text)
 
     def _shared_messages(self) -> list[dict[str, Any]]:
         return [dict(m) for m in self.ctx.messages] if "messages" in self.given.share else []

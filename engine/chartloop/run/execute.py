@@ -195,13 +195,10 @@ async def _doubt(
 
     None: go on and make them again. They are on the record either way.
     """
-    open_calls = [key for key in session.intents if key not in session.results]
-    if not open_calls or session.doubted:
+    if not (calls := session.calls_in_doubt):
         return None
-    session.doubted = True
-    for key in open_calls:
-        about = {"state": state.name, "action": action.name, **session.holder.doubt}
-        await session.note("in_doubt", key, about)
+    about = {"state": state.name, "action": action.name, **session.holder.doubt}
+    await session.note_doubts(calls, about)
     policy = state.in_doubt or session.chart.spec.in_doubt
     if policy == "ask":
         return Blocked(None, IN_DOUBT)

@@ -31,13 +31,12 @@ POLL = 0.5
 async def drive(session: Session) -> None:
     """Step until the run ends, comes to a breakpoint, or waits for somebody."""
     with session.turn:
-        session.watch_breakpoints()
-        session.goes_on = True
+        session.begin_drive()
         try:
             while not session.at_breakpoint() and await _next(session) is not None:
                 pass
         finally:
-            session.goes_on = False
+            session.end_drive()
             await leave(session)
 
 
@@ -80,7 +79,7 @@ async def change(session: Session, data: Mapping[str, Any]) -> Record:
     holder = session.holder
     with session.turn:
         rested = holder.driver is None
-        if not session.owned or rested:
+        if not session.log.owned or rested:
             await session.take_over()
         try:
             return await session.apply(Input("edit", at=session.ports.clock.now(), data=data))
@@ -92,7 +91,7 @@ async def change(session: Session, data: Mapping[str, Any]) -> Record:
 async def leave(session: Session) -> None:
     """The run rests: whoever wants may drive it now. A child's lease is its parent's."""
     try:
-        await session.rest()
+        await session.log.rest()
     finally:
         if session.above is None:
             await session.holder.release()
@@ -107,7 +106,7 @@ async def _next(session: Session) -> Record | None:
     holder = session.holder
     if holder.doubtful:
         await holder.check()
-    if not session.owned or holder.driver is None:
+    if not session.log.owned or holder.driver is None:
         await session.take_over()
         return await _next(session)
     if not session.closing and (due := await _due(session)) is not None:
@@ -140,7 +139,7 @@ async def begin(session: Session) -> Record | None:
             f"run `{session.run_id}` stopped before its first record",
             hint="nothing has happened yet: start it again, with the same id",
         )
-    if not session.epoch:
+    if not session.log.epoch:
         await session.create()
     else:  # begun before, and whether it was written is not known
         await session.take_over()
@@ -194,7 +193,8 @@ async def _due(session: Session) -> Due | None:
     letters = await session.letters()
     if not letters:
         return None
-    due, session.spent = next_due(session, letters)
+    due, spent = next_due(session, letters)
+    session.discard(spent)
     return due
 
 
