@@ -54,14 +54,17 @@ class Given(NamedTuple):
 
 
 class Child:
-    """One child of a run."""
+    """One child of a run. It has `grace` seconds less than the action that drives it."""
 
-    def __init__(self, ctx: Context, given: Given, run_id: str, model: Model | None) -> None:
+    def __init__(
+        self, ctx: Context, given: Given, run_id: str, model: Model | None, *, grace: float = 0.0
+    ) -> None:
         self.ctx = ctx
         self.given = given
         self.session: Session = ctx.host.child(given.machine, run_id)
         self.session.ports = ctx.ports.with_model(model)
-        self.session.deadline = ctx.deadline
+        if ctx.deadline is not None:
+            self.session.deadline = ctx.deadline - grace
         self.session.cancels = [self]
         self._given_up = False
         self.purse: Purse | None = None
@@ -259,6 +262,6 @@ async def calls_of(session: Session) -> int:
     count = position.facts.usage.llm_calls + session.tally.failed_calls
     if position.ended:
         return count
-    for child in await session.opened_children():
+    for child in await session.open_children():
         count += await calls_of(child)
     return count

@@ -99,11 +99,11 @@ class Host(Protocol):
         """The machine that runs."""
         ...
 
-    async def asked_at_all(self) -> StopRequest | None:
+    async def find_any_stop_request(self) -> StopRequest | None:
         """Who wants that the run stop, in whichever way."""
         ...
 
-    async def children_at_hand(self) -> list[RunRow]:
+    async def find_children(self) -> list[RunRow]:
         """The children that the action at hand has begun, ended ones too."""
         ...
 

@@ -8,7 +8,7 @@ Source: design "architecture", sections 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, cast
 
@@ -41,6 +41,45 @@ _UNDECIDED = (*rules_version.OTHERWISE, *UNFIT)
 """What deciding raises where a record holds something else than was written."""
 
 
+class OpenCalls:
+    """Paid calls that were begun since the last record, and the answers that are known."""
+
+    __slots__ = ("doubt_noted", "intents", "results")
+
+    def __init__(self) -> None:
+        self.intents: dict[str, Mapping[str, Any]] = {}
+        """What was written before each call, by its key."""
+        self.results: dict[str, Mapping[str, Any]] = {}
+        """What was written after it."""
+        self.doubt_noted = False
+        """That the other answers are not known has been written."""
+
+    @property
+    def in_doubt(self) -> list[str]:
+        """The keys of the calls without an answer, until that has been written."""
+        return [] if self.doubt_noted else [key for key in self.intents if key not in self.results]
+
+    def add(self, event: Event, key: str) -> None:
+        """One more call, or the answer to one."""
+        if event.type == "intent":
+            self.intents[key] = event.data
+        else:
+            self.results[key] = event.data
+
+    def close(self, record: Record) -> None:
+        """Drop what a record has dealt with.
+
+        While the action at hand stays the same its answers are kept: they are not paid again.
+        """
+        if not self.intents or record.aside:
+            return
+        if record.kind == "blocked":  # it will be called again, and what is in doubt was said
+            self.intents = {key: self.intents[key] for key in self.intents.keys() & self.results}
+        else:
+            self.intents, self.results = {}, {}
+        self.doubt_noted = False
+
+
 class Session:
     """One run in hand. Driven by `run.loop`."""
 
@@ -63,9 +102,7 @@ class Session:
         self.tally = Tally()
         self.rules: int | None = RULES
         """The rules of deciding that its records were decided by; None where they do not say."""
-        self.intents: dict[str, Mapping[str, Any]] = {}
-        """Paid calls that were begun since the last record, by key."""
-        self.results: dict[str, Mapping[str, Any]] = {}
+        self.calls = OpenCalls()
         # what it is begun with, and read by
         self.begun: Input | None = None
         """The `start` input of a run that is not in the journal yet."""
@@ -90,7 +127,6 @@ class Session:
         self._watch: Watch | None = None
         self._goes_on = False
         self._spent: Sequence[str] = ()
-        self._doubted = False
         self._jobs: dict[str, Job] = {}
 
     @property
@@ -201,42 +237,26 @@ class Session:
             record = as_now(event.record, *self.names)
             self.position, decision = evolve(self.chart, self.position, record.input)
             self.tally.add(record, decision, self.position.facts)
-            self._settle(record)
+            self.calls.close(record)
             if decision.next != record.next:
                 if self.rules is None:
                     raise rules_version.Otherwise
                 what = f"record {record.seq} went to `{event.record.next}`"
                 raise self.log.damaged(f"{what}, and what it holds leads to `{decision.next}`")
         else:
-            self._noted(event)
+            self._adopt_note(event)
         self.log.head = event.seq + 1
 
-    def _noted(self, event: Event) -> None:
+    def _adopt_note(self, event: Event) -> None:
         key = event.data.get("key")
         if not isinstance(key, str):
             raise self.log.damaged(f"event {event.seq} says not of which call it is")
-        match event.type:
-            case "intent":
-                self.intents[key] = event.data
-            case "result":
-                self.results[key] = event.data
-            case _:
-                state = self.names.state(str(event.data.get("state", "")))
-                what = f"{event.data.get('action', key)} at {state}"
-                self.tally.warnings.append(say_doubt(what, event.data))
-
-    def _settle(self, record: Record) -> None:
-        """What a record leaves of the calls that were begun before it.
-
-        While the action at hand stays the same its answers are kept: they are not paid again.
-        """
-        if not self.intents or record.aside:
-            return
-        if record.kind == "blocked":  # it will be called again, and what is in doubt was said
-            self.intents = {key: self.intents[key] for key in self.intents.keys() & self.results}
+        if event.type in ("intent", "result"):
+            self.calls.add(event, key)
         else:
-            self.intents, self.results = {}, {}
-        self._doubted = False
+            state = self.names.state(str(event.data.get("state", "")))
+            what = f"{event.data.get('action', key)} at {state}"
+            self.tally.warnings.append(say_doubt(what, event.data))
 
     # writing --------------------------------------------------------------------------------
 
@@ -249,7 +269,7 @@ class Session:
         """Put a new run into the journal."""
         await self.log.create(None if self._spec_text is None else self._spec_text())
 
-    async def certified(self, begun: Input) -> Input:
+    async def complete_start(self, begun: Input) -> Input:
         """The `start` with what decides it, and where the journal outlives us, its certificate."""
         own = {UPKEEP: [*self.upkeep]} if self.upkeep else {}
         begun = begun.replace(data={**begun.data, **rules_version.marks(self.engine), **own})
@@ -282,10 +302,10 @@ class Session:
         self.position = position
         log.end_action()
         self.tally.add(record, decision, position.facts)
-        self._settle(record)
+        self.calls.close(record)
         if self.listener is not None:
-            self._tell_of(Recorded(record, decision, position))
-        if log.wants_snapshot(self.tally.records) and not self.intents:
+            self._tell_record(Recorded(record, decision, position))
+        if log.wants_snapshot(self.tally.records) and not self.calls.intents:
             await self.put_snapshot()
         return record
 
@@ -297,18 +317,13 @@ class Session:
         The `last` one before the record is written with it.
         """
         noted = {"key": key, **data}
-        self._noted(await self.log.note(type, noted, self.ports.clock.now, last=last))
+        self._adopt_note(await self.log.note(type, noted, self.ports.clock.now, last=last))
 
-    async def note_doubts(self, calls: Iterable[str], about: Mapping[str, Any]) -> None:
-        """Write that the answers of these calls are not known, by key."""
-        self._doubted = True
+    async def note_doubts(self, about: Mapping[str, Any]) -> None:
+        """Write that the answers of the calls in doubt are not known."""
+        calls, self.calls.doubt_noted = self.calls.in_doubt, True
         for key in calls:
             await self.note("in_doubt", key, about)
-
-    @property
-    def calls_in_doubt(self) -> list[str]:
-        """The keys of calls that were begun and have no answer, until that has been written."""
-        return [] if self._doubted else [key for key in self.intents if key not in self.results]
 
     def settle(self) -> Awaitable[None]:
         """What the run has come to is in the journal when this is done."""
@@ -363,7 +378,7 @@ class Session:
             return
         self.listener(Delta(self.position.facts.run.steps + 1, state, text))
 
-    def _tell_of(self, event: Recorded) -> None:
+    def _tell_record(self, event: Recorded) -> None:
         """Tell of a record, after the rest of the text that led to it."""
         assert self.listener is not None
         if (veil := self._veil) is not None:
@@ -421,29 +436,29 @@ class Session:
         return bool(self.cancels) and any(c.is_requested(run) for c in self.cancels)
 
     @property
-    def may_be_asked(self) -> bool:
+    def can_be_stopped(self) -> bool:
         """Whether anybody could ask it to stop, other than by letter."""
         return bool(self.cancels) or self.above is not None
 
-    async def asked_to_stop(self) -> StopRequest | None:
+    async def find_stop_request(self) -> StopRequest | None:
         """Who wants that this run stop before its next action: a caller, or its parent's."""
         if self.deadline is not None and self.ports.clock.now() >= self.deadline:
             return TOO_LATE
-        asked = await self.above.asked_at_all() if self.above is not None else None
+        asked = await self.above.find_any_stop_request() if self.above is not None else None
         if asked is not None:
             return asked._replace(source=PARENT)
         if self.spending is not None and (asked := self.spending()) is not None:
             return asked
         return StopRequest("user_requested", "", "caller") if self.cancel_requested() else None
 
-    async def asked_at_all(self) -> StopRequest | None:
+    async def find_any_stop_request(self) -> StopRequest | None:
         """The same, by letter too: for a child, while this run's own loop stands still.
 
         Nobody, once this run is on its way out: what that runs is to come to its end.
         """
         if self.position.stopping:
             return None
-        if (asked := await self.asked_to_stop()) is not None:
+        if (asked := await self.find_stop_request()) is not None:
             return asked
         for letter in await self.letters():
             if letter.data.get("kind") == "cancel":
@@ -456,7 +471,7 @@ class Session:
         """A run of a child machine, not begun: beside this one in the journal, asked with it."""
         return Session(self.chart.child(machine), self.journal, run_id, self.ports, above=self)
 
-    async def children_at_hand(self) -> list[RunRow]:
+    async def find_children(self) -> list[RunRow]:
         """The children that the action at hand has begun, ended ones too."""
         if not self.chart.spec.machines:
             return []
@@ -464,9 +479,9 @@ class Session:
         rows = await self.journal.rows(prefix=prefix)
         return [row for row in rows if row.parent == self.run_id]
 
-    async def opened_children(self) -> list[Session]:
+    async def open_children(self) -> list[Session]:
         """The same, each where it stands; without those of a machine that this one has not."""
-        found = [(self._machine_of(row), row) for row in await self.children_at_hand()]
+        found = [(self._machine_of(row), row) for row in await self.find_children()]
         made = [self.child(name, row.run_id) for name, row in found if name]
         for child in made:
             await child.open()
