@@ -69,13 +69,9 @@ class Cursor(Configuration):
         self.chosen: tuple[str, str, Facts, GuardedTransition | None] | None = None
         """What was chosen last without taking it: trigger, state, facts, edge."""
 
-    def change(self, **fields: Any) -> None:
-        """Change fields of the position, by name."""
-        self.draft = self.draft.replace(**fields)
-
     def keep(self, more: Mapping[str, Any]) -> None:
         """Add to what the position keeps."""
-        self.change(kept={**self.draft.kept, **more})
+        self.draft = self.draft.replace(kept={**self.draft.kept, **more})
 
     # status ---------------------------------------------------------------------------------
 
@@ -90,7 +86,7 @@ class Cursor(Configuration):
             look = Look("status", before, trigger, facts, (), taken.origin, "", self.oracle)
             self.looks.append(look)
         paused_from = before if trigger == "pause" else ""
-        self.change(paused_from=paused_from)
+        self.draft = self.draft.replace(paused_from=paused_from)
         run = facts.run.replace(status=self.status, paused_from=paused_from)
         self.facts = facts.replace(run=run)
 
@@ -107,7 +103,7 @@ class Cursor(Configuration):
         self.fire("resume")
         self.facts = self.facts.replace(marks=self.facts.marks.replace(paused_at=None))
         waited = self.draft.wake_at if self.draft.blocked_on else None
-        self.change(waited=waited, wake_at=None, blocked_on="")
+        self.draft = self.draft.replace(waited=waited, wake_at=None, blocked_on="")
 
     # signals --------------------------------------------------------------------------------
 
@@ -217,7 +213,7 @@ class Cursor(Configuration):
         if reason and reason != HIGHEST:
             said = self.render_message(message)
             self.raise_signal(StopSignal(self.chart.spec.reason(reason), said, {}, where))
-        self.change(stopping=True)
+        self.draft = self.draft.replace(stopping=True)
         self.winner = self.signals.top
 
     def leave(self, reason: str) -> None:
@@ -225,7 +221,7 @@ class Cursor(Configuration):
         target = self.chart.route(reason)
         if self.draft.stopping or target == self.state:  # the file's own way out failed
             target = END_ERROR
-        self.change(stopping=True)
+        self.draft = self.draft.replace(stopping=True)
         self.winner = reason
         self.failed = self.retrying = False
         self.state = target
@@ -254,7 +250,7 @@ class Cursor(Configuration):
             if entry.stop:
                 self.open_epilogue(entry.stop, name, entry.message)
         if self.draft.returns and name in self.chart.main:
-            self.change(returns=())
+            self.draft = self.draft.replace(returns=())
 
     # the end of it ----------------------------------------------------------------------------
 

@@ -97,7 +97,7 @@ def _start(cursor: Cursor, input: Input) -> None:
         queue=queued(facts.queue, queue),
         marks=facts.marks.replace(now=at, progress_at=at, has_queue=bool(queue)),
     )  # fmt: skip
-    cursor.change(messages=messages, queue=queue)
+    cursor.draft = cursor.draft.replace(messages=messages, queue=queue)
     if "metadata" in data:
         cursor.keep({METADATA: data["metadata"]})
     cursor.fire("start")
@@ -121,8 +121,10 @@ def _step(cursor: Cursor, input: Input) -> None:
     _apply_outcome(cursor, outcome)
     if action.work and cursor.signals.continued:
         cursor.suppress()
-    if cursor.draft.skip and chart.detours[cursor.draft.skip] != state.name:
-        cursor.change(skip="")  # straight after its own target a detour is passed over, no longer
+    skip = cursor.draft.skip
+    if skip and chart.detours[skip] != state.name:
+        # straight after its own target a detour is passed over, no longer
+        cursor.draft = cursor.draft.replace(skip="")
     cursor.facts = fold(
         cursor.facts, outcome, state=state.name, action=action, started=input.started,
         at=input.at, saved=saved, messages=len(cursor.draft.messages),
@@ -140,15 +142,15 @@ def _step(cursor: Cursor, input: Input) -> None:
 def _apply_outcome(cursor: Cursor, outcome: Outcome) -> None:
     """What an outcome changes beside the facts: conversation, prompt, queue, kept data."""
     if outcome.rewrite is not None:
-        cursor.change(messages=NO_MESSAGES.add(outcome.rewrite))
+        cursor.draft = cursor.draft.replace(messages=NO_MESSAGES.add(outcome.rewrite))
     if outcome.messages:
-        cursor.change(messages=cursor.draft.messages.add(outcome.messages))
+        cursor.draft = cursor.draft.replace(messages=cursor.draft.messages.add(outcome.messages))
     if outcome.prompt is not None:
-        cursor.change(prompt=outcome.prompt)
+        cursor.draft = cursor.draft.replace(prompt=outcome.prompt)
     elif outcome.reply is not None:
-        cursor.change(prompt=None)
+        cursor.draft = cursor.draft.replace(prompt=None)
     if outcome.queue is not None:
-        cursor.change(queue=outcome.queue)
+        cursor.draft = cursor.draft.replace(queue=outcome.queue)
     if outcome.kept:
         cursor.keep(outcome.kept)
 
@@ -170,7 +172,7 @@ def _after_action(cursor: Cursor, name: str, outcome: Outcome) -> None:
     elif not outcome.ok and outcome.error is not None:
         cursor.warnings += (f"{name} failed after the stop: {outcome.error.message}",)
     if cursor.draft.attempt and not cursor.retrying:
-        cursor.change(attempt=0)
+        cursor.draft = cursor.draft.replace(attempt=0)
     decide(cursor, "expired" if late else "advance")
 
 
@@ -229,14 +231,14 @@ def _settle_wait(cursor: Cursor, event: str, note: str) -> None:
     asked = kept.get(APPROVAL)
     if asked is not None and asked["wait"] == cursor.position.state:
         kept[APPROVAL] = {**asked, "answer": event, "note": note}
-    cursor.change(kept=kept)
+    cursor.draft = cursor.draft.replace(kept=kept)
 
 
 def _block(cursor: Cursor, input: Input) -> None:
     cursor.facts = tick(cursor.facts, input.at)
     cursor.pause()
     on = str(input.data.get("on", ""))
-    cursor.change(wake_at=input.data.get("until"), blocked_on=on)
+    cursor.draft = cursor.draft.replace(wake_at=input.data.get("until"), blocked_on=on)
     if on == CHILD:
         cursor.keep({CHILD: input.data.get("asks")})
 
@@ -244,7 +246,7 @@ def _block(cursor: Cursor, input: Input) -> None:
 def _pause(cursor: Cursor, input: Input) -> None:
     cursor.facts = tick(cursor.facts, input.at)
     if cursor.position.status == "paused":  # at a wait or a back-off: it takes effect after that
-        cursor.change(pause_asked=True)
+        cursor.draft = cursor.draft.replace(pause_asked=True)
     else:
         cursor.pause()
 
@@ -253,14 +255,15 @@ def _resume(cursor: Cursor, input: Input) -> None:
     if cursor.position.state in cursor.chart.waiting:
         if not cursor.draft.pause_asked:
             raise StatusError(f"`{cursor.position.state}` waits for an answer, not for a resume")
-        cursor.change(pause_asked=False)
+        cursor.draft = cursor.draft.replace(pause_asked=False)
         return
     cursor.facts = tick(cursor.facts, input.at)
     if cursor.draft.pause_asked:  # the back-off is over, and somebody wants the run paused
-        cursor.change(pause_asked=False, wake_at=None, blocked_on="")
+        cursor.draft = cursor.draft.replace(pause_asked=False, wake_at=None, blocked_on="")
         return
     if CHILD in cursor.draft.kept:
-        cursor.change(kept={n: v for n, v in cursor.draft.kept.items() if n != CHILD})
+        kept = {n: v for n, v in cursor.draft.kept.items() if n != CHILD}
+        cursor.draft = cursor.draft.replace(kept=kept)
     cursor.resume()
     # where a child has begun, rules are for when the action is done: it stops the child before
     decide(cursor, None, rules=CHILD not in input.data)
@@ -296,7 +299,7 @@ def _enqueue(cursor: Cursor, input: Input) -> None:
     facts, added = tick(cursor.facts, input.at), [Task(**t) for t in input.data["tasks"]]
     queue = cursor.draft.queue
     queue += named(added, (task.id for task in queue), facts.queue)
-    cursor.change(queue=queue)
+    cursor.draft = cursor.draft.replace(queue=queue)
     cursor.facts = facts.replace(
         queue=queued(facts.queue, queue), marks=facts.marks.replace(has_queue=True)
     )

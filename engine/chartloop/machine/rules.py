@@ -127,7 +127,7 @@ def _fire(cursor: Cursor, hard: StopReason | None, holding: list[int], trigger: 
     if taken.rule is not None and taken.rule.kind == "detour":
         _interrupt(cursor, taken, trigger)
     else:
-        cursor.change(stopping=True, attempt=0)
+        cursor.draft = cursor.draft.replace(stopping=True, attempt=0)
         cursor.winner = cursor.signals.top
     cursor.retry_in = None
     cursor.failed = cursor.retrying = False
@@ -141,7 +141,7 @@ def _interrupt(cursor: Cursor, taken: GuardedTransition, trigger: str | None) ->
     """Note where the run was about to go, so that `next: return` can go on there."""
     rule, state = taken.rule, cursor.state
     assert rule is not None
-    cursor.change(skip=rule.id)
+    cursor.draft = cursor.draft.replace(skip=rule.id)
     if not cursor.chart.returnable.get(rule.id):
         return
     made = Return(rule.id, ReturnPoint("state", state))
@@ -155,7 +155,7 @@ def _interrupt(cursor: Cursor, taken: GuardedTransition, trigger: str | None) ->
         else:
             attempt = cursor.draft.attempt if chosen.kind == "retry" else None
             made = Return(rule.id, ReturnPoint("edge", chosen.origin), attempt)
-    cursor.change(returns=(*cursor.draft.returns, made))
+    cursor.draft = cursor.draft.replace(returns=(*cursor.draft.returns, made))
 
 
 def _signal_of(cursor: Cursor, number: int) -> StopSignal:
@@ -176,7 +176,7 @@ def warn(cursor: Cursor, id: str) -> None:
     except FAILURES:  # the guard itself says so where it decides
         return
     if holds:
-        cursor.change(warned=cursor.draft.warned | {id})
+        cursor.draft = cursor.draft.replace(warned=cursor.draft.warned | {id})
         type = type_at(cursor.chart.spec.roots, due.fact)
         value, bound = fact_value(cursor.facts, due.fact), fact_value(cursor.facts, due.bound)
         at = f" at {say_value(value, type)}" if value is not None else ""

@@ -1,7 +1,16 @@
 """The way of one decision: rules, then edges, to the next resting state.
 
-Through deciding and passing states, into forks and out of them, back from detours, to a wait
-or an end. Every state that cannot go on is left with a signal: a run is never stuck.
+What is tried, in this order:
+
+1. The rules that cover the state, and the `before` rules of the state that would be entered: the
+   highest stop, else the first detour (`machine.rules`). Once the epilogue is open rules are off.
+2. The state's own way (`machine.transition_table`): a retry, `failed`, `on_error`, the edges in the
+   file's order, the way back from a detour. Into an `all`: every branch.
+3. From there the own ways of deciding and passing states, each after the `before` rules of the
+   state that it leads to, up to a state that rests.
+4. A wait begins there, a retry waits, a pause that was asked for takes effect, or the run ends.
+
+Every state that cannot go on is left with a signal: a run is never stuck.
 
 Source: design "language", sections 2 (`all`, epilogue), 4 (order, detours), 5 (waits).
 """
@@ -77,7 +86,7 @@ def _move(cursor: Cursor, trigger: str) -> None:
         _return(cursor, taken)
         return
     if taken.kind == "retry":
-        cursor.change(attempt=cursor.draft.attempt + 1)
+        cursor.draft = cursor.draft.replace(attempt=cursor.draft.attempt + 1)
     cursor.failed = cursor.retrying = False
     cursor.perform(taken)
     cursor.enter(taken.dest)
@@ -111,7 +120,7 @@ def _return(cursor: Cursor, taken: GuardedTransition) -> None:
     """Go on with the edge that a detour interrupted."""
     cursor.taken.append(taken.origin)
     *others, last = cursor.draft.returns
-    cursor.change(returns=tuple(others))
+    cursor.draft = cursor.draft.replace(returns=tuple(others))
     cursor.failed = cursor.retrying = False
     if last.point.kind == "fork":
         _fork(cursor, cursor.state)
@@ -119,7 +128,7 @@ def _return(cursor: Cursor, taken: GuardedTransition) -> None:
     if last.point.kind == "edge":
         cursor.perform(cursor.chart.by_origin[last.point.name])
     if last.attempt is not None:
-        cursor.change(attempt=last.attempt + 1)
+        cursor.draft = cursor.draft.replace(attempt=last.attempt + 1)
     cursor.enter(cursor.state)
 
 
@@ -192,17 +201,19 @@ def _enter_highest(cursor: Cursor, stops: list[str]) -> None:
 
 def _come_to_rest(cursor: Cursor) -> None:
     """Come to rest: the clock of a wait begins, a retry waits, a pause asked for happens."""
-    cursor.change(entered_at=cursor.input.at, wake_at=None, blocked_on="", waited=None)
+    cursor.draft = cursor.draft.replace(
+        entered_at=cursor.input.at, wake_at=None, blocked_on="", waited=None
+    )
     if cursor.state in cursor.chart.waiting:
         _wait(cursor)
     elif cursor.state in cursor.chart.ends:
         return
     elif cursor.retry_in:
         wait = min((cursor.retry_in, *_seconds_to_stops(cursor)))
-        cursor.change(wake_at=cursor.input.at + wait, blocked_on="retry")
+        cursor.draft = cursor.draft.replace(wake_at=cursor.input.at + wait, blocked_on="retry")
         cursor.pause()
     elif cursor.draft.pause_asked:
-        cursor.change(pause_asked=False)
+        cursor.draft = cursor.draft.replace(pause_asked=False)
         cursor.pause()
 
 
@@ -233,7 +244,8 @@ def _wait(cursor: Cursor) -> None:
         cursor.leave("guard_error")
         _run_to_rest(cursor)
         return
-    cursor.change(wake_at=None if seconds is None else cursor.input.at + seconds)
+    wake_at = None if seconds is None else cursor.input.at + seconds
+    cursor.draft = cursor.draft.replace(wake_at=wake_at)
     cursor.pause()
 
 
@@ -253,4 +265,4 @@ def _end(cursor: Cursor, word: str) -> None:
     if cursor.status == "paused":
         cursor.resume()
     cursor.fire("complete" if status == "completed" else "fail")
-    cursor.change(stopping=True)
+    cursor.draft = cursor.draft.replace(stopping=True)
