@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from chartloop.api import Run
 from chartloop.core.errors import Fenced, RunError, StatusError
 from chartloop.run.journal import Journal
-from chartloop.run.session import SNAPSHOT_AFTER
+from chartloop.run.log import SNAPSHOT_AFTER
 from chartloop.run.sync import by_hand, wait
 from chartloop.testing import CrashAt, Crashed, MemoryJournal
 from tests.durable.crashing import (

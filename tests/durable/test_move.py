@@ -209,7 +209,7 @@ def test_who_drives_a_run_that_is_moved_is_fenced() -> None:
     machine(OLD).start("t", clock=ManualClock(), journal=journal, run_id="r").run()
     here = opened(journal, OLD)
     here.advance()
-    assert here.session.owned
+    assert here.session.log.owned
     new = opened(journal)
     new.run()
     here.send("yes")
@@ -236,7 +236,7 @@ def test_a_move_of_long_ago_is_no_reason() -> None:
     here, other = opened(journal, OLD), opened(journal, OLD)
     other.run()
     here.run()  # as of any run that two have opened: the last one drives it
-    assert here.session.owned
+    assert here.session.log.owned
 
 
 def test_a_fork_of_a_moved_run_is_no_move_of_it() -> None:

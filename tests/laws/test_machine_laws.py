@@ -26,7 +26,7 @@ from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
 from chartloop.machine.graph import graph
-from chartloop.machine.regions import Cursor, GuardedTransition, Holds, LeanEvent, Region
+from chartloop.machine.regions import Configuration, GuardedTransition, Holds, LeanEvent, Region
 from chartloop.run.replay import replay
 from chartloop.view.flowchart import one_line
 from chartloop.view.from_graph import flowchart
@@ -220,7 +220,7 @@ class BothEvent(LeanEvent):
 
     compared = 0
 
-    def choose(self, cursor: Cursor) -> GuardedTransition | None:
+    def choose(self, cursor: Configuration) -> GuardedTransition | None:
         try:
             lean: GuardedTransition | None = super().choose(cursor)
             raised = None

@@ -13,7 +13,7 @@ from chartloop.actions.declare import tool_spec
 from chartloop.api import Machine, Run
 from chartloop.core.errors import AnswerError, Fenced, JournalError, StatusError
 from chartloop.run.journal import Event, Letter, MemoryJournal, RunRow, Update
-from chartloop.run.session import SNAPSHOT_AFTER
+from chartloop.run.log import SNAPSHOT_AFTER
 from chartloop.run.sync import by_hand
 from chartloop.testing.clock import ManualClock
 from tests.support import machine as own_machine

@@ -15,8 +15,8 @@ from chartloop.core.errors import MachineChangedError
 from chartloop.core.outcome import Outcome
 from chartloop.language.load import load
 from chartloop.run.journal import Letter, MemoryJournal
+from chartloop.run.log import SNAPSHOT_AFTER
 from chartloop.run.replay import replay
-from chartloop.run.session import SNAPSHOT_AFTER
 from chartloop.run.sync import by_hand
 from chartloop.testing.clock import ManualClock
 from tests.support import machine, path
@@ -216,7 +216,7 @@ class TestChanged:
         made, journal = machine(body), MemoryJournal()
         run = made.start("t", clock=ManualClock(), journal=journal, run_id="r")
         other = json.dumps(json.loads(made.canonical()), indent=4)
-        run.session.row = run.session.row.replace(machine_hash=by_hand(journal.put_blob(other)))
+        run.session.log.row = run.session.row.replace(machine_hash=by_hand(journal.put_blob(other)))
         run.run()
         again = made.open("r", journal=journal, clock=ManualClock())
         again.send("yes")

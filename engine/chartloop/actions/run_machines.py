@@ -117,11 +117,10 @@ async def drive(
     if ports.model is not None:
         order = InOrder(ports.model, ctx.facts.usage.llm_calls + ctx.failed_calls)
     children = [
-        Child(ctx, g, f"{ctx.key}/{name}" if name else ctx.key, order) for name, g in given.items()
+        Child(ctx, g, f"{ctx.key}/{name}" if name else ctx.key, order, grace=grace)
+        for name, g in given.items()
     ]
     for child in children:
-        if child.session.deadline is not None:
-            child.session.deadline -= grace
         await child.open(len(children))
         if order is not None and child.session.head:
             order.pass_over(await calls_of(child.session))
@@ -192,7 +191,7 @@ def waiting(children: Sequence[Child]) -> Blocked:
 
 async def outcome_of(ctx: Context, *children: Child) -> Outcome:
     """What children that have ended come to for their parent; without a result."""
-    results, asked = [child.result for child in children], await ctx.host.asked_at_all()
+    results, asked = [child.result for child in children], await ctx.host.find_any_stop_request()
     outcome = Outcome(
         spent=_spent(results),
         unanswered=sum(child.session.tally.failed_calls for child in children),

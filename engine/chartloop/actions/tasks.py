@@ -225,7 +225,7 @@ async def _begun(ctx: Context) -> str:
     """The task whose child has begun, and is to be gone on with: its id, or nothing."""
     if not any("machine" in task.by for task in ctx.queue):
         return ""
-    runs = {row.run_id for row in await ctx.host.children_at_hand()}
+    runs = {row.run_id for row in await ctx.host.find_children()}
     return next((task.id for task in ctx.queue if _child_id(ctx, task) in runs), "")
 
 

@@ -169,7 +169,7 @@ async def moved(old: Session, records: Sequence[Record], *, run_id: str, machine
     """
     row = _row_below(old, records, old.tally.records, run_id)
     row = row.replace(machine=old.chart.name, machine_hash=await old.journal.put_blob(machine))
-    read = old.row.replace(head=old.head, epoch=old.epoch)
+    read = old.row.replace(head=old.head, epoch=old.log.epoch)
     await move(
         old.journal, read, old.tally.records, row, old.chart, names=old.names, origin=old.origin,
         take_over=old.holder.take_over,

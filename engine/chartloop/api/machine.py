@@ -262,14 +262,15 @@ class Machine:
             tasks=[task.to_dict() for task in queue], metadata=own_metadata(metadata),
         )  # fmt: skip
         at = made.ports.clock.now()
-        made.begun = Input("start", started=at, at=at, data=data)
-        made.row = RunRow(
+        row = RunRow(
             made.run_id, self.name, self.hash, state=spec.start, agent=data.get("agent", ""),
             session=data.get("session", ""), created=at, updated=at,
             parent="" if parent is None else str(getattr(parent, "id", parent)),
         )  # fmt: skip
-        made.spec_text = self.canonical
-        made.certify = lambda: prove(known, effort=AT_START).certificate(__version__)
+        made.prepare_start(
+            Input("start", started=at, at=at, data=data), row, spec_text=self.canonical,
+            certify=lambda: prove(known, effort=AT_START).certificate(__version__),
+        )  # fmt: skip
         return Run(self, made, given=ports)
 
     def _stored(self, run_id: str, journal: JournalOrPath | None) -> Run:
@@ -359,7 +360,7 @@ class Machine:
             if kept.row.machine_hash != self.hash:
                 raise changed(kept.row, self.chart, None)
             run = self.start(run_id=kept.run_id, journal=journal, tasks=(), **ports)
-            run.session.begun, run.session.row = kept.begun, kept.row
+            run.session.begun, run.session.log.row = kept.begun, kept.row
             return run
         if journal is None and not kept.logs:
             raise SetupError(
@@ -375,7 +376,7 @@ class Machine:
         cancel = ports.get("cancel")
         made.cancels = [cancel] if cancel is not None else []
         if suspends(made):  # on an event loop the appends of one tick share a transaction
-            made.journal = getattr(journal, "grouped", journal)
+            made.log.journal = getattr(journal, "grouped", journal)
         return made
 
 

@@ -65,7 +65,7 @@ def start(
     )  # fmt: skip
     opened = journal()
     # as `Machine.start` does it: on an event loop the appends of one tick share a transaction
-    run.session.journal = getattr(opened, "grouped", opened) if run.suspends else opened
+    run.session.log.journal = getattr(opened, "grouped", opened) if run.suspends else opened
     run.session.holder.face = _face()
     return run
 

@@ -310,7 +310,7 @@ def _handles(spec: MachineSpec, state: StateSpec) -> bool:
             reads = edge.when.reads if edge.when is not None else frozenset[str]()
             if here.of is not None:
                 reads |= here.of.reads
-            if any(_about_errors(r) for r in reads):
+            if any(is_about_errors(r) for r in reads):
                 return True
             after = spec.states.get(edge.target)
             if after is not None and after.name not in seen and not after.rests:
@@ -319,7 +319,8 @@ def _handles(spec: MachineSpec, state: StateSpec) -> bool:
     return False
 
 
-def _about_errors(fact: str) -> bool:
+def is_about_errors(fact: str) -> bool:
+    """Whether a fact says that, or how, an action failed."""
     return fact.startswith(("last.error", "errors.")) or fact == "last.ok"
 
 

@@ -34,7 +34,7 @@ from chartloop.core.units import say_elapsed
 from chartloop.language.spec import Retry, StateSpec
 from chartloop.machine.assignment import saved_values
 from chartloop.machine.build import Chart
-from chartloop.machine.cursor import Walk
+from chartloop.machine.cursor import Cursor
 from chartloop.machine.decision import Decision
 from chartloop.machine.transition import decide, settle
 
@@ -67,17 +67,17 @@ def evolve(
     """
     if position.ended:
         raise StatusError(f"the run has ended ({position.status}) at `{position.state}`")
-    walk = Walk(chart, position, input, oracle, trace)
-    _KINDS[input.kind](walk, input)
-    settle(walk)
-    return walk.finish()
+    cursor = Cursor(chart, position, input, oracle, trace)
+    _KINDS[input.kind](cursor, input)
+    settle(cursor)
+    return cursor.finish()
 
 
-def _start(walk: Walk, input: Input) -> None:
-    if walk.position.status != "idle":
+def _start(cursor: Cursor, input: Input) -> None:
+    if cursor.position.status != "idle":
         raise StatusError("the run has been started already")
     data, at = input.data, input.at
-    facts = walk.facts
+    facts = cursor.facts
     messages = NO_MESSAGES.add(data.get("messages", ()))
     queue = tuple(Task(**t) for t in data.get("tasks", ()))
     run = facts.run.replace(
@@ -89,7 +89,7 @@ def _start(walk: Walk, input: Input) -> None:
         prunable=len(messages) > 2,
         context_window=data.get("context_window") or facts.usage.context_window,
     )  # fmt: skip
-    walk.facts = facts.replace(
+    cursor.facts = facts.replace(
         run=run, usage=usage,
         limits={**facts.limits, **data.get("limits", EMPTY)},
         vars={**facts.vars, **data.get("vars", EMPTY)},
@@ -97,17 +97,17 @@ def _start(walk: Walk, input: Input) -> None:
         queue=queued(facts.queue, queue),
         marks=facts.marks.replace(now=at, progress_at=at, has_queue=bool(queue)),
     )  # fmt: skip
-    walk.messages, walk.queue = messages, queue
+    cursor.draft = cursor.draft.replace(messages=messages, queue=queue)
     if "metadata" in data:
-        walk.kept = {**walk.kept, METADATA: data["metadata"]}
-    walk.fire("start")
-    walk.state = data.get("start") or walk.chart.spec.start
-    walk.enter(walk.state)
-    decide(walk, None)
+        cursor.keep({METADATA: data["metadata"]})
+    cursor.fire("start")
+    cursor.state = data.get("start") or cursor.chart.spec.start
+    cursor.enter(cursor.state)
+    decide(cursor, None)
 
 
-def _step(walk: Walk, input: Input) -> None:
-    chart, position, outcome = walk.chart, walk.position, input.outcome
+def _step(cursor: Cursor, input: Input) -> None:
+    chart, position, outcome = cursor.chart, cursor.position, input.outcome
     state = chart.spec.states.get(position.state)
     if outcome is None or state is None or state.action is None:
         raise StatusError(f"`{position.state}` has no action to finish")
@@ -116,167 +116,171 @@ def _step(walk: Walk, input: Input) -> None:
     action = state.action
     saved: Mapping[str, Any] = EMPTY
     if state.save and outcome.ok:
-        outcome, saved = saved_values(chart.spec, state, outcome, walk.facts)
-        walk.unsaved = None if outcome.ok else outcome.error
-    _take_in(walk, outcome)
-    if action.work and walk.raising.continued:
-        walk.suppress()
-    if walk.skip and chart.detours[walk.skip] != state.name:
-        walk.skip = ""  # straight after its own target a detour is passed over, no longer
-    walk.facts = fold(
-        walk.facts, outcome, state=state.name, action=action, started=input.started,
-        at=input.at, saved=saved, messages=len(walk.messages), stopping=walk.stopping,
+        outcome, saved = saved_values(chart.spec, state, outcome, cursor.facts)
+        cursor.unsaved = None if outcome.ok else outcome.error
+    _apply_outcome(cursor, outcome)
+    if action.work and cursor.signals.continued:
+        cursor.suppress()
+    skip = cursor.draft.skip
+    if skip and chart.detours[skip] != state.name:
+        # straight after its own target a detour is passed over, no longer
+        cursor.draft = cursor.draft.replace(skip="")
+    cursor.facts = fold(
+        cursor.facts, outcome, state=state.name, action=action, started=input.started,
+        at=input.at, saved=saved, messages=len(cursor.draft.messages),
+        stopping=cursor.draft.stopping,
     )  # fmt: skip
     for signal in outcome.signals:
-        walk.signal(signal)
+        cursor.raise_signal(signal)
     if outcome.continued is not None:
-        walk.go_on(outcome.continued)
+        cursor.continue_run(outcome.continued)
     if outcome.warnings:
-        walk.warnings += outcome.warnings
-    _after_action(walk, state.name, outcome)
+        cursor.warnings += outcome.warnings
+    _after_action(cursor, state.name, outcome)
 
 
-def _take_in(walk: Walk, outcome: Outcome) -> None:
+def _apply_outcome(cursor: Cursor, outcome: Outcome) -> None:
     """What an outcome changes beside the facts: conversation, prompt, queue, kept data."""
     if outcome.rewrite is not None:
-        walk.messages = NO_MESSAGES.add(outcome.rewrite)
+        cursor.draft = cursor.draft.replace(messages=NO_MESSAGES.add(outcome.rewrite))
     if outcome.messages:
-        walk.messages = walk.messages.add(outcome.messages)
+        cursor.draft = cursor.draft.replace(messages=cursor.draft.messages.add(outcome.messages))
     if outcome.prompt is not None:
-        walk.prompt = outcome.prompt
+        cursor.draft = cursor.draft.replace(prompt=outcome.prompt)
     elif outcome.reply is not None:
-        walk.prompt = None
+        cursor.draft = cursor.draft.replace(prompt=None)
     if outcome.queue is not None:
-        walk.queue = outcome.queue
+        cursor.draft = cursor.draft.replace(queue=outcome.queue)
     if outcome.kept:
-        walk.kept = {**walk.kept, **outcome.kept}
+        cursor.keep(outcome.kept)
 
 
-def _after_action(walk: Walk, name: str, outcome: Outcome) -> None:
+def _after_action(cursor: Cursor, name: str, outcome: Outcome) -> None:
     """Which of its ways a finished action takes."""
-    chart, late = walk.chart, False
-    if not outcome.ok and not walk.stopping:
-        walk.failed = True
-        wait = _try_again(walk, chart.spec.states[name], outcome)
+    chart, late = cursor.chart, False
+    if not outcome.ok and not cursor.draft.stopping:
+        cursor.failed = True
+        wait = _try_again(cursor, chart.spec.states[name], outcome)
         if wait is not None:
-            walk.retrying, walk.retry_in = True, wait
+            cursor.retrying, cursor.retry_in = True, wait
         else:
             late = outcome.timed_out and any(chart.spec.states[name].edges_of("expired"))
             settled = late or bool(outcome.signals)  # it asks to stop by itself
-            walk.unhandled = (
+            cursor.unhandled = (
                 not settled and name not in chart.handled and chart.spec.on_error is None
             )
     elif not outcome.ok and outcome.error is not None:
-        walk.warnings += (f"{name} failed after the stop: {outcome.error.message}",)
-    if not walk.retrying:
-        walk.attempt = 0
-    decide(walk, "expired" if late else "advance")
+        cursor.warnings += (f"{name} failed after the stop: {outcome.error.message}",)
+    if cursor.draft.attempt and not cursor.retrying:
+        cursor.draft = cursor.draft.replace(attempt=0)
+    decide(cursor, "expired" if late else "advance")
 
 
-def _try_again(walk: Walk, state: StateSpec, outcome: Outcome) -> float | None:
+def _try_again(cursor: Cursor, state: StateSpec, outcome: Outcome) -> float | None:
     """The wait before a failed action is done again; None when it is not."""
-    if outcome.again and walk.attempt < state.attempts:
+    if outcome.again and cursor.draft.attempt < state.attempts:
         return 0.0
     retry = state.retry
     category = outcome.error.category if outcome.error is not None else Category.CRITICAL
     if retry is None or category not in retry.on:
         return None
-    retried = walk.attempt - repaired(walk.kept, state.name, walk.attempt)
-    if retried >= retry.times or not _may_wait(walk, state.name, outcome, retry, retried):
+    retried = cursor.draft.attempt - repaired(cursor.draft.kept, state.name, cursor.draft.attempt)
+    if retried >= retry.times or not _may_wait(cursor, state.name, outcome, retry, retried):
         return None
     return retry.wait(retried, outcome.error.retry_after if outcome.error is not None else None)
 
 
-def _may_wait(walk: Walk, name: str, outcome: Outcome, retry: Retry, retried: int) -> bool:
+def _may_wait(cursor: Cursor, name: str, outcome: Outcome, retry: Retry, retried: int) -> bool:
     """Whether the next attempt can wait for as long as the provider asks; it goes on the record."""
     asked = outcome.error.retry_after if outcome.error is not None else None
     if asked is None or asked <= retry.wait(retried):
         return True
     said = f"{name}: the provider asked to wait {say_elapsed(asked)}"
     if asked > retry.most:
-        walk.warnings += (f"{said}; `retry` waits at most {say_elapsed(retry.most)}",)
+        cursor.warnings += (f"{said}; `retry` waits at most {say_elapsed(retry.most)}",)
         return False
-    walk.warnings += (f"{said}: the next attempt is made then",)
+    cursor.warnings += (f"{said}: the next attempt is made then",)
     return True
 
 
-def _answer(walk: Walk, input: Input) -> None:
-    position = walk.position
-    if position.state not in walk.chart.waiting:
+def _answer(cursor: Cursor, input: Input) -> None:
+    position = cursor.position
+    if position.state not in cursor.chart.waiting:
         raise StatusError(f"`{position.state}` waits for nothing")
-    if input.event not in walk.chart.events_at(position.state):
+    if input.event not in cursor.chart.events_at(position.state):
         raise StatusError(f"`{position.state}` does not take `{input.event}`")
-    facts = tick(walk.facts, input.at)
-    walk.facts = facts.replace(last=facts.last.replace(answer=dict(input.data)))
-    _settle_wait(walk, str(input.event), str(input.data.get("note", "")))
-    walk.resume()
-    decide(walk, input.event)
+    facts = tick(cursor.facts, input.at)
+    cursor.facts = facts.replace(last=facts.last.replace(answer=dict(input.data)))
+    _settle_wait(cursor, str(input.event), str(input.data.get("note", "")))
+    cursor.resume()
+    decide(cursor, input.event)
 
 
-def _expired(walk: Walk, input: Input) -> None:
-    if walk.position.state not in walk.chart.waiting:
-        raise StatusError(f"`{walk.position.state}` does not wait")
-    walk.facts = tick(walk.facts, input.at)
-    _settle_wait(walk, "expired", "")
-    walk.resume()
-    decide(walk, "expired")
+def _expire(cursor: Cursor, input: Input) -> None:
+    if cursor.position.state not in cursor.chart.waiting:
+        raise StatusError(f"`{cursor.position.state}` does not wait")
+    cursor.facts = tick(cursor.facts, input.at)
+    _settle_wait(cursor, "expired", "")
+    cursor.resume()
+    decide(cursor, "expired")
 
 
-def _settle_wait(walk: Walk, event: str, note: str) -> None:
+def _settle_wait(cursor: Cursor, event: str, note: str) -> None:
     """The question is answered. Of one for an approval the answer stays with the calls."""
-    kept = {n: v for n, v in walk.kept.items() if n != QUESTION}
+    kept = {n: v for n, v in cursor.draft.kept.items() if n != QUESTION}
     asked = kept.get(APPROVAL)
-    if asked is not None and asked["wait"] == walk.position.state:
+    if asked is not None and asked["wait"] == cursor.position.state:
         kept[APPROVAL] = {**asked, "answer": event, "note": note}
-    walk.kept = kept
+    cursor.draft = cursor.draft.replace(kept=kept)
 
 
-def _blocked(walk: Walk, input: Input) -> None:
-    walk.facts = tick(walk.facts, input.at)
-    walk.pause()
-    walk.wake_at = input.data.get("until")
-    walk.blocked_on = str(input.data.get("on", ""))
-    if walk.blocked_on == CHILD:
-        walk.kept = {**walk.kept, CHILD: input.data.get("asks")}
+def _block(cursor: Cursor, input: Input) -> None:
+    cursor.facts = tick(cursor.facts, input.at)
+    cursor.pause()
+    on = str(input.data.get("on", ""))
+    cursor.draft = cursor.draft.replace(wake_at=input.data.get("until"), blocked_on=on)
+    if on == CHILD:
+        cursor.keep({CHILD: input.data.get("asks")})
 
 
-def _pause(walk: Walk, input: Input) -> None:
-    walk.facts = tick(walk.facts, input.at)
-    if walk.position.status == "paused":  # at a wait or a back-off: it takes effect after that
-        walk.pause_asked = True
+def _pause(cursor: Cursor, input: Input) -> None:
+    cursor.facts = tick(cursor.facts, input.at)
+    if cursor.position.status == "paused":  # at a wait or a back-off: it takes effect after that
+        cursor.draft = cursor.draft.replace(pause_asked=True)
     else:
-        walk.pause()
+        cursor.pause()
 
 
-def _resume(walk: Walk, input: Input) -> None:
-    if walk.position.state in walk.chart.waiting:
-        if not walk.pause_asked:
-            raise StatusError(f"`{walk.position.state}` waits for an answer, not for a resume")
-        walk.pause_asked = False
+def _resume(cursor: Cursor, input: Input) -> None:
+    if cursor.position.state in cursor.chart.waiting:
+        if not cursor.draft.pause_asked:
+            raise StatusError(f"`{cursor.position.state}` waits for an answer, not for a resume")
+        cursor.draft = cursor.draft.replace(pause_asked=False)
         return
-    walk.facts = tick(walk.facts, input.at)
-    if walk.pause_asked:  # the back-off is over, and somebody wants the run paused
-        walk.pause_asked = False
-        walk.wake_at, walk.blocked_on = None, ""
+    cursor.facts = tick(cursor.facts, input.at)
+    if cursor.draft.pause_asked:  # the back-off is over, and somebody wants the run paused
+        cursor.draft = cursor.draft.replace(pause_asked=False, wake_at=None, blocked_on="")
         return
-    walk.kept = {n: v for n, v in walk.kept.items() if n != CHILD}
-    walk.resume()
+    if CHILD in cursor.draft.kept:
+        kept = {n: v for n, v in cursor.draft.kept.items() if n != CHILD}
+        cursor.draft = cursor.draft.replace(kept=kept)
+    cursor.resume()
     # where a child has begun, rules are for when the action is done: it stops the child before
-    decide(walk, None, rules=CHILD not in input.data)
+    decide(cursor, None, rules=CHILD not in input.data)
 
 
-def _stop(walk: Walk, input: Input) -> None:
-    walk.facts = tick(walk.facts, input.at)
-    if walk.position.status == "idle":
-        walk.fire("start")
-        walk.enter(walk.chart.spec.start)
-    elif walk.position.status == "paused":
-        walk.resume()
-    if walk.raising.continued:  # it puts off what was raised before, not what a caller wants now
-        walk.suppress()
-    reason = walk.chart.spec.reason(input.event or "user_requested")
+def _stop(cursor: Cursor, input: Input) -> None:
+    cursor.facts = tick(cursor.facts, input.at)
+    if cursor.position.status == "idle":
+        cursor.fire("start")
+        cursor.enter(cursor.chart.spec.start)
+    elif cursor.position.status == "paused":
+        cursor.resume()
+    if cursor.signals.continued:  # it puts off what was raised before, not what a caller wants now
+        cursor.suppress()
+    reason = cursor.chart.spec.reason(input.event or "user_requested")
     data = input.data
-    walk.signal(
+    cursor.raise_signal(
         StopSignal(
             reason,
             str(data.get("message", "")),
@@ -284,33 +288,35 @@ def _stop(walk: Walk, input: Input) -> None:
             str(data.get("source", "outside")),
         )
     )
-    decide(walk, None, rules=False)
+    decide(cursor, None, rules=False)
 
 
-def _edit(walk: Walk, input: Input) -> None:
-    walk.facts = assign(tick(walk.facts, input.at), input.data)
+def _edit(cursor: Cursor, input: Input) -> None:
+    cursor.facts = assign(tick(cursor.facts, input.at), input.data)
 
 
-def _enqueue(walk: Walk, input: Input) -> None:
-    facts, added = tick(walk.facts, input.at), [Task(**t) for t in input.data["tasks"]]
-    walk.queue += named(added, (task.id for task in walk.queue), facts.queue)
-    walk.facts = facts.replace(
-        queue=queued(facts.queue, walk.queue), marks=facts.marks.replace(has_queue=True)
+def _enqueue(cursor: Cursor, input: Input) -> None:
+    facts, added = tick(cursor.facts, input.at), [Task(**t) for t in input.data["tasks"]]
+    queue = cursor.draft.queue
+    queue += named(added, (task.id for task in queue), facts.queue)
+    cursor.draft = cursor.draft.replace(queue=queue)
+    cursor.facts = facts.replace(
+        queue=queued(facts.queue, queue), marks=facts.marks.replace(has_queue=True)
     )
 
 
-def _drop(walk: Walk, input: Input) -> None:
-    walk.facts = tick(walk.facts, input.at)
+def _drop(cursor: Cursor, input: Input) -> None:
+    cursor.facts = tick(cursor.facts, input.at)
     what = f"the answer `{input.event}`" if input.event else "a message"
-    walk.warnings += (f"{what} was dropped: {input.data.get('why', '')}",)
+    cursor.warnings += (f"{what} was dropped: {input.data.get('why', '')}",)
 
 
-_KINDS: Mapping[str, Callable[[Walk, Input], None]] = {
+_KINDS: Mapping[str, Callable[[Cursor, Input], None]] = {
     "start": _start,
     "step": _step,
     "answer": _answer,
-    "expired": _expired,
-    "blocked": _blocked,
+    "expired": _expire,
+    "blocked": _block,
     "pause": _pause,
     "resume": _resume,
     "stop": _stop,

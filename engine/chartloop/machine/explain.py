@@ -183,7 +183,7 @@ def _text(t: GuardedTransition) -> str:
 
 def _holds(guard: Expression, look: Look) -> bool | None:
     try:
-        return bool(guard.fn(look.facts, look.oracle.said))
+        return bool(guard.fn(look.facts, look.oracle.recall))
     except Exception:  # noqa: BLE001  whatever a guard raised is on its atoms
         return None
 
@@ -198,7 +198,7 @@ def atoms_of(chart: Chart, guard: Expression, look: Look) -> tuple[Atom, ...]:
     out: list[Atom] = []
     bounds = {b.text: b for b in guard.bounds}
     raised = _holds(guard, look) is None
-    for r in guard.readings(look.facts, look.oracle.said):
+    for r in guard.readings(look.facts, look.oracle.recall):
         type = type_of(r, guard, chart.spec.roots)
         margin = say_left(r, bounds.get(r.text), type)
         left = say_value(r.left, type) if r.left is not None or r.right is not None else ""

@@ -53,7 +53,7 @@ class Answers:
         self.known.append((name, args))
         return self.given[len(self.known) - 1]
 
-    def said(self, name: str, args: tuple[Any, ...]) -> bool:
+    def recall(self, name: str, args: tuple[Any, ...]) -> bool:
         """What this guard answered to these arguments: for saying why, nobody is asked twice.
 
         `LookupError` when it was not asked that.
@@ -64,8 +64,8 @@ class Answers:
         raise LookupError(f"guard `{name}` was not asked that")
 
 
-class Cursor:
-    """What a decision moves: state and status of one run, for as long as one `evolve` takes."""
+class Configuration:
+    """What the live machines move, and their guards read: one run, for as long as one `evolve`."""
 
     __slots__ = (
         "branch", "facts", "failed", "oracle", "raised", "retrying", "returning", "state",
@@ -146,7 +146,7 @@ class Guard:
     def __call__(self, event_data: Any) -> bool:
         return self.holds(event_data.model)
 
-    def holds(self, cursor: Cursor) -> bool:
+    def holds(self, cursor: Configuration) -> bool:
         """Whether the transition may be taken."""
         raise TypeError(f"{type(self).__name__} decides nothing")
 
@@ -164,7 +164,7 @@ class Holds(Guard):
         self.expression = expression
         self.fn = expression.fn
 
-    def holds(self, cursor: Cursor) -> bool:
+    def holds(self, cursor: Configuration) -> bool:
         return self.fn(cursor.facts, cursor.oracle)
 
 
@@ -179,7 +179,7 @@ class Is(Guard):
         self.fn = expression.fn
         self.value = value
 
-    def holds(self, cursor: Cursor) -> bool:
+    def holds(self, cursor: Configuration) -> bool:
         return self.fn(cursor.facts, cursor.oracle) == self.value
 
 
@@ -193,7 +193,7 @@ class RuleHolds(Guard):
         self.expression = expression
         self.number = number
 
-    def holds(self, cursor: Cursor) -> bool:
+    def holds(self, cursor: Configuration) -> bool:
         return cursor.verdicts[self.number]
 
 
@@ -206,7 +206,7 @@ class Raised(Guard):
         self.reasons = frozenset(reasons)
         super().__init__("raised: " + ", ".join(sorted(self.reasons)))
 
-    def holds(self, cursor: Cursor) -> bool:
+    def holds(self, cursor: Configuration) -> bool:
         return cursor.raised in self.reasons
 
 
@@ -219,7 +219,7 @@ class InBranch(Guard):
         super().__init__(f"branch {number + 1}")
         self.number = number
 
-    def holds(self, cursor: Cursor) -> bool:
+    def holds(self, cursor: Configuration) -> bool:
         return cursor.branch == self.number
 
 
@@ -232,7 +232,7 @@ class Returning(Guard):
         super().__init__(f"was going to {target}")
         self.target = target
 
-    def holds(self, cursor: Cursor) -> bool:
+    def holds(self, cursor: Configuration) -> bool:
         return cursor.returning == self.target
 
 
@@ -241,7 +241,7 @@ class Retrying(Guard):
 
     __slots__ = ()
 
-    def holds(self, cursor: Cursor) -> bool:
+    def holds(self, cursor: Configuration) -> bool:
         return cursor.retrying
 
 
@@ -250,7 +250,7 @@ class Failed(Guard):
 
     __slots__ = ()
 
-    def holds(self, cursor: Cursor) -> bool:
+    def holds(self, cursor: Configuration) -> bool:
         return cursor.failed
 
 
@@ -354,7 +354,7 @@ class LeanEvent(Closable, Event):
         for found in list(self.transitions.values()):
             yield from found
 
-    def choose(self, cursor: Cursor) -> GuardedTransition | None:
+    def choose(self, cursor: Configuration) -> GuardedTransition | None:
         """The transition that would be taken; nothing moves."""
         for transition in self.transitions.get(getattr(cursor, self._attribute), ()):
             for condition in transition.conditions:
@@ -364,7 +364,7 @@ class LeanEvent(Closable, Event):
                 return transition
         return None
 
-    def trigger(self, cursor: Cursor) -> GuardedTransition | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def trigger(self, cursor: Configuration) -> GuardedTransition | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Take the first transition that may be taken; None when there is none."""
         transition = self.choose(cursor)
         if transition is not None and transition.dest is not None:

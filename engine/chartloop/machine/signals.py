@@ -11,7 +11,7 @@ from chartloop.core.facts import SignalFacts
 from chartloop.core.reasons import NO_SIGNALS, StopReason, StopSignal, StopSignals
 
 
-class Raising:
+class Signals:
     """Signals as they are being raised.
 
     `pending` wait; those named in `soft` came from `signal` rules and are judged by the file's
@@ -39,7 +39,7 @@ class Raising:
         if found:
             waiting = found[0]
             if signal.message and not waiting.message and waiting in self.new:
-                self._say(waiting, signal.message)
+                self._add_message(waiting, signal.message)
             if not soft and reason in self.soft:
                 self.soft = tuple(r for r in self.soft if r != reason)
                 self.new.append(signal)
@@ -49,10 +49,10 @@ class Raising:
         if soft:
             self.soft = (*self.soft, str(reason))
 
-    def _say(self, signal: StopSignal, message: str) -> None:
-        told = replace(signal, message=message)
-        self.pending = StopSignals(told if s is signal else s for s in self.pending)
-        self.new = [told if s is signal else s for s in self.new]
+    def _add_message(self, signal: StopSignal, message: str) -> None:
+        written = replace(signal, message=message)
+        self.pending = StopSignals(written if s is signal else s for s in self.pending)
+        self.new = [written if s is signal else s for s in self.new]
 
     def suppress(self) -> None:
         """A continuation takes effect: what waited goes onto the record."""

@@ -54,14 +54,17 @@ class Given(NamedTuple):
 
 
 class Child:
-    """One child of a run."""
+    """One child of a run. It has `grace` seconds less than the action that drives it."""
 
-    def __init__(self, ctx: Context, given: Given, run_id: str, model: Model | None) -> None:
+    def __init__(
+        self, ctx: Context, given: Given, run_id: str, model: Model | None, *, grace: float = 0.0
+    ) -> None:
         self.ctx = ctx
         self.given = given
         self.session: Session = ctx.host.child(given.machine, run_id)
         self.session.ports = ctx.ports.with_model(model)
-        self.session.deadline = ctx.deadline
+        if ctx.deadline is not None:
+            self.session.deadline = ctx.deadline - grace
         self.session.cancels = [self]
         self._given_up = False
         self.purse: Purse | None = None
@@ -118,14 +121,14 @@ class Child:
             tasks=[task.to_dict() for task in
                    (self.ctx.queue if "queue" in given.share else session.ports.first_tasks(spec))],
         )  # fmt: skip
-        session.begun = Input("start", started=now, at=now, data=data)
         text = session.chart.text
-        session.row = RunRow(
+        row = RunRow(
             session.run_id, spec.name, digest(text), state=given.start or spec.start,
             agent=facts.run.agent, session=facts.run.session, parent=self.ctx.run_id,
             created=now, updated=now,
         )  # fmt: skip
-        session.spec_text = lambda: text
+        begun = Input("start", started=now, at=now, data=data)
+        session.prepare_start(begun, row, spec_text=lambda: text)
 
     def _shared_messages(self) -> list[dict[str, Any]]:
         return [dict(m) for m in self.ctx.messages] if "messages" in self.given.share else []
@@ -259,6 +262,6 @@ async def calls_of(session: Session) -> int:
     count = position.facts.usage.llm_calls + session.tally.failed_calls
     if position.ended:
         return count
-    for child in await session.opened_children():
+    for child in await session.open_children():
         count += await calls_of(child)
     return count

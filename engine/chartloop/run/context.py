@@ -5,7 +5,7 @@ An action changes nothing here. What it did is in the `Outcome` that it returns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
@@ -81,7 +81,7 @@ class Host(Protocol):
         """Write down something about a paid call; the `last` one with the record that follows."""
         ...
 
-    async def settle(self) -> None:
+    def settle(self) -> Awaitable[None]:
         """See that all of the run is in the journal."""
         ...
 
@@ -99,11 +99,11 @@ class Host(Protocol):
         """The machine that runs."""
         ...
 
-    async def asked_at_all(self) -> StopRequest | None:
+    async def find_any_stop_request(self) -> StopRequest | None:
         """Who wants that the run stop, in whichever way."""
         ...
 
-    async def children_at_hand(self) -> list[RunRow]:
+    async def find_children(self) -> list[RunRow]:
         """The children that the action at hand has begun, ended ones too."""
         ...
 

@@ -50,14 +50,14 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
     job = session.job(position.state)
     state, action = job.state, job.action
     assert action is not None, f"{state.name} has no action"
-    if session.intents and (doubt := await _doubt(session, state, action)) is not None:
+    if session.calls.intents and (doubt := await _doubt(session, state, action)) is not None:
         return doubt
     facts = position.facts
     key = f"{session.run_id}/{state.name}/{facts.run.steps}"
     context = Context(
         session.chart.spec, state, position, facts, session.ports, session, started, key,
         _deadline(session, state, started, await _waited(session, action, started)),
-        session.results, session.tally.failed_calls,
+        session.calls.results, session.tally.failed_calls,
     )  # fmt: skip
     if session.listener is not None:
         session.listener(Started(context.step, state.name, action.name, started))
@@ -177,7 +177,7 @@ async def _waited(session: Session, action: ActionSpec, started: float) -> float
     """How long ago an action was begun that waits, itself or for a child, and is called again."""
     if not action.may_wait:
         return 0.0
-    again = session.position.waited is not None or await session.children_at_hand()
+    again = session.position.waited is not None or await session.find_children()
     return started - session.position.entered_at if again else 0.0
 
 
@@ -195,13 +195,10 @@ async def _doubt(
 
     None: go on and make them again. They are on the record either way.
     """
-    open_calls = [key for key in session.intents if key not in session.results]
-    if not open_calls or session.doubted:
+    if not session.calls.in_doubt:
         return None
-    session.doubted = True
-    for key in open_calls:
-        about = {"state": state.name, "action": action.name, **session.holder.doubt}
-        await session.note("in_doubt", key, about)
+    about = {"state": state.name, "action": action.name, **session.holder.doubt}
+    await session.note_doubts(about)
     policy = state.in_doubt or session.chart.spec.in_doubt
     if policy == "ask":
         return Blocked(None, IN_DOUBT)

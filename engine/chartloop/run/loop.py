@@ -31,13 +31,12 @@ POLL = 0.5
 async def drive(session: Session) -> None:
     """Step until the run ends, comes to a breakpoint, or waits for somebody."""
     with session.turn:
-        session.watch_breakpoints()
-        session.goes_on = True
+        session.begin_drive()
         try:
-            while not session.at_breakpoint() and await _next(session) is not None:
+            while not session.at_breakpoint() and await _next_record(session) is not None:
                 pass
         finally:
-            session.goes_on = False
+            session.end_drive()
             await leave(session)
 
 
@@ -48,7 +47,7 @@ async def advance(session: Session) -> Record | None:
     """
     with session.turn:
         try:
-            record = await _next(session)
+            record = await _next_record(session)
         except BaseException:
             await leave(session)
             raise
@@ -80,7 +79,7 @@ async def change(session: Session, data: Mapping[str, Any]) -> Record:
     holder = session.holder
     with session.turn:
         rested = holder.driver is None
-        if not session.owned or rested:
+        if not session.log.owned or rested:
             await session.take_over()
         try:
             return await session.apply(Input("edit", at=session.ports.clock.now(), data=data))
@@ -92,13 +91,13 @@ async def change(session: Session, data: Mapping[str, Any]) -> Record:
 async def leave(session: Session) -> None:
     """The run rests: whoever wants may drive it now. A child's lease is its parent's."""
     try:
-        await session.rest()
+        await session.log.rest()
     finally:
         if session.above is None:
             await session.holder.release()
 
 
-async def _next(session: Session) -> Record | None:
+async def _next_record(session: Session) -> Record | None:
     position, clock = session.position, session.ports.clock
     if position.status == "idle":
         return await begin(session)
@@ -107,28 +106,30 @@ async def _next(session: Session) -> Record | None:
     holder = session.holder
     if holder.doubtful:
         await holder.check()
-    if not session.owned or holder.driver is None:
+    if not session.log.owned or holder.driver is None:
         await session.take_over()
-        return await _next(session)
-    if not session.closing and (due := await _due(session)) is not None:
-        return await _open_letter(session, due)
-    if session.may_be_asked and (asked := await _asked(session)) is not None:
+        return await _next_record(session)
+    if not session.closing and (due := await _due_letter(session)) is not None:
+        return await _act_on_letter(session, due)
+    if session.can_be_stopped and (asked := await _stop_request(session)) is not None:
         if await _has_child(session):
             return await _close_child(session, clock.now())
-        return await session.apply(Input("stop", asked.reason, at=clock.now(), data=_said(asked)))
+        return await session.apply(
+            Input("stop", asked.reason, at=clock.now(), data=_stop_data(asked))
+        )
     if position.status == "paused":
         return await _when_due(session)
     return await step(session)
 
 
-async def _asked(session: Session) -> StopRequest | None:
+async def _stop_request(session: Session) -> StopRequest | None:
     """Who wants that the run stop now. Nobody, once it is on its way out."""
     if session.closing or session.position.closing:
         return None
-    return await session.asked_to_stop()
+    return await session.find_stop_request()
 
 
-def _said(asked: StopRequest) -> dict[str, str]:
+def _stop_data(asked: StopRequest) -> dict[str, str]:
     return {n: v for n, v in (("message", asked.message), ("source", asked.source)) if v}
 
 
@@ -140,13 +141,13 @@ async def begin(session: Session) -> Record | None:
             f"run `{session.run_id}` stopped before its first record",
             hint="nothing has happened yet: start it again, with the same id",
         )
-    if not session.epoch:
+    if not session.log.epoch:
         await session.create()
     else:  # begun before, and whether it was written is not known
         await session.take_over()
         if session.position.status != "idle":
-            return await _next(session)
-    return await session.apply(await session.certified(given))
+            return await _next_record(session)
+    return await session.apply(await session.complete_start(given))
 
 
 async def step(session: Session) -> Record:
@@ -168,7 +169,7 @@ async def _when_due(session: Session) -> Record | None:
     """A paused run: wait until it is due where that is for us to do, else leave it."""
     position, clock = session.position, session.ports.clock
     waits, due = position.state in session.chart.waiting, position.wake_at
-    if await _children_went_on(session):
+    if await _children_moved_on(session):
         return await _resume(session, clock.now())
     for_somebody = waits or position.blocked_on == CHILD
     whole = clock.suspends or session.above is not None  # a parent passes the question on first
@@ -178,10 +179,10 @@ async def _when_due(session: Session) -> Record | None:
     until = due if late is None else min(due, late)
     while until > clock.now():
         await clock.sleep(min(until - clock.now(), POLL) if clock.suspends else until - clock.now())
-        if await _asked(session) is not None or await _due(session) is not None:
-            return await _next(session)
-    if until < due or await _due(session) is not None:
-        return await _next(session)
+        if await _stop_request(session) is not None or await _due_letter(session) is not None:
+            return await _next_record(session)
+    if until < due or await _due_letter(session) is not None:
+        return await _next_record(session)
     at = max(due, clock.now())
     return await (session.apply(Input("expired", at=at)) if waits else _resume(session, at))
 
@@ -189,16 +190,17 @@ async def _when_due(session: Session) -> Record | None:
 # letters ------------------------------------------------------------------------------------
 
 
-async def _due(session: Session) -> Due | None:
+async def _due_letter(session: Session) -> Due | None:
     """The letter that is acted on next. Answers that were given ahead stay until their state."""
     letters = await session.letters()
     if not letters:
         return None
-    due, session.spent = next_due(session, letters)
+    due, spent = next_due(session, letters)
+    session.discard(spent)
     return due
 
 
-async def _open_letter(session: Session, due: Due) -> Record:
+async def _act_on_letter(session: Session, due: Due) -> Record:
     letter, data, position = due.letter, due.letter.data, session.position
     at, consumed = max(letter.at, position.facts.marks.now), (letter.msg_id,)
     if due.drop:
@@ -207,7 +209,7 @@ async def _open_letter(session: Session, due: Due) -> Record:
         return await session.apply(dropped, consumed=consumed)
     match data["kind"]:
         case "answer" if position.blocked_on == IN_DOUBT:
-            return await _settle(session, data["event"], at, consumed)
+            return await _settle_doubt(session, data["event"], at, consumed)
         case "cancel" if await _has_child(session):
             return await _close_child(session, at)
         case "resume":
@@ -238,13 +240,13 @@ def _input_of(letter: Letter, at: float) -> Input:
 
 async def _resume(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:
     """Out of a pause, or out of the wait for a child: it says so where the action has one."""
-    data = {CHILD: True} if await session.children_at_hand() else EMPTY
+    data = {CHILD: True} if await session.find_children() else EMPTY
     return await session.apply(Input("resume", at=at, data=data), consumed=consumed)
 
 
 async def _has_child(session: Session) -> bool:
     """Whether the action at hand has begun a child that has not ended: it is stopped first."""
-    return any(not row.ended for row in await session.children_at_hand())
+    return any(not row.ended for row in await session.find_children())
 
 
 async def _close_child(session: Session, at: float) -> Record:
@@ -264,27 +266,29 @@ async def _wake(session: Session, at: float, consumed: tuple[str, ...] = ()) -> 
     return await _resume(session, at, consumed)
 
 
-async def _children_went_on(session: Session) -> bool:
+async def _children_moved_on(session: Session) -> bool:
     """Whether children that this run waits for were answered themselves, or are not there.
 
     A fork has none: the children are those of the run that it was forked from.
     """
     if (asked := session.position.asked) is None:
         return False
-    going = [row for row in await session.children_at_hand() if not row.ended]
+    going = [row for row in await session.find_children() if not row.ended]
     if len(going) < asked.waiting:
         return True
-    for child in await session.opened_children():
+    for child in await session.open_children():
         if child.position.ended:
             continue
-        if child.position.status != "paused" or await _due(child) is not None:
+        if child.position.status != "paused" or await _due_letter(child) is not None:
             return True
-        if await _children_went_on(child):
+        if await _children_moved_on(child):
             return True
     return False
 
 
-async def _settle(session: Session, answer: str, at: float, consumed: tuple[str, ...]) -> Record:
+async def _settle_doubt(
+    session: Session, answer: str, at: float, consumed: tuple[str, ...]
+) -> Record:
     """Somebody said what to do about a call in doubt. A pause that was asked for comes after it."""
     held = session.position.pause_asked
     record = await session.apply(Input("resume", at=at), consumed=consumed)

@@ -97,14 +97,14 @@ class Seeing:
                     self._note_edges(status, look)
 
     def _note_rules(self, counts: Counter[str], look: Look) -> None:
-        said = look.oracle.said
+        said = look.oracle.recall
         for number in dict.fromkeys(look.rules):
             for key in self._rules[number].keys(look.facts, said):
                 counts[key] += 1
 
     def _note_edges(self, counts: Counter[str], look: Look) -> None:
         """The guards of a state's ways, one after the other, up to the way that was taken."""
-        said = look.oracle.said
+        said = look.oracle.recall
         place = (look.kind, look.state, look.trigger)
         tried = self._edges.get(place)
         if tried is None:

@@ -65,11 +65,11 @@ class Nobody:
     def tell(self, state: str, text: str) -> None:
         """Nobody listens."""
 
-    async def asked_at_all(self) -> StopRequest | None:
+    async def find_any_stop_request(self) -> StopRequest | None:
         """Nobody asks."""
         return None
 
-    async def children_at_hand(self) -> list[RunRow]:
+    async def find_children(self) -> list[RunRow]:
         """There are none."""
         return []
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chartloop.language.spec import MachineSpec, Rule, StateSpec
+from chartloop.machine.rules import is_about_failure
 
 OUTSIDE = ("user_requested", "stop_requested", "error", "guard_error")
 """Reasons that may be raised at any moment without the file's doing."""
@@ -39,10 +40,8 @@ def carried_out(spec: MachineSpec, state: StateSpec) -> Tools:
 
 
 def deals(rule: Rule) -> bool:
-    """Whether a rule may be about a failure. See `machine.rules`."""
-    reads = rule.when.reads
-    times = {"run.elapsed", "run.working", "last.ok"}
-    return bool(reads & times) or any(r.startswith(("last.error", "errors.")) for r in reads)
+    """Whether a rule may be about a failure."""
+    return is_about_failure(rule.when.reads, timed_out=True)
 
 
 def signalled(spec: MachineSpec) -> Iterator[str]:

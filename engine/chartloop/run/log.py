@@ -1,0 +1,256 @@
+"""The log of one run, in the hands of whoever reads or drives it: what is in the journal, and next.
+
+A journal holds many runs; a `RunLog` is one of them, with the number of its next event and the
+epoch in which it is written. What belongs together is one transaction. A record that leads straight
+to a paid call is held, and written with that call's intent; the result of the last paid call of an
+action is written with the record that it leads to. While something is held nothing happens outside:
+whoever does something else first calls `settle`.
+
+Belongs here: reading, writing and owning the log. Never: what its records mean (`run.session`).
+
+Source: design "architecture", section 4.
+"""
+
+from __future__ import annotations
+
+from asyncio import Lock
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from typing import Any, NamedTuple
+
+import anyio
+
+from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
+from chartloop.run.context import NoteType
+from chartloop.run.journal import Event, Journal, RunRow, Snapshot, Update, refuse_damaged
+from chartloop.run.lease_holder import Holder
+from chartloop.run.migrate import refuse_moved
+
+SNAPSHOT_AFTER = 256
+"""Records before the first snapshot; each next one waits for half as many again as there are,
+so that what snapshots cost stays in proportion to the run."""
+SNAPSHOT_FORMAT = 4
+"""A snapshot of another format is passed over: the log has everything."""
+
+PAGE = 256
+"""Events that are read from the journal at a time."""
+
+
+class _Held(NamedTuple):
+    """Events that are part of the run, and are written with the next one."""
+
+    events: tuple[Event, ...] = ()
+    update: Update | None = None
+    consumed: tuple[str, ...] = ()
+
+    def with_event(self, event: Event, update: Update | None, consumed: Sequence[str]) -> _Held:
+        """With one more event, the newest update, and more letters that are done with."""
+        events, known, letters = self
+        return _Held((*events, event), update or known, (*letters, *consumed))
+
+
+_NOTHING_HELD = _Held()
+_AT_ONCE = nullcontext()
+"""In place of a lock, for a journal that writes without giving the event loop away."""
+
+
+class RunLog:
+    """The log of one run."""
+
+    def __init__(self, journal: Journal, run_id: str, holder: Holder) -> None:
+        self.journal, self.run_id = journal, run_id
+        self.holder = holder
+        """The lease under which it is written; a child has its parent's."""
+        self.row = RunRow(run_id)
+        """Its row in the journal, as it was read or taken over last."""
+        self.head = 0
+        """The number of its next event."""
+        self.epoch = 0
+        self.owned = False
+        """This process drives the run: it has raised the epoch."""
+        self._held = _NOTHING_HELD
+        # calls that are made at once write their intents one after the other: each names its head
+        self._writing = Lock()
+        self._snapshot_at = SNAPSHOT_AFTER
+        self._snapshot_asked = False
+
+    # reading --------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Read the run's row. `UnknownRunError` where there is none."""
+        row = await self.journal.row(self.run_id)
+        if row is None:
+            raise UnknownRunError(f"there is no run `{self.run_id}` in {self.journal.name}")
+        refuse_damaged(row)
+        self.row, self.epoch = row, row.epoch
+
+    async def next_page(self) -> Sequence[Event]:
+        """The events from the head on, a page of them: fewer are the last.
+
+        A long log is neither held whole nor left to the garbage collector.
+        """
+        return await self.journal.events(self.run_id, self.head, PAGE)
+
+    async def check(self, event: Event) -> None:
+        """Refuse an event that does not follow those that were read."""
+        if event.seq != self.head:
+            raise self.damaged(f"event {self.head} is not there")
+        if event.epoch <= self.epoch:
+            return
+        row = await self.journal.row(self.run_id)  # another process may have taken it over since
+        if row is None or event.epoch > row.epoch:  # no driver of the run wrote it
+            what = f"event {event.seq} is of epoch {event.epoch}"
+            raise self.damaged(f"{what}, which the run has not come to")
+
+    def check_end(self) -> None:
+        """Refuse a log that ends before its row says."""
+        if self.head < self.row.head:
+            raise self.damaged(f"it ends before event {self.row.head}")
+
+    def damaged(self, how: str) -> JournalCorrupt:
+        """The refusal of a log that was not written like this."""
+        return JournalCorrupt(
+            f"the log of run `{self.run_id}` is damaged: {how}",
+            hint="it was changed by hand or by another program; a fork below it still works",
+        )
+
+    # owning ---------------------------------------------------------------------------------
+
+    async def create(self, spec_text: str | None) -> None:
+        """Put a new run into the journal, with the canonical text of its machine."""
+        if spec_text is not None:
+            await self.journal.put_blob(spec_text)
+        try:
+            await self.journal.create(self.row)
+        except RunError:  # begun before, by a process that died before the first record
+            begun = await self.journal.row(self.run_id)
+            if begun is None or begun.head or begun.machine_hash != self.row.machine_hash:
+                raise
+        self.row = await self.holder.acquire(self.journal, self.run_id)
+        self.epoch, self.head = self.row.epoch, self.row.head
+        self.owned = True
+
+    async def take_over(self) -> bool:
+        """Become the one that drives this run; whoever did before is fenced.
+
+        True when there are events that were not read.
+        """
+        row = await self.holder.acquire(self.journal, self.run_id)
+        if row.epoch != self.epoch + 1:
+            await refuse_moved(self.journal, self.run_id, self.epoch)
+        self._find_held(row)
+        self.row, self.epoch, self.owned = row, row.epoch, True
+        return not self._held.events and row.head != self.head
+
+    def _find_held(self, row: RunRow) -> None:
+        """See whether what is held was written: its answer may have been lost."""
+        held = self._held.events
+        if not held or row.head == held[0].seq:
+            return
+        if row.epoch != self.epoch + 1:
+            raise Fenced(
+                f"run `{self.run_id}` was driven by another process meanwhile",
+                hint="nothing more was done here; open the run anew to go on where it is now",
+            )
+        self._held = _NOTHING_HELD
+
+    # writing --------------------------------------------------------------------------------
+
+    def may_hold(self, records: int) -> bool:
+        """Whether the record that comes after so many may be held.
+
+        One at a time, or a kill would take many; and none that a snapshot follows.
+        """
+        one = self._held.update is None
+        return one and not self._snapshot_asked and records + 1 < self._snapshot_at
+
+    def hold(
+        self, event: Event, update: Update | None = None, consumed: Sequence[str] = ()
+    ) -> None:
+        """Write an event with the next one."""
+        self._held = self._held.with_event(event, update, consumed)
+        self.head += 1
+
+    async def append(
+        self, event: Event, update: Update | None = None, consumed: Sequence[str] = ()
+    ) -> None:
+        """Write an event, behind what is held."""
+        await self._write(self._held.with_event(event, update, consumed))
+
+    async def note(
+        self, type: NoteType, data: Mapping[str, Any], now: Callable[[], float], *, last: bool
+    ) -> Event:
+        """Write what is known of a call. The `last` one before a record is held for that."""
+        async with self._writing if self.journal.suspends else _AT_ONCE:
+            event = Event(self.head, type, now(), None, data, self.epoch)
+            if last:
+                self.hold(event)
+            else:
+                await self.append(event)
+        return event
+
+    def end_action(self) -> None:
+        """A record is written or held: the next action may be done on another event loop."""
+        if self.journal.suspends:
+            self._writing = Lock()
+
+    async def settle(self) -> None:
+        """What the run has come to is in the journal when this returns."""
+        if self._held.events:
+            async with self._writing:
+                if self._held.events:
+                    await self._write(self._held)
+
+    async def rest(self) -> None:
+        """Settle, although a cancellation was met, unless the journal is to be looked at first."""
+        if self._held.events and self.owned:
+            with anyio.CancelScope(shield=True) if self.journal.suspends else nullcontext():
+                await self.settle()
+
+    async def _write(self, held: _Held) -> None:
+        events, update, consumed = held
+        try:
+            self.head = await self.journal.append(
+                self.run_id, events[0].seq, self.epoch, events, update=update, consumed=consumed
+            )
+            self._held = _NOTHING_HELD
+        except Fenced as error:
+            raise await self.holder.fenced(error) from error
+        except BaseException:  # whether it was written is not known: the next step looks first
+            self.owned = False
+            raise
+
+    # snapshots ------------------------------------------------------------------------------
+
+    async def snapshot(self) -> Snapshot | None:
+        """The newest one, where it is of this format and of the run's machine."""
+        kept = await self.journal.snapshot(self.run_id)
+        known = (self.row.machine_hash, SNAPSHOT_FORMAT)
+        if kept is None or (kept.data.get("machine"), kept.data.get("format")) != known:
+            return None
+        return kept
+
+    def start_after(self, snapshot: Snapshot) -> None:
+        """Read on behind a snapshot: what is folded into it is known."""
+        self.head = snapshot.seq
+        self._snapshot_at = _next_snapshot(snapshot.record_seq)
+
+    def ask_for_snapshot(self) -> None:
+        """The next record is followed by a snapshot."""
+        self._snapshot_asked = True
+
+    def wants_snapshot(self, records: int) -> bool:
+        """Whether there should be a snapshot after so many records."""
+        return self._snapshot_asked or records >= self._snapshot_at
+
+    async def put_snapshot(self, records: int, data: Mapping[str, Any]) -> None:
+        """Keep what so many records have led to."""
+        self._snapshot_asked = False
+        self._snapshot_at = _next_snapshot(records)
+        given = {"machine": self.row.machine_hash, "format": SNAPSHOT_FORMAT, **data}
+        await self.journal.put_snapshot(self.run_id, Snapshot(self.head, records, given))
+
+
+def _next_snapshot(records: int) -> int:
+    """How many records there must be for the snapshot after one at so many."""
+    return records + records // 2 + SNAPSHOT_AFTER
