@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import chartloop
-from chartloop import SetupError, action, load
+from chartloop import SetupError, action, load, tool
 from chartloop.actions import builtin, with_own
 from chartloop.actions.declare import specs_of
 from chartloop.actions.registry import check_traits
@@ -165,6 +165,36 @@ def test_a_task_can_be_handed_down_where_there_are_children(machines: str) -> No
     spec = load(PARENT.format(machines=machines)).spec
     assert hands_down(spec, spec.states["go"]) is bool(machines)
     assert not hands_down(spec, spec.states["done"])
+
+
+ASKS = """chartloop: 1
+machine: asks
+tools: [poke]
+tasks: [one]
+approve: {tools: [poke]}
+states:
+  hear: {do: receive, next: first}
+  first: {do: infer, allow: [], next: go}
+  go: {do: work, next: use}
+  use: {do: call_tools, next: done}
+  done: {end: completed}
+"""
+
+
+@tool
+def poke() -> str:
+    """Needs an approval."""
+    return "ok"
+
+
+def test_a_reply_to_a_task_may_ask_for_a_tool_that_nobody_was_shown() -> None:
+    machine = load(ASKS, tools=[poke])
+    assert machine.query("reach tool:poke")
+    run = machine.start("t", script=["hi", {"tool_calls": [{"name": "poke", "arguments": {}}]}])
+    run.run()
+    run.send("accept")
+    run.run()
+    assert run.facts.usage.calls == {"poke": 1}
 
 
 # nobody goes by names -----------------------------------------------------------------------
