@@ -131,6 +131,8 @@ async def done(ctx: Context, traits: ActionTraits, given: Mapping[str, Any]) -> 
     if out.ok and traits.fails != "never" and traits.asks != "reply" and choices.of(3) == 2:
         category = [*Category][choices.of(3)]
         out = out.replace(ok=False, error=Outcome.failed(category, "it failed").error)
+    if not out.ok:
+        out = out.replace(tool_errors=())
     if traits.continues and out.ok:
         out = out.replace(continued=given.get("times", 1))
     return out.replace(result=None)

@@ -27,7 +27,8 @@ Calls = Literal["none", "all", "first", "memory", "named", "task"]
 
 `all` those of the newest reply, `first` the first of them: after either no call is open. `memory`
 those that edit memory, or none where a field names a block. `named` the tool that a field names.
-`task` any tool, as the next task of the queue says.
+`task` any tool, as the next task of the queue says. What goes wrong in a call is told to the model;
+where the action fails, it fails for that and counts no other error.
 """
 
 Runs = Literal["none", "one", "several", "task"]

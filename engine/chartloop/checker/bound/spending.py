@@ -278,11 +278,12 @@ class Spending:
     def _of_calls(self, state: StateSpec, failed: bool) -> Iterator[Uses]:
         match state.calls:
             case "all":
-                yield from self._of_tools(self._batch(state) if self._may_call(state) else 0)
+                most = self._batch(state) if self._may_call(state) else 0
+                yield from self._of_tools(most, failed)
             case "first":
-                yield from self._of_tools(1 if self._may_call(state) else 0)
+                yield from self._of_tools(1 if self._may_call(state) else 0, failed)
             case "memory":
-                yield from self._of_tools(self._batch(state))
+                yield from self._of_tools(self._batch(state), failed)
             case "named":
                 once = (0 if failed else 1, 1)
                 yield Uses({TOOLS: once, f"usage.calls.{state.named_tool}": once})
@@ -369,7 +370,7 @@ class Spending:
         """How many calls of one reply are carried out at most."""
         return min(self.assume.calls_per_reply or state.most_calls, state.most_calls)
 
-    def _of_tools(self, most: int) -> Iterator[Uses]:
+    def _of_tools(self, most: int, failed: bool) -> Iterator[Uses]:
         if most > 1 and most == self.assume.calls_per_reply:
             self._assume("batch", f"a reply asks for at most {most} tool calls")
         elif most > 1:
@@ -378,7 +379,7 @@ class Spending:
         if most:
             self._assume("tools", "a tool makes no model call of its own")
         for count in sorted({0, 1, most} if most else {0}):
-            yield Uses({TOOLS: (count, count), "errors.total": (0, count)})
+            yield Uses({TOOLS: (count, count), "errors.total": (0, max(count, failed))})
 
     def _of_own(self, state: StateSpec, action: ActionSpec) -> Uses:
         """An action that an application brings."""

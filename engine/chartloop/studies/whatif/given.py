@@ -161,7 +161,7 @@ def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
             out[name] = f"`{name}` gives its action something else"
         elif head and _PROMPTED & (state.action.uses | state.action.may_use):
             out[name] = f"the file's `{head[0]}` differs"
-        elif carried and state.calls not in ("none", "named"):
+        elif carried and state.traits.calls not in ("none", "named"):
             out[name] = f"the file's `{carried[0]}` differs"
         elif other := [f.name for f in fields(StateSpec) if f.compare and f.name not in _OF_STATES
                        and getattr(was, f.name) != getattr(state, f.name)]:  # fmt: skip
