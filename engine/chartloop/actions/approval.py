@@ -91,8 +91,7 @@ ACTIONS = (
         effect=Effect.PURE,
         suspends=False,
         declares=ActionTraits(
-            asks="never", calls="none", runs="none",
-            fails="by_fields", step="system", family="pure"
+            asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
         ),
         about="Lists the open calls that need an approval: made by the file's `approve`.",
     ),

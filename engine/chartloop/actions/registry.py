@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -17,7 +17,8 @@ from chartloop.actions import report as reporting
 from chartloop.actions import run_machines as children
 from chartloop.actions.builtin_tools import TOOLS
 from chartloop.actions.declare import ATTRIBUTE, specs_of
-from chartloop.core.specs import ActionSpec, Registry, TypeSpec
+from chartloop.core.errors import SetupError
+from chartloop.core.specs import ActionSpec, Effect, Registry, TypeSpec
 
 
 @cache
@@ -28,12 +29,17 @@ def builtin() -> Registry:
         reporting, children,
     )  # fmt: skip
     actions = {a.name: a for family in families for a in family.ACTIONS}
+    for action in actions.values():
+        check_traits(action)
     return Registry(actions, specs_of(TOOLS).tools, {})
 
 
 def with_own(own: Registry) -> Registry:
     """The built-in registry with an application's own entries, which win over it."""
     base = builtin()
+    for action in own.actions.values():
+        if action.declares is not None:
+            check_traits(action)
     return Registry(
         {**base.actions, **own.actions}, {**base.tools, **own.tools},
         {**base.guards, **own.guards}, tuple(own.tools), own.types,
@@ -60,3 +66,84 @@ def _source(spec: Any) -> object:
         return spec.source
     function = spec.run if isinstance(spec, ActionSpec) else spec.call
     return function if hasattr(function, ATTRIBUTE) else spec
+
+
+# traits -------------------------------------------------------------------------------------
+
+
+def check_traits(action: ActionSpec) -> None:
+    """Refuse an action whose traits are not declared, or not what the rest of its spec says.
+
+    A proof believes them, so one that was forgotten must show at once.
+
+    Raises:
+        SetupError: the first trait that is missing or wrong.
+    """
+    if action.declares is None:
+        raise SetupError(
+            f"action `{action.name}` does not declare its traits",
+            hint="write `declares=ActionTraits(asks=..., calls=..., runs=..., fails=..., ...)`",
+        )
+    for trait, why in _misfits(action):
+        said = getattr(action.declares, trait)
+        raise SetupError(
+            f"action `{action.name}` declares `{trait}` as {said!r}, but {why}",
+            hint="`chartloop.core.traits` says what each trait means",
+        )
+
+
+def _misfits(action: ActionSpec) -> Iterator[tuple[str, str]]:
+    traits, model = action.traits, "model" in action.uses | action.may_use
+    named = {arg.names for each in action.args for arg in (each, *each.fields)}
+    if model != (traits.asks != "never"):
+        yield "asks", f"it {'uses' if model else 'does not use'} the model"
+    if ("tool" in named) != (traits.calls == "named"):
+        yield "calls", f"{'a' if 'tool' in named else 'no'} field names a tool"
+    if ("machine" in named) != (traits.runs in ("one", "several")):
+        yield "runs", f"{'a' if 'machine' in named else 'no'} field names a machine"
+    if action.may_wait != (traits.waits is not None or traits.runs != "none"):
+        yield "waits", f"`may_wait` is {action.may_wait}"
+    if ("run.continuations" in action.changes) != bool(traits.continues):
+        yield "continues", "`changes` says otherwise of `run.continuations`"
+    yield from _lost_fields(action)
+    if not _is_played(action):
+        yield "family", "its other traits do not fit that"
+    steps = {
+        "llm-inference": traits.asks == "reply", "tool-call": traits.calls != "none",
+        "memory-update": traits.calls == "memory",
+    }  # fmt: skip
+    if not steps.get(traits.step, True):
+        yield "step", "its other traits do not fit that"
+
+
+def _lost_fields(action: ActionSpec) -> Iterator[tuple[str, str]]:
+    """The traits that name a field which the action does not have."""
+    traits = action.traits
+    fields = {
+        "asks_if": traits.asks_if and traits.asks_if[0], "waits": traits.waits and traits.waits[0],
+        "continues": traits.continues, "adopts": traits.adopts,
+    }  # fmt: skip
+    for trait, field in fields.items():
+        if field and action.arg(field) is None:
+            yield trait, f"it has no field `{field}`"
+
+
+def _is_played(action: ActionSpec) -> bool:
+    """Whether an action can be played as its family says."""
+    traits = action.traits
+    match traits.family:
+        case "model":
+            return traits.asks == "reply"
+        case "tools":
+            return traits.calls in ("all", "first", "memory")
+        case "child":
+            return traits.runs in ("one", "several")
+        case "work":
+            return action.needs == "tasks"
+        case "pure":
+            quiet = (traits.asks, traits.calls, traits.runs) == ("never", "none", "none")
+            return action.effect is Effect.PURE and quiet
+        case "prune" | "said" | "own":
+            return True
+        case "wait":
+            return False

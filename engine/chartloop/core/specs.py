@@ -60,8 +60,8 @@ class ArgSpec:
     choices: tuple[str, ...] = ()
     """The words of an `enum`."""
     names: str = ""
-    """What a `name` names: ``tool``, ``machine``, ``state``, ``block``, ``reason``. Of a mapping,
-    what its values name: ``variable``."""
+    """What a `name` names: ``tool``, ``machine``, ``state``, ``variable``, ``block`` or
+    ``reason``."""
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
     """For `data`: what is wrong with a value, or None."""
     fields: tuple[ArgSpec, ...] = ()

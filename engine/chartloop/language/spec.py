@@ -188,7 +188,7 @@ class StateSpec:
         when = self.traits.asks_if
         if when is not None:
             given = self.args.get(when[0])
-            if given is None or given.value != when[1]:
+            if given is None or (given.kind == "constant" and given.value != when[1]):
                 return "never"
         return self.traits.asks
 

@@ -34,6 +34,8 @@ class Offers:
         if state.asks_model == "reply":
             shown = self.wanted & frozenset(self.spec.tools if state.allow is None else state.allow)
             return shown if ok and self._keeps and _keeps(state) else open_ | shown
+        if state.asks_model == "task":  # whatever the reply asks for stays open, shown or not
+            return self.wanted
         if ok and state.calls in ("all", "first"):
             return frozenset()
         return self.wanted if _may_bring_calls(state) else open_
