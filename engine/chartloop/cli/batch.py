@@ -27,10 +27,10 @@ from chartloop.cli.error_report import (
     WAITING,
 )
 from chartloop.cli.inputs import Job, Totals, read_jobs, read_totals, spent
-from chartloop.cli.outcome_text import last_failure
 from chartloop.cli.table import Row, table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count, say_number
+from chartloop.view_model.text import last_failure
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run

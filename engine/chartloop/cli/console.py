@@ -177,9 +177,9 @@ def style(text: str, colour: str = "", *, bold: bool = False, stream: TextIO | N
 
 def plain(text: str) -> str:
     """The text without anything that a terminal would obey. Newlines and tabs stay."""
-    from chartloop.view.flowchart import printable
+    from chartloop.view_model.table import plain_text
 
-    return "\t".join(printable(part) for part in text.split("\t"))
+    return plain_text(text)
 
 
 def width() -> int:

@@ -18,9 +18,10 @@ from chartloop.cli import console, costs
 from chartloop.cli.ask import ask, can_ask
 from chartloop.cli.error_report import INTERRUPTED, exit_code
 from chartloop.cli.journal_access import line_for, say_journal
-from chartloop.cli.outcome_text import ending, how_to_go_on, how_to_mend
+from chartloop.cli.next_commands import how_to_go_on, how_to_mend
 from chartloop.cli.views import view_for
 from chartloop.core.errors import ChartloopError, Driven, Fenced
+from chartloop.view_model.text import outcome_lines
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -132,7 +133,7 @@ def tell(run: Run, how: How, interrupts: Interrupts | None = None) -> int:
     """Print what came of a run, the result on stdout and the reason on stderr; the exit code."""
     result = run.result
     _print(result, how)
-    for said in ending(result):
+    for said in outcome_lines(result):
         for line in console.fitted(console.plain(said.text), sys.stderr):
             console.say(line, said.colour)
     console.say(costs.calls_and_cost(result.facts, run.session.tally.failed_calls), "dim")

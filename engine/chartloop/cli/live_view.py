@@ -63,9 +63,7 @@ class Live:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._chart = run.machine.chart
-        self._console = Console(
-            file=behind(sys.stderr), highlight=False, markup=False, emoji=False
-        )
+        self._console = Console(file=behind(sys.stderr), highlight=False, markup=False, emoji=False)
         self._live: RichLive | None = None
         self._echo = Echo()
         self._doing = ""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from chartloop.cli import console
-from chartloop.core.columns import Line, Row, lay_out
+from chartloop.core.columns import Line, Row
+from chartloop.view_model import table as plain_table
 
 __all__ = ["Line", "Row", "styled", "table", "table_lines"]
 
@@ -38,6 +39,7 @@ def table_lines(
     indent: str = "",
 ) -> list[Line]:
     """The lines of a table, each with its colour for whoever shows it."""
-    shown = [Row(tuple(head), "dim"), *rows] if head and rows else list(rows)
-    clean = [row._replace(cells=tuple(console.plain(c) for c in row.cells)) for row in shown]
-    return lay_out(clean, width=width or console.width(), right=right, spare=spare, indent=indent)
+    columns = width or console.width()
+    return plain_table.table_lines(
+        rows, head, width=columns, right=right, spare=spare, indent=indent
+    )

@@ -77,15 +77,15 @@ def show(run: str, state: str | None, **given: Any) -> None:
 
 
 def _show_state(run: Run, state: str, how: How) -> None:
-    from chartloop.cli.around import as_it_was_left
     from chartloop.cli.terminal_picture import coloured
+    from chartloop.view_model.state_drawing import state_as_left
 
     states = run.machine.spec.states
     if how.is_json:
         raise click.UsageError("--state draws: leave --format json")
     if state not in states:
         raise MisuseError(f"there is no state `{state}`", hint=nearest(state, states))
-    drawn = as_it_was_left(run, state, run.draw(look="live").chart)
+    drawn = state_as_left(run, state, run.draw(look="live").chart)
     for line in coloured(drawn(console.width()).lines) if drawn is not None else ():
         console.result(line)
 
@@ -145,9 +145,9 @@ def _head(
 
 
 def _last_text(result: Result) -> str:
-    from chartloop.cli.outcome_text import unpassed
+    from chartloop.view_model.text import withheld_text
 
-    text = unpassed(result)
+    text = withheld_text(result)
     return text and f"{text} (not the result)"
 
 

@@ -76,9 +76,10 @@ def _stepped(machine: str, task: str, to: str | None, at_screen: bool, how: How)
     from chartloop.cli.journal_access import line_for, open_journal, remember, say_journal
     from chartloop.cli.machine_loader import load_machine
     from chartloop.cli.run_factory import script_of, start
-    from chartloop.cli.standing import standing
     from chartloop.run.loop import leave
     from chartloop.run.sync import wait
+    from chartloop.view_model.build import standing_of
+    from chartloop.view_model.text import standing_lines
 
     loaded = load_machine(machine, how)
     script = script_of(how)
@@ -94,7 +95,7 @@ def _stepped(machine: str, task: str, to: str | None, at_screen: bool, how: How)
     if not run.ended and not how.in_memory:
         console.say(f"go on with:  {line_for('resume', run.id, how)}")
     elif at_screen:
-        for line in standing(run):
+        for line in standing_lines(standing_of(run), console.width()):
             console.say(line.text, line.colour)
     code = exit_code(run.result) if run.ended else 0
     return INTERRUPTED if left else code
