@@ -33,6 +33,7 @@ _SIGNS = {
     "█": "#", "░": ".", "▌": ">", "▶": ">", "✓": "+", "✗": "x", "│": "|", "─": "-",
     "×": "x", "−": "-", "▼": "v", "◀": "<", "■": "#", "●": "*", "╱": "/", "╲": "\\",
     "╌": "-", "╎": "|", "━": "=", "┃": "|", "═": "=", "║": "|",
+    **dict.fromkeys("▏▎▍▌", ""), **dict.fromkeys("▋▊▉", "#"),
     **dict.fromkeys("┌┐└┘╭╮╰╯├┤┬┴┼┏┓┗┛┠┯╔╗╚╝╟", "+"),
 }  # fmt: skip
 """How signs are written where the terminal has only ASCII."""
@@ -171,7 +172,7 @@ def style(text: str, colour: str = "", *, bold: bool = False, stream: TextIO | N
     stream = stream or sys.stdout
     if not text or not (colour or bold) or not isinstance(stream, Door) or not coloured(stream):
         return text
-    ink = (_SIGN_OF[colour] if colour else "") + (_SIGN_OF["bold"] if bold else "")
+    ink = "".join(_SIGN_OF[name] for name in colour.split()) + _SIGN_OF["bold"] * bold
     return f"{ink}{text}{_SIGN_OF['']}"
 
 

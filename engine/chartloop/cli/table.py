@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Sequence
 
 from chartloop.cli import console
 from chartloop.core.columns import Line, Row
 from chartloop.view_model import table as plain_table
 
-__all__ = ["Line", "Row", "styled", "table", "table_lines"]
+__all__ = ["Line", "Row", "print_lines", "styled", "table", "table_lines"]
 
 
 def table(
@@ -22,6 +23,13 @@ def table(
 ) -> list[str]:
     """The lines of a table, in colours; see `lay_out` for `right` and `spare`."""
     return styled(table_lines(rows, head, width=width, right=right, spare=spare, indent=indent))
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    """Print lines of a result in their colours; what is too long for the terminal is wrapped."""
+    for line in lines:
+        for part in console.fitted(console.plain(line.text), sys.stdout):
+            console.result(console.style(part, line.colour))
 
 
 def styled(lines: Iterable[Line]) -> list[str]:

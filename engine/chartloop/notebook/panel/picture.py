@@ -54,7 +54,7 @@ class PanelPicture:
         chart, standing = run.draw().chart, standing_of(run.session)
         if self._picture is None or self._picture.chart != chart:
             self._picture = LivePicture(chart, engine=self._engine, timeout=self._timeout)
-            svg = self._drawn(self._picture, standing)
+            svg = self._render(self._picture, standing)
             boxes = {found: name for name, found in self._picture.ids.boxes.items()}
             if self._missing is None:
                 return {"picture": svg, "boxes": boxes, "outline": "", "paint": self.paint(run)}
@@ -70,7 +70,7 @@ class PanelPicture:
         changes = self._picture.changes(standing_of(run.session), "auto")
         return {"style": changes.style, "texts": changes.texts}
 
-    def _drawn(self, picture: LivePicture, standing: Standing) -> str:
+    def _render(self, picture: LivePicture, standing: Standing) -> str:
         """The SVG; empty where there is none, and why."""
         self._missing = ""  # the text of the picture says itself what there is to install
         if picture.engine == "mermaid":
