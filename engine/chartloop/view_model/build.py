@@ -33,6 +33,7 @@ from chartloop.view_model.run_view import (
     EdgeView,
     EditableView,
     EndView,
+    EntryView,
     FactView,
     FieldView,
     NextAction,
@@ -214,7 +215,16 @@ def _facts(run: SteppedRun, before: Facts) -> Iterator[FactView]:
             guarded=fact.root in guarded,
             empty=not fact.now,
             about=FACTS[fact.root].about if fact.root in FACTS else "",
+            entries=tuple(_entries(fact)),
         )
+
+
+def _entries(fact: _Fact) -> Iterator[EntryView]:
+    now, before = cast("object", fact.now), cast("object", fact.before)
+    if now != before and isinstance(now, Mapping):
+        was = cast("Mapping[str, Any]", before if isinstance(before, Mapping) else {})
+        for key, part in cast("Mapping[str, Any]", now).items():
+            yield EntryView(f"{fact.name}.{key}", say_value(part), say_value(was.get(key)))
 
 
 def _facts_apart(run: SteppedRun, before: Facts, now: Facts) -> Iterator[_Fact]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from chartloop.core.columns import Line
 from chartloop.machine.budgets import Budget
@@ -145,6 +145,14 @@ class EndView:
         }  # fmt: skip
 
 
+class EntryView(NamedTuple):
+    """One entry of a fact whose value is a mapping now: as it is, and as it was before."""
+
+    name: str
+    value: str
+    before: str
+
+
 @dataclass(frozen=True, slots=True)
 class FactView:
     """A fact, or one entry of a fact that is a map: now, and before the newest record."""
@@ -160,6 +168,8 @@ class FactView:
     """Whether a rule or an edge reads it."""
     empty: bool
     about: str
+    entries: tuple[EntryView, ...] = ()
+    """Its entries, where its type does not say that it has any: a reply, say."""
 
     @property
     def is_news(self) -> bool:

@@ -189,6 +189,7 @@ def _path(record: RecordView, *, brief: bool) -> str:
 
 def changes(view: RunView) -> list[tuple[str, str, str]]:
     """The facts that the newest record changed: name, old value, new value; clocks last."""
-    found = [fact for fact in view.facts if fact.changed and fact.before != fact.value]
-    ordered = sorted(found, key=lambda fact: fact.name in CLOCKS)
-    return [(fact.name, fact.before, fact.value) for fact in ordered]
+    changed = [fact for fact in view.facts if fact.changed]
+    apart = [one for fact in changed for one in fact.entries or (fact,)]
+    news = [(one.name, one.before, one.value) for one in apart if one.before != one.value]
+    return sorted(news, key=lambda one: one[0] in CLOCKS)
