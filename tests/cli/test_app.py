@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_type_hints
 
 import click
 import pytest
@@ -15,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop.cli.app import COMMANDS, app
+from chartloop.cli.options import RunOptions
 from tests.cli.shell import ADD, PROGRAM, Shell, environment, program
 
 HEAVY = ["graphviz", "jinja2", "litellm", "networkx", "pydantic", "rich", "sqlite3", "transitions"]
@@ -272,3 +275,18 @@ def test_tools_that_end_the_program_are_said_to(sh: Shell) -> None:
     assert done.code == 1
     assert "cannot import tools from `ends.py`: SystemExit: 3 (line 3)" in done.err
     assert "__main__" in done.err
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_option_of_a_command_has_its_field(name: str) -> None:
+    """`pass_options` gives a command its record; what no record declares must be a parameter."""
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
+    assert command.callback is not None
+    whole = inspect.unwrap(command.callback)
+    taken = inspect.signature(whole).parameters.keys() - {"options", "ctx"}
+    given = {str(param.name) for param in command.params}
+    hints = get_type_hints(whole, vars(sys.modules[whole.__module__]))
+    record = hints.get("options", RunOptions)
+    assert given <= taken | {field.name for field in fields(record)}
+    assert not taken & {field.name for field in fields(record)}

@@ -12,7 +12,7 @@ import pytest
 from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.cli.journal_access import REMEMBERED, resume_line
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions
 from chartloop.run.journal import MemoryJournal, RunRow
 from chartloop.run.sync import by_hand
 from tests.cli.shell import ADD, ADDER, ASK, ASKER, Shell, slowly, started, until
@@ -351,8 +351,8 @@ def test_the_line_that_goes_on_names_the_server_that_must_be_said_again() -> Non
     row = by_hand(journal.row("r"))
     assert row is not None
     line = "chartloop resume r --tools a.py --api-base "
-    assert resume_line(journal, row, How()) == f"{line}http://h/v1"
-    assert resume_line(journal, row, How(api_base="http://i/v1")) == f"{line}http://i/v1"
+    assert resume_line(journal, row, RunOptions()) == f"{line}http://h/v1"
+    assert resume_line(journal, row, RunOptions(api_base="http://i/v1")) == f"{line}http://i/v1"
 
 
 def test_a_server_must_be_said_again(sh: Shell) -> None:

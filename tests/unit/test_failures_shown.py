@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from chartloop import load, tool
 from chartloop.api import Run
-from chartloop.notebook.panel.board import board
 from chartloop.run.record_text import outcome_of
+from chartloop.view_model.build import view_run
 
 MACHINE = """
 chartloop: 1
@@ -70,8 +70,8 @@ FACES = [
     Face("table", lambda run: run.records._repr_mimebundle_()["text/html"], "color:#dc2626"),  # pyright: ignore[reportPrivateUsage]
     Face("card", lambda run: run.records[-1]._repr_mimebundle_()["text/html"], "no such item: 3"),  # pyright: ignore[reportPrivateUsage]
     Face("card-in-text", lambda run: run.records[-1]._repr_mimebundle_()["text/plain"], ", failed"),  # pyright: ignore[reportPrivateUsage]
-    Face("panel", lambda run: str(board(run, run.records)["records"][-1]["failed"]), "True"),
-    Face("panel-words", lambda run: str(board(run, run.records)["records"][-1]["came"]), SAID),
+    Face("panel", lambda run: str(view_run(run).to_dict()["records"][-1]["failed"]), "True"),
+    Face("panel-words", lambda run: str(view_run(run).to_dict()["records"][-1]["came"]), SAID),
     Face("live", lambda run: run.live().svg(), "✗ 1 failed"),
     Face("live-caption", lambda run: run.live().svg(), "running at think · 3 steps · 1 error"),
     Face("live-in-words", lambda run: run.live()._repr_mimebundle_()["text/html"], "1 error; it went through receive, think, act"),  # pyright: ignore[reportPrivateUsage]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from chartloop import Machine, Run, load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.notebook.panel.controller import Desk
+from chartloop.notebook.panel.controller import Controller
 from chartloop.run.journal import MemoryJournal
 from tests.unit.test_panel_orders import MESSAGES
 
@@ -63,15 +63,15 @@ class Page:
     def __init__(self, run: Run) -> None:
         self.shows: dict[str, Any] = {}
         self.run = run
-        self.desk = Desk(run, self.shows.update)
+        self.controller = Controller(run, self.shows.update)
         self.wait()
 
     def wait(self) -> None:
-        assert self.desk.settle(20), "the desk has not come to rest"
+        assert self.controller.settle(20), "the desk has not come to rest"
 
     def ask(self, do: str, **more: Any) -> dict[str, Any]:
         """Send an order, and wait until it is done."""
-        self.desk.take({"do": do, "id": 7, **more})
+        self.controller.take({"do": do, "id": 7, **more})
         self.wait()
         assert self.shows["heard"] == 7
         return self.shows
@@ -95,7 +95,7 @@ def opened() -> Iterator[Opened]:
 
     yield open_page
     for page in pages:
-        page.desk.close()
+        page.controller.close()
 
 
 def names(rows: list[dict[str, Any]]) -> list[str]:
@@ -273,10 +273,10 @@ class Held:
 def test_a_long_action_blocks_nobody_and_can_be_paused(opened: Opened) -> None:
     held = Held()
     page = opened(held.machine.start())
-    page.desk.take({"do": "run", "id": 1})
+    page.controller.take({"do": "run", "id": 1})
     assert held.begun.acquire(timeout=20)
-    page.desk.take({"do": "step", "id": 2})
-    page.desk.take({"do": "pause", "id": 3})
+    page.controller.take({"do": "step", "id": 2})
+    page.controller.take({"do": "pause", "id": 3})
     while page.shows.get("heard") != 3:
         threading.Event().wait(0.01)
     assert page.shows["busy"] == "pausing after this action"
@@ -310,9 +310,9 @@ def test_a_run_that_rests_is_cancelled(
 def test_a_run_that_is_driven_is_cancelled_after_its_action(order: str, opened: Opened) -> None:
     held = Held()
     page = opened(held.machine.start())
-    page.desk.take({"do": order, "id": 1})
+    page.controller.take({"do": order, "id": 1})
     assert held.begun.acquire(timeout=20)
-    page.desk.take({"do": "cancel", "id": 2})
+    page.controller.take({"do": "cancel", "id": 2})
     while page.shows.get("heard") != 2:
         threading.Event().wait(0.01)
     assert page.shows["busy"] == "cancelling after this action"
@@ -325,9 +325,9 @@ def test_a_run_that_is_driven_is_cancelled_after_its_action(order: str, opened: 
 def test_meanwhile_other_orders_are_refused(opened: Opened) -> None:
     held = Held()
     page = opened(held.machine.start())
-    page.desk.take({"do": "run", "id": 1})
+    page.controller.take({"do": "run", "id": 1})
     assert held.begun.acquire(timeout=20)
-    page.desk.take({"do": "back", "id": 2})
+    page.controller.take({"do": "back", "id": 2})
     while page.shows.get("heard") != 2:
         threading.Event().wait(0.01)
     assert page.fault == "the run is being driven at this moment | pause it first"
@@ -357,7 +357,7 @@ def test_a_run_taken_back_in_a_cell_is_shown_when_the_cell_ends(
     page = opened(run)
     page.ask("run")
     run.back()
-    page.desk.flush()
+    page.controller.flush()
     page.wait()
     assert (page.shows["run"], page.shows["state"]) == (run.id, "look")
 
@@ -402,9 +402,9 @@ def test_what_ends_its_thread_leaves_the_desk_open(asking: Machine, opened: Open
 def test_a_page_that_comes_later_does_not_hide_that_the_run_is_driven(opened: Opened) -> None:
     held = Held()
     page = opened(held.machine.start())
-    page.desk.take({"do": "run", "id": 1})
+    page.controller.take({"do": "run", "id": 1})
     assert held.begun.acquire(timeout=20)
-    page.desk.take({"do": "show", "id": 2})
+    page.controller.take({"do": "show", "id": 2})
     while page.shows.get("heard") != 2:
         threading.Event().wait(0.01)
     assert page.shows["busy"] == "running"
@@ -429,7 +429,7 @@ def test_a_page_that_breaks_does_not_break_the_desk(
         raise ConnectionError("the page has gone")
 
     run = asking.start()
-    desk = Desk(run, gone)
+    desk = Controller(run, gone)
     desk.take({"do": "step"})
     assert desk.settle(20)
     assert run.state == "agree"
@@ -456,7 +456,7 @@ def test_whatever_is_sent_the_run_is_sound_and_the_page_is_told(
             sent: Any = message
             if known:
                 sent["id"] = number
-            page.desk.take(sent)
+            page.controller.take(sent)
             page.wait()
             assert page.shows["heard"] == (number if known else 0)
             fault = page.shows["fault"]
@@ -466,7 +466,7 @@ def test_whatever_is_sent_the_run_is_sound_and_the_page_is_told(
         assert page.shows["state"] == page.run.state
         assert len(page.shows["records"]) == len(page.run.records)
     finally:
-        page.desk.close()
+        page.controller.close()
 
 
 def test_half_a_character_can_be_sent_to_a_page(asking: Machine, opened: Opened) -> None:

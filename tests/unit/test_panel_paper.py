@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chartloop import Run, load
 from chartloop.extras import install
-from chartloop.notebook.panel.picture import Paper
+from chartloop.notebook.panel.picture import PanelPicture
 
 SMALL = """
 chartloop: 1
@@ -24,7 +24,7 @@ def start() -> Run:
 
 
 def test_the_picture_is_whole_at_first_and_then_painted() -> None:
-    run, paper = start(), Paper()
+    run, paper = start(), PanelPicture()
     first = paper.sheet(run)
     assert first["picture"].startswith("<svg")
     assert {"look", "done"} <= set(first["boxes"].values())
@@ -35,7 +35,7 @@ def test_the_picture_is_whole_at_first_and_then_painted() -> None:
 
 
 def test_a_limit_that_a_label_names_is_drawn_anew() -> None:
-    run, paper = start(), Paper()
+    run, paper = start(), PanelPicture()
     before = paper.sheet(run)["picture"]
     run.set("limits.steps", 3)
     after = paper.sheet(run)["picture"]
@@ -44,7 +44,7 @@ def test_a_limit_that_a_label_names_is_drawn_anew() -> None:
 
 
 def test_without_graphviz_it_is_in_characters_and_says_what_to_install() -> None:
-    run, paper = start(), Paper("mermaid")
+    run, paper = start(), PanelPicture("mermaid")
     first = paper.sheet(run)
     assert first["picture"] == ""
     assert "look" in first["outline"]
@@ -55,7 +55,7 @@ def test_without_graphviz_it_is_in_characters_and_says_what_to_install() -> None
 
 
 def test_a_layout_that_fails_says_why_and_is_not_tried_at_every_step() -> None:
-    run, paper = start(), Paper(timeout=1e-9)
+    run, paper = start(), PanelPicture(timeout=1e-9)
     first = paper.sheet(run)
     assert first["outline"].startswith("Graphviz did not lay the chart out")
     assert "Look" in first["outline"]

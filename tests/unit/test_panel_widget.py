@@ -39,7 +39,7 @@ def run() -> Run:
 @pytest.fixture
 def panel(run: Run) -> Iterator[Any]:
     made = run.panel()
-    assert made.desk.settle(20)
+    assert made.controller.settle(20)
     yield made
     made.close()
 
@@ -48,7 +48,7 @@ def panel(run: Run) -> Iterator[Any]:
 def test_an_order_comes_by_a_trait_and_the_board_goes_by_one(panel: Any, run: Run) -> None:
     assert panel.board["state"] == "look"
     panel.order = {"do": "step", "id": 5}
-    panel.desk.settle(20)
+    panel.controller.settle(20)
     assert (panel.heard, panel.board["state"], panel.fault) == (5, "done", None)
     assert run.ended
     assert repr(panel) == f"<Panel of run {run.id}>"
@@ -68,7 +68,7 @@ def test_a_saved_notebook_has_a_picture_beside_the_widget(panel: Any, run: Run) 
 @ANYWIDGET
 def test_all_that_goes_to_the_page_is_json(panel: Any) -> None:
     panel.order = {"do": "run", "id": 1}
-    panel.desk.settle(20)
+    panel.controller.settle(20)
     names = ("board", "sheet", "paint", "why", "busy", "fault", "heard")
     state = {name: getattr(panel, name) for name in names}
     assert json.loads(json.dumps(state, allow_nan=False)) == state
@@ -77,10 +77,10 @@ def test_all_that_goes_to_the_page_is_json(panel: Any) -> None:
 @ANYWIDGET
 def test_a_closed_panel_hears_no_more_of_the_run(run: Run) -> None:
     panel = run.panel()
-    panel.desk.settle(20)
+    panel.controller.settle(20)
     panel.close()
     run.run()
-    assert not panel.desk.settle(0.3), "nobody is at the desk"
+    assert not panel.controller.settle(0.3), "nobody is at the desk"
     assert panel.board["state"] == "look"
 
 
@@ -88,8 +88,8 @@ def test_a_closed_panel_hears_no_more_of_the_run(run: Run) -> None:
 def test_two_panels_show_one_run(panel: Any, run: Run) -> None:
     other: Any = run.panel()
     panel.order = {"do": "run", "id": 1}
-    assert panel.desk.settle(20)
-    assert other.desk.settle(20)
+    assert panel.controller.settle(20)
+    assert other.controller.settle(20)
     assert panel.board == other.board
     other.close()
 

@@ -16,7 +16,7 @@ from chartloop.analysis.recorded_runs import Runs, recorded_runs
 from chartloop.api.continuing import recorded_chart
 from chartloop.api.machine import Machine
 from chartloop.core.html_table import Cell, bundle, line, pairs, table
-from chartloop.core.text_table import Row, lay_out
+from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
 from chartloop.run.dataframe import frame
@@ -32,6 +32,7 @@ NAMED = 8
 """Runs of which one says the same that a heading names."""
 LISTED = 20
 """Runs of the table, and reasons below it, that are listed: the worst."""
+_COLOURS = {"unchanged": "dim", "safe": "green", "map": "yellow", "unsafe": "red"}
 HEAD = ("verdict", "run", "stands at", "records")
 
 
@@ -153,6 +154,10 @@ class Upgraded:
             lines += ["", unsaid(len(groups) - listed)]
         return "\n".join([*lines, *("", *self.remarks())] if self.remarks() else lines)
 
+    def lines(self, width: int = 100, listed: int = LISTED) -> list[Line]:
+        """The same, each line with its colour, and how to get the lines of a state map."""
+        return [*_lines(self, width, listed)]
+
     def remarks(self) -> list[str]:
         """What concerns no single run."""
         torn = (
@@ -199,6 +204,31 @@ def unsaid(groups: int) -> str:
 
 def _said(kind: Kind, count: int) -> str:
     return "need a state map" if kind == "map" and count > 1 else SAID[kind]
+
+
+def _lines(found: Upgraded, width: int, listed: int) -> Iterator[Line]:
+    yield Line(found.summary, "green bold" if found.all_go_on else "bold")
+    colours = [_COLOURS[verdict.kind] for verdict in found.ranked]
+    rows = [Row(cells, colour) for cells, colour in zip(found.cells(), colours, strict=True)]
+    if rows:
+        head = Row(HEAD, "dim")
+        yield from (Line(""), *lay_out([head, *rows[:listed]], width=width, right=(3,)))
+    if more := found.more(listed):
+        yield Line(more, "dim")
+    groups = list(found.groups())
+    for alike, details in groups[:listed]:
+        yield from (Line(""), Line(heading(alike), f"{_COLOURS[alike[0].kind]} bold"))
+        yield from lay_out([Row((f"  {name}", text)) for name, text in details], width=width)
+    if len(groups) > listed:
+        yield from (Line(""), Line(unsaid(len(groups) - listed), "dim"))
+    if needy := found.counts["map"]:
+        more = "1 more run may" if needy == 1 else f"{needy:,} more runs may"
+        cure = f"{more} go on with the lines under `renamed:` in the new file"
+        yield from (Line(""), Line(f"{cure}; --write-map - prints them", "dim"))
+    for name in found.torn:
+        yield Line(
+            f"`{name}` is one state for some runs and another for others: a file can say one"
+        )
 
 
 # judging --------------------------------------------------------------------------------------

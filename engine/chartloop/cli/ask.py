@@ -22,7 +22,7 @@ from chartloop.core.units import say_elapsed
 
 if TYPE_CHECKING:
     from chartloop.api import Run
-    from chartloop.cli.options import How
+    from chartloop.cli.options import RunOptions
     from chartloop.run.question import Question
 
 LAST = "."
@@ -38,9 +38,9 @@ class Overtaken(Exception):
     """The question needs no answer any more: it expired, or somebody else answered."""
 
 
-def can_ask(how: How) -> bool:
+def can_ask(options: RunOptions) -> bool:
     """Whether somebody sits at the terminal."""
-    return not how.no_input and sys.stdin.isatty() and sys.stderr.isatty()
+    return not options.no_input and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def ask(run: Run) -> bool:

@@ -27,15 +27,15 @@ from chartloop.cli.error_report import (
     WAITING,
 )
 from chartloop.cli.inputs import Job, Totals, read_jobs, read_totals, spent
-from chartloop.cli.outcome_text import last_failure
 from chartloop.cli.table import Row, table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count, say_number
+from chartloop.view_model.text import last_failure
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
     from chartloop.cli.drive import Interrupts
-    from chartloop.cli.options import How
+    from chartloop.cli.options import RunCommandOptions, RunOptions
     from chartloop.cli.script import Script
     from chartloop.run.journal import Journal
 
@@ -69,7 +69,7 @@ class Batch:
     """The runs of one file, as far as they have come."""
 
     machine: Machine
-    how: How
+    options: RunCommandOptions
     journal: Callable[[], Journal]
     """Opens it, for the first run that can begin; for the others it is there."""
     jobs: Sequence[Job]
@@ -128,17 +128,17 @@ class Batch:
         job = done.job
         more = {"limits": job.limits, "vars": job.vars}
         done.run = start(
-            self.machine, job.task, self.how, self.journal, cancel=self.interrupts,
+            self.machine, job.task, self.options, self.journal, cancel=self.interrupts,
             script=self.script, more=more,
         )  # fmt: skip
         await done.run.arun()
 
     def _say(self, done: Done) -> None:
-        if self.how.format == "jsonl":
+        if self.options.format == "jsonl":
             line = console.as_json({"event": "result", **done.to_dict()}, indent=None)
             console.result(line, self.stdout)
             self.stdout.flush()
-        if self.how.verbose:
+        if self.options.verbose:
             said = done.error.message if done.error is not None else done.kind
             console.say(console.plain(f"line {done.job.line}: {said}"))
         elif console.is_terminal(sys.stderr):
@@ -148,7 +148,7 @@ class Batch:
             console.repaint(text)
 
 
-def run_all(source: str, how: How) -> int:
+def run_all(source: str, options: RunCommandOptions) -> int:
     """Run every line; print what came of them; gives the exit code."""
     from chartloop.cli.drive import Interrupts
     from chartloop.cli.journal_access import say_journal
@@ -156,20 +156,22 @@ def run_all(source: str, how: How) -> int:
     from chartloop.cli.run_factory import script_of
     from chartloop.run.sync import wait
 
-    if how.run_id:
+    if options.run_id:
         raise click.UsageError("--run-id names one run: leave it out with --inputs")
-    bounds, jobs = read_totals(how.more["totals"]), read_jobs(how.more["inputs"])
-    machine, script = load_machine(source, how), script_of(how)
+    bounds, jobs = read_totals(options.totals), read_jobs(str(options.inputs))
+    machine, script = load_machine(source, options), script_of(options)
     if script is not None and script.events:
         raise click.UsageError("a script with `events` belongs to one run: leave --inputs")
-    interrupts, opened = Interrupts(), cache(partial(_shared_journal, how))
-    batch = Batch(machine, replace(how, no_input=True), opened, jobs, bounds, script, interrupts)
+    interrupts, opened = Interrupts(), cache(partial(_shared_journal, options))
+    batch = Batch(
+        machine, replace(options, no_input=True), opened, jobs, bounds, script, interrupts
+    )
     try:
         with interrupts, contextlib.redirect_stdout(sys.stderr):
-            wait(_all(batch, how.more["concurrency"]), suspends=True)
+            wait(_all(batch, options.concurrency), suspends=True)
     except KeyboardInterrupt:
         _leave_now(batch)
-    if console.is_terminal(sys.stderr) and not how.verbose:
+    if console.is_terminal(sys.stderr) and not options.verbose:
         console.repaint("")
     _print(batch)
     if opened.cache_info().currsize:
@@ -177,11 +179,11 @@ def run_all(source: str, how: How) -> int:
     return _exit_code(batch)
 
 
-def _shared_journal(how: How) -> Journal:
+def _shared_journal(options: RunOptions) -> Journal:
     """The journal for many runs on one event loop: appends of a tick share a transaction."""
     from chartloop.cli.journal_access import open_journal
 
-    journal = open_journal(how, make=True)
+    journal = open_journal(options, make=True)
     return getattr(journal, "grouped", journal)
 
 
@@ -212,7 +214,7 @@ def _print(batch: Batch) -> None:
         "started": len(batch.started), "not_started": [job.line for job in batch.left],
         "total": total._asdict(), "reached": reached if batch.left else [],
     }  # fmt: skip
-    match batch.how.format:
+    match batch.options.format:
         case "json":
             console.result(console.as_json({**told, "runs": [d.to_dict() for d in batch.started]}))
         case "jsonl":

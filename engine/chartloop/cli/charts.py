@@ -5,16 +5,17 @@ Belongs here: their options, and finding the chart that is meant. Never: what is
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import console
 from chartloop.cli.error_report import MisuseError
+from chartloop.cli.options import RunOptions
 from chartloop.core.errors import SetupError
 
 if TYPE_CHECKING:
-    from chartloop.cli.options import How
     from chartloop.interchange.documents import Found, Read
 
 chart_option = click.option(
@@ -27,13 +28,21 @@ repair_option = click.option(
 )  # fmt: skip
 
 
-def found_in(document: str, how: How) -> Found:
+@dataclass(frozen=True, kw_only=True)
+class ChartOptions(RunOptions):
+    """The options of commands that read a flowchart of a document."""
+
+    chart: str = ""
+    repair: bool = False
+
+
+def found_in(document: str, options: ChartOptions) -> Found:
     """The flowchart of a document that is meant. `MisuseError`: none, or it is not clear which."""
     from chartloop.interchange.documents import chosen, flowcharts, read_document
 
     try:
         found = flowcharts(read_document(document), file=document)
-        return chosen(found, how.more["chart"], file=document)
+        return chosen(found, options.chart, file=document)
     except SetupError as error:
         raise MisuseError(error.message, hint=error.hint) from None
 

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING
 
 from chartloop.cli import console
 from chartloop.cli.error_report import report
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions
 
 if TYPE_CHECKING:
     from chartloop.api import Machine
 
 
-def machines_at(sources: Sequence[str], how: How) -> list[tuple[str, Machine]] | None:
+def machines_at(sources: Sequence[str], options: RunOptions) -> list[tuple[str, Machine]] | None:
     """Each machine with what it is called; None, and the findings are said, when one is none."""
     from chartloop.actions.declare import specs_of
     from chartloop.cli.machine_loader import load_tools, say_assumed
     from chartloop.review.sources import Looking
 
-    looking = Looking(specs_of(load_tools(how.tools)), dict(how.define))
+    looking = Looking(specs_of(load_tools(options.tools)), dict(options.define))
     sides = [looking.at(source) for source in sources]
     for side in sides:
         if side.machine is None:

@@ -109,14 +109,14 @@ def _rows(ctx: click.Context, prefix: str) -> list[RunRow]:
 
 def _spec_of_run(ctx: click.Context) -> tuple[MachineSpec | None, RunRow | None]:
     from chartloop.cli.journal_access import find_run, machine_of
-    from chartloop.cli.options import How
+    from chartloop.cli.options import RunOptions
 
     journal = _journal(ctx)
     try:
         if journal is None:
             return None, None
         row = find_run(journal, ctx.params.get("run") or "")
-        return machine_of(journal, row, How()).spec, row
+        return machine_of(journal, row, RunOptions()).spec, row
     except ChartloopError:
         return None, None
 

@@ -33,6 +33,7 @@ _SIGNS = {
     "█": "#", "░": ".", "▌": ">", "▶": ">", "✓": "+", "✗": "x", "│": "|", "─": "-",
     "×": "x", "−": "-", "▼": "v", "◀": "<", "■": "#", "●": "*", "╱": "/", "╲": "\\",
     "╌": "-", "╎": "|", "━": "=", "┃": "|", "═": "=", "║": "|",
+    **dict.fromkeys("▏▎▍▌", ""), **dict.fromkeys("▋▊▉", "#"),
     **dict.fromkeys("┌┐└┘╭╮╰╯├┤┬┴┼┏┓┗┛┠┯╔╗╚╝╟", "+"),
 }  # fmt: skip
 """How signs are written where the terminal has only ASCII."""
@@ -171,15 +172,15 @@ def style(text: str, colour: str = "", *, bold: bool = False, stream: TextIO | N
     stream = stream or sys.stdout
     if not text or not (colour or bold) or not isinstance(stream, Door) or not coloured(stream):
         return text
-    ink = (_SIGN_OF[colour] if colour else "") + (_SIGN_OF["bold"] if bold else "")
+    ink = "".join(_SIGN_OF[name] for name in colour.split()) + _SIGN_OF["bold"] * bold
     return f"{ink}{text}{_SIGN_OF['']}"
 
 
 def plain(text: str) -> str:
     """The text without anything that a terminal would obey. Newlines and tabs stay."""
-    from chartloop.view.flowchart import printable
+    from chartloop.view_model.table import plain_text
 
-    return "\t".join(printable(part) for part in text.split("\t"))
+    return plain_text(text)
 
 
 def width() -> int:

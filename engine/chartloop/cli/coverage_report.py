@@ -5,19 +5,20 @@ Belongs here: options and printing. Never: counting (`coverage`).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import console
+from chartloop.cli.options import RunOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from chartloop.analysis.coverage.coverage import Coverage
     from chartloop.analysis.coverage.targets import Kind
-    from chartloop.cli.options import How
 
 threshold_option = click.option(
     "--fail-under", multiple=True, metavar="[WHAT=]PERCENT",
@@ -30,24 +31,32 @@ save_option = click.option(
 )  # fmt: skip
 
 
-def wanted_of(how: How) -> dict[Kind, float]:
+@dataclass(frozen=True, kw_only=True)
+class CoverageGate(RunOptions):
+    """The options of commands that show a coverage."""
+
+    fail_under: tuple[str, ...] = ()
+    save: str | None = None
+
+
+def wanted_of(options: CoverageGate) -> dict[Kind, float]:
     """The thresholds. `MisuseError` for what is none."""
     from chartloop.analysis.coverage.coverage import wanted_of as read
     from chartloop.cli.error_report import MisuseError
     from chartloop.core.errors import SetupError
 
     try:
-        return read(how.more["fail_under"])
+        return read(options.fail_under)
     except SetupError as error:
         raise MisuseError(error.message, hint=error.hint) from None
 
 
-def save(how: How, coverages: Sequence[Coverage]) -> None:
+def save(options: CoverageGate, coverages: Sequence[Coverage]) -> None:
     """Write the file that `--save` names, if it names one."""
     from chartloop.analysis.coverage.coverage import to_json
     from chartloop.view.save import write_whole
 
-    if (file := how.more["save"]) is not None:
+    if (file := options.save) is not None:
         write_whole(Path(file), to_json(coverages).encode())
         console.say(f"{file}: the coverage of {', '.join(one.machine for one in coverages)}", "dim")
 

@@ -18,13 +18,14 @@ from chartloop.cli import console, costs
 from chartloop.cli.ask import ask, can_ask
 from chartloop.cli.error_report import INTERRUPTED, exit_code
 from chartloop.cli.journal_access import line_for, say_journal
-from chartloop.cli.outcome_text import ending, how_to_go_on, how_to_mend
+from chartloop.cli.next_commands import how_to_go_on, how_to_mend
 from chartloop.cli.views import view_for
 from chartloop.core.errors import ChartloopError, Driven, Fenced
+from chartloop.view_model.text import outcome_lines
 
 if TYPE_CHECKING:
     from chartloop.api import Run
-    from chartloop.cli.options import How
+    from chartloop.cli.options import RunOptions
     from chartloop.cli.script import Script
     from chartloop.cli.views import View
     from chartloop.core.facts import RunFacts
@@ -75,27 +76,29 @@ class Interrupts:
             console.say(f"\n{ONCE}")
 
 
-def drive(run: Run, how: How, interrupts: Interrupts, script: Script | None = None) -> Result:
+def drive(
+    run: Run, options: RunOptions, interrupts: Interrupts, script: Script | None = None
+) -> Result:
     """Drive the run to its end, or to where it waits and nobody answers."""
     from chartloop.scenarios.outside_events import play
 
-    view = interrupts.view = view_for(run, how)
+    view = interrupts.view = view_for(run, options)
     stop = run.listen(view.see)
     left = script.events if script is not None else []
     try:
         while True:
             with interrupts, _watched(view):
                 left = play(run, left)
-            if run.ended or interrupts.count or not run.result.events or not can_ask(how):
+            if run.ended or interrupts.count or not run.result.events or not can_ask(options):
                 break
             if not ask(run):
                 break
     except KeyboardInterrupt:
-        leave_now(run, how)
+        leave_now(run, options)
     except ChartloopError as error:  # said by whoever called; here, what is still there
         elsewhere = isinstance(error, (Driven, Fenced))  # to go on here would stop the other
-        if run.session.head and not how.in_memory and not elsewhere:
-            console.say(f"run {run.id} can go on:  {line_for('resume', run.id, how)}")
+        if run.session.head and not options.in_memory and not elsewhere:
+            console.say(f"run {run.id} can go on:  {line_for('resume', run.id, options)}")
         raise
     finally:
         stop()
@@ -114,30 +117,32 @@ def _watched(view: View) -> Generator[None]:
             view.close()
 
 
-def leave_now(run: Run, how: How) -> None:
+def leave_now(run: Run, options: RunOptions) -> None:
     """End the process at once: an action may hang in a thread that cannot be stopped.
 
     Nothing recorded is lost by it: the journal stands a kill at any moment.
     """
     console.say("\nstopped in the middle of an action; everything before it is recorded")
-    if run.session.head and not how.in_memory:
-        console.say(f"go on with:  {line_for('resume', run.id, how)}")
+    if run.session.head and not options.in_memory:
+        console.say(f"go on with:  {line_for('resume', run.id, options)}")
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(INTERRUPTED)
 
 
-def tell(run: Run, how: How, interrupts: Interrupts | None = None) -> int:
+def tell(run: Run, options: RunOptions, interrupts: Interrupts | None = None) -> int:
     """Print what came of a run, the result on stdout and the reason on stderr; the exit code."""
     result = run.result
-    _print(result, how)
-    for said in ending(result):
+    _print(result, options)
+    for said in outcome_lines(result):
         for line in console.fitted(console.plain(said.text), sys.stderr):
             console.say(line, said.colour)
     console.say(costs.calls_and_cost(result.facts, run.session.tally.failed_calls), "dim")
     say_journal(run.session.journal, run.id)
-    for said in how_to_mend(run, result, how) if run.ended else how_to_go_on(run, result, how):
+    for said in (
+        how_to_mend(run, result, options) if run.ended else how_to_go_on(run, result, options)
+    ):
         console.say(console.plain(said.text), said.colour)
     stopped = interrupts is not None and interrupts.count > 0
     if stopped and (not run.ended or result.reason == "user_requested"):
@@ -145,10 +150,10 @@ def tell(run: Run, how: How, interrupts: Interrupts | None = None) -> int:
     return exit_code(result)
 
 
-def _print(result: Result, how: How) -> None:
-    if how.format == "json":
+def _print(result: Result, options: RunOptions) -> None:
+    if options.format == "json":
         console.result(console.as_json(result.to_dict()))
-    elif how.format == "jsonl":
+    elif options.format == "jsonl":
         console.result(console.as_json({"event": "result", **result.to_dict()}, indent=None))
     else:
         # of a run that has not ended, nothing is a result yet

@@ -15,7 +15,7 @@ import click
 from chartloop.cli import console
 from chartloop.cli.error_report import ERROR, INTERRUPTED
 from chartloop.cli.journal_access import shown
-from chartloop.cli.options import How
+from chartloop.cli.options import GenerateOptions
 from chartloop.core.units import say_count, say_number
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _TARGETS = 3
 """Of what a scenario shows, so many are named."""
 
 
-def generated(paths: Sequence[str], folder: str, how: How) -> int:
+def generate_and_report(paths: Sequence[str], folder: str, options: GenerateOptions) -> int:
     """Generate, print and write; the exit code."""
     from chartloop.cli.machine_loader import load_tools, locate, with_tools_hint
     from chartloop.core.errors import SpecError
@@ -40,20 +40,20 @@ def generated(paths: Sequence[str], folder: str, how: How) -> int:
     line = _Line()
     try:
         found = generate(
-            path, folder, tools=load_tools(how.tools), only=how.more["only"],
-            work=how.more["work"] or WORK, run_actions=how.more["run_actions"], told=line.paint,
+            path, folder, tools=load_tools(options.tools), only=options.only,
+            work=options.work or WORK, run_actions=options.run_actions, told=line.paint,
         )  # fmt: skip
     except SpecError as error:
-        raise SpecError(with_tools_hint(error.findings, how)) from None
+        raise SpecError(with_tools_hint(error.findings, options)) from None
     finally:
         line.clear()
-    dry = bool(how.more["dry_run"])
+    dry = bool(options.dry_run)
     if not dry:
-        found.write(force=bool(how.more["force"]))
-    if how.is_json:
+        found.write(force=bool(options.force))
+    if options.is_json:
         console.result(console.as_json({**found.to_dict(), "written": not dry}))
     else:
-        for said in _said(found, dry=dry):
+        for said in _report_lines(found, dry=dry):
             console.result(said)
     if found.stopped:
         return INTERRUPTED
@@ -70,7 +70,7 @@ def _machine(paths: Sequence[str], folder: str) -> str:
     raise click.UsageError("--generate takes one MACHINE: a file, or the name of a shipped one")
 
 
-def _said(found: Generated, *, dry: bool) -> Iterator[str]:
+def _report_lines(found: Generated, *, dry: bool) -> Iterator[str]:
     for one in found.scenarios:
         named = ", ".join(t.name for t in one.shows[:_TARGETS])
         more = len(one.shows) - _TARGETS
@@ -83,10 +83,10 @@ def _said(found: Generated, *, dry: bool) -> Iterator[str]:
         yield from console.fitted(f"{sign} {one.target}: {console.plain(one.said)}", sys.stdout)
     for said in found.unread:
         console.say(f"passed over: {console.plain(said)}", "yellow")
-    yield _counted(found, dry=dry)
+    yield _totals(found, dry=dry)
 
 
-def _counted(found: Generated, *, dry: bool) -> str:
+def _totals(found: Generated, *, dry: bool) -> str:
     """How many things there are to show, and who shows them."""
     new, there = sum(len(one.shows) for one in found.scenarios), found.there
     name, all_ = console.plain(found.machine), say_number(len(found.targets))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chartloop.cli import console
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions
 from chartloop.core.errors import StatusError
 
 if TYPE_CHECKING:
@@ -40,7 +40,11 @@ class Posted(NamedTuple):
 
 
 def post_message(
-    journal: Journal, row: RunRow, how: How, data: Mapping[str, Any], message_id: str | None = None
+    journal: Journal,
+    row: RunRow,
+    options: RunOptions,
+    data: Mapping[str, Any],
+    message_id: str | None = None,
 ) -> None:
     """Put a message into the inbox of a run, and report what became of it."""
     from chartloop.run.journal import Letter
@@ -50,10 +54,10 @@ def post_message(
         raise StatusError(f"run `{row.run_id}` has ended ({row.status})")
     letter = Letter(message_id or secrets.token_hex(8), time.time(), data)
     fresh = by_hand(journal.send(row.run_id, letter))
-    report_message(journal, row, how, Posted(data, row.run_id, letter.msg_id, fresh))
+    report_message(journal, row, options, Posted(data, row.run_id, letter.msg_id, fresh))
 
 
-def report_message(journal: Journal, row: RunRow, how: How, posted: Posted) -> None:
+def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: Posted) -> None:
     """Say what became of a letter."""
     from chartloop.cli.journal_access import resume_line
     from chartloop.run.sync import by_hand
@@ -62,7 +66,7 @@ def report_message(journal: Journal, row: RunRow, how: How, posted: Posted) -> N
     taken = fresh and "ahead" not in data and _is_taken(journal, posted.run, posted.message_id)
     now = by_hand(journal.row(row.run_id)) or row
     told = {"run": row.run_id, "sent": dict(data), "new": fresh, "taken": taken}
-    if how.is_json:
+    if options.is_json:
         console.result(console.as_json({**told, "status": now.status, "state": now.state}))
     kind = data["kind"]
     what, are = (_CALLED.get(kind, kind), "are" if kind == "enqueue" else "is")
@@ -76,7 +80,7 @@ def report_message(journal: Journal, row: RunRow, how: How, posted: Posted) -> N
             will = f"takes it when it first waits at {console.plain(data['ahead'])}"
         console.say(f"the {what} {are} kept for run {row.run_id}, which {will}")
         when = "go on with" if kind == "answer" else "if no process drives it now"
-        console.say(f"{when}:  {resume_line(journal, now, how)}")
+        console.say(f"{when}:  {resume_line(journal, now, options)}")
 
 
 def _is_taken(journal: Journal, run_id: str, message_id: str) -> bool:

@@ -30,7 +30,7 @@ from chartloop.core.errors import (
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
-    from chartloop.cli.options import How
+    from chartloop.cli.options import RunOptions
     from chartloop.core.records import Input
     from chartloop.run.journal import Journal, RunRow
 
@@ -43,25 +43,25 @@ REMEMBERED = "cli"
 # the journal --------------------------------------------------------------------------------
 
 
-def open_journal(how: How, *, make: bool = False) -> Journal:
+def open_journal(options: RunOptions, *, make: bool = False) -> Journal:
     """The journal that is meant. Without `make`, one that is not there is an error."""
     from chartloop.adapters.journal.sqlite import SqliteJournal, default_journal_path
     from chartloop.core.durability import known_durability
     from chartloop.run.journal import MemoryJournal
 
-    if how.in_memory:
+    if options.in_memory:
         from chartloop.run.redact import Redactor
 
         memory = MemoryJournal()
         memory.redactor = Redactor()
         return memory
-    path = Path(how.journal) if how.journal else default_journal_path(Path.cwd())
+    path = Path(options.journal) if options.journal else default_journal_path(Path.cwd())
     if not make and not path.exists():
         raise UnknownRunError(
             f"there is no journal at {shown(path)}",
             hint=_elsewhere(path) or "`chartloop run` makes one; or name another with --journal",
         )
-    journal = SqliteJournal(path, durability=known_durability(how.durability or "process"))
+    journal = SqliteJournal(path, durability=known_durability(options.durability or "process"))
     close_later(journal)
     return journal
 
@@ -124,7 +124,9 @@ def find_run(journal: Journal, name: str) -> RunRow:
 # the machine --------------------------------------------------------------------------------
 
 
-def machine_of(journal: Journal, row: RunRow, how: How, *, to_run: bool = False) -> Machine:
+def machine_of(
+    journal: Journal, row: RunRow, options: RunOptions, *, to_run: bool = False
+) -> Machine:
     """The machine that the run was started with, from the journal.
 
     To look at a run its own tools, actions and guards are not needed: what they gave is on the
@@ -152,20 +154,20 @@ def machine_of(journal: Journal, row: RunRow, how: How, *, to_run: bool = False)
     text = text if "\n" in text else f"{text}\n"
     if not to_run:
         first = _first(journal, row)
-        own = load_tools(how.tools) or upkeep_stand_ins(upkeep_of(first) if first else ())
+        own = load_tools(options.tools) or upkeep_stand_ins(upkeep_of(first) if first else ())
         machine, findings = find_faults(text, tools=own, assume=True)
         if machine is None:
             raise SpecError(findings)
         return machine
-    _ask_for_tools(journal, row, how)
-    machine = load(text, tools=load_tools(how.tools))
-    refuse_untrusted(machine, how)
+    _ask_for_tools(journal, row, options)
+    machine = load(text, tools=load_tools(options.tools))
+    refuse_untrusted(machine, options)
     return machine
 
 
-def _ask_for_tools(journal: Journal, row: RunRow, how: How) -> None:
+def _ask_for_tools(journal: Journal, row: RunRow, options: RunOptions) -> None:
     tools: list[str] = remembered(journal, row).get("tools", [])
-    if tools and not how.tools:
+    if tools and not options.tools:
         raise SetupError(
             f"run `{row.run_id}` was started with tools of your own, which are Python code",
             hint=f"say them again: {' '.join(f'--tools {shlex.quote(t)}' for t in tools)}",
@@ -190,47 +192,47 @@ def _first(journal: Journal, row: RunRow) -> Input | None:
     return next((e.record.input for e in events if e.record is not None), None)
 
 
-def remember(run: Run, machine: str, how: How) -> None:
+def remember(run: Run, machine: str, options: RunOptions) -> None:
     """Put into the first record, which is not written yet, how the run was started."""
     begun = run.session.begun
     if begun is None:
         return
     kept = {
         "machine": str(locate(machine).absolute()),
-        "script": str(Path(how.script).absolute()) if how.script else None,
-        "model": how.model, "api_base": how.api_base,
-        "tools": [str(Path(t).absolute()) if Path(t).is_file() else t for t in how.tools],
-        "clock": how.clock if how.clock != "system" else None,
+        "script": str(Path(options.script).absolute()) if options.script else None,
+        "model": options.model, "api_base": options.api_base,
+        "tools": [str(Path(t).absolute()) if Path(t).is_file() else t for t in options.tools],
+        "clock": options.clock if options.clock != "system" else None,
         "notify": getattr(run.session.ports.notifier, "shown", None),
     }  # fmt: skip
     data = {**begun.data, REMEMBERED: {n: v for n, v in kept.items() if v}}
     run.session.begun = begun.replace(data=data)
 
 
-def as_before(journal: Journal, row: RunRow, how: How) -> How:
+def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
     """What was said now, with what was said when the run was started.
 
     Not `--tools` and `--api-base`: they run code, and send a key somewhere. Nor `--notify`, whose
     address may be a secret and is not kept.
     """
     before = remembered(journal, row)
-    if (told := before.get("notify")) and not how.notify:
+    if (told := before.get("notify")) and not options.notify:
         console.say(
             f"this run told {told} what it notifies; say --notify again, or only a log is told"
         )
-    script = how.script
-    if not (script or how.model or how.api_base):
+    script = options.script
+    if not (script or options.model or options.api_base):
         script = before.get("script")
         if script and not Path(script).is_file():
             raise SetupError(f"the script of this run is gone: {script}", hint="give --script FILE")
         if (base := before.get("api_base")) and not script:
             hint = f"say it again: --api-base {shlex.quote(base)}, or another with --model"
             raise SetupError(f"run `{row.run_id}` was started with a server of its own", hint=hint)
-    clock = before.get("clock", how.clock) if how.clock == "system" else how.clock
-    return replace(how, script=script, model=how.model or before.get("model"), clock=clock)
+    clock = before.get("clock", options.clock) if options.clock == "system" else options.clock
+    return replace(options, script=script, model=options.model or before.get("model"), clock=clock)
 
 
-def resume_line(journal: Journal, row: RunRow, how: How) -> str:
+def resume_line(journal: Journal, row: RunRow, options: RunOptions) -> str:
     """The command that goes on with a recorded run, with what must be said again for it.
 
     A child run goes on with the run that began it: that is the one named.
@@ -240,25 +242,25 @@ def resume_line(journal: Journal, row: RunRow, how: How) -> str:
     top = row.run_id.partition("/")[0]
     row = (by_hand(journal.row(top)) if top != row.run_id else None) or row
     before = remembered(journal, row)
-    tools: Iterable[str] = how.tools or before.get("tools", ())
-    base = how.api_base or (None if before.get("script") else before.get("api_base"))
-    said = replace(how, tools=tuple(shown(t) for t in tools), api_base=base)
+    tools: Iterable[str] = options.tools or before.get("tools", ())
+    base = options.api_base or (None if before.get("script") else before.get("api_base"))
+    said = replace(options, tools=tuple(shown(t) for t in tools), api_base=base)
     return line_for("resume", row.run_id, said)
 
 
-def line_for(verb: str, run_id: str, how: How, *rest: str) -> str:
+def line_for(verb: str, run_id: str, options: RunOptions, *rest: str) -> str:
     """A command line that names the run, with what must be said again."""
     words = ["chartloop", verb, run_id, *rest]
-    if how.journal and not os.environ.get("CHARTLOOP_JOURNAL"):
-        words += ["--journal", how.journal]
-    if how.durability and verb in _WRITING and not os.environ.get("CHARTLOOP_DURABILITY"):
-        words += ["--durability", how.durability]
+    if options.journal and not os.environ.get("CHARTLOOP_JOURNAL"):
+        words += ["--journal", options.journal]
+    if options.durability and verb in _WRITING and not os.environ.get("CHARTLOOP_DURABILITY"):
+        words += ["--durability", options.durability]
     if verb == "resume":
-        for tools in how.tools:
+        for tools in options.tools:
             words += ["--tools", tools]
-        if how.api_base:
-            words += ["--api-base", how.api_base]
-        words += ["--trust"] if how.trust else []
+        if options.api_base:
+            words += ["--api-base", options.api_base]
+        words += ["--trust"] if options.trust else []
     return shlex.join(words)
 
 

@@ -133,7 +133,7 @@ class Live:
             parts.append(Text(f"last   {plain(self._last)}", style="dim"))
         if self._failed:
             parts.append(Text(f"✗ {plain(self._failed)}", style="red"))
-        if lines := self._said(options.max_width - 4):
+        if lines := self._tail_lines(options.max_width - 4):
             parts.append(Text("\n".join(lines), style="italic"))
         width = min(WIDEST, options.max_width)
         frame = Panel(
@@ -175,11 +175,11 @@ class Live:
         found = budgets(self._chart, self._facts_now())
         fullest = sorted(found, key=lambda b: b.share, reverse=True)[:BARS]
         for budget in (b for b in found if b in fullest):
-            bar = Text(_drawn(budget.bar, self._console), style=budget.colour)
+            bar = Text(_bar_text(budget.bar, self._console), style=budget.colour)
             grid.add_row(budget.fact, bar, budget.said)
         return grid
 
-    def _said(self, width: int) -> list[str]:
+    def _tail_lines(self, width: int) -> list[str]:
         lines: list[str] = []
         for line in plain(self._text).rstrip().split("\n"):
             lines += [line[n : n + width] for n in range(0, len(line), width)] or [""]
@@ -189,5 +189,5 @@ class Live:
 _BORDER = {"running": "cyan", "debugging": "yellow", "paused": "magenta", "error": "red"}
 
 
-def _drawn(bar: str, terminal: Console) -> str:
+def _bar_text(bar: str, terminal: Console) -> str:
     return bar if not terminal.options.ascii_only else bar.replace("█", "#").replace("░", ".")

@@ -17,19 +17,19 @@ from chartloop.core.errors import Finding, SetupError, SpecError
 
 if TYPE_CHECKING:
     from chartloop.api import Machine
-    from chartloop.cli.options import How
+    from chartloop.cli.options import RunOptions
     from chartloop.core.specs import Registry
     from chartloop.language.spec import MachineSpec
 
 
-def load_machine(source: str, how: How) -> Machine:
+def load_machine(source: str, options: RunOptions) -> Machine:
     """The machine that a path or shipped name means, to be run; see `refuse_untrusted`."""
-    machine = read_machine(source, how)
-    refuse_untrusted(machine, how)
+    machine = read_machine(source, options)
+    refuse_untrusted(machine, options)
     return machine
 
 
-def seen_machine(source: str, how: How) -> Machine:
+def seen_machine(source: str, options: RunOptions) -> Machine:
     """The machine that a path or shipped name means, to be looked at and never to be run.
 
     Without --tools, what nobody here declared is taken as the file names it, and said on stderr.
@@ -37,12 +37,12 @@ def seen_machine(source: str, how: How) -> Machine:
     from chartloop.actions.undeclared import assumed_in
     from chartloop.api import find_faults
 
-    if how.tools:
-        return read_machine(source, how)
+    if options.tools:
+        return read_machine(source, options)
     locate(source)
-    machine, findings = find_faults(source, define=dict(how.define), assume=True)
+    machine, findings = find_faults(source, define=dict(options.define), assume=True)
     if machine is None:
-        raise SpecError(with_tools_hint(findings, how))
+        raise SpecError(with_tools_hint(findings, options))
     say_assumed(assumed_in(machine.spec))
     return machine
 
@@ -55,21 +55,21 @@ def say_assumed(names: Iterable[str]) -> None:
             console.say(line, "dim")
 
 
-def read_machine(source: str, how: How) -> Machine:
+def read_machine(source: str, options: RunOptions) -> Machine:
     """The machine that a path or shipped name means, to be looked at or run."""
     from chartloop.api import load
 
-    own = load_tools(how.tools)
+    own = load_tools(options.tools)
     locate(source)
     try:
-        return load(source, tools=own, define=dict(how.define))
+        return load(source, tools=own, define=dict(options.define))
     except SpecError as error:
-        raise SpecError(with_tools_hint(error.findings, how)) from None
+        raise SpecError(with_tools_hint(error.findings, options)) from None
 
 
-def with_tools_hint(findings: Iterable[Finding], how: How) -> list[Finding]:
+def with_tools_hint(findings: Iterable[Finding], options: RunOptions) -> list[Finding]:
     """The findings, with the option that brings tools and actions of one's own."""
-    if how.tools:
+    if options.tools:
         return list(findings)
     return [replace(f, hint=_tools_hint(f)) if _may_be_own(f) else f for f in findings]
 
@@ -99,27 +99,27 @@ def locate(source: str) -> Path:
         raise MisuseError(f"there is no machine file `{source[:80]}`: {error}") from None
 
 
-def tasks_of(spec: MachineSpec, how: How) -> list[dict[str, Any]] | None:
+def tasks_of(spec: MachineSpec, options: RunOptions) -> list[dict[str, Any]] | None:
     """The tasks of the file that ``--tasks`` names; None when none is named."""
     from chartloop.api.tasks import read_tasks_file
 
-    if how.tasks is None:
+    if options.tasks is None:
         return None
     try:
-        return read_tasks_file(Path(how.tasks), spec)
+        return read_tasks_file(Path(options.tasks), spec)
     except SpecError as error:
-        raise SpecError(with_tools_hint(error.findings, how)) from None
+        raise SpecError(with_tools_hint(error.findings, options)) from None
 
 
 # trust --------------------------------------------------------------------------------------
 
 
-def refuse_untrusted(machine: Machine, how: How) -> None:
+def refuse_untrusted(machine: Machine, options: RunOptions) -> None:
     """`UntrustedError` when the file needs trust that was not given."""
     from chartloop.checker.trust import needs_trust
 
     wants = needs_trust(machine.spec)
-    if wants and not how.trust:
+    if wants and not options.trust:
         name = machine.spec.file or machine.name
         hint = "look at the file, then say --trust"
         raise UntrustedError(f"{name} {'; '.join(wants)}", hint=hint)

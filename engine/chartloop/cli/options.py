@@ -1,20 +1,29 @@
-"""What a command line said about loading, running and printing, as one record.
+"""What a command line said, as typed records.
 
-Belongs here: the record. Never: the options that fill it (`options`), or what is done with it.
+`RunOptions` holds what many commands take. A command with options of its own has a record for
+them beside it, which extends this one. The field's name is that of click's parameter: what no
+record declares is refused when the command is called.
+
+Belongs here: the shared record and how a command is given its own. Never: the declarations that
+fill it (`parameters`), or what is done with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, TypeVar
+
+R = TypeVar("R")
 
 
-@dataclass(frozen=True)
-class How:
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
     """What the command line said about loading, running and printing."""
 
-    format: str = "text"
+    format: str | None = "text"
+    """None: what the name of the output says."""
     tools: tuple[str, ...] = ()
     define: tuple[tuple[str, str], ...] = ()
     trust: bool = False
@@ -37,16 +46,47 @@ class How:
     run_id: str | None = None
     agent: str | None = None
     session: str | None = None
-    more: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Options of one command alone."""
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> How:
-        """From a command's keyword arguments."""
-        known = {n: v for n, v in given.items() if n in cls.__dataclass_fields__}
-        return cls(**known, more={n: v for n, v in given.items() if n not in known})
+    required: tuple[tuple[str, str], ...] = ()
+    """Figures that no run may go past."""
 
     @property
     def is_json(self) -> bool:
         """Whether results are printed for programs."""
-        return self.format != "text"
+        return self.format not in ("text", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunCommandOptions(RunOptions):
+    """The options of `run`, once or over a file of tasks."""
+
+    inputs: str | None = None
+    concurrency: int = 4
+    totals: tuple[str, ...] = ()
+    parent: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateOptions(RunOptions):
+    """What goes with `test --generate`."""
+
+    only: tuple[str, ...] = ()
+    dry_run: bool = False
+    force: bool = False
+    work: int | None = None
+    run_actions: bool = False
+
+
+def pass_options(record: type[RunOptions]) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Give a command its options as one record, `options`. Other parameters are passed by name."""
+    names = record.__dataclass_fields__.keys()
+
+    def decorate(command: Callable[..., R]) -> Callable[..., R]:
+        @wraps(command)
+        def call(*args: Any, **given: Any) -> R:
+            parameters = {name: value for name, value in given.items() if name not in names}
+            values = {name: value for name, value in given.items() if name in names}
+            return command(*args, **parameters, options=record(**values))
+
+        return call
+
+    return decorate

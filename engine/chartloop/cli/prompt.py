@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ from chartloop.cli.drive import Interrupts
 from chartloop.cli.step_commands import Commands, StoppedInside
 from chartloop.cli.terminal_picture import coloured, columns
 from chartloop.core.text_table import Line
+from chartloop.view_model.build import standing_of
+from chartloop.view_model.text import standing_lines
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -90,9 +92,9 @@ class Prompt:
         sys.stdout.write(text if text == "\n" else console.style(text, "dim"))
         sys.stdout.flush()
 
-    def stand(self, lines: Sequence[Line]) -> None:
+    def stand(self, run: Run) -> None:
         """Show where the run stands."""
-        for line in lines:
+        for line in standing_lines(standing_of(run), self.width):
             self.say(line)
         console.result()
 

@@ -16,15 +16,15 @@ from chartloop.cli.values import figures_of, values_of
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
-    from chartloop.cli.options import How
+    from chartloop.cli.options import RunOptions
     from chartloop.cli.script import Script
     from chartloop.run.journal import Journal
     from chartloop.run.ports import Cancel, Clock, Notifier
 
 
-def clock_of(how: How, *, not_before: float = 0.0) -> Clock:
+def clock_of(options: RunOptions, *, not_before: float = 0.0) -> Clock:
     """The clock that is meant. A simulated one begins now, or later where the run has been."""
-    if how.clock == "simulated":
+    if options.clock == "simulated":
         from chartloop.testing.clock import ManualClock
 
         return ManualClock(max(time.time(), not_before))
@@ -33,19 +33,19 @@ def clock_of(how: How, *, not_before: float = 0.0) -> Clock:
     return SystemClock()
 
 
-def script_of(how: How) -> Script | None:
+def script_of(options: RunOptions) -> Script | None:
     """The script that is meant."""
-    if how.script is None:
+    if options.script is None:
         return None
-    if how.model or how.api_base:
+    if options.model or options.api_base:
         raise click.UsageError("--script takes the place of a model: leave --model and --api-base")
     from chartloop.cli.script import read_script
 
-    return read_script(how.script)
+    return read_script(options.script)
 
 
 def start(
-    machine: Machine, task: str, how: How, journal: Callable[[], Journal], *,
+    machine: Machine, task: str, options: RunOptions, journal: Callable[[], Journal], *,
     cancel: Cancel | None = None, script: Script | None = None, parent: Run | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Run:  # fmt: skip
@@ -53,15 +53,16 @@ def start(
 
     The journal is opened last: what cannot begin, for want of a key, say, leaves no file.
     """
-    clock, spec, more = clock_of(how), machine.spec, more or {}
-    limits = values_of({n: x.type for n, x in spec.limits.items()}, how.limit)
-    variables = values_of({n: v.type for n, v in spec.vars.items()}, how.var)
+    clock, spec, more = clock_of(options), machine.spec, more or {}
+    limits = values_of({n: x.type for n, x in spec.limits.items()}, options.limit)
+    variables = values_of({n: v.type for n, v in spec.vars.items()}, options.var)
     _announce(machine, script)
     run = machine.start(
-        task, **_components(how, script, clock), clock=clock, cancel=cancel,
+        task, **_components(options, script, clock), clock=clock, cancel=cancel,
         limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
-        memory=dict(how.memory), tasks=tasks_of(spec, how), run_id=how.run_id, agent=how.agent,
-        session=how.session, parent=parent, require_bound=_required(how),
+        memory=dict(options.memory), tasks=tasks_of(spec, options), run_id=options.run_id,
+        agent=options.agent, session=options.session, parent=parent,
+        require_bound=_required(options),
     )  # fmt: skip
     opened = journal()
     # as `Machine.start` does it: on an event loop the appends of one tick share a transaction
@@ -77,23 +78,22 @@ def _face() -> str:
 
 
 def go_on(
-    machine: Machine, run_id: str, how: How, journal: Journal, *,
+    machine: Machine, run_id: str, options: RunOptions, journal: Journal, *,
     cancel: Cancel | None = None, script: Script | None = None, not_before: float = 0.0,
 ) -> Run:  # fmt: skip
     """A run that is in the journal, ready to be driven."""
-    clock = clock_of(how, not_before=not_before)
-    given = _components(how, script, clock)
+    clock = clock_of(options, not_before=not_before)
+    given = _components(options, script, clock)
     run = machine.open(
-        run_id, journal=journal, clock=clock, cancel=cancel, take_over=how.take_over, **given
+        run_id, journal=journal, clock=clock, cancel=cancel, take_over=options.take_over, **given
     )
     run.session.holder.face = _face()
     return run
 
 
-def _required(how: How) -> dict[str, float] | None:
+def _required(options: RunOptions) -> dict[str, float] | None:
     """The figures that no run may go past."""
-    pairs = how.more.get("required")
-    return figures_of(pairs) if pairs else None
+    return figures_of(options.required) if options.required else None
 
 
 def _announce(machine: Machine, script: Script | None) -> None:
@@ -105,14 +105,14 @@ def _announce(machine: Machine, script: Script | None) -> None:
         console.say("loading litellm ...", "dim")
 
 
-def _components(how: How, script: Script | None, clock: Clock) -> dict[str, Any]:
+def _components(options: RunOptions, script: Script | None, clock: Clock) -> dict[str, Any]:
     """Model and notifier, as far as the command line names them."""
-    given: dict[str, Any] = {"notifier": _notifier(how)}
+    given: dict[str, Any] = {"notifier": _notifier(options)}
     if script is not None:
         given["script"] = script.model(clock)
     else:
-        given["model"] = how.model
-        given["settings"] = {"api_base": how.api_base} if how.api_base else None
+        given["model"] = options.model
+        given["settings"] = {"api_base": options.api_base} if options.api_base else None
     return {name: value for name, value in given.items() if value}
 
 
@@ -127,12 +127,12 @@ class TerminalNotifier:
         console.say(f"notice: {console.plain(text)}")
 
 
-def _notifier(how: How) -> Notifier:
+def _notifier(options: RunOptions) -> Notifier:
     """Where notices go: to a URL, else to the terminal."""
-    if how.notify is None:
-        if how.notify_secret:
+    if options.notify is None:
+        if options.notify_secret:
             raise click.UsageError("--notify-secret goes with --notify URL")
         return TerminalNotifier()
     from chartloop.adapters.notify.webhook import WebhookNotifier
 
-    return WebhookNotifier(how.notify, secret_env=how.notify_secret or "")
+    return WebhookNotifier(options.notify, secret_env=options.notify_secret or "")

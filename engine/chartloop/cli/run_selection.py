@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 import click
 
 from chartloop.cli import completion, console, parameters
+from chartloop.cli.options import RunOptions
 from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
-    from chartloop.cli.options import How
     from chartloop.language.spec import MachineSpec
     from chartloop.run.journal import Journal, RunRow
     from chartloop.run.recorded import Recorded, RecordedRun, Unread
@@ -44,6 +44,16 @@ choice_options = parameters.together(
     parameters.journal_option,
 )  # fmt: skip
 """Which of a journal's runs, where none is named."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionOptions(RunOptions):
+    """The options of commands that ask about recorded runs."""
+
+    newest: int | None = None
+    since: float | None = None
+    """Seconds."""
+    status: str | None = None
 
 
 _UNKNOWN: Mapping[str, str] = MappingProxyType(
@@ -101,7 +111,7 @@ class Chosen:
 
 
 def chosen(
-    names: tuple[str, ...], how: How, machine: str = "", *, children: bool = False
+    names: tuple[str, ...], options: SelectionOptions, machine: str = "", *, children: bool = False
 ) -> Chosen:
     """The runs that the command line names; without, or for `all`, the journal's of `machine`.
 
@@ -120,12 +130,12 @@ def chosen(
             sources.append(_already(found))
             count += len(found)
         else:
-            journal = journal or open_journal(how)
+            journal = journal or open_journal(options)
             sources.append(_stored(journal, find_run(journal, name), children))
             count += 1
     if not names:
-        journal = open_journal(how)
-        sources = [_stored(journal, row, children) for row in _rows(journal, how, machine)]
+        journal = open_journal(options)
+        sources = [_stored(journal, row, children) for row in _rows(journal, options, machine)]
         count = len(sources)
     return Chosen(sources, count)
 
@@ -161,14 +171,14 @@ def _exported(name: str) -> list[Recorded]:
     return found
 
 
-def _rows(journal: Journal, how: How, machine: str) -> list[RunRow]:
+def _rows(journal: Journal, options: SelectionOptions, machine: str) -> list[RunRow]:
     from chartloop.run.sync import by_hand
 
-    since, newest = how.more.get("since"), how.more.get("newest")
+    since, newest = options.since, options.newest
     rows = by_hand(
         journal.rows(
-            machine=machine or None, status=how.more.get("status"), agent=how.agent,
-            session=how.session, children=False, limit=newest if since is None else None,
+            machine=machine or None, status=options.status, agent=options.agent,
+            session=options.session, children=False, limit=newest if since is None else None,
         )
     )  # fmt: skip
     if since is not None:

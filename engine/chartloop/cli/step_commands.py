@@ -10,28 +10,27 @@ Source: design "language", section 11 (`chartloop step`)
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from chartloop.cli import console
 from chartloop.cli.error_report import kind_of
-from chartloop.cli.record_table import records_lines
-from chartloop.cli.standing import standing
 from chartloop.cli.table import Row, table_lines
-from chartloop.cli.values import answer_data, read_value
+from chartloop.cli.values import answer_data
 from chartloop.core.errors import ChartloopError, LimitError, RunError, nearest
 from chartloop.core.text_table import Line
-from chartloop.machine.guard_text import fact_value, say_value
 from chartloop.run.events import Delta, Event
 from chartloop.run.loop import is_action
-from chartloop.run.record_text import action_of, because, outcome_of, path_of
 from chartloop.run.result import say_facts
+from chartloop.view_model.build import record_view
+from chartloop.view_model.orders import Fork, Set
+from chartloop.view_model.perform import perform, toggle_breakpoint
+from chartloop.view_model.text import record_lines
 
 if TYPE_CHECKING:
     from chartloop.api import Run
     from chartloop.core.facts import Facts
     from chartloop.core.records import Record
-    from chartloop.core.types import Type
     from chartloop.view.picture import Picture
 
 
@@ -69,10 +68,6 @@ ALIASES = {
 """Other words for a command: the keys of the full screen mean the same at the prompt."""
 
 
-CLOCKS = frozenset({"run.elapsed", "run.working", "run.idle"})
-"""Facts that change with every record."""
-
-
 class StoppedInside(Exception):
     """The person stopped the action at hand before it was done."""
 
@@ -93,7 +88,7 @@ class Person(Protocol):
         """Show a piece of what a model says, as it comes."""
         ...
 
-    def stand(self, lines: Sequence[Line]) -> None:
+    def stand(self, run: Run) -> None:
         """Show where the run stands."""
         ...
 
@@ -117,8 +112,8 @@ class Commands:
         self.run = run
         self.left = False
         self.person, self._step_once = person, step
-        self._before: tuple[Facts, Facts] | None = None
-        """The facts before and after the newest record that was made here."""
+        self.before: Facts | None = None
+        """The facts before the newest record, where that was made here."""
 
     def obey(self, line: str) -> bool:
         """One command; whether it was done. What is wrong with it is said."""
@@ -200,7 +195,7 @@ class Commands:
         """Take records back; the run goes on as a fork with an id of its own."""
         count = self._number(rest or "1")
         self.run.back(count)
-        self._before = None
+        self.before = None
         taken = "record" if count == 1 else f"{count} records"
         self._say(f"back before the last {taken}; now run {self.run.id}")
         self.show()
@@ -208,10 +203,7 @@ class Commands:
     def do_fork(self, rest: str) -> None:
         """Go on as a new run; this one stays in the journal as it is."""
         old = self.run
-        stops = [point.text for point in old.breakpoints]
-        self.run = old.fork(at=self._number(rest) if rest else None)
-        for text in stops:
-            self.run.breakpoints.add(text)
+        self.run = perform(old, Fork(self._number(rest) if rest else None))
         self._say(f"run {old.id} stays as it is; now run {self.run.id}")
         self.show()
 
@@ -221,14 +213,11 @@ class Commands:
         spec = self.run.machine.spec
         if "." not in name:
             name = f"{'limits' if name in spec.limits else 'vars'}.{name}"
-        root, _, field = name.partition(".")
-        declared = {"limits": spec.limits, "vars": spec.vars}.get(root, {}).get(field)
         if not text.strip():
             raise LimitError("a value is missing", hint="set limits.steps 20")
-        value = text.strip()
-        before = self.run.facts
-        self.run.set(name, read_value(declared.type, value) if declared else value)
-        self._before = (before, self.run.facts)
+        value, before = text.strip(), self.run.facts
+        perform(self.run, Set(name, value))
+        self.before = before
         self._say(console.plain(f"{name} = {value}"))
 
     def do_break(self, rest: str) -> None:
@@ -237,11 +226,9 @@ class Commands:
         if not rest:
             texts = ", ".join(point.text for point in stops)
             self._say(f"stops at: {console.plain(texts)}" if texts else "there is no breakpoint")
-        elif rest in stops:
-            stops.remove(rest)
+        elif (point := toggle_breakpoint(self.run, rest)) is None:
             self._say(f"`{console.plain(rest)}` is no breakpoint any more")
         else:
-            point = stops.add(rest)
             what = {"state": "before the state", "guard": "when this holds:"}.get(point.kind, "at")
             self._say(f"`run` stops {what} `{console.plain(rest)}`")
 
@@ -266,19 +253,17 @@ class Commands:
             if heard:
                 self.person.hear("\n")
         if record is not None:
-            self._before = (before, self.run.facts)
+            self.before = before
             self._tell(record)
         return record
 
     def _tell(self, record: Record) -> None:
-        chart = self.run.machine.chart
-        action = action_of(chart, record) or record.kind
-        said = outcome_of(record)
-        path = " → ".join(path_of(chart, record))
-        why = because(chart, record)
-        line = f"{record.seq}  {action}: {said}" if said else f"{record.seq}  {action}"
-        line += (f"  → {path}" if path else "") + (f"  because {why}" if why else "")
-        self._say(console.plain(line), "red" if record.failures else "")
+        done = record_view(self.run.machine.chart, record)
+        line = f"{done.seq}  {done.action or done.kind}"
+        line += f": {done.outcome}" if done.outcome else ""
+        line += f"  → {' → '.join(done.path)}" if done.path else ""
+        line += f"  because {done.because}" if done.because else ""
+        self._say(console.plain(line), "red" if done.failed else "")
 
     # looking --------------------------------------------------------------------------------
 
@@ -297,8 +282,9 @@ class Commands:
 
     def do_records(self, rest: str) -> None:
         """The records as a table."""
-        records = self.run.records
-        self._lines(records_lines(self.run.machine.chart, records, self.person.width))
+        chart = self.run.machine.chart
+        records = [record_view(chart, record) for record in self.run.records]
+        self._lines(record_lines(records, self.person.width))
 
     def do_draw(self, rest: str) -> None:
         """The flowchart in characters, or into a file."""
@@ -319,15 +305,7 @@ class Commands:
 
     def show(self) -> None:
         """Say where the run stands."""
-        self.person.stand(standing(self.run, self.person.width))
-
-    def changes(self) -> list[tuple[str, str, str]]:
-        """The facts that the newest record changed: name, old value, new value; clocks last."""
-        if self._before is None:
-            return []
-        before, now = (facts_apart(f, self.run.machine.spec.roots) for f in self._before)
-        changed = ((n, before.get(n, "none"), new) for n, new in now.items())
-        return sorted((c for c in changed if c[1] != c[2]), key=lambda c: c[0] in CLOCKS)
+        self.person.stand(self.run)
 
     def _say(self, text: str, colour: str = "") -> None:
         self.person.say(Line(text, colour))
@@ -340,16 +318,3 @@ class Commands:
         if not text.isdecimal():
             raise RunError(f"`{console.plain(text)}` is no number")
         return int(text)
-
-
-def facts_apart(facts: Facts, roots: Mapping[str, Type]) -> dict[str, str]:
-    """Every fact by its name, as people write it; of those by name, each by itself."""
-    found: dict[str, str] = {}
-    for name, said in say_facts(facts, roots):
-        value = fact_value(facts, name)
-        if isinstance(value, Mapping) and value:
-            parts = cast("Mapping[str, Any]", value)
-            found |= {f"{name}.{key}": say_value(part) for key, part in parts.items()}
-        else:
-            found[name] = said
-    return found

@@ -10,26 +10,18 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from chartloop.cli import console
-from chartloop.cli.around import as_it_is
-from chartloop.cli.record_table import records_lines
-from chartloop.cli.standing import standing_head, standing_rows
 from chartloop.cli.step_commands import COMMANDS, Commands, StoppedInside
-from chartloop.cli.table import table_lines
 from chartloop.cli.values import read_value
 from chartloop.core.text_table import Line
 from chartloop.core.types import accepts
 from chartloop.run.sync import loop_thread
 from chartloop.tui.board import Board, Watcher
-from chartloop.view.flowchart import one_line
+from chartloop.view_model.build import view_run
+from chartloop.view_model.state_drawing import state_now
 
 if TYPE_CHECKING:
     from chartloop.api import Run
     from chartloop.core.records import Record
-
-
-LISTED = 200
-"""Records that are listed: the newest."""
 
 
 class _Nobody:
@@ -46,7 +38,7 @@ class _Nobody:
     def hear(self, text: str) -> None:
         """Nothing is shown."""
 
-    def stand(self, lines: object) -> None:
+    def stand(self, run: object) -> None:
         """Nothing is shown."""
 
     def look(self, picture: object, here: str) -> None:
@@ -96,53 +88,10 @@ class Stepping:
 
     def board(self) -> Board:
         """The run as it is now."""
-        run, machine = self.run, self.run.machine
+        run = self.run
         picture = run.draw(look="live")
-        records = run.records
-        found = run.why() if records else None
-        labels = {box.id: one_line(box.label) for box in picture.chart.boxes}
-        head = [*standing_head(run), *_output(run)]
-        rows = standing_rows(run, ways=False)
-
-        def standing(width: int) -> list[Line]:
-            return [*head, *table_lines(rows, width=width)]
-
-        def why(width: int) -> list[Line]:
-            return found.lines(width)[1:] if found is not None else []
-
-        def listed(width: int) -> list[Line]:
-            return records_lines(machine.chart, records[-LISTED:], width, brief=True)
-
-        return Board(
-            run=run.id,
-            machine=machine.name,
-            title=one_line(picture.chart.title),
-            state=run.state,
-            status=run.status,
-            step=run.facts.run.steps + 1,
-            ended=run.ended,
-            standing=standing,
-            around=as_it_is(run, picture.chart),
-            why_title=f"Why: record {records[-1].seq}, {found.title}" if found else "Why",
-            why=why,
-            changes=tuple(self._commands.changes()),
-            records=listed,
-            picture=picture,
-            question=run.result.question or "" if run.result.events else "",
-            wait=run.result.wait or "",
-            answers={e: {n: str(t) for n, t in f.items()} for e, f in run.answers.items()},
-            states=tuple((n, labels.get(n, n)) for n in machine.spec.states),
-            breakpoints=tuple(point.text for point in run.breakpoints),
-        )
-
-
-def _output(run: Run) -> list[Line]:
-    """What an ended run gave."""
-    output = run.result.output if run.ended else None
-    if output is None:
-        return []
-    text = output if isinstance(output, str) else console.as_json(output)
-    return [Line(part, "cyan") for part in ["", *console.plain(text).split("\n")]]
+        before = run.facts if self._commands.before is None else self._commands.before
+        return Board(view_run(run, before=before), picture, state_now(run, picture.chart))
 
 
 class _Step:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Sequence
 
 from chartloop.cli import console
-from chartloop.core.text_table import Line, Row, lay_out
+from chartloop.core.text_table import Line, Row
+from chartloop.view_model import table as plain_table
 
-__all__ = ["Line", "Row", "styled", "table", "table_lines"]
+__all__ = ["Line", "Row", "print_lines", "styled", "table", "table_lines"]
 
 
 def table(
@@ -21,6 +23,13 @@ def table(
 ) -> list[str]:
     """The lines of a table, in colours; see `lay_out` for `right` and `spare`."""
     return styled(table_lines(rows, head, width=width, right=right, spare=spare, indent=indent))
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    """Print lines of a result in their colours; what is too long for the terminal is wrapped."""
+    for line in lines:
+        for part in console.fitted(console.plain(line.text), sys.stdout):
+            console.result(console.style(part, line.colour))
 
 
 def styled(lines: Iterable[Line]) -> list[str]:
@@ -38,6 +47,7 @@ def table_lines(
     indent: str = "",
 ) -> list[Line]:
     """The lines of a table, each with its colour for whoever shows it."""
-    shown = [Row(tuple(head), "dim"), *rows] if head and rows else list(rows)
-    clean = [row._replace(cells=tuple(console.plain(c) for c in row.cells)) for row in shown]
-    return lay_out(clean, width=width or console.width(), right=right, spare=spare, indent=indent)
+    columns = width or console.width()
+    return plain_table.table_lines(
+        rows, head, width=columns, right=right, spare=spare, indent=indent
+    )

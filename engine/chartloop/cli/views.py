@@ -17,7 +17,7 @@ from chartloop.run.record_text import action_of, because, outcome_of
 
 if TYPE_CHECKING:
     from chartloop.api import Run
-    from chartloop.cli.options import How
+    from chartloop.cli.options import RunOptions
     from chartloop.core.records import Record
 
 
@@ -67,7 +67,7 @@ class Lines(Quiet):
     def see(self, event: Event) -> None:
         if isinstance(event, Recorded):
             record, chart = event.record, self._chart
-            did = " ".join(p for p in (action_of(chart, record), _said(record)) if p)
+            did = " ".join(p for p in (action_of(chart, record), _record_line(record)) if p)
             entered = " → ".join(event.decision.path)
             why = because(chart, record)
             line = f"{record.seq:>3}  {record.state}  {did}"
@@ -76,7 +76,7 @@ class Lines(Quiet):
             console.say(console.plain(line), "red" if record.failures else "")
 
 
-def _said(record: Record) -> str:
+def _record_line(record: Record) -> str:
     said = outcome_of(record)
     return said if record.kind == "step" else f"{record.kind} {said}".strip()
 
@@ -119,11 +119,11 @@ class Both(Quiet):
             view.see(event)
 
 
-def view_for(run: Run, how: How) -> View:
+def view_for(run: Run, options: RunOptions) -> View:
     """The view that fits the options and the terminal."""
-    if how.format == "jsonl":
-        return Both(JsonLines(run), Lines(run)) if how.verbose else JsonLines(run)
-    if how.verbose:
+    if options.format == "jsonl":
+        return Both(JsonLines(run), Lines(run)) if options.verbose else JsonLines(run)
+    if options.verbose:
         return Lines(run)
     if console.is_terminal(sys.stderr):
         from chartloop.cli.live_view import Live

@@ -31,6 +31,7 @@ from chartloop.tui.screens import (
 )
 from chartloop.tui.worker import Crashed, Failed, Heard, Look, News, Worker
 from chartloop.view.flowchart import one_line
+from chartloop.view_model.run_view import DecisionView
 
 LOOK = 1 / 20
 """Seconds between two looks at what has come from the run."""
@@ -124,6 +125,10 @@ class KeyLine(Footer):
 
 def _width(key: Any) -> int:
     return len(key.key_display) + len(key.description) + 2
+
+
+def _why_title(decision: DecisionView | None) -> str:
+    return "Why" if decision is None else f"Why: record {decision.seq}, {decision.found.title}"
 
 
 class StepApp(App[None]):
@@ -223,14 +228,14 @@ class StepApp(App[None]):
     def _show(self, board: Board) -> None:
         first = self.board is None
         self.board = board
-        self.query_one("#why", Pane).border_title = f"2 {board.why_title}"
+        self.query_one("#why", Pane).border_title = f"2 {_why_title(board.view.decision)}"
         for pane in self.query(Pane):
             pane.show(board)
             if pane.id == "records":
                 pane.call_after_refresh(pane.scroll_end, animate=False)
             elif not first:
                 pane.scroll_home(animate=False)
-        if board.question and not self.worker.busy:
+        if board.view.question is not None and not self.worker.busy:
             self.query_one("#state", Pane).border_subtitle = "the run waits: press a to answer"
         else:
             self.query_one("#state", Pane).border_subtitle = ""
@@ -239,24 +244,22 @@ class StepApp(App[None]):
         board = self.board
         if board is None:
             return
-        sign, colour = _SIGNS.get(board.status, "○"), _COLOURS.get(board.status, "$text-primary")
+        head, ended = board.view.head, board.view.ended
+        sign, colour = _SIGNS.get(head.status, "○"), _COLOURS.get(head.status, "$text-primary")
         parts: list[tuple[str, str]] = [
-            (f" {board.title or board.machine} ", "bold"),
-            (f"  {sign} {board.status} at ", colour),
-            (board.state, f"bold {colour}"),
-            (
-                f"   step {board.step}" if not board.ended else f"   after {board.step - 1} steps",
-                "",
-            ),
-            (f"   run {board.run}", "$foreground-muted"),
+            (f" {board.title or head.machine} ", "bold"),
+            (f"  {sign} {head.status} at ", colour),
+            (head.state, f"bold {colour}"),
+            (f"   after {head.step - 1} steps" if ended else f"   step {head.step}", ""),
+            (f"   run {head.run}", "$foreground-muted"),
         ]
         if self.worker.busy:
             self._frame += 1
             took = time.monotonic() - self.worker.since
             spin = _SPINNER[self._frame // 2 % len(_SPINNER)]
             parts.append((f"   {spin} {self.worker.busy} {took:.0f} s", "bold $text-warning"))
-        if board.breakpoints:
-            said = say_count(len(board.breakpoints), "breakpoint")
+        if breakpoints := board.view.breakpoints:
+            said = say_count(len(breakpoints), "breakpoint")
             parts.append((f"   {said}", "$foreground-muted"))
         if parts != self._head_parts:  # each update paints all of the screen
             self._head_parts = parts
@@ -338,19 +341,22 @@ class StepApp(App[None]):
 
     def action_answer(self) -> None:
         """Answer the question of the wait."""
-        if self.board is None or not self.board.answers:
+        question = self.board.view.question if self.board is not None else None
+        if question is None:
             self.notify("the run waits for nothing")
             return
-        self.push_screen(EventScreen(self.board), self._answer_with)
+        self.push_screen(EventScreen(question), self._answer_with)
 
     def _answer_with(self, event: str | None) -> None:
-        if event is None or self.board is None:
+        question = self.board.view.question if self.board is not None else None
+        if event is None or question is None:
             return
-        if self.board.answers[event]:
-            screen = FieldsScreen(self.board, event, self._controls.fault)
+        answer = next((one for one in question.answers if one.event == event), None)
+        if answer is not None and answer.fields:
+            screen = FieldsScreen(question.wait, answer, self._controls.fault)
             self.push_screen(screen, lambda line: self._order(line) if line else None)
         else:
-            self._order(f"answer --wait {shlex.quote(self.board.wait)} {event}")
+            self._order(f"answer --wait {shlex.quote(question.wait)} {event}")
 
     def action_light(self) -> None:
         """Light or dark."""

@@ -1,4 +1,4 @@
-"""What the screen shows of a run, and what it can ask for: plain data and one protocol.
+"""What the screen shows of a run, and what it asks for: plain data and one protocol.
 
 Belongs here: no widget, and nothing of textual: whoever makes these needs none.
 """
@@ -9,44 +9,35 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from chartloop.core.text_table import Line
+from chartloop.view.flowchart import one_line
 from chartloop.view.picture import Picture
 from chartloop.view.text.draw import Drawing
-
-Lines = Callable[[int], Sequence[Line]]
-"""Lines for a pane of so many columns. It may be called at any time, from any thread."""
+from chartloop.view_model.protocols import SteppedRun
+from chartloop.view_model.run_view import RunView
 
 
 class Board(NamedTuple):
-    """A run at one moment."""
+    """A run at one moment, and its pictures in characters."""
 
-    run: str
-    """Its id."""
-    machine: str
-    title: str
-    state: str
-    status: str
-    step: int
-    """The number of the step to come."""
-    ended: bool
-    standing: Lines
-    """What its action is, or how it ended, and its budgets."""
-    around: Callable[[int], Drawing] | None
-    """The state with its neighbours; None where it is in no picture."""
-    why_title: str
-    why: Lines
-    """Everything that was looked at for the newest record."""
-    changes: tuple[tuple[str, str, str], ...]
-    """The facts that the newest record changed: name, old value, new value."""
-    records: Lines
+    view: RunView
     picture: Picture
-    question: str
-    wait: str
-    """The id of the wait that asks it."""
-    answers: Mapping[str, Mapping[str, str]]
-    """What may be answered: events, each with its fields and their types."""
-    states: tuple[tuple[str, str], ...]
-    """All states: name and label."""
-    breakpoints: tuple[str, ...]
+    around: Callable[[int], Drawing] | None
+    """The state with its neighbours, in so many columns; None where it is in no picture."""
+
+    @property
+    def title(self) -> str:
+        """The title of the picture, on one line."""
+        return one_line(self.picture.chart.title)
+
+    @property
+    def state(self) -> str:
+        """Where the run is."""
+        return self.view.head.state
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What is written in the box of each state that is drawn."""
+        return {box.id: one_line(box.label) for box in self.picture.chart.boxes}
 
 
 class Watcher(Protocol):
@@ -56,7 +47,7 @@ class Watcher(Protocol):
     def width(self) -> int: ...
     def say(self, line: Line) -> None: ...
     def hear(self, text: str) -> None: ...
-    def stand(self, lines: Sequence[Line]) -> None: ...
+    def stand(self, run: SteppedRun) -> None: ...
     def look(self, picture: Picture, here: str) -> None: ...
     def wants_to_stop(self) -> bool: ...
 

@@ -13,6 +13,8 @@ from textual.widgets import Static
 from chartloop.core.text_table import Line
 from chartloop.tui.board import Board
 from chartloop.tui.styles import of_changes, of_drawing, of_lines
+from chartloop.view_model.table import table_lines
+from chartloop.view_model.text import changes, headline, next_rows, output_lines, record_lines
 
 NARROWEST = 40
 """Columns of a drawing at least; what is cut off can be scrolled to."""
@@ -74,23 +76,26 @@ class StatePane(Pane):
 
 def standing_of(board: Board, width: int) -> Content:
     """What comes next, or how the run ended."""
-    return of_lines(board.standing(width))
+    view = board.view
+    rows = next_rows(view, edges=False)
+    return of_lines([*headline(view), *output_lines(view), *table_lines(rows, width=width)])
 
 
 def why_of(board: Board, width: int) -> Content:
     """Everything that was looked at for the newest record."""
-    lines = board.why(width)
+    decision = board.view.decision
+    lines = [] if decision is None else decision.found.lines(width)[1:]
     return of_lines(lines or [Line("nothing has been decided yet", "dim")])
 
 
 def facts_of(board: Board, width: int) -> Content:
     """The facts that the newest record changed."""
-    return of_changes(board.changes, width)
+    return of_changes(changes(board.view), width)
 
 
 def records_of(board: Board, width: int) -> Content:
     """What has been recorded."""
-    return of_lines(board.records(width))
+    return of_lines(record_lines(board.view.records, width, brief=True))
 
 
 class Log(VerticalScroll):

@@ -22,6 +22,7 @@ from textual.widgets.option_list import Option
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.tui.board import Board
 from chartloop.tui.styles import of_drawing, of_lines
+from chartloop.view_model.run_view import AnswerView, QuestionView
 
 _CLOSE = Binding("escape", "dismiss(None)", "close")
 
@@ -92,10 +93,12 @@ class StateScreen(ModalScreen[str | None]):
     def _list(self, typed: str) -> None:
         found = self.query_one(OptionList)
         found.clear_options()
-        wide = max((len(name) for name, _ in self._board.states), default=0)
-        for name, label in self._board.states:
+        view, labels = self._board.view, self._board.labels
+        wide = max((len(name) for name in view.states), default=0)
+        for name in view.states:
+            label = labels.get(name, name)
             if typed.lower() in f"{name} {label}".lower():
-                stop = " ●" if name in self._board.breakpoints else ""
+                stop = " ●" if name in view.breakpoints else ""
                 said = "" if label == name else label
                 found.add_option(Option(Content(f"{name:<{wide}}  {said}{stop}"), id=name))
         found.highlighted = 0 if found.option_count else None
@@ -127,22 +130,23 @@ class EventScreen(ModalScreen[str | None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [_CLOSE]
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, question: QuestionView) -> None:
         super().__init__()
-        self._board = board
+        self._question = question
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog") as box:
-            box.border_title = f"Answer (wait {self._board.wait})"
-            yield Label(Content(self._board.question), classes="question")
-            yield OptionList(*(self._option(e, f) for e, f in self._board.answers.items()))
+            box.border_title = f"Answer (wait {self._question.wait})"
+            yield Label(Content(self._question.text), classes="question")
+            yield OptionList(*map(self._option, self._question.answers))
 
     def on_mount(self) -> None:
         self.query_one(OptionList).focus()
 
-    def _option(self, event: str, fields: Mapping[str, str]) -> Option:
-        said = ", ".join(f"{name} ({type})" for name, type in fields.items())
-        return Option(Content(f"{event}   {said}" if said else event), id=event)
+    def _option(self, answer: AnswerView) -> Option:
+        fields = ", ".join(f"{field.name} ({field.type})" for field in answer.fields)
+        text = f"{answer.event}   {fields}" if fields else answer.event
+        return Option(Content(text), id=answer.event)
 
     @on(OptionList.OptionSelected)
     def _chosen(self, event: OptionList.OptionSelected) -> None:
@@ -185,11 +189,11 @@ class FieldsScreen(ModalScreen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [_CLOSE]
 
     def __init__(
-        self, board: Board, event: str, fault: Callable[[str, Mapping[str, str]], str]
+        self, wait: str, answer: AnswerView, fault: Callable[[str, Mapping[str, str]], str]
     ) -> None:
         super().__init__()
-        self._wait, self._fields = board.wait, board.answers[event]
-        self._event, self._fault = event, fault
+        self._wait, self._event, self._fault = wait, answer.event, fault
+        self._fields = {field.name: field.type for field in answer.fields}
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog") as box:

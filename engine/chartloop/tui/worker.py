@@ -9,13 +9,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import NamedTuple
 
 from chartloop.core.text_table import Line
 from chartloop.tui.board import Board, Controls
 from chartloop.view.picture import Picture
+from chartloop.view_model.protocols import SteppedRun
 
 AGAIN = 0.15
 """Seconds between two boards while a run goes on by itself, at least."""
@@ -122,7 +122,7 @@ class Worker:
         """Show a piece of what a model says."""
         self.news.append(Heard(text))
 
-    def stand(self, lines: Sequence[Line]) -> None:
+    def stand(self, run: SteppedRun) -> None:
         """Where the run stands: the next board has it."""
 
     def look(self, picture: Picture, here: str) -> None:

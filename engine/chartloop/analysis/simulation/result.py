@@ -6,7 +6,7 @@ Plain data, JSON one way; nothing here simulates.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +19,7 @@ from chartloop.analysis.simulation.play import UNFINISHED
 from chartloop.analysis.simulation.sample import Sample
 from chartloop.analysis.simulation.statistics import Share, Spread, share, spread
 from chartloop.core.html_table import Cell, bundle, folded, line, table
+from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_count
 from chartloop.proofs.bound import Bound
 from chartloop.run.dataframe import frame
@@ -27,6 +28,11 @@ FIGURES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "elapsed", "wa
 """What is counted of each run, in the order in which it is shown."""
 BOUNDED = frozenset({"actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting"})
 """Those that a bound has a figure for, under the same name."""
+CELLS = 24
+"""Of the bar of a share."""
+_EXCEEDED = 5
+"""Runs past the bound that are listed."""
+_COLOURS = {"natural": "green", "limit": "yellow", "error": "red", "human": "cyan"}
 _TINY = 1e-9
 """Relative: sums in another order differ so much."""
 
@@ -213,6 +219,10 @@ class Simulation:
         lines += [f"assumed: {a}" for a in self.assumptions]
         return "\n".join(lines)
 
+    def lines(self, width: int = 100) -> list[Line]:
+        """The same as tables, with what was assumed, each line with its colour."""
+        return [*_lines(self, width)]
+
     def __repr__(self) -> str:
         top = next(iter(self.reasons), "nothing")
         return f"<Simulation of {self.machine}: {self.runs:,} runs, mostly {top}>"
@@ -257,3 +267,95 @@ def say_share(found: Share) -> str:
 
 def _share(found: Share) -> dict[str, Any]:
     return {"count": found.count, "share": found.value, "low": found.low, "high": found.high}
+
+
+# as tables ----------------------------------------------------------------------------------
+
+
+def _lines(found: Simulation, width: int) -> Iterator[Line]:
+    yield Line(found.head(), "bold")
+    if found.learnt:
+        yield Line(found.learnt)
+    yield Line("")
+    kinds = {run.reason: run.kind for run in found.sample.runs}
+    reasons = [
+        Row(
+            (reason, bar(s.value), f"{s.value:.2%}", f"{s.low:.2%} to {s.high:.2%}"),
+            _COLOURS.get(kinds[reason], ""),
+        )
+        for reason, s in found.reasons.items()
+    ]
+    head = Row(("stops with", "", "share", "95% confidence"), "dim")
+    yield from lay_out([head, *reasons] if reasons else [], width=width, right={2})
+    yield Line("")
+    figures = [
+        Row((
+            NAMES[n], *(say(n, v) for v in (s.mean, s.median, s.p95, s.most)),
+            "" if (most := found.most(n)) is None else say(n, most),
+        ))
+        for n, s in found.figures.items()
+    ]  # fmt: skip
+    head = Row(("", "mean", "median", "p95", "max", "proven bound"), "dim")
+    yield from lay_out([head, *figures] if figures else [], width=width, right={1, 2, 3, 4, 5})
+    yield Line("")
+    yield from _exceeded_lines(found)
+    if unplayed := found.unplayed_said():
+        yield Line(unplayed, "yellow")
+    if found.suggestions:
+        yield Line("")
+        yield from _suggestion_lines(found.suggestions, width)
+    yield Line("")
+    yield Line("in a world where")
+    yield from (Line(f"  {one}") for one in found.assumptions)
+    for name, count in found.thin.items():
+        yield Line(f"  {name}: learnt from {count} samples only", "yellow")
+
+
+def _exceeded_lines(found: Simulation) -> Iterator[Line]:
+    """Runs that went past the bound: the first of them, and what that means."""
+    shown = found.exceeded[:_EXCEEDED]
+    yield from (Line(f"past the bound: {one}", "red") for one in shown)
+    if more := len(found.exceeded) - len(shown):
+        yield Line(f"and {more:,} more", "red")
+    if shown:
+        yield Line(
+            "the world gives what the bound takes for impossible: `chartloop bound` lists that"
+        )
+
+
+def _suggestion_lines(suggestions: tuple[Suggestion, ...], width: int) -> Iterator[Line]:
+    asked = max((s.stops.of for s in suggestions if s.stops is not None), default=0)
+    yield Line("what would be enough, in this world", "bold")
+    each = f"for each limit: of up to {asked:,} runs that end by themselves when it is off"
+    yield Line(each, "dim")
+    rows = [
+        Row((s.limit, s.text(s.now), *_suggestion_cells(s)), "dim" if s.suggested is None else "")
+        for s in suggestions
+    ]
+    head = Row(("limit", "now", "enough", "would stop", "saves a run", "proves"), "dim")
+    yield from lay_out([head, *rows], width=width, right={1, 2, 3}, spare=(5, 4))
+
+
+def _suggestion_cells(suggestion: Suggestion) -> tuple[str, str, str, str]:
+    """The limit that is enough, what it stops, what it saves on average and proves lower."""
+    if suggestion.stops is None:
+        return "", "", "", suggestion.because
+    saves = [
+        f"{'' if v > 0 else '−'}{say(n, abs(v))} {NAMES[n]}"
+        for n, v in suggestion.saves.items()
+        if n in ("llm_calls", "tokens") and abs(v) >= 0.05
+    ]
+    proves = [
+        f"{NAMES[n].removeprefix('of it ')} ≤ {say(n, value)}"
+        for n, value in suggestion.bound.items()
+        if value is not None and value != suggestion.before.get(n)
+    ]
+    stops = f"{suggestion.stops.value:.2%}"
+    return suggestion.text(suggestion.suggested), stops, ", ".join(saves), ", ".join(proves)
+
+
+def bar(share: float) -> str:
+    """A share as a bar of `CELLS` cells; what happened at all shows at least one eighth."""
+    eighths = max(round(share * CELLS * 8), 1 if share > 0 else 0)
+    whole, rest = divmod(eighths, 8)
+    return f"{'█' * whole}{'▏▎▍▌▋▊▉'[rest - 1] if rest else ''}"

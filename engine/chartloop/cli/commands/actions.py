@@ -9,7 +9,7 @@ from click.shell_completion import CompletionItem
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.table import Row, table
 from chartloop.core.errors import nearest
 
@@ -40,7 +40,8 @@ Examples:
 @click.argument("name", required=False, shell_complete=_names)
 @parameters.tools_option
 @parameters.format_option()
-def actions(name: str | None, **given: Any) -> None:
+@pass_options(RunOptions)
+def actions(name: str | None, options: RunOptions) -> None:
     """List what states can do, and the fields of each action.
 
     NAME shows one action: its fields under `with`, and how each is written.
@@ -49,12 +50,11 @@ def actions(name: str | None, **given: Any) -> None:
     from chartloop.actions.declare import specs_of
     from chartloop.cli.machine_loader import load_tools
 
-    how = How.of(given)
-    known = (with_own(specs_of(load_tools(how.tools))) if how.tools else builtin()).actions
+    known = (with_own(specs_of(load_tools(options.tools))) if options.tools else builtin()).actions
     if name is not None and name not in known:
         raise MisuseError(f"there is no action `{name}`", hint=nearest(name, known))
     found = [known[name]] if name is not None else sorted(known.values(), key=lambda a: a.name)
-    if how.is_json:
+    if options.is_json:
         told = [_public(spec) for spec in found]
         console.result(console.as_json(told[0] if name is not None else told))
         return
@@ -95,7 +95,8 @@ def _one(spec: ActionSpec) -> list[str]:
     if not spec.args:
         return [*lines, "with: nothing"]
     rows = [
-        Row((a.name, _written(a), "required" if a.required else "", a.about)) for a in spec.args
+        Row((a.name, _describe_value(a), "required" if a.required else "", a.about))
+        for a in spec.args
     ]
     return [*lines, *table(rows, ("with", "written as", "", "what it is"))]
 
@@ -107,7 +108,7 @@ _EFFECTS = {
 }
 
 
-def _written(arg: ArgSpec) -> str:
+def _describe_value(arg: ArgSpec) -> str:
     if arg.choices:
         return " | ".join(arg.choices)
     word = _WRITTEN.get(arg.kind, arg.kind)

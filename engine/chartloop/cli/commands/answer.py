@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
 from chartloop.cli import completion, parameters
 from chartloop.cli.inbox import Posted, report_message
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.parameters import PAIR
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerOptions(RunOptions):
+    """The options of `answer`."""
+
+    data: str | None = None
+    wait: str | None = None
+    ahead: str | None = None
+    message_id: str | None = None
 
 
 @click.command(
@@ -50,7 +60,10 @@ that is over, or for a run that waits for nothing is refused (exit code 2).
 @parameters.journal_option
 @parameters.durability_option
 @parameters.format_option()
-def answer(run: str, event: str, fields: tuple[tuple[str, str], ...], **given: Any) -> None:
+@pass_options(AnswerOptions)
+def answer(
+    run: str, event: str, fields: tuple[tuple[str, str], ...], options: AnswerOptions
+) -> None:
     """Answer the question that a run waits with.
 
     EVENT is one of those that the wait takes. Its data are given field by field, or as JSON.
@@ -58,18 +71,17 @@ def answer(run: str, event: str, fields: tuple[tuple[str, str], ...], **given: A
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
     from chartloop.cli.values import answer_data
 
-    how = How.of(given)
-    wait, ahead = how.more["wait"] or "", how.more["ahead"] or ""
+    wait, ahead = options.wait or "", options.ahead or ""
     if wait and ahead:
         raise click.UsageError("--wait answers a question, --ahead one to come: give one of them")
-    journal = open_journal(how)
+    journal = open_journal(options)
     row = find_run(journal, run)
-    opened = machine_of(journal, row, how).open(row.run_id, journal=journal)
+    opened = machine_of(journal, row, options).open(row.run_id, journal=journal)
     taken = opened.answers.get(event, {})
     if ahead:
         taken = opened.machine.chart.answer_fields(ahead, event)
-    data = answer_data(event, taken, fields, how.more["data"])
-    sent = opened.send(event, data, wait=wait, ahead=ahead, message_id=how.more["message_id"])
+    data = answer_data(event, taken, fields, options.data)
+    sent = opened.send(event, data, wait=wait, ahead=ahead, message_id=options.message_id)
     said = {"kind": "answer", "event": event, "data": data}
     said |= {"ahead": ahead} if ahead else {"wait": sent.wait}
-    report_message(journal, row, how, Posted(said, sent.run, sent.message_id, sent.new))
+    report_message(journal, row, options, Posted(said, sent.run, sent.message_id, sent.new))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +13,23 @@ import click
 
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import ERROR, MisuseError
-from chartloop.cli.options import How
-from chartloop.cli.table import Row, table
+from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.table import Row, print_lines, table
 
 if TYPE_CHECKING:
-    from chartloop.proofs.bound import Assume, Bound, Figure
+    from chartloop.proofs.bound import Assume
 
 _FIGURES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting")
 _KNOBS = ("tokens_per_call", "calls_per_reply", "input_price", "output_price")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundOptions(RunOptions):
+    """The options of `bound`."""
+
+    assumed: tuple[tuple[str, str], ...] = ()
+    drawing: str | None = None
+    figure: str = "actions"
 
 
 @click.command(
@@ -64,7 +74,10 @@ A figure holds in every run in which the assumptions do; it is proven, not estim
 @parameters.define_option
 @parameters.journal_option
 @parameters.format_option()
-def bound(machine: str | None, of_run: str | None, output: str | None, **given: Any) -> None:
+@pass_options(BoundOptions)
+def bound(
+    machine: str | None, of_run: str | None, output: str | None, options: BoundOptions
+) -> None:
     """Show the worst that a run of a machine can cost, before it runs.
 
     Actions, model calls, tool calls, tokens, USD and the time that it waits; how far it can go past
@@ -77,44 +90,42 @@ def bound(machine: str | None, of_run: str | None, output: str | None, **given: 
     from chartloop.proofs.bound.result import WORDS
     from chartloop.view.save import write_whole
 
-    how = How.of(given)
     if (machine is None) == (of_run is None):
         raise click.UsageError("name a MACHINE, or a recorded run with --run")
     if of_run is not None:
-        _show_stored(_stored(of_run, how), output, how)
+        _show_stored(_stored_certificate(of_run, options), output, options)
         return
-    loaded = read_machine(str(machine), how)
+    loaded = read_machine(str(machine), options)
     spec = loaded.spec
     found = loaded.bound(
-        limits=values_of({n: x.type for n, x in spec.limits.items()}, how.limit),
-        vars=values_of({n: v.type for n, v in spec.vars.items()}, how.var),
-        assume=with_known_models(_assume(how.more["assumed"]), spec, None),
+        limits=values_of({n: x.type for n, x in spec.limits.items()}, options.limit),
+        vars=values_of({n: v.type for n, v in spec.vars.items()}, options.var),
+        assume=with_known_models(_assume(options.assumed), spec, None),
     )
     if output is not None:
         write_whole(Path(output), f"{found.certificate(__version__)}\n".encode())
         console.say(f"{output}: a certificate for {loaded.name} {loaded.hash[:12]}", "dim")
-    if how.more["drawing"] is not None:
-        path = found.draw(how.more["figure"]).save(how.more["drawing"])
-        console.say(f"{path}: a way to the most {WORDS[how.more['figure']]}", "dim")
-    refused = found.refused(wanted_bounds(figures_of(how.more["required"])))
-    if how.is_json:
+    if options.drawing is not None:
+        path = found.draw(options.figure).save(options.drawing)
+        console.say(f"{path}: a way to the most {WORDS[options.figure]}", "dim")
+    refused = found.refused(wanted_bounds(figures_of(options.required)))
+    if options.is_json:
         console.result(console.as_json({**found.to_dict(), "refused": list(refused)}))
     else:
-        for line in _said(found):
-            console.result(line)
+        print_lines(found.lines(console.width()))
         for reason in refused:
             console.say(f"not proven: {reason}", "red")
     raise click.exceptions.Exit(ERROR if refused else 0)
 
 
-def _stored(run: str, how: How) -> str:
+def _stored_certificate(run: str, options: RunOptions) -> str:
     """The certificate of a run, as it was stored."""
     from chartloop.cli.journal_access import find_run, open_journal
     from chartloop.core.errors import SetupError
     from chartloop.run.certificate import stored_certificate
     from chartloop.run.sync import by_hand
 
-    journal = open_journal(how)
+    journal = open_journal(options)
     row = find_run(journal, run)
     text = by_hand(stored_certificate(journal, row.run_id))
     if text is None:
@@ -123,17 +134,17 @@ def _stored(run: str, how: How) -> str:
     return text
 
 
-def _show_stored(certificate: str, output: str | None, how: How) -> None:
+def _show_stored(certificate: str, output: str | None, options: RunOptions) -> None:
     from chartloop.view.save import write_whole
 
     data: dict[str, Any] = json.loads(certificate)
     if output is not None:
         write_whole(Path(output), f"{certificate}\n".encode())
         console.say(f"{output}: the certificate of {data['machine']} {data['hash'][:12]}", "dim")
-    if how.is_json:
+    if options.is_json:
         console.result(certificate)
         return
-    for line in _certified(data):
+    for line in _certificate_lines(data):
         console.result(line)
 
 
@@ -158,7 +169,7 @@ def _assume(pairs: Any) -> Assume | None:
 # for people ---------------------------------------------------------------------------------
 
 
-def _certified(data: Mapping[str, Any]) -> Iterator[str]:
+def _certificate_lines(data: Mapping[str, Any]) -> Iterator[str]:
     """What a certificate says, which may be of another version: what it lacks is left out."""
     from chartloop.proofs.bound.result import WORDS
 
@@ -175,74 +186,17 @@ def _certified(data: Mapping[str, Any]) -> Iterator[str]:
         ))
         for name, said in WORDS.items() if name in figures
     ])  # fmt: skip
-    yield from _assuming(data["assumptions"])
+    yield from _assumption_lines(data["assumptions"])
 
 
-def _assuming(assumptions: Iterable[str]) -> Iterator[str]:
+def _assumption_lines(assumptions: Iterable[str]) -> Iterator[str]:
     yield ""
     yield "assuming that"
     for said in assumptions:
         yield from console.fitted(f"  {console.plain(said)}", sys.stdout)
 
 
-def _said(found: Bound) -> Iterator[str]:
-    from chartloop.proofs.bound.result import WORDS
-
-    if found.unknown:
-        yield f"{found.machine}: unknown: {found.unknown}"
-        return
-    yield console.style(f"{found.machine}, at worst", bold=True)
-    rows = [Row((WORDS[n], f.amount, f.reason), _colour(f)) for n, f in found.figures.items()]
-    yield from table(rows)
-    yield from _part([
-        Row((o.guard, o.where, o.text)) for o in found.overshoots
-    ], ("guard", "looked at", "a run goes"))  # fmt: skip
-    yield from _part([
-        Row((w.to, w.reports, w.saves, _costs(w.costs))) for w in found.wraps
-    ], ("stops at", "then reports", "then saves", "which costs at most"))  # fmt: skip
-    yield from _part([
-        Row((name, _child(child))) for name, child in found.children.items()
-    ], ("child", "at worst"))  # fmt: skip
-    yield from _assuming(found.assumptions)
-    witness = found.figures["actions"].witness
-    if str(witness):
-        yield ""
-        said = f"a way to the most actions, perhaps not a run: {witness}"
-        yield from console.fitted(console.plain(said), sys.stdout)
-
-
-def _part(rows: list[Row], head: tuple[str, ...]) -> Iterator[str]:
-    if rows:
-        yield ""
-        yield from table(rows, head)
-
-
 def _reason(value: float | None, why: str, by: Sequence[str]) -> str:
     if value is None:
         return why
     return "by " + ", ".join(by) if by else ""
-
-
-def _colour(figure: Figure) -> str:
-    return "" if figure.value is not None else "yellow" if figure.unit else "red"
-
-
-def _costs(costs: Mapping[str, float | None]) -> str:
-    from chartloop.proofs.bound.result import WORDS, say_amount
-
-    known = [
-        f"{WORDS[n]} {'not known' if value is None else say_amount(n, value)}"
-        for n, value in costs.items()
-    ]
-    return ", ".join(known) or "nothing"
-
-
-def _child(child: Mapping[str, Any]) -> str:
-    from chartloop.proofs.bound.result import WORDS, say_amount
-
-    parts = [
-        f"{WORDS[n]} {value if isinstance(value, str) else say_amount(n, value)}"
-        for n, value in child.items()
-        if n in WORDS and value not in (0, None)
-    ]
-    return ", ".join(parts).replace("at most ", "")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.inbox import post_message
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import ChartloopError, nearest
 
 if TYPE_CHECKING:
@@ -31,25 +31,25 @@ Examples:
 @parameters.journal_option
 @parameters.durability_option
 @parameters.format_option()
-def cancel(run: str, reason: str, message: str, **given: Any) -> None:
+@pass_options(RunOptions)
+def cancel(run: str, reason: str, message: str, options: RunOptions) -> None:
     """Ask a run to stop before its next action."""
     from chartloop.cli.journal_access import find_run, open_journal
 
-    how = How.of(given)
-    journal = open_journal(how)
+    journal = open_journal(options)
     row = find_run(journal, run)
     data = {"message": message} if message else {}
-    _say_unless_known(reason, journal, row, how)
-    post_message(journal, row, how, {"kind": "cancel", "reason": reason, "data": data})
+    _say_unless_known(reason, journal, row, options)
+    post_message(journal, row, options, {"kind": "cancel", "reason": reason, "data": data})
 
 
-def _say_unless_known(reason: str, journal: Journal, row: RunRow, how: How) -> None:
+def _say_unless_known(reason: str, journal: Journal, row: RunRow, options: RunOptions) -> None:
     """A warning for a reason that the machine does not have: a run stops for it all the same."""
     from chartloop.cli.journal_access import machine_of
 
     # a machine that cannot be read any more is no reason to let its run go on
     with contextlib.suppress(ChartloopError):
-        known = machine_of(journal, row, how).spec.reasons
+        known = machine_of(journal, row, options).spec.reasons
         if reason not in known:
             said = f"the machine has no stop reason `{reason}`: it stops as `custom` does"
             console.say(f"{console.plain(said)}; {nearest(reason, known)}", "yellow")

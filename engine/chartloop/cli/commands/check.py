@@ -9,7 +9,7 @@ import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import ERROR, report
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.units import say_count
 from chartloop.extras import install
 
@@ -34,18 +34,18 @@ fix in docs/reference/errors.md; docs/checks.md describes the proofs.
 @parameters.tools_option
 @parameters.define_option
 @parameters.format_option()
-def check(machines: tuple[str, ...], **given: Any) -> None:
+@pass_options(RunOptions)
+def check(machines: tuple[str, ...], options: RunOptions) -> None:
     """Find every mistake of a machine file, before anything runs.
 
     Nothing is run, imported or fetched but the modules given with --tools.
     """
-    how = How.of(given)
-    found = [_checked(source, how) for source in machines]
-    if how.is_json:
+    found = [_check(source, options) for source in machines]
+    if options.is_json:
         told = [_public(checked) for checked in found]
         console.result(console.as_json(told[0] if len(told) == 1 else told))
     else:
-        console.result("\n\n".join("\n".join(_said(checked)) for checked in found))
+        console.result("\n\n".join("\n".join(_report_lines(checked)) for checked in found))
     wrong = any(finding.is_error for checked in found for finding in checked.findings)
     raise click.exceptions.Exit(ERROR if wrong else 0)
 
@@ -59,15 +59,15 @@ class Checked(NamedTuple):
     unsettled: tuple[str, ...]
 
 
-def _checked(source: str, how: How) -> Checked:
+def _check(source: str, options: RunOptions) -> Checked:
     from chartloop.api import examine
     from chartloop.cli.journal_access import shown
     from chartloop.cli.machine_loader import load_tools, locate, with_tools_hint
 
     name = shown(locate(source))
-    own = load_tools(how.tools)
-    found = examine(source, tools=own, define=dict(how.define), prove=True)
-    return Checked(name, found.machine, with_tools_hint(found.findings, how), found.unsettled)
+    own = load_tools(options.tools)
+    found = examine(source, tools=own, define=dict(options.define), prove=True)
+    return Checked(name, found.machine, with_tools_hint(found.findings, options), found.unsettled)
 
 
 def _public(checked: Checked) -> dict[str, Any]:
@@ -92,11 +92,11 @@ def _bound(machine: Machine | None) -> dict[str, Any] | None:
     return {"unknown": found.unknown} if found.unknown else found.to_dict()["bounds"]
 
 
-def _said(checked: Checked) -> list[str]:
+def _report_lines(checked: Checked) -> list[str]:
     file, machine, findings, _ = checked
     lines = report(findings, file=file)
     if lines and checked.unsettled:
-        lines[-1] += f", {_unsettled(checked)}"
+        lines[-1] += f", {_describe_unsettled(checked)}"
     if machine is None:
         return lines
     spec = machine.spec
@@ -104,16 +104,16 @@ def _said(checked: Checked) -> list[str]:
     told = f"{file}: {machine.name}, {states}, {rules}"
     head = [console.style(f"{told}: no mistakes", "green")] if not findings else [*lines, told]
     if checked.unsettled and not findings:
-        head.append(_unsettled(checked))
+        head.append(_describe_unsettled(checked))
     return [*head, *(note.text for note in machine.check().notes)]
 
 
-def _unsettled(checked: Checked) -> str:
+def _describe_unsettled(checked: Checked) -> str:
     """What is not known: which guards can hold, and whether budgets cut all loops."""
     from chartloop.checker.loops import LOOPS
 
     guards = [place for place in checked.unsettled if place != LOOPS]
-    said = [_unsettled_guards(guards)] if guards else []
+    said = [_describe_unsettled_guards(guards)] if guards else []
     if len(guards) < len(checked.unsettled):
         said.append(
             "the search for loops that no budget cuts was given up; `bound` searches longer"
@@ -121,7 +121,7 @@ def _unsettled(checked: Checked) -> str:
     return ", ".join(said)
 
 
-def _unsettled_guards(places: Sequence[str]) -> str:
+def _describe_unsettled_guards(places: Sequence[str]) -> str:
     from chartloop.proofs.guards import z3_solver as solver
 
     count = say_count(len(places), "guard")

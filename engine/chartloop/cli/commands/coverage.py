@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
 from chartloop.cli import console, coverage_report, parameters
+from chartloop.cli.coverage_report import CoverageGate
 from chartloop.cli.error_report import ERROR
-from chartloop.cli.options import How
-from chartloop.cli.run_selection import choice_options, runs_argument
+from chartloop.cli.options import pass_options
+from chartloop.cli.run_selection import SelectionOptions, choice_options, runs_argument
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverageOptions(CoverageGate, SelectionOptions):
+    """The options of `coverage`."""
+
+    drawn: str | None = None
 
 
 @click.command(
@@ -44,7 +52,10 @@ counts as seen.
 @parameters.tools_option
 @parameters.define_option
 @parameters.format_option()
-def coverage(machine: str, runs: tuple[str, ...], saved: tuple[str, ...], **given: Any) -> None:
+@pass_options(CoverageOptions)
+def coverage(
+    machine: str, runs: tuple[str, ...], saved: tuple[str, ...], options: CoverageOptions
+) -> None:
     """Show which parts of a machine its runs have gone through.
 
     States, edges, rules, guard atoms, stop reasons and children, and which of them never. Without
@@ -55,20 +66,19 @@ def coverage(machine: str, runs: tuple[str, ...], saved: tuple[str, ...], **give
     from chartloop.cli.progress import counted
     from chartloop.cli.run_selection import Chosen, chosen
 
-    how = How.of(given)
-    wanted = coverage_report.wanted_of(how)
-    loaded = seen_machine(machine, how)
+    wanted = coverage_report.wanted_of(options)
+    loaded = seen_machine(machine, options)
     only_saved = bool(saved) and not runs
-    found = Chosen([], 0) if only_saved else chosen(runs, how, loaded.name, children=True)
+    found = Chosen([], 0) if only_saved else chosen(runs, options, loaded.name, children=True)
     with counted("deciding again", len(found)) as tick:
         came = coverage_of(loaded, found, saved, tick)
     found.say_unread()
-    if (file := how.more["drawn"]) is not None:
+    if (file := options.drawn) is not None:
         came.draw().save(file)
         console.say(f"{file}: {came.machine}, by how often runs were where", "dim")
-    coverage_report.save(how, [came, *came.inside])
+    coverage_report.save(options, [came, *came.inside])
     short = came.below(wanted)
-    if how.is_json:
+    if options.is_json:
         console.result(console.as_json({**came.to_dict(), "below": list(short)}))
     else:
         coverage_report.tell([came, *came.inside])

@@ -5,14 +5,15 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import OK, USAGE, MisuseError, say_error
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import ChartloopError, RunError
 
 if TYPE_CHECKING:
@@ -25,6 +26,14 @@ _BY_SUFFIX = {
     ".svg": "svg", ".png": "png", ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot",
     ".gv": "dot", ".json": "json", ".txt": "text",
 }  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffOptions(RunOptions):
+    """The options of `diff`."""
+
+    output: str | None = None
+    full: bool = False
 
 
 @click.command(
@@ -56,13 +65,14 @@ Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be r
 @click.option("--full", is_flag=True, help="In pictures the whole machine, not what changed alone.")
 @parameters.tools_option
 @parameters.define_option
-def diff(before: str, after: str, output: str | None, full: bool, **given: Any) -> None:
+@pass_options(DiffOptions)
+def diff(before: str, after: str, options: DiffOptions) -> None:
     """Show what differs between two machines, in words and pictures."""
-    form = given.pop("format") or _form_of(output)
+    form = options.format or _form_of(options.output)
     try:
-        made = _compared(before, after, How.of(given))
+        made = _compare(before, after, options)
         if made is not None:
-            _write(made, form, output, full)
+            _write(made, form, options.output, options.full)
     except ChartloopError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
@@ -80,12 +90,12 @@ def _form_of(output: str | None) -> str:
     return _BY_SUFFIX.get(suffix, "text")
 
 
-def _compared(before: str, after: str, how: How) -> Diff | None:
+def _compare(before: str, after: str, options: RunOptions) -> Diff | None:
     """The difference; None, and its findings are said, when a side is no machine."""
     from chartloop.cli.compare_inputs import machines_at
     from chartloop.versions.diff.diff import diff as difference
 
-    found = machines_at((before, after), how)
+    found = machines_at((before, after), options)
     if found is None:
         return None
     (one, old), (other, new) = found
@@ -98,13 +108,13 @@ def _compared(before: str, after: str, how: How) -> Diff | None:
 def _write(made: Diff, form: str, output: str | None, full: bool) -> None:
     if output is None or output == "-":
         if form == "text":
-            for line in shown(made):
+            for line in diff_lines(made):
                 console.result(line)
             return
-        _print(_drawn(made, form, full), form)
+        _print(_render(made, form, full), form)
         return
     path = Path(output)
-    save(path, _drawn(made, form, full))
+    save(path, _render(made, form, full))
     console.say(f"{path}: {console.plain(made.verdict)}", "dim")
 
 
@@ -119,7 +129,7 @@ def save(path: Path, content: str | bytes) -> None:
         raise MisuseError(error.message) from None
 
 
-def _drawn(made: Diff, form: str, full: bool) -> str | bytes:
+def _render(made: Diff, form: str, full: bool) -> str | bytes:
     match form:
         case "text":
             return made.text()
@@ -149,7 +159,7 @@ def _print(drawn: str | bytes, form: str) -> None:
 _COLOURS = {"+": "green", "−": "red", "~": "yellow"}
 
 
-def shown(made: Diff) -> Iterator[str]:
+def diff_lines(made: Diff) -> Iterator[str]:
     """The verdict, the two names, then every difference with its place, under its heading."""
     yield console.style(console.plain(made.verdict), "green" if made.same else "", bold=True)
     if made.same:
@@ -174,13 +184,13 @@ def _change(change: Change, made: Diff) -> Iterator[str]:
     columns = max(40, shutil.get_terminal_size().columns)
     lines = [line.strip() for line in console.fitted(f"    {say(change)}", sys.stdout)]
     fits = len(lines[-1]) + len(place) + 6 <= columns
-    shown = [*_marked(lines), *([] if fits else [""])]
+    shown = [*_mark_code(lines), *([] if fits else [""])]
     shown[-1] += console.style(f"  {place}" if fits else place, "dim")
     yield f"  {sign} {shown[0]}"
     yield from (f"    {line}" for line in shown[1:])
 
 
-def _marked(lines: list[str]) -> Iterator[str]:
+def _mark_code(lines: list[str]) -> Iterator[str]:
     """What stands between backticks, in bold, across the ends of lines."""
     paired = sum(line.count("`") for line in lines) % 2 == 0
     inside = False

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata, util
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import ERROR
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.table import Row, table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count
@@ -67,15 +67,21 @@ The exit code is 1 when something is broken; missing optional extras do not coun
 @parameters.journal_option
 @parameters.durability_option
 @parameters.format_option()
-def doctor(**given: Any) -> None:
+@pass_options(RunOptions)
+def doctor(options: RunOptions) -> None:
     """Check the installation and say how to fix what is missing.
 
     Names of API keys are shown, never their values. Nothing is sent anywhere.
     """
-    how = How.of(given)
-    checks = [*_python(), _installed(_MODELS), _drawing(), _sandbox(), *map(_installed, _EXTRAS)]
-    checks += [_keys(), _journal(how), _terminal()]
-    if how.is_json:
+    checks = [
+        *_python(),
+        _check_extra(_MODELS),
+        _drawing(),
+        _sandbox(),
+        *map(_check_extra, _EXTRAS),
+    ]
+    checks += [_keys(), _journal(options), _terminal()]
+    if options.is_json:
         console.result(console.as_json([c._asdict() for c in checks]))
     else:
         rows = [
@@ -108,13 +114,13 @@ def _python() -> Iterator[Check]:
     gone = [name for name, version in found.items() if version is None]
     if gone:
         yield Check("packages", "broken", f"missing: {', '.join(gone)}", install())
-    elif old := [*_unfit()]:
+    elif old := [*_unfit_versions()]:
         yield Check("packages", "broken", ", ".join(old), install())
     else:
         yield Check("packages", "ok", ", ".join(f"{n} {v}" for n, v in found.items()))
 
 
-def _unfit() -> Iterator[str]:
+def _unfit_versions() -> Iterator[str]:
     """What is installed in a version that our own metadata does not allow.
 
     Nothing where `packaging`, which reads versions, is not installed.
@@ -158,7 +164,7 @@ _EXTRAS = (
 )  # fmt: skip
 
 
-def _installed(extra: _Extra) -> Check:
+def _check_extra(extra: _Extra) -> Check:
     version = _version(extra.distribution)
     if version is None:
         return Check(extra.what, "missing", extra.lacks, install(extra.name))
@@ -210,12 +216,12 @@ def _keys() -> Check:
     )
 
 
-def _journal(how: How) -> Check:
+def _journal(options: RunOptions) -> Check:
     from chartloop.adapters.journal.sqlite import SqliteJournal, default_journal_path
     from chartloop.cli.journal_access import close_later, shown
     from chartloop.run.sync import by_hand
 
-    path = Path(how.journal) if how.journal else default_journal_path(Path.cwd())
+    path = Path(options.journal) if options.journal else default_journal_path(Path.cwd())
     if not path.exists():
         return Check("journal", "ok", f"{shown(path)}: not there yet, the first run makes it")
     try:
@@ -230,7 +236,7 @@ def _journal(how: How) -> Check:
         "journal",
         "ok",
         f"{shown(path)}: {say_count(len(rows), 'run')}, {open_ones} not ended, {size:,.0f} kB"
-        + (", kept through the loss of power" if how.durability == "power" else ""),
+        + (", kept through the loss of power" if options.durability == "power" else ""),
     )
 
 

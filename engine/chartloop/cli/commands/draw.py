@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import RunError
 from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
     from chartloop.api import Run
+    from chartloop.view.flowchart import Direction
+    from chartloop.view.pages import Paper
     from chartloop.view.picture import Picture
 
 LARGE = 30
 """Boxes from which a picture is hard to read on paper."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawOptions(RunOptions):
+    """The options of `draw`."""
+
+    run: str | None = None
+    look: Literal["report", "live", "plain"] = "report"
+    rules: Literal["box", "chain", "none"] = "box"
+    region: str = "state"
+    direction: Direction = "tb"
+    theme: Literal["light", "dark", "auto"] = "light"
+    around: str | None = None
+    hops: int = 1
+    page: Paper | None = None
 
 
 @click.command(
@@ -98,28 +116,31 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 @parameters.tools_option
 @parameters.define_option
 @parameters.journal_option
-def draw(machine: str | None, output: str | None, everything: bool, **given: Any) -> None:
+@pass_options(DrawOptions)
+def draw(machine: str | None, output: str | None, everything: bool, options: DrawOptions) -> None:
     """Draw a machine as a flowchart."""
     from chartloop.cli.machine_loader import seen_machine
 
-    form = given.pop("format")
-    how = How.of(given)
-    more = how.more
-    shown = {name: more[name] for name in ("rules", "region", "direction", "around", "hops")}
-    shown["all"] = everything
-    if (machine is None) == (more["run"] is None):
+    form = options.format
+    shown: dict[str, Any] = {
+        "rules": options.rules, "region": options.region, "direction": options.direction,
+        "around": options.around, "hops": options.hops, "all": everything,
+    }  # fmt: skip
+    if (machine is None) == (options.run is None):
         raise click.UsageError("name a machine, or a run with --run")
-    if shown["direction"] != "tb" and _is_text(form, output):
+    if options.direction != "tb" and _is_text(form, output):
         said = "a picture in characters goes down: give -o FILE.svg, or --format mermaid"
         raise click.UsageError(said)
-    drawn = seen_machine(machine, how) if machine is not None else _run(more["run"], how)
-    look = {} if machine is not None else {"look": more["look"]}
     try:
-        picture = drawn.draw(**look, **shown).themed(more["theme"])
+        if machine is not None:
+            picture = seen_machine(machine, options).draw(**shown)
+        else:
+            picture = _run(str(options.run), options).draw(look=options.look, **shown)
+        picture = picture.themed(options.theme)
     except RunError as error:  # there is no such state
         raise MisuseError(error.message, hint=error.hint) from None
-    if more["page"] is not None:
-        _save_pages(picture, output, form, more["page"])
+    if options.page is not None:
+        _save_pages(picture, output, form, options.page)
         return
     if output is None or output == "-":
         _show(picture, form or "text")
@@ -128,7 +149,7 @@ def draw(machine: str | None, output: str | None, everything: bool, **given: Any
     path = Path(output)
     _say_too_large(picture, form or path.suffix)
     _write(picture, path, form)
-    if len(picture.chart.boxes) > LARGE and more["around"] is None:
+    if len(picture.chart.boxes) > LARGE and options.around is None:
         console.say("too large for a page: --page a4 splits it, --around STATE shows a part", "dim")
 
 
@@ -139,7 +160,7 @@ def _write(picture: Picture, path: Path, form: str | None) -> None:
     if form is None:
         _save(picture, path)
     else:
-        drawn = _drawn(picture, form)
+        drawn = _render(picture, form)
         write_whole(path, drawn if isinstance(drawn, bytes) else drawn.encode())
     boxes, arrows = len(picture.chart.boxes), say_count(len(picture.chart.arrows), "arrow")
     console.say(f"{path}: {boxes} {'box' if boxes == 1 else 'boxes'}, {arrows}", "dim")
@@ -168,12 +189,12 @@ def _say_too_large(picture: Picture, form: str) -> None:
         console.say(said, "yellow")
 
 
-def _run(name: str, how: How) -> Run:
+def _run(name: str, options: RunOptions) -> Run:
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
 
-    journal = open_journal(how)
+    journal = open_journal(options)
     row = find_run(journal, name)
-    return machine_of(journal, row, how).open(row.run_id, journal=journal)
+    return machine_of(journal, row, options).open(row.run_id, journal=journal)
 
 
 def _save(picture: Picture, path: Path) -> None:
@@ -186,7 +207,7 @@ def _save(picture: Picture, path: Path) -> None:
         raise
 
 
-def _drawn(picture: Picture, form: str) -> str | bytes:
+def _render(picture: Picture, form: str) -> str | bytes:
     match form:
         case "outline":
             return picture.outline()
@@ -206,7 +227,7 @@ def _show(picture: Picture, form: str) -> None:
     if form == "text":
         _show_text(picture)
         return
-    drawn = _drawn(picture, form)
+    drawn = _render(picture, form)
     if isinstance(drawn, str):
         whole = form != "outline"
         for line in (

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import click
 
 from chartloop.cli import parameters
 from chartloop.cli.inbox import post_message
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnqueueOptions(RunOptions):
+    """The options of `enqueue`."""
+
+    message_id: str | None = None
 
 
 @click.command(
@@ -31,7 +38,8 @@ Examples:
 @parameters.journal_option
 @parameters.durability_option
 @parameters.format_option()
-def enqueue(run: str, texts: tuple[str, ...], **given: Any) -> None:
+@pass_options(EnqueueOptions)
+def enqueue(run: str, texts: tuple[str, ...], options: EnqueueOptions) -> None:
     """Add tasks at the end of the queue of a run.
 
     Each TASK is a text; a file may say more of them, as `tasks` in a machine file does.
@@ -40,16 +48,15 @@ def enqueue(run: str, texts: tuple[str, ...], **given: Any) -> None:
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
     from chartloop.cli.machine_loader import tasks_of
 
-    how = How.of(given)
-    journal = open_journal(how)
+    journal = open_journal(options)
     row = find_run(journal, run)
-    message_id = how.more["message_id"]
+    message_id = options.message_id
     for to_run in (False, True):  # only a tool that a task names must be there
-        opened = machine_of(journal, row, how, to_run=to_run).open(row.run_id, journal=journal)
-        given_tasks = [*texts, *(tasks_of(opened.machine.spec, how) or ())]
+        opened = machine_of(journal, row, options, to_run=to_run).open(row.run_id, journal=journal)
+        given_tasks = [*texts, *(tasks_of(opened.machine.spec, options) or ())]
         if not given_tasks:
             raise click.UsageError("no task is given: name some, or a file with --tasks")
         letter = tasks_message(opened.session, given_tasks, fresh=message_id is None)
         if not any("tool" in task["by"] for task in letter["tasks"]):
             break
-    post_message(journal, row, how, letter, message_id)
+    post_message(journal, row, options, letter, message_id)

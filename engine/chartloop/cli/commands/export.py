@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.units import say_count
 
 Language = Literal["xstate", "scxml"]
 
 _SUFFIXES: Mapping[str, Language] = {".json": "xstate", ".scxml": "scxml"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(RunOptions):
+    """The options of `export`."""
+
+    language: Language | None = None
+    output: str | None = None
+    everything: bool = False
+    status: bool = False
 
 
 @click.command(
@@ -49,21 +60,16 @@ them. See docs/exports.md.
 )
 @parameters.tools_option
 @parameters.define_option
-def export(
-    machine: str,
-    language: Language | None,
-    output: str | None,
-    everything: bool,
-    status: bool,
-    **given: Any,
-) -> None:
+@pass_options(ExportOptions)
+def export(machine: str, options: ExportOptions) -> None:
     """Write a machine for XState, or as SCXML."""
     from chartloop.cli.machine_loader import read_machine
     from chartloop.view.save import write_whole
 
+    output = options.output
     path = None if output is None or output == "-" else Path(output)
-    write = _writer(language or _said_by(path))
-    text = write(read_machine(machine, How.of(given)), all=everything, status=status)
+    write = _writer(options.language or _language_of(path))
+    text = write(read_machine(machine, options), all=options.everything, status=options.status)
     if path is not None:
         write_whole(path, text.encode())
         console.say(f"{path}: {say_count(len(text.splitlines()), 'line')}", "dim")
@@ -73,7 +79,7 @@ def export(
         sys.stdout.buffer.write(text.encode())
 
 
-def _said_by(path: Path | None) -> Language:
+def _language_of(path: Path | None) -> Language:
     found = _SUFFIXES.get(path.suffix.lower()) if path is not None else None
     if found is None:
         where = "nothing says" if path is None else f"`{path.name}` does not say"

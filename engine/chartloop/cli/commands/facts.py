@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.table import Row, table
 from chartloop.core.errors import nearest
 
@@ -26,7 +26,8 @@ Examples:
 )
 @click.argument("word", required=False)
 @parameters.format_option()
-def facts(word: str | None, **given: Any) -> None:
+@pass_options(RunOptions)
+def facts(word: str | None, options: RunOptions) -> None:
     """List what guards, labels and templates can read.
 
     WORD lists those whose name or description has it.
@@ -37,7 +38,7 @@ def facts(word: str | None, **given: Any) -> None:
     found = {n: s for n, s in FACTS.items() if wanted in n or wanted in s.about.lower()}
     if not found:
         raise MisuseError(f"no fact has `{word}` in it", hint=nearest(word or "", FACTS))
-    if How.of(given).is_json:
+    if options.is_json:
         told = [
             {
                 "fact": n, "type": str(s.type), "unit": s.unit or None, "about": s.about,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import console, parameters
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import RunError
 from chartloop.core.units import say_count
 
@@ -43,28 +43,28 @@ The new run's id is on stdout. Nothing is run; the old run stays as it is.
 @parameters.trust_option
 @parameters.journal_option
 @parameters.format_option()
-def fork(run: str, at: int | None, file: str | None, **given: Any) -> None:
+@pass_options(RunOptions)
+def fork(run: str, at: int | None, file: str | None, options: RunOptions) -> None:
     """Start a new run from a record of an old one."""
     from chartloop.cli.journal_access import find_run, machine_of, open_journal, resume_line
     from chartloop.cli.machine_loader import load_machine
     from chartloop.cli.migrate import fork_run_under, judged_run, refused
 
-    how = How.of(given)
-    journal = open_journal(how)
+    journal = open_journal(options)
     row = find_run(journal, run)
     if file is None:
-        made = fork_run(journal, row, machine_of(journal, row, how), at, run_id=how.run_id)
+        made = fork_run(journal, row, machine_of(journal, row, options), at, run_id=options.run_id)
     else:
-        machine = load_machine(file, how)
+        machine = load_machine(file, options)
         verdict = judged_run(journal, row, machine, at)
         if not verdict.goes_on:
             raise refused(row, verdict, file)
-        made = fork_run_under(journal, row, machine, verdict, at, run_id=how.run_id)
+        made = fork_run_under(journal, row, machine, verdict, at, run_id=options.run_id)
     told = {"run": made.run_id, "parent": row.run_id, "at": at, "state": made.state}
-    console.result(console.as_json(told) if how.is_json else made.run_id)
+    console.result(console.as_json(told) if options.is_json else made.run_id)
     steps = say_count(made.steps, "step")
     console.say(f"it stands at {made.state}, {made.status}, after {steps}", "dim")
-    console.say(f"go on with:  {resume_line(journal, made, how)}")
+    console.say(f"go on with:  {resume_line(journal, made, options)}")
 
 
 def fork_run(

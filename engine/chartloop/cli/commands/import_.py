@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from chartloop.cli import console, parameters
-from chartloop.cli.charts import chart_option, found_in, repair_option, shown_repairs
+from chartloop.cli.charts import ChartOptions, chart_option, found_in, repair_option, shown_repairs
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.options import How
+from chartloop.cli.options import pass_options
 from chartloop.core.errors import SetupError
 from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
     from chartloop.interchange.import_chart import Imported
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions(ChartOptions):
+    """The options of `import`."""
+
+    name: str | None = None
 
 
 @click.command(
@@ -45,7 +53,8 @@ Parts that a machine cannot draw are declared in it under `deviations`, with rea
 @repair_option
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @parameters.format_option()
-def import_(document: str, output: str | None, force: bool, **given: Any) -> None:
+@pass_options(ImportOptions)
+def import_(document: str, output: str | None, force: bool, options: ImportOptions) -> None:
     """Write the skeleton of a machine that draws a flowchart.
 
     DOCUMENT is a Markdown file with a Mermaid flowchart in a fence, or a .mmd file.
@@ -53,22 +62,21 @@ def import_(document: str, output: str | None, force: bool, **given: Any) -> Non
     from chartloop.interchange.documents import read
     from chartloop.interchange.import_chart import import_chart
 
-    how = How.of(given)
     path = None if output in (None, "-") else Path(str(output))
     if path is not None and path.exists() and not force:
         raise MisuseError(f"`{path}` is there already", hint="say --force to write over it")
-    found = found_in(document, how)
+    found = found_in(document, options)
     if path is not None and path.exists() and path.samefile(document):
         raise MisuseError(f"`{path}` is the document itself", hint="name another file")
-    chart = read(found, repair=how.more["repair"])
+    chart = read(found, repair=options.repair)
     source = document if path is None else os.path.relpath(document, path.parent)
     try:
-        made = import_chart(chart, name=how.more["name"] or "", source=Path(source).as_posix())
+        made = import_chart(chart, name=options.name or "", source=Path(source).as_posix())
     except SetupError as error:
         raise MisuseError(error.message, hint=error.hint) from None
     if path is not None:
         _write_whole(path, made.text)
-    if how.is_json:
+    if options.is_json:
         console.result(console.as_json(_public(made, path)))
         return
     if path is None:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from chartloop.cli import console, parameters
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.table import Row, table
 
 
@@ -20,7 +20,8 @@ Examples:
 """
 )
 @parameters.format_option()
-def machines(**given: Any) -> None:
+@pass_options(RunOptions)
+def machines(options: RunOptions) -> None:
     """List the machines that come with chartloop.
 
     Each can be checked, drawn and run by its name.
@@ -41,7 +42,7 @@ def machines(**given: Any) -> None:
                 "ok": not any(f.is_error for f in findings),
             }
         )  # fmt: skip
-    if How.of(given).is_json:
+    if options.is_json:
         console.result(console.as_json(found))
         return
     rows = [Row((m["machine"], m["title"], str(m["states"]), m["source"])) for m in found]

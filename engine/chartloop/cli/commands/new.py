@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
@@ -25,7 +24,8 @@ Examples:
 )
 @click.argument("name", type=click.Path())
 @parameters.format_option()
-def new(name: str, **given: Any) -> None:
+@pass_options(RunOptions)
+def new(name: str, options: RunOptions) -> None:
     """Write a folder with your own machine, tool and test.
 
     NAME is the folder; its last part, with - as _, names the machine.
@@ -47,7 +47,7 @@ def new(name: str, **given: Any) -> None:
     keep_runs_here(folder)
     for file, text in made.items():
         (folder / file).write_text(text, encoding="utf-8")
-    if How.of(given).is_json:
+    if options.is_json:
         told = {"folder": str(folder), "machine": machine, "files": sorted([*made, FOLDER])}
         console.result(console.as_json({**told, "try": list(COMMANDS)}))
         return

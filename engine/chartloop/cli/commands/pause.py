@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from chartloop.cli import parameters
 from chartloop.cli.inbox import post_message
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import StatusError
 
 
@@ -22,16 +20,16 @@ Example:
 @parameters.journal_option
 @parameters.durability_option
 @parameters.format_option()
-def pause(run: str, **given: Any) -> None:
+@pass_options(RunOptions)
+def pause(run: str, options: RunOptions) -> None:
     """Ask a run to pause before its next action.
 
     At a wait it takes effect once the wait is over. `chartloop resume` continues it.
     """
     from chartloop.cli.journal_access import find_run, open_journal
 
-    how = How.of(given)
-    journal = open_journal(how)
+    journal = open_journal(options)
     row = find_run(journal, run)
     if row.status == "paused" and row.wake_at is None:
         raise StatusError(f"run `{row.run_id}` is paused already, at `{row.state}`")
-    post_message(journal, row, how, {"kind": "pause"})
+    post_message(journal, row, options, {"kind": "pause"})

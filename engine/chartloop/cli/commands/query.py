@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import ERROR, USAGE
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 
 if TYPE_CHECKING:
     from chartloop.api.drawn import DrawnAnswer
     from chartloop.proofs.query import Answer
 
 _COLOURS = {True: "green", False: "red", None: "yellow"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions(RunOptions):
+    """The options of `query`."""
+
+    no_cancel: bool = False
+    drawing: str | None = None
 
 
 @click.command(
@@ -48,7 +57,8 @@ Exit codes: 0 all of them hold, 1 one does not, 2 a query is invalid.
 @parameters.tools_option
 @parameters.define_option
 @parameters.format_option()
-def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
+@pass_options(QueryOptions)
+def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None:
     """Ask which paths a run of a machine can take, and which never.
 
     Anything that never happens in the graph of the machine never happens in a run, without
@@ -61,25 +71,24 @@ def query(machine: str, queries: tuple[str, ...], **given: Any) -> None:
     from chartloop.cli.values import values_of
     from chartloop.proofs.query import OUTSIDE, QueryFault
 
-    how = How.of(given)
-    loaded = read_machine(machine, how)
-    limits = values_of({n: x.type for n, x in loaded.spec.limits.items()}, how.limit)
+    loaded = read_machine(machine, options)
+    limits = values_of({n: x.type for n, x in loaded.spec.limits.items()}, options.limit)
     try:
         asked = loaded.questions(limits=limits)
-        found = [asked.ask(text, cancels=not how.more["no_cancel"]) for text in queries]
+        found = [asked.ask(text, cancels=not options.no_cancel) for text in queries]
     except QueryFault as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
-    if how.more["drawing"] is not None:
-        _draw(found, how.more["drawing"])
-    if how.is_json:
+    if options.drawing is not None:
+        _draw(found, options.drawing)
+    if options.is_json:
         told = [answer.to_dict() for answer in found]
         console.result(console.as_json(told[0] if len(told) == 1 else told))
     else:
         for answer in found:
             _show(answer, alone=len(found) == 1)
-        _assumed(found)
-        if not how.more["no_cancel"] and any(OUTSIDE in answer.reason for answer in found):
+        _show_assumptions(found)
+        if not options.no_cancel and any(OUTSIDE in answer.reason for answer in found):
             console.say("--no-cancel asks only of runs that nobody stops from outside", "dim")
     raise click.exceptions.Exit(0 if all(found) else ERROR)
 
@@ -100,7 +109,7 @@ def _show(answer: Answer, *, alone: bool) -> None:
         console.prose(f"{indent}  {' → '.join(answer.witness)}")
 
 
-def _assumed(found: Sequence[Answer]) -> None:
+def _show_assumptions(found: Sequence[Answer]) -> None:
     """What all the answers take for granted, once."""
     assumed = dict.fromkeys(said for answer in found for said in answer.assumptions)
     if assumed:

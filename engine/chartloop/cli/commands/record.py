@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import ERROR, OK
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import MachineChangedError, RunError, SetupError
 from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
     from chartloop.run.journal import RunRow
     from chartloop.scenarios.recorder.record import Recording
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions(RunOptions):
+    """The options of `record`."""
+
+    force: bool = False
+    no_requests: bool = False
 
 
 @click.command(
@@ -53,8 +62,9 @@ sends others fails the scenario, which shows the nearest request.
 @parameters.tools_option
 @parameters.journal_option
 @parameters.format_option()
+@pass_options(RecordOptions)
 def record(
-    run: str, output: str | None, file: str | None, redact: tuple[str, ...], **given: Any
+    run: str, output: str | None, file: str | None, redact: tuple[str, ...], options: RecordOptions
 ) -> None:  # fmt: skip
     """Write a scenario that plays what a recorded run did."""
     from chartloop.cli.journal_access import find_run, machine_of, open_journal, remembered
@@ -62,27 +72,26 @@ def record(
     from chartloop.run.sync import by_hand
     from chartloop.scenarios.recorder.record import recording
 
-    how = How.of(given)
-    _refuse_to_lose(output, force=how.more["force"])
-    journal = open_journal(how)
+    _refuse_to_lose(output, force=options.force)
+    journal = open_journal(options)
     row = find_run(journal, run)
     found = by_hand(read_run(journal, row))
     if isinstance(found, Unread):
         raise RunError(f"run `{row.run_id}` cannot be recorded: {found.why}")
-    machine = machine_of(journal, row, how)
-    source = file or remembered(journal, row).get("machine") or _shipped(row)
-    named = _named(source, row, how, Path(output).parent if output else Path())
+    machine = machine_of(journal, row, options)
+    source = file or remembered(journal, row).get("machine") or _shipped_machine(row)
+    named = _machine_name(source, row, options, Path(output).parent if output else Path())
     made = recording(
         found,
         machine,
         named=named,
         journal=journal,
-        requests=not how.more["no_requests"],
+        requests=not options.no_requests,
         redact=redact,
     )
     if output is not None:
         made.save(output)
-    _tell(made, output, how)
+    _report(made, output, options)
     raise click.exceptions.Exit(OK if made.same else ERROR)
 
 
@@ -98,7 +107,7 @@ def _refuse_to_lose(output: str | None, *, force: bool) -> None:
         raise SetupError(f"`{output}` is there already", hint="--force writes over it")
 
 
-def _shipped(row: RunRow) -> str:
+def _shipped_machine(row: RunRow) -> str:
     """The shipped machine of a run that was not started from a file by the command line."""
     from chartloop import catalog
 
@@ -108,13 +117,13 @@ def _shipped(row: RunRow) -> str:
     return row.machine
 
 
-def _named(source: str, row: RunRow, how: How, folder: Path) -> str:
+def _machine_name(source: str, row: RunRow, options: RunOptions, folder: Path) -> str:
     """What the scenario calls the machine. `MachineChangedError` when that is another by now."""
     from chartloop import catalog
     from chartloop.cli.machine_loader import locate, seen_machine
 
     path = locate(source)
-    if seen_machine(str(path), how).hash != row.machine_hash:
+    if seen_machine(str(path), options).hash != row.machine_hash:
         raise MachineChangedError(
             f"`{console.plain(source)}` is not the machine"
             f" that run `{row.run_id}` was started with",
@@ -125,8 +134,8 @@ def _named(source: str, row: RunRow, how: How, folder: Path) -> str:
     return shipped.get(path.resolve()) or Path(os.path.relpath(path, folder)).as_posix()
 
 
-def _tell(made: Recording, output: str | None, how: How) -> None:
-    if how.is_json:
+def _report(made: Recording, output: str | None, options: RunOptions) -> None:
+    if options.is_json:
         told = {"run": made.run_id, "same": made.same, "differences": made.differences}
         console.result(
             console.as_json({**told, "lacks": made.lacks, "file": output, "scenario": made.keys})
@@ -141,5 +150,5 @@ def _tell(made: Recording, output: str | None, how: How) -> None:
         results = say_count(sum(map(len, made.keys.get("tools", {}).values())), "tool call")
         console.say(f"played as it was recorded: {calls}, {results}", "dim")
     if output is not None:
-        tools = "".join(f" --tools {shlex.quote(source)}" for source in how.tools)
+        tools = "".join(f" --tools {shlex.quote(source)}" for source in options.tools)
         console.say(f"play it with:  chartloop test {output}{tools}")

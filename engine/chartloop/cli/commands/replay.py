@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import ERROR
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.units import say_count
 
 
@@ -29,20 +27,20 @@ code is then 1.
 @parameters.trust_option
 @parameters.journal_option
 @parameters.format_option()
-def replay(run: str, file: str | None, **given: Any) -> None:
+@pass_options(RunOptions)
+def replay(run: str, file: str | None, options: RunOptions) -> None:
     """Decide the records of a run again, and compare."""
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
     from chartloop.cli.machine_loader import load_machine
     from chartloop.cli.migrate import records_of
     from chartloop.run.replay import replay as decide_again
 
-    how = How.of(given)
-    journal = open_journal(how)
+    journal = open_journal(options)
     row = find_run(journal, run)
-    machine = machine_of(journal, row, how) if file is None else load_machine(file, how)
+    machine = machine_of(journal, row, options) if file is None else load_machine(file, options)
     records = records_of(journal, row)
     found = decide_again(machine.chart, records, row.run_id)
-    if how.is_json:
+    if options.is_json:
         differences = [d._asdict() for d in found.differences]
         told = {"run": row.run_id, "machine": machine.name, "records": found.records}
         console.result(console.as_json({**told, "same": found.same, "differences": differences}))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import console, parameters
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import StatusError
 
 if TYPE_CHECKING:
@@ -57,7 +57,8 @@ half a minute after its last sign of life.
 @parameters.notify_options
 @parameters.watch_options
 @parameters.format_option("text", "json", "jsonl")
-def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None:
+@pass_options(RunOptions)
+def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) -> None:
     """Continue a run that was interrupted, paused or answered."""
     from chartloop.cli.drive import Interrupts, drive, tell
     from chartloop.cli.journal_access import as_before, find_run, machine_of, open_journal
@@ -67,33 +68,38 @@ def resume(run: str, file: str | None, use_new_file: bool, **given: Any) -> None
 
     if use_new_file and file is None:
         raise click.UsageError("--use-new-file goes with --machine FILE")
-    how = How.of(given)
-    journal = open_journal(how)
+    journal = open_journal(options)
     row = find_run(journal, run)
     if row.ended:
-        raise click.exceptions.Exit(_tell_again(journal, row, how))
+        raise click.exceptions.Exit(_report_again(journal, row, options))
     if row.head == 0:
         hint = "nothing has happened yet: start it again, with the same --run-id"
         raise StatusError(f"run `{row.run_id}` stopped before its first record", hint=hint)
-    how = as_before(journal, row, how)
+    options = as_before(journal, row, options)
     if file is None:
-        machine = machine_of(journal, row, how, to_run=True)
+        machine = machine_of(journal, row, options, to_run=True)
     else:
-        machine = load_machine(file, how)
-        row = _moved(journal, row, machine, file, how, use_new_file=use_new_file)
-    script, interrupts = script_of(how), Interrupts()
+        machine = load_machine(file, options)
+        row = _move(journal, row, machine, file, options, use_new_file=use_new_file)
+    script, interrupts = script_of(options), Interrupts()
     if script is not None:
         script.events = [e for e in script.events if e.after >= row.steps]
     going = go_on(
-        machine, row.run_id, how, journal, cancel=interrupts, script=script, not_before=row.updated
+        machine,
+        row.run_id,
+        options,
+        journal,
+        cancel=interrupts,
+        script=script,
+        not_before=row.updated,
     )
     wait(going.session.take_over(), suspends=going.suspends)  # refused before anything is sent
     _wake(going, journal)
-    drive(going, how, interrupts, script)
-    raise click.exceptions.Exit(tell(going, how, interrupts))
+    drive(going, options, interrupts, script)
+    raise click.exceptions.Exit(tell(going, options, interrupts))
 
 
-def _tell_again(journal: Journal, row: RunRow, how: How) -> int:
+def _report_again(journal: Journal, row: RunRow, options: RunOptions) -> int:
     """Print what a run came to that has ended; gives the exit code that it ended with.
 
     A process may be killed between the last record of a run and its output.
@@ -101,16 +107,22 @@ def _tell_again(journal: Journal, row: RunRow, how: How) -> int:
     from chartloop.cli.drive import tell
     from chartloop.cli.journal_access import machine_of
 
-    run = machine_of(journal, row, how).open(row.run_id, journal=journal)
+    run = machine_of(journal, row, options).open(row.run_id, journal=journal)
     console.say(f"run {row.run_id} had ended before: nothing was done", "dim")
-    code = tell(run, how)
+    code = tell(run, options)
     again = f"chartloop run {row.machine} TASK --parent {row.run_id}"
     console.say(f"its conversation goes on with:  {again}", "dim")
     return code
 
 
-def _moved(
-    journal: Journal, row: RunRow, machine: Machine, file: str, how: How, *, use_new_file: bool
+def _move(
+    journal: Journal,
+    row: RunRow,
+    machine: Machine,
+    file: str,
+    options: RunOptions,
+    *,
+    use_new_file: bool,
 ) -> RunRow:
     """The run under another machine: a fork, since the records of a run belong to one machine."""
     from chartloop.cli.migrate import judged_run, move_run, refused
@@ -120,7 +132,7 @@ def _moved(
     verdict = judged_run(journal, row, machine)
     if not (use_new_file and verdict.goes_on):
         raise refused(row, verdict, file)
-    made = move_run(journal, row, machine, verdict, take_over=how.take_over)
+    made = move_run(journal, row, machine, verdict, take_over=options.take_over)
     console.say(f"run {row.run_id} goes on as run {made.run_id}, with the new file")
     for name, text in verdict.details():
         console.say(console.plain(f"{name}: {text}"), "dim")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,23 @@ import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import OK, USAGE, MisuseError, say_error
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.errors import ChartloopError
 
 if TYPE_CHECKING:
     from chartloop.review.changed_machines import Reviewed, Scope
 
 DIFFERS = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewOptions(RunOptions):
+    """The options of `review`."""
+
+    head: str | None = None
+    output: str | None = None
+    pictures: str | None = None
+    link: str | None = None
 
 
 @click.command(
@@ -58,10 +69,11 @@ Exit codes: 0 no machine changed, 1 some did, 2 one cannot be loaded.
     help="`invalid`: exit with 0 unless a machine cannot be loaded.",
 )  # fmt: skip
 @parameters.tools_option
-def review(base: str, paths: tuple[str, ...], fail_on: str, **given: Any) -> None:
+@pass_options(ReviewOptions)
+def review(base: str, paths: tuple[str, ...], fail_on: str, options: ReviewOptions) -> None:
     """Write one comment on every machine that a change touches."""
     try:
-        found = _reviewed(base, paths, given)
+        found = _review(base, paths, options)
     except ChartloopError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
@@ -71,7 +83,7 @@ def review(base: str, paths: tuple[str, ...], fail_on: str, **given: Any) -> Non
     raise click.exceptions.Exit(OK if passes else DIFFERS)
 
 
-def _reviewed(base: str, paths: Sequence[str], given: Mapping[str, Any]) -> list[Reviewed]:
+def _review(base: str, paths: Sequence[str], options: ReviewOptions) -> list[Reviewed]:
     from chartloop.actions.declare import specs_of
     from chartloop.cli.commands.diff import save
     from chartloop.cli.machine_loader import load_tools
@@ -79,18 +91,17 @@ def _reviewed(base: str, paths: Sequence[str], given: Mapping[str, Any]) -> list
     from chartloop.review.changed_machines import review as changed
     from chartloop.review.sources import Looking
 
-    how = How.of(given)
-    scope = Scope.of(Path.cwd(), base, given["head"])
-    looking = Looking(specs_of(load_tools(how.tools)))
+    scope = Scope.of(Path.cwd(), base, options.head)
+    looking = Looking(specs_of(load_tools(options.tools)))
     found = list(changed(scope, looking, [_from_root(scope, path) for path in paths]))
-    names = _named(found, given["pictures"])
+    names = _picture_names(found, options.pictures)
     text = (
-        _json(scope, found) if given["format"] == "json" else _markdown(scope, found, names, given)
+        _json(scope, found) if options.format == "json" else _markdown(scope, found, names, options)
     )
-    if given["output"] in (None, "-"):
+    if options.output in (None, "-"):
         console.result(text.rstrip("\n"))
     else:
-        save(Path(given["output"]), text)
+        save(Path(options.output), text)
     return found
 
 
@@ -106,7 +117,7 @@ def _from_root(scope: Scope, path: str) -> str:
     return found
 
 
-def _named(found: Sequence[Reviewed], folder: str | None) -> Mapping[tuple[str, str], str]:
+def _picture_names(found: Sequence[Reviewed], folder: str | None) -> Mapping[tuple[str, str], str]:
     """The names of the pictures, which are written where a folder for them is given."""
     from chartloop.review.comment import file_names
 
@@ -118,10 +129,10 @@ def _named(found: Sequence[Reviewed], folder: str | None) -> Mapping[tuple[str, 
     except OSError as error:
         said = f"{folder} cannot be made: {error.strerror or error}"
         raise MisuseError(said) from None
-    return dict(_written(found, names, Path(folder)))
+    return dict(_write_pictures(found, names, Path(folder)))
 
 
-def _written(
+def _write_pictures(
     found: Sequence[Reviewed], names: Mapping[tuple[str, str], str], folder: Path
 ) -> Iterator[tuple[tuple[str, str], str]]:
     """The pictures that could be drawn; of the others it is said why not, in a line for each cause.
@@ -148,12 +159,12 @@ def _written(
 
 def _markdown(
     scope: Scope, found: Sequence[Reviewed], names: Mapping[tuple[str, str], str],
-    given: Mapping[str, Any],
+    options: ReviewOptions,
 ) -> str:  # fmt: skip
     from chartloop.review.comment import comment, link
 
     def links(one: Reviewed) -> Mapping[str, str]:
-        template = given["link"]
+        template = options.link
         if template is None:
             return {}
         return {

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import click
 
 from chartloop.cli import completion, parameters
-from chartloop.cli.options import How
+from chartloop.cli.options import RunCommandOptions, pass_options
 
 
 @click.command(
@@ -61,47 +60,49 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
     "variables are carried over.",
 )  # fmt: skip
 @parameters.format_option("text", "json", "jsonl")
-def run(machine: str, task: str, **given: Any) -> None:
+@pass_options(RunCommandOptions)
+def run(machine: str, task: str, options: RunCommandOptions) -> None:
     """Run a machine, once or over a file of tasks.
 
     MACHINE is a file or the name of a shipped machine; TASK is what it is to do, - reads it from
     stdin.
     """
-    how = How.of(given)
-    if how.more["parent"] and (how.more["inputs"] is not None or how.in_memory):
+    if options.parent and (options.inputs is not None or options.in_memory):
         raise click.UsageError("--parent goes with one TASK, and with the journal that has the run")
-    if how.more["inputs"] is not None:
+    if options.inputs is not None:
         from chartloop.cli.batch import run_all
 
         if task:
             raise click.UsageError("--inputs holds the tasks: leave TASK out")
-        raise click.exceptions.Exit(run_all(machine, how))
-    if how.more["totals"]:
+        raise click.exceptions.Exit(run_all(machine, options))
+    if options.totals:
         raise click.UsageError("--total-limit goes with --inputs; for one run there is --limit")
-    raise click.exceptions.Exit(run_one(machine, sys.stdin.read() if task == "-" else task, how))
+    raise click.exceptions.Exit(
+        run_one(machine, sys.stdin.read() if task == "-" else task, options)
+    )
 
 
-def run_one(source: str, task: str, how: How) -> int:
+def run_one(source: str, task: str, options: RunCommandOptions) -> int:
     """One run, from its start to its end or to where it waits; gives the exit code."""
     from chartloop.cli.drive import Interrupts, drive, tell
     from chartloop.cli.journal_access import find_run, machine_of, open_journal, remember
     from chartloop.cli.machine_loader import load_machine
     from chartloop.cli.run_factory import script_of, start
 
-    machine = load_machine(source, how)
-    script = script_of(how)
+    machine = load_machine(source, options)
+    script = script_of(options)
     interrupts, before = Interrupts(), None
-    if (parent := how.more["parent"]) is not None:
-        journal = open_journal(how)
+    if (parent := options.parent) is not None:
+        journal = open_journal(options)
         row = find_run(journal, parent)
-        before = machine_of(journal, row, how).open(row.run_id, journal=journal)
+        before = machine_of(journal, row, options).open(row.run_id, journal=journal)
     going = start(
-        machine, task.strip("\n"), how, lambda: open_journal(how, make=True), cancel=interrupts,
-        script=script, parent=before,
+        machine, task.strip("\n"), options, lambda: open_journal(options, make=True),
+        cancel=interrupts, script=script, parent=before,
     )  # fmt: skip
-    remember(going, source, how)
-    drive(going, how, interrupts, script)
-    code = tell(going, how, interrupts)
+    remember(going, source, options)
+    drive(going, options, interrupts, script)
+    code = tell(going, options, interrupts)
     if script is not None and not interrupts.count:
         script.check_used(going)
     return code

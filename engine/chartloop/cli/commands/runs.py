@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from chartloop.cli import completion, console, parameters
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.table import Row, table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count
@@ -36,6 +37,15 @@ _filters = parameters.together(
 )  # fmt: skip
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunsOptions(RunOptions):
+    """The options of `runs` and of `runs rm`: which runs."""
+
+    machine: str | None = None
+    status: str | None = None
+    children: bool = False
+
+
 @click.group(
     invoke_without_command=True,
     epilog="""\b
@@ -49,6 +59,7 @@ Examples:
 @_filters
 @click.option(
     "--limit",
+    "longest",
     type=click.IntRange(min=1),
     metavar="N",
     default=NEWEST,
@@ -58,23 +69,23 @@ Examples:
 @parameters.journal_option
 @parameters.format_option()
 @click.pass_context
-def runs(ctx: click.Context, limit: int, **given: Any) -> None:
+@pass_options(RunsOptions)
+def runs(ctx: click.Context, longest: int, options: RunsOptions) -> None:
     """List, remove and export recorded runs."""
     if ctx.invoked_subcommand is not None:
         return
-    how = How.of(given)
-    journal = _opened(how)
-    found = _rows(journal, how, limit + 1) if journal is not None else []
-    asked = _questions(journal, found[:limit], how) if journal is not None else {}
-    if how.is_json:
+    journal = _opened(options)
+    found = _rows(journal, options, longest + 1) if journal is not None else []
+    asked = _questions(journal, found[:longest], options) if journal is not None else {}
+    if options.is_json:
         console.result(
-            console.as_json([_public(row, asked.get(row.run_id)) for row in found[:limit]])
+            console.as_json([_public(row, asked.get(row.run_id)) for row in found[:longest]])
         )
         return
-    for line in _table(found[:limit], asked):
+    for line in _table(found[:longest], asked):
         console.result(line)
-    if len(found) > limit:
-        console.say(f"and more: --limit {limit * 5}", "dim")
+    if len(found) > longest:
+        console.say(f"and more: --limit {longest * 5}", "dim")
     elif not found:
         console.say("no runs", "dim")
 
@@ -95,22 +106,22 @@ Examples:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @parameters.journal_option
 @parameters.format_option()
-def remove(names: tuple[str, ...], older: float | None, yes: bool, **given: Any) -> None:
+@pass_options(RunsOptions)
+def remove(names: tuple[str, ...], older: float | None, yes: bool, options: RunsOptions) -> None:
     """Remove runs and everything that only they hold."""
     from chartloop.cli.journal_access import find_run, name_of, open_journal
     from chartloop.run.sync import by_hand
 
-    how = How.of(given)
     if not names and older is None:
         raise click.UsageError("name runs, or say how old: --older 30d")
-    journal = open_journal(how)
-    rows = [find_run(journal, n) for n in names] if names else _rows(journal, how, None)
+    journal = open_journal(options)
+    rows = [find_run(journal, n) for n in names] if names else _rows(journal, options, None)
     before = time.time() - older if older is not None else None
     doomed = [r for r in dict.fromkeys(rows) if before is None or r.updated < before]
     if doomed and not yes:
         _confirm(doomed, name_of(journal))
     count = by_hand(journal.remove([r.run_id for r in doomed])) if doomed else 0
-    if how.is_json:
+    if options.is_json:
         console.result(console.as_json({"removed": [r.run_id for r in doomed]}))
     console.say(f"{say_count(count, 'run')} removed" if count else "nothing to remove")
 
@@ -135,43 +146,44 @@ Example:
 )
 @parameters.run_argument
 @parameters.journal_option
-def export(run: str, **given: Any) -> None:
+@pass_options(RunOptions)
+def export(run: str, options: RunOptions) -> None:
     """Print the records of a run as lines of JSON, the run's own row first."""
     from chartloop.cli.journal_access import find_run, open_journal
     from chartloop.cli.migrate import records_of
 
-    journal = open_journal(How.of(given))
+    journal = open_journal(options)
     row = find_run(journal, run)
     console.result(console.as_json({"run": row.run_id, **row.to_mapping()}, indent=None))
     for record in records_of(journal, row):
         console.result(console.as_json({"seq": record.seq, **record.to_dict()}, indent=None))
 
 
-def _opened(how: How) -> Journal | None:
+def _opened(options: RunsOptions) -> Journal | None:
     from chartloop.cli.journal_access import open_journal
     from chartloop.core.errors import UnknownRunError
 
     try:
-        return open_journal(how)
+        return open_journal(options)
     except UnknownRunError as missing:
-        if how.journal:
+        if options.journal:
             raise
         console.say(missing.message, "dim")
         return None
 
 
-def _rows(journal: Journal, how: How, limit: int | None) -> list[RunRow]:
+def _rows(journal: Journal, options: RunsOptions, limit: int | None) -> list[RunRow]:
     from chartloop.run.sync import by_hand
 
     return by_hand(
         journal.rows(
-            machine=how.more.get("machine"), status=how.more.get("status"), agent=how.agent,
-            session=how.session, children=bool(how.more.get("children")), limit=limit,
+            machine=options.machine, status=options.status, agent=options.agent,
+            session=options.session, children=bool(options.children), limit=limit,
         )
     )  # fmt: skip
 
 
-def _questions(journal: Journal, rows: list[RunRow], how: How) -> dict[str, Question]:
+def _questions(journal: Journal, rows: list[RunRow], options: RunsOptions) -> dict[str, Question]:
     """What the runs that are paused ask, by run; without those whose machine cannot be read."""
     from chartloop.cli.journal_access import machine_of
 
@@ -182,7 +194,7 @@ def _questions(journal: Journal, rows: list[RunRow], how: How) -> dict[str, Ques
             continue
         with contextlib.suppress(ChartloopError):
             if row.machine_hash not in machines:
-                machines[row.machine_hash] = machine_of(journal, row, how)
+                machines[row.machine_hash] = machine_of(journal, row, options)
             run = machines[row.machine_hash].open(row.run_id, journal=journal)
             if (question := run.question) is not None:
                 found[row.run_id] = question

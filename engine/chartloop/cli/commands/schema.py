@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from chartloop.cli import console, parameters
+from chartloop.cli.options import RunOptions, pass_options
 
 
 @click.command(
@@ -20,9 +19,10 @@ Editors read it by the first line of a machine file:
 """
 )
 @parameters.format_option("json", "text")
-def schema(**given: Any) -> None:
+@pass_options(RunOptions)
+def schema(options: RunOptions) -> None:
     """Print the JSON Schema of machine files, for editors."""
     from chartloop.language.file.schema import schema as made
 
-    del given  # a schema is JSON, whichever is asked for
+    del options  # a schema is JSON, whichever is asked for
     console.result(console.as_json(made()))

@@ -9,7 +9,7 @@ import click
 
 from chartloop.cli import completion, console, costs, parameters
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.record_table import records_table
 from chartloop.cli.table import Row, table
 from chartloop.core.errors import nearest
@@ -42,7 +42,8 @@ Examples:
 @parameters.tools_option
 @parameters.journal_option
 @parameters.format_option()
-def show(run: str, state: str | None, **given: Any) -> None:
+@pass_options(RunOptions)
+def show(run: str, state: str | None, options: RunOptions) -> None:
     """Show a run: its result, its records, its path.
 
     RUN is an id, the beginning of one, or `last`. Numbers of records are those that `why --step`
@@ -50,16 +51,15 @@ def show(run: str, state: str | None, **given: Any) -> None:
     """
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
 
-    how = How.of(given)
-    journal = open_journal(how)
+    journal = open_journal(options)
     row = find_run(journal, run)
-    machine = machine_of(journal, row, how)
+    machine = machine_of(journal, row, options)
     opened = machine.open(row.run_id, journal=journal)
     if state is not None:
-        _show_state(opened, state, how)
+        _show_state(opened, state, options)
         return
     records = opened.records
-    if how.is_json:
+    if options.is_json:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
         console.result(console.as_json({**opened.result.to_dict(), "records": listed}))
         return
@@ -76,16 +76,16 @@ def show(run: str, state: str | None, **given: Any) -> None:
     console.result(console.plain(f"path  {path}"))
 
 
-def _show_state(run: Run, state: str, how: How) -> None:
-    from chartloop.cli.around import as_it_was_left
+def _show_state(run: Run, state: str, options: RunOptions) -> None:
     from chartloop.cli.terminal_picture import coloured
+    from chartloop.view_model.state_drawing import state_as_left
 
     states = run.machine.spec.states
-    if how.is_json:
+    if options.is_json:
         raise click.UsageError("--state draws: leave --format json")
     if state not in states:
         raise MisuseError(f"there is no state `{state}`", hint=nearest(state, states))
-    drawn = as_it_was_left(run, state, run.draw(look="live").chart)
+    drawn = state_as_left(run, state, run.draw(look="live").chart)
     for line in coloured(drawn(console.width()).lines) if drawn is not None else ():
         console.result(line)
 
@@ -145,9 +145,9 @@ def _head(
 
 
 def _last_text(result: Result) -> str:
-    from chartloop.cli.outcome_text import unpassed
+    from chartloop.view_model.text import withheld_text
 
-    text = unpassed(result)
+    text = withheld_text(result)
     return text and f"{text} (not the result)"
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,23 +12,17 @@ import click
 
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import ERROR
-from chartloop.cli.options import How
-from chartloop.cli.table import Row, table
+from chartloop.cli.options import pass_options
+from chartloop.cli.run_selection import SelectionOptions
+from chartloop.cli.table import print_lines
 from chartloop.core.units import parse_fraction
 
 if TYPE_CHECKING:
-    from chartloop.analysis.simulation.limits import Suggestion
     from chartloop.analysis.simulation.result import Simulation
     from chartloop.analysis.simulation.world import World
     from chartloop.api import Machine
     from chartloop.language.spec import MachineSpec
     from chartloop.run.recorded import RecordedRun
-
-CELLS = 24
-"""Of a bar."""
-_FIRST = 5
-"""Runs past the bound that are listed."""
-_COLOURS = {"natural": "green", "limit": "yellow", "error": "red", "human": "cyan"}
 
 
 class Share(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
@@ -49,6 +44,24 @@ class Share(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  onl
 
 
 SHARE = Share()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulateOptions(SelectionOptions):
+    """The options of `simulate`."""
+
+    world: str | None = None
+    learn_from: tuple[str, ...] = ()
+    smooth: float = 0.0
+    write_world: str | None = None
+    guards: tuple[tuple[str, str], ...] = ()
+    runs: int = 10_000
+    seed: int = 0
+    jobs: int = 1
+    at_most: float | None = None
+    longest: int = 10_000
+    keep: bool = False
+    plot: str | None = None
 
 
 @click.command(
@@ -129,7 +142,10 @@ Exit codes: 0, or 1 if a run exceeded the proven bound.
 @parameters.define_option
 @parameters.journal_option
 @parameters.format_option()
-def simulate(machine: str, number: int | None, output: str | None, **given: Any) -> None:
+@pass_options(SimulateOptions)
+def simulate(
+    machine: str, number: int | None, output: str | None, options: SimulateOptions
+) -> None:
     """Play thousands of runs of a machine, without a model.
 
     The clock is simulated, nothing is called. Shows which stop reasons come how often, what runs
@@ -139,65 +155,63 @@ def simulate(machine: str, number: int | None, output: str | None, **given: Any)
     from chartloop.cli.machine_loader import read_machine
     from chartloop.cli.values import values_of
 
-    how = How.of(given)
-    more = how.more
-    loaded = read_machine(machine, how)
-    world = _world(loaded, how)
-    if more["write_world"] is not None:
-        _write(world, Path(more["write_world"]))
+    loaded = read_machine(machine, options)
+    world = _world(loaded, options)
+    if options.write_world is not None:
+        _write(world, Path(options.write_world))
         return
     spec = loaded.spec
     chosen: dict[str, Any] = {
-        "seed": more["seed"], "tasks": _tasks(loaded, how),
-        "limits": values_of({n: x.type for n, x in spec.limits.items()}, how.limit),
-        "vars": values_of({n: v.type for n, v in spec.vars.items()}, how.var),
+        "seed": options.seed, "tasks": _tasks(loaded, options),
+        "limits": values_of({n: x.type for n, x in spec.limits.items()}, options.limit),
+        "vars": values_of({n: v.type for n, v in spec.vars.items()}, options.var),
     }  # fmt: skip
     if number is not None:
-        _show_run(loaded, number, world, chosen, how)
+        _show_run(loaded, number, world, chosen, options)
         return
-    with _progress(_plays(spec, how), how) as tick:
+    with _progress(_plays(spec, options), options) as tick:
         found = play(
-            loaded, world, runs=more["runs"], jobs=more["jobs"], at_most=more["at_most"],
-            longest=more["longest"], progress=tick, **chosen,
+            loaded, world, runs=options.runs, jobs=options.jobs, at_most=options.at_most,
+            longest=options.longest, progress=tick, **chosen,
         )  # fmt: skip
     if output is not None:
         _draw(loaded, found, Path(output))
-    if more["plot"] is not None:
-        for file in found.plot(more["plot"]):
+    if options.plot is not None:
+        for file in found.plot(options.plot):
             console.say(f"wrote {console.plain(str(file))}", "dim")
-    if how.is_json:
+    if options.is_json:
         console.result(console.as_json(found.to_dict()))
     else:
-        for line in said(found):
-            console.result(line)
+        print_lines(found.lines(console.width()))
     raise click.exceptions.Exit(ERROR if found.exceeded else 0)
 
 
 # what is given ------------------------------------------------------------------------------
 
 
-def _world(machine: Machine, how: How) -> World:
+def _world(machine: Machine, options: SimulateOptions) -> World:
     from dataclasses import replace
 
     from chartloop.analysis.simulation.simulate import world_for
     from chartloop.cli.error_report import MisuseError
 
-    more = how.more
-    if more["world"] is not None and more["learn_from"]:
+    if options.world is not None and options.learn_from:
         raise MisuseError("a world is given or learnt", hint="leave out --world or --from")
-    runs = _recorded(machine, more["learn_from"], how) if more["learn_from"] else []
-    world = world_for(machine, more["world"], runs, more["smooth"])
-    if not how.more["guards"]:
+    runs = _recorded(machine, options.learn_from, options) if options.learn_from else []
+    world = world_for(machine, options.world, runs, options.smooth)
+    if not options.guards:
         return world
-    said = {name: SHARE.convert(text, None, None) for name, text in more["guards"]}
+    said = {name: SHARE.convert(text, None, None) for name, text in options.guards}
     return replace(world, guards={**world.guards, **said})
 
 
-def _recorded(machine: Machine, names: tuple[str, ...], how: How) -> list[RecordedRun]:
+def _recorded(
+    machine: Machine, names: tuple[str, ...], options: SimulateOptions
+) -> list[RecordedRun]:
     from chartloop.cli.run_selection import chosen
     from chartloop.core.errors import SetupError
 
-    found = chosen(names, how, machine.name)
+    found = chosen(names, options, machine.name)
     runs = [run for run in found if run.row.machine == machine.name]
     found.say_unread()
     if not runs:
@@ -206,18 +220,18 @@ def _recorded(machine: Machine, names: tuple[str, ...], how: How) -> list[Record
     return runs
 
 
-def _tasks(machine: Machine, how: How) -> list[dict[str, Any]] | None:
+def _tasks(machine: Machine, options: SimulateOptions) -> list[dict[str, Any]] | None:
     from chartloop.api.tasks import read_tasks_file
 
-    return None if how.tasks is None else read_tasks_file(Path(how.tasks), machine.spec)
+    return None if options.tasks is None else read_tasks_file(Path(options.tasks), machine.spec)
 
 
-def _plays(spec: MachineSpec, how: How) -> int:
+def _plays(spec: MachineSpec, options: SimulateOptions) -> int:
     """How many runs are played: for a suggestion each limit has three times some of its own."""
     from chartloop.analysis.simulation.limits import RUNS, limits_watched
 
-    suggested = 0 if how.more["at_most"] is None else 3 * RUNS * len(limits_watched(spec))
-    return how.more["runs"] + suggested
+    suggested = 0 if options.at_most is None else 3 * RUNS * len(limits_watched(spec))
+    return options.runs + suggested
 
 
 def _write(world: World, path: Path) -> None:
@@ -231,8 +245,8 @@ def _write(world: World, path: Path) -> None:
 class _progress:  # noqa: N801  used as a function
     """A bar on stderr where somebody looks at it; what it gives is told of runs that are done."""
 
-    def __init__(self, runs: int, how: How) -> None:
-        wanted = console.is_terminal(sys.stderr) and not how.is_json
+    def __init__(self, runs: int, options: SimulateOptions) -> None:
+        wanted = console.is_terminal(sys.stderr) and not options.is_json
         self._bar: Any = click.progressbar(
             length=runs, label="simulating", file=console.behind(sys.stderr), hidden=not wanted
         )
@@ -248,16 +262,16 @@ class _progress:  # noqa: N801  used as a function
 
 
 def _show_run(
-    machine: Machine, number: int, world: World, chosen: dict[str, Any], how: How
+    machine: Machine, number: int, world: World, chosen: dict[str, Any], options: SimulateOptions
 ) -> None:
     from chartloop.analysis.simulation.simulate import simulated_run
     from chartloop.cli.journal_access import open_journal
     from chartloop.cli.record_table import records_table
 
-    journal = open_journal(how, make=True) if how.more["keep"] else None
+    journal = open_journal(options, make=True) if options.keep else None
     run = simulated_run(machine, number, world, journal=journal, **chosen)
     records = run.records
-    if how.is_json:
+    if options.is_json:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
         console.result(console.as_json({**run.result.to_dict(), "records": listed}))
         return
@@ -278,101 +292,3 @@ def _draw(machine: Machine, found: Simulation, path: Path) -> None:
     )  # fmt: skip
     RunPicture(machine.draw().chart, standing).save(path)
     console.say(f"{path}: how often {found.runs:,} runs went each way", "dim")
-
-
-def said(found: Simulation) -> Iterator[str]:
-    """The result for people."""
-    from chartloop.analysis.simulation.format import NAMES, say
-
-    yield console.style(found.head(), bold=True)
-    if found.learnt:
-        yield console.plain(found.learnt)
-    yield ""
-    kinds = {run.reason: run.kind for run in found.sample.runs}
-    rows = [
-        Row(
-            (reason, bar(s.value), f"{s.value:.2%}", f"{s.low:.2%} to {s.high:.2%}"),
-            _COLOURS.get(kinds[reason], ""),
-        )
-        for reason, s in found.reasons.items()
-    ]
-    yield from table(rows, ("stops with", "", "share", "95% confidence"), right={2})
-    yield ""
-    figures = [
-        Row((
-            NAMES[n], *(say(n, v) for v in (s.mean, s.median, s.p95, s.most)),
-            "" if (most := found.most(n)) is None else say(n, most),
-        ))
-        for n, s in found.figures.items()
-    ]  # fmt: skip
-    head = ("", "mean", "median", "p95", "max", "proven bound")
-    yield from table(figures, head, right={1, 2, 3, 4, 5})
-    yield ""
-    yield from _exceeded(found)
-    if unplayed := found.unplayed_said():
-        for line in console.fitted(console.plain(unplayed), sys.stdout):
-            yield console.style(line, "yellow")
-    if found.suggestions:
-        yield ""
-        yield from _suggested(found.suggestions)
-    yield ""
-    yield "in a world where"
-    for one in found.assumptions:
-        yield from console.fitted(f"  {console.plain(str(one))}", sys.stdout)
-    for name, count in found.thin.items():
-        yield console.style(f"  {name}: learnt from {count} samples only", "yellow")
-
-
-def _exceeded(found: Simulation) -> Iterator[str]:
-    """Runs that went past the bound: the first of them, and what that means."""
-    shown = found.exceeded[:_FIRST]
-    for line in shown:
-        yield console.style(f"past the bound: {line}", "red")
-    if more := len(found.exceeded) - len(shown):
-        yield console.style(f"and {more:,} more", "red")
-    if shown:
-        said = "the world gives what the bound takes for impossible: `chartloop bound` lists that"
-        yield from console.fitted(said, sys.stdout)
-
-
-def _suggested(suggestions: tuple[Suggestion, ...]) -> Iterator[str]:
-    asked = max((s.stops.of for s in suggestions if s.stops is not None), default=0)
-    yield console.style("what would be enough, in this world", bold=True)
-    said = f"for each limit: of up to {asked:,} runs that end by themselves when it is off"
-    yield console.style(said, "dim")
-    rows = [
-        Row((s.limit, s.text(s.now), *_columns(s)), "dim" if s.suggested is None else "")
-        for s in suggestions
-    ]
-    head = ("limit", "now", "enough", "would stop", "saves a run", "proves")
-    yield from table(rows, head, right={1, 2, 3}, spare=(5, 4))
-
-
-def _columns(suggestion: Suggestion) -> tuple[str, str, str, str]:
-    """The limit that is enough, what it stops, what it saves on average and proves lower."""
-    from chartloop.analysis.simulation.format import NAMES, say
-
-    if suggestion.stops is None:
-        return "", "", "", console.plain(suggestion.because)
-    saves = [
-        f"{'' if v > 0 else '−'}{say(n, abs(v))} {NAMES[n]}"
-        for n, v in suggestion.saves.items()
-        if n in ("llm_calls", "tokens") and abs(v) >= 0.05
-    ]
-    proves = [
-        f"{NAMES[n].removeprefix('of it ')} ≤ {say(n, value)}"
-        for n, value in suggestion.bound.items()
-        if value is not None and value != suggestion.before.get(n)
-    ]
-    stops = f"{suggestion.stops.value:.2%}"
-    return suggestion.text(suggestion.suggested), stops, ", ".join(saves), ", ".join(proves)
-
-
-def bar(share: float) -> str:
-    """A share as a bar of `CELLS` cells; what happened at all shows at least one eighth."""
-    eighths = max(round(share * CELLS * 8), 1 if share > 0 else 0)
-    whole, rest = divmod(eighths, 8)
-    part = "▏▎▍▌▋▊▉"[rest - 1] if rest else ""
-    if not console.speaks_unicode(sys.stdout):
-        whole, part = round(share * CELLS), ""
-    return f"{'█' * whole}{part}"

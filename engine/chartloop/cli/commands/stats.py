@@ -11,8 +11,8 @@ import click
 
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.options import How
-from chartloop.cli.run_selection import choice_options, chosen
+from chartloop.cli.options import pass_options
+from chartloop.cli.run_selection import SelectionOptions, choice_options, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,42 +50,46 @@ the extra `plots`.
 @parameters.tools_option
 @parameters.define_option
 @parameters.format_option("text", "json", "csv")
-def stats(subjects: tuple[str, ...], plot: str | None, **given: Any) -> None:
+@pass_options(SelectionOptions)
+def stats(subjects: tuple[str, ...], plot: str | None, options: SelectionOptions) -> None:
     """Show what recorded runs have in common.
 
     Why they stop; time, cost and calls of each state; how near they come to each limit; what
     fails. Of the runs of MACHINE, a file or a shipped name; without it of every machine in the
     journal, each by itself. RUN names single runs.
     """
-    how = How.of(given)
-    machine, names = _machine_first(subjects, how)
-    found = _figures(machine, names, how)
+    machine, names = _machine_first(subjects, options)
+    found = _figures(machine, names, options)
     if plot is not None:  # before anything is printed: a pipe that closes ends the command
         _plot(found, Path(plot))
-    if how.format == "json":
+    if options.format == "json":
         told = [one.to_dict() for one in found]
         console.result(console.as_json(told[0] if machine is not None else told))
-    elif how.format == "csv":
+    elif options.format == "csv":
         _print_csv(found)
     else:
         _print(found)
 
 
-def _machine_first(subjects: tuple[str, ...], how: How) -> tuple[Machine | None, tuple[str, ...]]:
+def _machine_first(
+    subjects: tuple[str, ...], options: SelectionOptions
+) -> tuple[Machine | None, tuple[str, ...]]:
     """The machine, where the first word is one, and the names of runs."""
     from chartloop import catalog
     from chartloop.cli.machine_loader import seen_machine
 
     first = subjects[0] if subjects else ""
     named = first in catalog.shipped() or Path(first).suffix in (".yaml", ".yml")
-    return (seen_machine(first, how), subjects[1:]) if named else (None, subjects)
+    return (seen_machine(first, options), subjects[1:]) if named else (None, subjects)
 
 
-def _figures(machine: Machine | None, names: tuple[str, ...], how: How) -> list[Stats]:
+def _figures(
+    machine: Machine | None, names: tuple[str, ...], options: SelectionOptions
+) -> list[Stats]:
     from chartloop.analysis.stats.stats import stats_of
     from chartloop.cli.progress import counted
 
-    found = chosen(names, how, machine.name if machine is not None else "")
+    found = chosen(names, options, machine.name if machine is not None else "")
     with counted("reading runs", len(found)) as tick:
         if machine is not None:
             made = [stats_of(machine, found, tick)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import completion, console, parameters
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.extras import install
 
 if TYPE_CHECKING:
@@ -51,7 +51,8 @@ The run is recorded: after `quit`, `chartloop resume` continues it.
 @parameters.durability_option
 @parameters.memory_option
 @parameters.name_options
-def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> None:
+@pass_options(RunOptions)
+def step(machine: str, task: str, to: str | None, plain: bool, options: RunOptions) -> None:
     """Run a machine by hand, step by step.
 
     A full screen, or a prompt, that shows where the run is, what comes next and what would be
@@ -64,37 +65,40 @@ def step(machine: str, task: str, to: str | None, plain: bool, **given: Any) -> 
     if at_screen and task != "-":
         echo.off()  # what is typed before the screen is there would stay on the terminal
     try:
-        code = _stepped(machine, task, to, at_screen, How.of(given))
+        code = _step(machine, task, to, at_screen, options)
     finally:
         echo.on()
     raise click.exceptions.Exit(code)
 
 
-def _stepped(machine: str, task: str, to: str | None, at_screen: bool, how: How) -> int:
+def _step(machine: str, task: str, to: str | None, at_screen: bool, options: RunOptions) -> int:
     """The whole of it; the exit code."""
     from chartloop.cli.error_report import INTERRUPTED, exit_code
     from chartloop.cli.journal_access import line_for, open_journal, remember, say_journal
     from chartloop.cli.machine_loader import load_machine
     from chartloop.cli.run_factory import script_of, start
-    from chartloop.cli.standing import standing
     from chartloop.run.loop import leave
     from chartloop.run.sync import wait
+    from chartloop.view_model.build import standing_of
+    from chartloop.view_model.text import standing_lines
 
-    loaded = load_machine(machine, how)
-    script = script_of(how)
+    loaded = load_machine(machine, options)
+    script = script_of(options)
     given_task = sys.stdin.read() if task == "-" else task
-    run = start(loaded, given_task, how, lambda: open_journal(how, make=True), script=script)
-    remember(run, machine, how)
+    run = start(
+        loaded, given_task, options, lambda: open_journal(options, make=True), script=script
+    )
+    remember(run, machine, options)
     say_journal(run.session.journal, run.id)
     if script is not None and script.events:
         console.say("the script's events are yours to send: `answer EVENT`", "dim")
     run.advance()
-    left, run = _on_screen(run, to, how) if at_screen else _at_prompt(run, to)
+    left, run = _on_screen(run, to, options) if at_screen else _at_prompt(run, to)
     wait(leave(run.session), suspends=run.suspends)
-    if not run.ended and not how.in_memory:
-        console.say(f"go on with:  {line_for('resume', run.id, how)}")
+    if not run.ended and not options.in_memory:
+        console.say(f"go on with:  {line_for('resume', run.id, options)}")
     elif at_screen:
-        for line in standing(run):
+        for line in standing_lines(standing_of(run), console.width()):
             console.say(line.text, line.colour)
     code = exit_code(run.result) if run.ended else 0
     return INTERRUPTED if left else code
@@ -110,7 +114,7 @@ def _has_screen(*, plain: bool) -> bool:
     return True
 
 
-def _on_screen(run: Run, to: str | None, how: How) -> tuple[bool, Run]:
+def _on_screen(run: Run, to: str | None, options: RunOptions) -> tuple[bool, Run]:
     """Step it on a full screen; whether Ctrl-C ended it, and the run that it is now."""
     from chartloop.cli.ask import forget_typed
     from chartloop.cli.drive import leave_now
@@ -124,7 +128,7 @@ def _on_screen(run: Run, to: str | None, how: How) -> tuple[bool, Run]:
     forget_typed()
     app.run()
     if not app.rested:
-        leave_now(stepping.run, how)
+        leave_now(stepping.run, options)
     if app.crash is not None:
         raise app.crash
     return False, stepping.run

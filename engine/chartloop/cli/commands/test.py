@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from chartloop.cli import console, coverage_report, parameters
+from chartloop.cli.coverage_report import CoverageGate
 from chartloop.cli.error_report import ERROR, MisuseError, count
-from chartloop.cli.options import How
+from chartloop.cli.options import GenerateOptions, RunOptions, pass_options
 from chartloop.core.errors import ChartloopError, SpecError
 
 if TYPE_CHECKING:
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
 
     from chartloop.analysis.coverage.coverage import Coverage
     from chartloop.core.specs import Registry
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestOptions(CoverageGate, GenerateOptions):
+    """The options of `test`."""
+
+    covered: bool = False
 
 
 @click.command(
@@ -69,25 +78,25 @@ something stays without a scenario that is not proven to be impossible.
 @coverage_report.save_option
 @parameters.tools_option
 @parameters.format_option()
-def test(paths: tuple[str, ...], folder: str | None, **given: Any) -> None:
+@pass_options(TestOptions)
+def test(paths: tuple[str, ...], folder: str | None, options: TestOptions) -> None:
     """Run scenarios: scripted runs with expectations.
 
     PATHS are files, or folders that are searched; by default this one. With --generate scenarios
     are written, for one MACHINE: a file, or the name of a shipped machine.
     """
-    how = How.of(given)
     if folder is not None:
-        from chartloop.cli.generate_scenarios import generated
+        from chartloop.cli.generate_scenarios import generate_and_report
 
-        if how.more["covered"] or coverage_report.wanted_of(how) or how.more["save"]:
+        if options.covered or coverage_report.wanted_of(options) or options.save:
             raise click.UsageError(
                 "coverage goes without --generate: run it on the folder after it"
             )
-        raise click.exceptions.Exit(generated(paths, folder, how))
-    if unused := [name for name in _GENERATING if how.more.get(name)]:
+        raise click.exceptions.Exit(generate_and_report(paths, folder, options))
+    if unused := [name for name in _GENERATING if getattr(options, name)]:
         words = ", ".join(_GENERATING[name] for name in unused)
         raise click.UsageError(f"{words} goes with --generate")
-    _run(paths, how)
+    _run(paths, options)
 
 
 _NO_SCENARIO = (
@@ -100,25 +109,25 @@ _GENERATING = {
 }  # fmt: skip
 
 
-def _run(paths: tuple[str, ...], how: How) -> None:
+def _run(paths: tuple[str, ...], options: TestOptions) -> None:
     """Run the scenarios that are there, and say how each went."""
     from chartloop.cli.journal_access import shown
     from chartloop.cli.machine_loader import load_tools
     from chartloop.scenarios import Covering, collecting
 
-    wanted = coverage_report.wanted_of(how)
+    wanted = coverage_report.wanted_of(options)
     found = _found(paths or (".",))
     if not found:
         raise MisuseError("there is no scenario here", hint=_NO_SCENARIO)
-    own = load_tools(how.tools)
-    shows = bool(how.more["covered"] or wanted or how.more["save"])
+    own = load_tools(options.tools)
+    shows = bool(options.covered or wanted or options.save)
     counted = Covering()
     with collecting(counted) if shows else nullcontext():
-        played = [Played(shown(path), *_play(path, own, how)) for path in found]
+        played = [Played(shown(path), *_play(path, own, options)) for path in found]
     failed = sum(not one.passed for one in played)
     coverages = counted.coverages() if shows else ()
     short = [said for one in coverages for said in one.below(wanted)]
-    if how.is_json:
+    if options.is_json:
         told: Any = [one._asdict() for one in played]
         if shows:
             told = {"scenarios": told, "coverage": [one.to_dict() for one in coverages],
@@ -132,7 +141,7 @@ def _run(paths: tuple[str, ...], how: How) -> None:
         console.result(console.style(told, "red" if failed else "green"))
         _say_coverage(coverages)
     if shows:
-        coverage_report.save(how, coverages)
+        coverage_report.save(options, coverages)
         _say_short(counted.passed, short)
     raise click.exceptions.Exit(ERROR if failed or short else 0)
 
@@ -171,7 +180,9 @@ class Played(NamedTuple):
     """Everything about a failure, for people."""
 
 
-def _play(path: Path, own: list[Registry], how: How) -> tuple[bool, tuple[str, ...], str]:
+def _play(
+    path: Path, own: list[Registry], options: RunOptions
+) -> tuple[bool, tuple[str, ...], str]:
     """Play one file. A fault of the file fails it, and the others are played all the same."""
     from chartloop.cli.machine_loader import with_tools_hint
     from chartloop.scenarios import run_scenario
@@ -179,7 +190,7 @@ def _play(path: Path, own: list[Registry], how: How) -> tuple[bool, tuple[str, .
     try:
         report = run_scenario(path, tools=own)
     except SpecError as error:
-        found = with_tools_hint(error.findings, how)
+        found = with_tools_hint(error.findings, options)
         lines = tuple(f.render() for f in found)
         return False, lines, "\n".join([*lines, count(found)])
     except ChartloopError as error:

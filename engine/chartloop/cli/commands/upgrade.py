@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.commands.diff import save
 from chartloop.cli.error_report import ERROR, OK, USAGE, say_error
-from chartloop.cli.options import How
+from chartloop.cli.options import pass_options
 from chartloop.cli.progress import counted
 from chartloop.cli.run_selection import (
     Chosen,
+    SelectionOptions,
     choice_options,
     chosen,
     refuse_undeclared,
     runs_argument,
 )
+from chartloop.cli.table import print_lines
 from chartloop.core.errors import ChartloopError
 
 if TYPE_CHECKING:
@@ -31,7 +33,14 @@ if TYPE_CHECKING:
 
 OWN = "-"
 """In place of OLD: each run's own machine, as the journal has it."""
-_COLOURS = {"unchanged": "dim", "safe": "green", "map": "yellow", "unsafe": "red"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpgradeOptions(SelectionOptions):
+    """The options of `upgrade`."""
+
+    first: int = 20
+    unfinished: bool = False
 
 
 @click.command(
@@ -73,50 +82,53 @@ Exit codes: 0 every run can continue, 1 some cannot, 2 a machine or a run cannot
 @parameters.tools_option
 @parameters.define_option
 @parameters.format_option()
-def upgrade(old: str, new: str, runs: tuple[str, ...], write_map: str | None, **given: Any) -> None:
+@pass_options(UpgradeOptions)
+def upgrade(
+    old: str, new: str, runs: tuple[str, ...], write_map: str | None, options: UpgradeOptions
+) -> None:
     """Show which recorded runs can continue with a changed file."""
-    how = How.of(given)
     try:
-        sides = _sides(old, new, how)
-        found = None if sides is None else _judged(*sides, runs, how)
+        sides = _sides(old, new, options)
+        found = None if sides is None else _judge(*sides, runs, options)
     except ChartloopError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
     if found is None:
         raise click.exceptions.Exit(USAGE)
-    if how.is_json:
+    if options.is_json:
         console.result(console.as_json(found.to_dict()))
     elif write_map == "-":
         console.say(found.summary)
     else:
-        for line in _shown(found, how.more["first"]):
-            console.result(line)
+        print_lines(found.lines(console.width(), options.first))
     if write_map is not None:
         _write_map(found, write_map)
     raise click.exceptions.Exit(OK if found.all_go_on else ERROR)
 
 
-def _sides(old: str, new: str, how: How) -> tuple[Machine | None, Machine] | None:
+def _sides(old: str, new: str, options: UpgradeOptions) -> tuple[Machine | None, Machine] | None:
     """The old machine where one is named, and the new one; None when one is no machine."""
     from chartloop.cli.compare_inputs import machines_at
 
-    found = machines_at((new,) if old == OWN else (old, new), how)
+    found = machines_at((new,) if old == OWN else (old, new), options)
     if found is None:
         return None
     *before, (_, after) = found
     return (before[0][1] if before else None), after
 
 
-def _judged(old: Machine | None, new: Machine, runs: tuple[str, ...], how: How) -> Upgraded:
+def _judge(
+    old: Machine | None, new: Machine, runs: tuple[str, ...], options: UpgradeOptions
+) -> Upgraded:
     """The verdicts. What was passed over is said on stderr."""
     from chartloop.analysis.upgrade import upgrade as judge_runs
 
     for machine in (new, old):
         if machine is not None:
             refuse_undeclared(machine.spec)
-    found: Chosen = chosen(runs, how, (new if old is None else old).name)
+    found: Chosen = chosen(runs, options, (new if old is None else old).name)
     with counted("deciding again", len(found)) as tick:
-        asked = _each(found, tick, only_unfinished=how.more["unfinished"])
+        asked = _each(found, tick, only_unfinished=options.unfinished)
         result = judge_runs(new, old, asked, now=time.time())
     found.unread += result.passed_over
     found.say_unread()
@@ -130,38 +142,6 @@ def _each(
         tick()
         if not (only_unfinished and run.row.ended):
             yield run
-
-
-# words ----------------------------------------------------------------------------------------
-
-
-def _shown(found: Upgraded, listed: int) -> Iterator[str]:
-    """The summary, the table, and what is said of the runs; both up to so many."""
-    from chartloop.analysis.upgrade import HEAD, heading, unsaid
-    from chartloop.cli.table import Row, table
-
-    yield console.style(console.plain(found.summary), "green" if found.all_go_on else "", bold=True)
-    colours = [_COLOURS[verdict.kind] for verdict in found.ranked]
-    rows = [Row(cells, colour) for cells, colour in zip(found.cells(), colours, strict=True)]
-    if rows:
-        yield ""
-        yield from table(rows[:listed], HEAD, right=(3,))
-    if more := found.more(listed):
-        yield console.style(more, "dim")
-    groups = list(found.groups())
-    for alike, details in groups[:listed]:
-        yield ""
-        yield console.style(console.plain(heading(alike)), _COLOURS[alike[0].kind], bold=True)
-        yield from table([Row((f"  {name}", text)) for name, text in details])
-    if len(groups) > listed:
-        yield from ("", console.style(unsaid(len(groups) - listed), "dim"))
-    if needy := found.counts["map"]:
-        more = "1 more run may" if needy == 1 else f"{needy:,} more runs may"
-        said = f"{more} go on with the lines under `renamed:` in the new file"
-        yield ""
-        yield console.style(f"{said}; --write-map - prints them", "dim")
-    for name in found.torn:
-        yield f"`{name}` is one state for some runs and another for others: a file can say one"
 
 
 def _write_map(found: Upgraded, file: str) -> None:

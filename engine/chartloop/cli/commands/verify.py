@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import console, parameters
-from chartloop.cli.charts import chart_option, found_in, repair_option, shown_repairs
+from chartloop.cli.charts import ChartOptions, chart_option, found_in, repair_option, shown_repairs
 from chartloop.cli.error_report import ERROR, OK, USAGE, say_error
-from chartloop.cli.options import How
+from chartloop.cli.options import pass_options
 from chartloop.core.errors import SpecError
 from chartloop.core.units import say_count
 
@@ -40,7 +40,8 @@ or one that it declares and that is not there; 2 the document or the machine can
 @repair_option
 @parameters.tools_option
 @parameters.format_option()
-def verify(document: str, machine: str, **given: Any) -> None:
+@pass_options(ChartOptions)
+def verify(document: str, machine: str, options: ChartOptions) -> None:
     """Compare a machine with the flowchart of a document.
 
     DOCUMENT is a Markdown file with a Mermaid flowchart in a fence, or a .mmd file.
@@ -48,23 +49,22 @@ def verify(document: str, machine: str, **given: Any) -> None:
     from chartloop.cli.machine_loader import read_machine
     from chartloop.interchange.verify import verify as compared
 
-    how = How.of(given)
-    found = found_in(document, how)
+    found = found_in(document, options)
     try:
-        verdict = compared(found, read_machine(machine, how), repair=how.more["repair"])
+        verdict = compared(found, read_machine(machine, options), repair=options.repair)
     except SpecError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
-    if how.is_json:
+    if options.is_json:
         console.result(console.as_json(verdict.to_dict()))
     else:
         shown_repairs(verdict.read)
-        for line in _said(verdict):
+        for line in _verdict_lines(verdict):
             console.result(line)
     raise click.exceptions.Exit(OK if verdict.holds else ERROR)
 
 
-def _said(verdict: Verdict) -> list[str]:
+def _verdict_lines(verdict: Verdict) -> list[str]:
     found = verdict.read.found
     lines: list[str] = []
     for d in verdict.undeclared:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import ERROR
-from chartloop.cli.options import How
-from chartloop.cli.run_selection import choice_options, refuse_undeclared, runs_argument
+from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.run_selection import (
+    SelectionOptions,
+    choice_options,
+    refuse_undeclared,
+    runs_argument,
+)
 
 if TYPE_CHECKING:
     from chartloop.analysis.whatif.result import Sweep, WhatIf
 
 _GATES = ("lost", "changed", "unsure")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIfOptions(SelectionOptions):
+    """The options of `whatif`."""
+
+    fail_on: tuple[str, ...] = ()
 
 
 @click.command(
@@ -56,7 +68,8 @@ Exit codes: 0, or 1 where --fail-on finds something.
 @parameters.tools_option
 @parameters.define_option
 @parameters.format_option()
-def whatif(machine: str, runs: tuple[str, ...], first: int, **given: Any) -> None:
+@pass_options(WhatIfOptions)
+def whatif(machine: str, runs: tuple[str, ...], first: int, options: WhatIfOptions) -> None:
     """Show what recorded runs would have done under other limits.
 
     Or as another file: MACHINE need not be the one that they were recorded with. Without RUN, all
@@ -69,27 +82,26 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, **given: Any) -> Non
     from chartloop.cli.run_selection import chosen
     from chartloop.cli.sweeps import points_of
 
-    how = How.of(given)
-    loaded = seen_machine(machine, how)
+    loaded = seen_machine(machine, options)
     refuse_undeclared(loaded.spec)
-    swept, points = points_of(loaded.spec, how.limit)
-    found = chosen(runs, how, loaded.name)
+    swept, points = points_of(loaded.spec, options.limit)
+    found = chosen(runs, options, loaded.name)
     with counted("deciding again", len(found)) as tick:
         answers = whatif_each(loaded, found, points, tick)
     found.unread += answers[0].unread
     found.say_unread()
     answers = [replace(answer, unread=tuple(found.unread)) for answer in answers]
-    _print(answers, swept, how, first)
-    gates = how.more["fail_on"]
+    _print(answers, swept, options, first)
+    gates = options.fail_on
     raise click.exceptions.Exit(ERROR if any(_holds(a, g) for a in answers for g in gates) else 0)
 
 
-def _print(answers: list[WhatIf], swept: str, how: How, first: int) -> None:
+def _print(answers: list[WhatIf], swept: str, options: RunOptions, first: int) -> None:
     from chartloop.analysis.whatif.result import Sweep
     from chartloop.cli.table import styled
 
     told: WhatIf | Sweep = Sweep(swept, tuple(answers)) if swept else answers[0]
-    if how.is_json:
+    if options.is_json:
         console.result(console.as_json(told.to_dict()))
         return
     for line in styled(told.lines(console.width(), first)):

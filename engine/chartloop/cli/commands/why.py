@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from chartloop.cli import console, parameters
-from chartloop.cli.options import How
+from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.record_table import lines_of
 
 
@@ -31,19 +29,19 @@ Examples:
 @parameters.tools_option
 @parameters.journal_option
 @parameters.format_option()
-def why(run: str, step: int | None, **given: Any) -> None:
+@pass_options(RunOptions)
+def why(run: str, step: int | None, options: RunOptions) -> None:
     """Show why a run went where it went.
 
     Every rule and edge that was evaluated, with the values that its guard read, taken or not.
     """
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
 
-    how = How.of(given)
-    journal = open_journal(how)
+    journal = open_journal(options)
     row = find_run(journal, run)
-    opened = machine_of(journal, row, how).open(row.run_id, journal=journal)
+    opened = machine_of(journal, row, options).open(row.run_id, journal=journal)
     found = opened.why(step)
-    if how.is_json:
+    if options.is_json:
         console.result(console.as_json(found.to_dict()))
         return
     number = step if step is not None else opened.session.tally.records - 1

@@ -1,9 +1,9 @@
 """Carries out what a page asks for: one thing at a time, and never on the page's own thread.
 
-Two threads. The desk takes orders, answers them and says what is to be shown; while an action is
-done, a driver does it, so that a page can still ask for a pause. Every order ends in an answer:
-what went wrong is told to the page, whatever it was. What others do with the run, in a cell of
-the notebook, is shown too.
+Two threads. The controller takes orders, answers them and says what is to be shown; a driver does
+the actions, so that a page can ask for a pause meanwhile. Every order ends in an answer: what went
+wrong is told to the page, whatever it was. What others do with the run, in a cell of the notebook,
+is shown too.
 
 Belongs here: who waits for whom. Never: a widget, a socket, the look of anything.
 """
@@ -18,48 +18,48 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from chartloop.core.errors import ChartloopError, StatusError
 from chartloop.core.records import Record
-from chartloop.language.values import read_value
-from chartloop.notebook.panel.board import Json, board, decision, head
-from chartloop.notebook.panel.orders import (
+from chartloop.notebook.panel.picture import PanelPicture
+from chartloop.run.events import Event, Recorded
+from chartloop.run.sanitize import sound_text
+from chartloop.view_model.build import decision_of, head_of, view_run
+from chartloop.view_model.orders import (
     Answer,
-    Back,
     Cancel,
     Driving,
     Order,
     Pause,
     Run,
-    Set,
     Show,
     Step,
     Why,
     number_of,
     order_of,
 )
-from chartloop.notebook.panel.picture import Paper
-from chartloop.notebook.panel.stepped import Stepped
-from chartloop.run.events import Event, Recorded
-from chartloop.run.sanitize import sound_text
+from chartloop.view_model.perform import drive, perform
+from chartloop.view_model.protocols import SteppedRun
+from chartloop.view_model.run_view import Json
 
 Publish = Callable[[Json], None]
 """Shows the page what has changed: parts of the board, by name."""
 
+BUTTONS = ("step", "run", "set", "cancel", "back")
+"""Orders whose buttons are disabled while they cannot be given. The others are always there."""
 OFTEN = 0.1
 """Seconds between two looks at a run that is driven."""
 BROKEN_OFF: Json = {"message": "the action was broken off", "hint": "Step begins it again"}
 _log = logging.getLogger(__name__)
 
 
-class Desk:
-    """The desk of one run. `take` never blocks and never raises; `close` ends its thread."""
+class Controller:
+    """Carries out the orders for a run. `take` never blocks or raises; `close` ends its thread."""
 
-    def __init__(self, run: Stepped, publish: Publish) -> None:
+    def __init__(self, run: SteppedRun, publish: Publish) -> None:
         self.run = run
         self._publish = publish
-        self._paper = Paper()
+        self._picture = PanelPicture()
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._asked: Driving | None = None
         """What the driver does now."""
@@ -108,7 +108,7 @@ class Desk:
         while (job := self._jobs.get()) is not None:
             try:
                 job()
-            except Exception as error:  # noqa: BLE001  told to the page: the desk goes on
+            except Exception as error:  # noqa: BLE001  told to the page: the controller goes on
                 self._tell({"fault": fault_of(error), "busy": ""})
 
     def _tell(self, changed: Json) -> None:
@@ -146,18 +146,21 @@ class Desk:
                 self._start(order)
             case Pause():
                 self._pause()
-            case Back(records):
-                self.run.back(records)
-                self._seq = None
-                self._show()
-            case Set(name, value):
-                self.run.set(name, self._value(name, value))
-                self._show()
             case Why(seq):
                 self._tell({"why": self._decision(self.run.records, seq)})
                 self._seq = seq
             case Show():
                 self._show()
+            case _:
+                self._follow(perform(self.run, order))
+                self._show()
+
+    def _follow(self, run: SteppedRun) -> None:
+        """Show this run from now on: after a fork another one."""
+        self._seq = None
+        if run is not self.run:
+            self._stop()
+            self.run, self._stop = run, run.listen(self._hear)
 
     def _pause(self) -> None:
         if not self._is_driven:
@@ -170,13 +173,6 @@ class Desk:
         self.run.cancel()
         self._cancelled = self._asked is not None
         self._tell({"busy": "cancelling after this action"})
-
-    def _value(self, name: str, text: str) -> Any:
-        """The value of a limit or a variable, by its type; whether it fits is the run's to say."""
-        spec = self.run.machine.spec
-        root, _, field = name.partition(".")
-        declared = {"limits": spec.limits, "vars": spec.vars}.get(root, {}).get(field)
-        return read_value(declared.type, text.strip()) if declared is not None else text
 
     # driving --------------------------------------------------------------------------------
 
@@ -225,7 +221,7 @@ class Desk:
         if not self._is_driven:
             self._show()
             return
-        self._tell({**head(self.run), "paint": self._paper.paint(self.run)})
+        self._tell({**head_of(self.run).to_dict(), "paint": self._picture.paint(self.run)})
         time.sleep(OFTEN)
         if self._asked is None:  # who drives it does not say when it rests
             self._look_soon()
@@ -236,21 +232,21 @@ class Desk:
             self._look_soon()
             return
         records, self._shown = self.run.records, self.run.id
+        view = view_run(self.run, records, seq=self._seq)
+        cannot = {name: why for name, why in view.refusals.items() if name in BUTTONS}
         self._tell(
             {
-                **board(self.run, records),
-                **self._paper.sheet(self.run),
-                "why": self._decision(records, self._seq),
+                **view.to_dict(),
+                **self._picture.sheet(self.run),
+                "cannot": cannot,
                 "busy": "",
                 "fault": self._fault,
             }
         )
 
     def _decision(self, records: list[Record], seq: int | None) -> Json | None:
-        if not records:
-            return None
-        number = records[-1].seq if seq is None else seq
-        return decision(self.run.why(number), number)
+        found = decision_of(self.run, records, seq)
+        return None if found is None else found.to_dict()
 
 
 def _sendable(changed: Json) -> Json:
@@ -258,49 +254,6 @@ def _sendable(changed: Json) -> Json:
     text = json.dumps(changed, ensure_ascii=False)
     sound = sound_text(text)
     return changed if sound is text else json.loads(sound)
-
-
-def drive(run: Stepped, order: Driving) -> None:
-    """Do what was asked for, to where the run rests again."""
-    if isinstance(order, Answer):
-        run.send(order.event, answer_data(run, order), wait=order.wait)
-        run.advance()
-        return
-    if isinstance(order, Cancel):
-        run.cancel()
-        run.run()
-        return
-    if run.ended:
-        raise StatusError("the run has ended", hint="Back takes its last record back")
-    paused = _was_paused(run)
-    if paused:
-        run.resume()
-    if isinstance(order, Run):
-        run.run(until=order.until or None)
-        return
-    if run.step() is None:
-        raise StatusError("the run waits", hint="answer its question, or wait until it is due")
-
-
-def _was_paused(run: Stepped) -> bool:
-    """Whether it rests because somebody asked for that: not at a wait, and not in a back-off."""
-    position = run.session.position
-    blocked = position.blocked_on or position.wake_at is not None
-    return position.status == "paused" and not blocked and not run.answers
-
-
-def answer_data(run: Stepped, order: Answer) -> dict[str, Any]:
-    """The fields of an answer, each read by its type; whether they fit is the run's to say."""
-    types = run.answers.get(order.event, {})
-    read: dict[str, Any] = {}
-    for name, typed in order.data.items():
-        type = types.get(name)
-        if isinstance(typed, bool) or type is None:
-            read[name] = typed
-        else:
-            blank = type.nullable and not typed.strip()
-            read[name] = None if blank else read_value(type, typed)
-    return read
 
 
 def fault_of(error: Exception) -> Json:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from chartloop.core.errors import SetupError
 from chartloop.extras import install
-from chartloop.notebook.panel.stepped import Stepped
+from chartloop.view_model.protocols import SteppedRun
 
 if TYPE_CHECKING:
     from chartloop.notebook.panel.widget import Panel
 
 
-def open_panel(run: Stepped) -> Panel:
+def open_panel(run: SteppedRun) -> Panel:
     """A panel of the run. `SetupError` where the extra `notebook` is not installed."""
     if find_spec("anywidget") is None:
         raise SetupError("the panel of a notebook needs anywidget", hint=install("notebook"))

@@ -10,18 +10,18 @@ from typing import Any
 from chartloop.core.errors import ChartloopError
 from chartloop.core.html_table import line
 from chartloop.notebook.live import described, on_page
-from chartloop.notebook.panel.stepped import Stepped
 from chartloop.run.progress import standing_of
 from chartloop.view.dot.engine import Engine
 from chartloop.view.live.picture import LivePicture
 from chartloop.view.live.progress import Standing
+from chartloop.view_model.protocols import SteppedRun
 
 Json = dict[str, Any]
 PATIENCE = 10.0
 """Seconds that a layout may take: until then no order is heard."""
 
 
-def still(run: Stepped) -> dict[str, str]:
+def still(run: SteppedRun) -> dict[str, str]:
     """What a saved notebook shows where no kernel draws the panel: the picture, and text."""
     standing = standing_of(run.session)
     picture = LivePicture(run.draw().chart, timeout=PATIENCE)
@@ -39,7 +39,7 @@ def still(run: Stepped) -> dict[str, str]:
 _STILL = "The panel as it was when its cell was run; run the cell to drive it. Run"
 
 
-class Paper:
+class PanelPicture:
     """The picture of one run, or of those that it goes on as. `engine` is that of `Picture`."""
 
     def __init__(self, engine: Engine | None = None, *, timeout: float = PATIENCE) -> None:
@@ -49,12 +49,12 @@ class Paper:
         self._missing: str | None = ""
         """Why there is no picture; None where there is one."""
 
-    def sheet(self, run: Stepped) -> Json:
+    def sheet(self, run: SteppedRun) -> Json:
         """What has to be shown now: all of a picture that was laid out anew, else what changed."""
         chart, standing = run.draw().chart, standing_of(run.session)
         if self._picture is None or self._picture.chart != chart:
             self._picture = LivePicture(chart, engine=self._engine, timeout=self._timeout)
-            svg = self._drawn(self._picture, standing)
+            svg = self._render(self._picture, standing)
             boxes = {found: name for name, found in self._picture.ids.boxes.items()}
             if self._missing is None:
                 return {"picture": svg, "boxes": boxes, "outline": "", "paint": self.paint(run)}
@@ -63,14 +63,14 @@ class Paper:
         outline = f"{self._missing}{self._picture.text(standing)}"
         return {"picture": "", "boxes": {}, "outline": outline, "paint": {}}
 
-    def paint(self, run: Stepped) -> Json:
+    def paint(self, run: SteppedRun) -> Json:
         """What has to be put into the picture that is on the page."""
         if self._picture is None or self._missing is not None:
             return {}
         changes = self._picture.changes(standing_of(run.session), "auto")
         return {"style": changes.style, "texts": changes.texts}
 
-    def _drawn(self, picture: LivePicture, standing: Standing) -> str:
+    def _render(self, picture: LivePicture, standing: Standing) -> str:
         """The SVG; empty where there is none, and why."""
         self._missing = ""  # the text of the picture says itself what there is to install
         if picture.engine == "mermaid":

@@ -11,11 +11,11 @@ from typing import Any
 import anywidget
 import traitlets
 
-from chartloop.notebook.panel.board import Json
-from chartloop.notebook.panel.controller import Desk
+from chartloop.notebook.panel.controller import Controller
 from chartloop.notebook.panel.picture import still
-from chartloop.notebook.panel.stepped import Stepped
 from chartloop.notebook.screen import when_cells_end
+from chartloop.view_model.protocols import SteppedRun
+from chartloop.view_model.run_view import Json
 
 _PAGE = Path(__file__).parent / "page"
 _SCRIPT = "\n".join(
@@ -45,15 +45,15 @@ class Panel(anywidget.AnyWidget):
     heard = traitlets.Int().tag(sync=True)
     order = traitlets.Any(None).tag(sync=True)
 
-    def __init__(self, run: Stepped) -> None:
+    def __init__(self, run: SteppedRun) -> None:
         super().__init__()
-        self.desk = Desk(run, self._show)
+        self.controller = Controller(run, self._show)
         self.observe(self._ordered, names="order")
-        when_cells_end(self.desk)
+        when_cells_end(self.controller)
 
     def _ordered(self, change: Any) -> None:
         if change["new"] is not None:
-            self.desk.take(change["new"])
+            self.controller.take(change["new"])
 
     def _show(self, changed: Json) -> None:
         rest = dict(changed)
@@ -69,14 +69,14 @@ class Panel(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Take it off the page, and hear no more of the run."""
-        self.desk.close()
+        self.controller.close()
         super().close()
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
         """The widget, and beside it a picture for where a notebook is read without a kernel."""
         widget: Any = super()
         data, metadata = widget._repr_mimebundle_(**options)
-        return {**data, **still(self.desk.run)}, metadata
+        return {**data, **still(self.controller.run)}, metadata
 
     def __repr__(self) -> str:
-        return f"<Panel of run {self.desk.run.id}>"
+        return f"<Panel of run {self.controller.run.id}>"

@@ -6,11 +6,12 @@ Plain data, JSON both ways; nothing here proves anything.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from chartloop.core.plain import plain
+from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_elapsed, say_number
 
 FORMAT = 1
@@ -255,6 +256,10 @@ class Bound:
         lines += [f"  assumed: {said}" for said in self.assumptions]
         return "\n".join(lines)
 
+    def lines(self, width: int = 100) -> list[Line]:
+        """The same as tables, with overshoots, stops and children, each line with its colour."""
+        return [*_lines(self, width)]
+
 
 def _limits(by: tuple[str, ...]) -> str:
     """The limits that guards name: those that could be lowered."""
@@ -264,3 +269,54 @@ def _limits(by: tuple[str, ...]) -> str:
 
 def _plain(limits: Mapping[str, Any]) -> dict[str, Any]:
     return {name: plain(value) for name, value in limits.items()}
+
+
+# as tables ----------------------------------------------------------------------------------
+
+
+def _lines(found: Bound, width: int) -> Iterator[Line]:
+    if found.unknown:
+        yield Line(f"{found.machine}: unknown: {found.unknown}")
+        return
+    yield Line(f"{found.machine}, at worst", "bold")
+    rows = [Row((WORDS[n], f.amount, f.reason), _colour(f)) for n, f in found.figures.items()]
+    yield from lay_out(rows, width=width)
+    overshoots = [Row((o.guard, o.where, o.text)) for o in found.overshoots]
+    yield from _table(overshoots, ("guard", "looked at", "a run goes"), width)
+    wraps = [Row((w.to, w.reports, w.saves, _costs(w.costs))) for w in found.wraps]
+    head = ("stops at", "then reports", "then saves", "which costs at most")
+    yield from _table(wraps, head, width)
+    children = [Row((name, _child(child))) for name, child in found.children.items()]
+    yield from _table(children, ("child", "at worst"), width)
+    yield from (Line(""), Line("assuming that"))
+    yield from (Line(f"  {one}") for one in found.assumptions)
+    witness = str(found.figures["actions"].witness)
+    if witness:
+        yield from (Line(""), Line(f"a way to the most actions, perhaps not a run: {witness}"))
+
+
+def _table(rows: list[Row], head: tuple[str, ...], width: int) -> Iterator[Line]:
+    if rows:
+        yield Line("")
+        yield from lay_out([Row(head, "dim"), *rows], width=width)
+
+
+def _colour(figure: Figure) -> str:
+    return "" if figure.value is not None else "yellow" if figure.unit else "red"
+
+
+def _costs(costs: Mapping[str, float | None]) -> str:
+    known = [
+        f"{WORDS[n]} {'not known' if value is None else say_amount(n, value)}"
+        for n, value in costs.items()
+    ]
+    return ", ".join(known) or "nothing"
+
+
+def _child(child: Mapping[str, Any]) -> str:
+    parts = [
+        f"{WORDS[n]} {value if isinstance(value, str) else say_amount(n, value)}"
+        for n, value in child.items()
+        if n in WORDS and value not in (0, None)
+    ]
+    return ", ".join(parts).replace("at most ", "")

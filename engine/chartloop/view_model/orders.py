@@ -1,6 +1,8 @@
-"""What a page may ask for, read from a message that anybody may have written.
+"""What a face may ask of a run, and what of it is allowed now.
 
-Belongs here: the form of each order, and its refusal. Never: doing it.
+Orders of a page are read from messages that anyone may have written.
+
+Belongs here: the form of each order, and its refusal. Never: carrying it out (`perform`).
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple, cast
 
 from chartloop.core.errors import RunError, nearest
+from chartloop.view_model.protocols import SteppedRun
 
 LONGEST = 20_000
 """Characters of a text that a page may send."""
@@ -27,6 +30,10 @@ class Run(NamedTuple):
 
 class Pause(NamedTuple):
     """Rest before the next action."""
+
+
+class Resume(NamedTuple):
+    """Take back a request to pause, and do nothing else yet."""
 
 
 class Cancel(NamedTuple):
@@ -48,6 +55,20 @@ class Back(NamedTuple):
     records: int
 
 
+class Fork(NamedTuple):
+    """Go on as a new run; the old one stays as it is."""
+
+    at: int | None = None
+    """The first record that is left out; None keeps all."""
+
+
+class Break(NamedTuple):
+    """Set a breakpoint, or take it away where it is set."""
+
+    at: str
+    """A state, an edge, a rule, or a guard."""
+
+
 class Set(NamedTuple):
     """Change a limit or a variable. The value is as it was typed."""
 
@@ -65,21 +86,50 @@ class Show(NamedTuple):
     """Show everything as it is now."""
 
 
-Order = Step | Run | Pause | Cancel | Answer | Back | Set | Why | Show
+Order = Step | Run | Pause | Resume | Cancel | Answer | Back | Fork | Break | Set | Why | Show
 Driving = Step | Run | Cancel | Answer
 """Orders that do an action: they may take long. A cancelled run may have an epilogue."""
 
 
+def refusals_of(run: SteppedRun, records: int) -> dict[str, str]:
+    """Why an order cannot be given to a run that rests, by its name; what is not here can.
+
+    `records` is how many the run has.
+    """
+    refused: dict[str, str] = {}
+    if run.ended:
+        refused["step"] = refused["run"] = "The run has ended: Back takes its last record back"
+        refused |= dict.fromkeys(("set", "cancel", "pause"), "The run has ended")
+    elif run.answers:
+        refused["step"] = refused["run"] = "The run waits for an answer"
+    if run.ended or not run.answers:
+        refused["answer"] = "The run waits for no answer"
+    if not is_held(run):
+        refused["resume"] = "Nobody has paused the run"
+    if records < 2:
+        refused["back"] = "There is nothing to take back"
+    if not records:
+        refused["fork"] = "There is nothing to fork from"
+    return refused
+
+
+def is_held(run: SteppedRun) -> bool:
+    """Whether it rests because a pause was asked for: not at a wait, and not in a back-off."""
+    position = run.session.position
+    blocked = position.blocked_on or position.wake_at is not None
+    return position.status == "paused" and not blocked and not run.answers
+
+
 def order_of(message: object) -> Order:
-    """What a message asks for. `RunError` says what is wrong with one that is no order."""
+    """What a message asks for. `RunError` says what is wrong with one that is not an order."""
     if not isinstance(message, Mapping):
-        raise _no_order(f"a {type(message).__name__} is no order")
+        raise _refusal(f"a {type(message).__name__} is no order")
     given = cast(Mapping[object, object], message)
     do = given.get("do")
     read = _READ.get(do) if isinstance(do, str) else None
     if read is None:
         hint = nearest(do, _READ) if isinstance(do, str) else ""
-        raise _no_order(f"there is no order {_shown(do)}", hint)
+        raise _refusal(f"there is no order {_quote(do)}", hint)
     return read(given)
 
 
@@ -94,34 +144,35 @@ def number_of(message: object) -> int:
 def _answer(given: Mapping[object, object]) -> Answer:
     data = given.get("data", {})
     if not isinstance(data, Mapping):
-        raise _no_order("the fields of an answer are a mapping")
+        raise _refusal("the fields of an answer are a mapping")
     typed = cast(Mapping[object, object], data)
-    read = {_text(name, "a field's name"): _typed(name, value) for name, value in typed.items()}
+    read = {
+        _text(name, "a field's name"): _field_value(name, value) for name, value in typed.items()
+    }
     wait = _text(given.get("wait", ""), "the wait")
     return Answer(_text(given.get("event"), "the event"), read, wait)
 
 
-def _typed(name: object, value: object) -> str | bool:
-    return value if isinstance(value, bool) else _text(value, f"the field {_shown(name)}")
+def _field_value(name: object, value: object) -> str | bool:
+    return value if isinstance(value, bool) else _text(value, f"the field {_quote(name)}")
 
 
 def _text(value: object, what: str) -> str:
     if not isinstance(value, str):
-        raise _no_order(f"{what} is a {type(value).__name__}, not a text")
+        raise _refusal(f"{what} is a {type(value).__name__}, not a text")
     if len(value) > LONGEST:
-        raise _no_order(f"{what} is longer than {LONGEST:,} characters")
+        raise _refusal(f"{what} is longer than {LONGEST:,} characters")
     return value
 
 
 def _count(value: object, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _no_order(f"{what} is no number: {_shown(value)}")
+        raise _refusal(f"{what} is no number: {_quote(value)}")
     return value
 
 
-def _why(given: Mapping[object, object]) -> Why:
-    seq = given.get("seq")
-    return Why(None if seq is None else _count(seq, "a record's number"))
+def _optional_count(value: object, what: str) -> int | None:
+    return None if value is None else _count(value, what)
 
 
 _READ: Mapping[str, Callable[[Mapping[object, object]], Order]] = MappingProxyType(
@@ -129,22 +180,25 @@ _READ: Mapping[str, Callable[[Mapping[object, object]], Order]] = MappingProxyTy
         "step": lambda _: Step(),
         "run": lambda given: Run(_text(given.get("until", ""), "where to run to").strip()),
         "pause": lambda _: Pause(),
+        "resume": lambda _: Resume(),
         "cancel": lambda _: Cancel(),
         "answer": _answer,
         "back": lambda given: Back(_count(given.get("records", 1), "how many records")),
+        "fork": lambda given: Fork(_optional_count(given.get("at"), "a record's number")),
+        "break": lambda given: Break(_text(given.get("at"), "where to stop").strip()),
         "set": lambda given: Set(
             _text(given.get("name"), "the name").strip(), _text(given.get("value"), "the value")
         ),
-        "why": _why,
+        "why": lambda given: Why(_optional_count(given.get("seq"), "a record's number")),
         "show": lambda _: Show(),
     }
 )
 
 
-def _shown(value: object) -> str:
+def _quote(value: object) -> str:
     text = repr(value) if isinstance(value, (str, int, float)) else type(value).__name__
     return text if len(text) <= 60 else text[:59] + "…"
 
 
-def _no_order(said: str, hint: str = "") -> RunError:
-    return RunError(f"the panel sent something else than an order: {said}", hint=hint)
+def _refusal(fault: str, hint: str = "") -> RunError:
+    return RunError(f"this is not an order: {fault}", hint=hint)

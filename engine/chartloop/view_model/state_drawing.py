@@ -1,4 +1,4 @@
-"""One state of a run in characters, with what is known of the ways that leave it.
+"""One state of a run in characters, with what is known of the edges that leave it.
 
 Belongs here: what a note at an arrow says. Never: how the drawing is made
 (`view.text.neighborhood`).
@@ -13,20 +13,20 @@ from chartloop.machine.guard_text import say_value, type_of
 from chartloop.view.text.neighborhood import Note, neighbourhood
 
 if TYPE_CHECKING:
-    from chartloop.api import Run
     from chartloop.core.facts import Facts
     from chartloop.core.types import Type
     from chartloop.language.expression import Expression
     from chartloop.machine.explain import Explanation
     from chartloop.view.flowchart import Flowchart
     from chartloop.view.text.draw import Drawing
+    from chartloop.view_model.protocols import SteppedRun
 
-Drawn = Callable[[int], "Drawing"]
+DrawAt = Callable[[int], "Drawing"]
 """A drawing in so many columns."""
 
 
-def as_it_is(run: Run, chart: Flowchart) -> Drawn | None:
-    """The state that a run is in, and what the guards of its ways read now.
+def state_now(run: SteppedRun, chart: Flowchart) -> DrawAt | None:
+    """The state that a run is in, and what the guards of its edges read now.
 
     None where the chart has no such box: an end of the engine, say.
     """
@@ -38,19 +38,21 @@ def as_it_is(run: Run, chart: Flowchart) -> Drawn | None:
     roots = run.machine.spec.roots
     values = {edge: _values_now(guard, run.facts, roots) for edge, guard in guards.items()}
     notes = {edge: Note(said=f"now {said}") for edge, said in values.items() if said}
-    return _drawn(run, run.state, chart, notes)
+    return _drawing(run, run.state, chart, notes)
 
 
-def as_it_was_left(run: Run, state: str, chart: Flowchart) -> Drawn | None:
+def state_as_left(run: SteppedRun, state: str, chart: Flowchart) -> DrawAt | None:
     """A state, and how each guard came out when it was last decided there."""
     left = {edge.id for edge in run.machine.spec.edges() if edge.source == state}
     decided = (r.seq for r in reversed(run.records) if left.intersection(r.taken))
     newest = next(decided, None)
-    notes = {} if newest is None else _came_out(run.why(newest), state)
-    return _drawn(run, state, chart, notes)
+    notes = {} if newest is None else _outcome_notes(run.why(newest), state)
+    return _drawing(run, state, chart, notes)
 
 
-def _drawn(run: Run, state: str, chart: Flowchart, notes: Mapping[str, Note]) -> Drawn | None:
+def _drawing(
+    run: SteppedRun, state: str, chart: Flowchart, notes: Mapping[str, Note]
+) -> DrawAt | None:
     if state not in {box.id for box in chart.boxes}:
         return None
     own = run.machine.spec.states.get(state)
@@ -58,7 +60,7 @@ def _drawn(run: Run, state: str, chart: Flowchart, notes: Mapping[str, Note]) ->
     return lambda width: neighbourhood(chart, state, width=width, notes=notes, inside=inside)
 
 
-def _came_out(found: Explanation, state: str) -> dict[str, Note]:
+def _outcome_notes(found: Explanation, state: str) -> dict[str, Note]:
     rows = (row for row in found.rows if row.kind == "edge" and row.state == state)
     return {
         row.id: Note(

@@ -1,4 +1,4 @@
-"""What the panel uses of a run, whoever made it."""
+"""What a view reads of a run and what an order does with it, whoever made the run."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from chartloop.core.types import Type
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.explain import Explanation
+from chartloop.run.breakpoints import Breakpoints
 from chartloop.run.events import Event
 from chartloop.run.result import Result
 from chartloop.run.session import Session
@@ -28,10 +29,11 @@ class SteppedMachine(Protocol):
     def spec(self) -> MachineSpec: ...
 
 
-class Stepped(Protocol):
+class SteppedRun(Protocol):
     """A run that can be stepped and asked. `api.Run` is one; its words are described there."""
 
     session: Session
+    breakpoints: Breakpoints
 
     @property
     def machine(self) -> SteppedMachine: ...
@@ -62,6 +64,7 @@ class Stepped(Protocol):
     def resume(self) -> None: ...
     def set(self, name: str, value: Any) -> Record: ...
     def back(self, records: int = 1) -> Any: ...
+    def fork(self, at: int | None = None) -> Any: ...
     def why(self, seq: int | None = None) -> Explanation: ...
     def draw(self) -> Picture: ...
     def listen(self, callback: Callable[[Event], None]) -> Callable[[], None]: ...

@@ -1,0 +1,374 @@
+"""What a face shows of a run at one moment: plain records, and the same as JSON.
+
+`RunView.to_dict` is what a page is sent. Its order is fixed, its texts are plain: whoever shows
+them escapes them. Long texts are shortened there, and only there.
+
+Belongs here: the records. Never: how they are read from a run (`build`), or how they look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from chartloop.core.text_table import Line
+from chartloop.machine.budget_use import Budget
+from chartloop.machine.explain import Atom, Explanation, Row
+
+Json = dict[str, Any]
+LONGEST_TEXT = 400
+"""Characters of one value that are sent; of an answer, a question or an ending four times that."""
+_LEVELS = {"green": "ok", "yellow": "near", "red": "reached"}
+
+
+@dataclass(frozen=True, slots=True)
+class RunHead:
+    """What changes while a run is driven: cheap to read, and safe from any thread."""
+
+    machine: str
+    title: str
+    run: str
+    """Its id."""
+    state: str
+    status: str
+    step: int
+    """The number of the step to come."""
+    spent: str
+    """Steps, model calls and tokens, in words."""
+
+    def to_dict(self) -> Json:
+        """Plain data, for a page."""
+        return {
+            "machine": self.machine, "title": shorten(self.title), "run": self.run,
+            "state": self.state, "status": self.status, "step": self.step, "spent": self.spent,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeView:
+    """An edge that may be taken after the action."""
+
+    guard: str
+    """Its guards, or `otherwise`."""
+    target: str
+
+    def to_dict(self) -> Json:
+        """Plain data, for a page."""
+        return {"guard": shorten(self.guard), "target": self.target}
+
+
+@dataclass(frozen=True, slots=True)
+class NextAction:
+    """What comes next: the action of the state, and what will be decided after it."""
+
+    action: str
+    """Its name; empty where the state has none."""
+    about: str = ""
+    args: tuple[tuple[str, str], ...] = ()
+    """The fields of `with`, as the file writes them."""
+    edges: tuple[EdgeView, ...] = ()
+    """In the order in which they are tried."""
+    rules: int | None = None
+    """How many rules are looked at first; None where none watches the state."""
+
+    def to_dict(self) -> Json:
+        """Plain data, for a page."""
+        return {
+            "action": self.action, "about": self.about,
+            "args": [{"name": name, "value": shorten(value)} for name, value in self.args],
+            "rules": self.rules or 0, "edges": [edge.to_dict() for edge in self.edges],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class FieldView:
+    """A field of an answer."""
+
+    name: str
+    type: str
+    kind: str
+    values: tuple[str, ...]
+    """The only values that it takes; empty for any."""
+    optional: bool
+
+    def to_dict(self) -> Json:
+        """Plain data, for a page."""
+        return {
+            "name": self.name, "type": self.type, "kind": self.kind, "values": list(self.values),
+            "optional": self.optional,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerView:
+    """One event that the wait takes, with the fields of its data."""
+
+    event: str
+    fields: tuple[FieldView, ...]
+    target: str
+    """Where it leads; empty where a child decides that."""
+
+    def to_dict(self) -> Json:
+        """Plain data, for a page."""
+        fields = [field.to_dict() for field in self.fields]
+        return {"event": self.event, "fields": fields, "target": self.target}
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionView:
+    """What the run waits for."""
+
+    text: str
+    wait: str
+    """The id of the wait, which an answer may name."""
+    due: float | None
+    """When the wait expires, in seconds since the epoch; None where it has no deadline."""
+    answers: tuple[AnswerView, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndView:
+    """How a run ended."""
+
+    kind: str
+    explanation: str
+    lines: tuple[Line, ...]
+    """The same, a line each, with what failed last and its cure."""
+    output: Any
+
+    def to_dict(self) -> Json:
+        """Plain data, for a page."""
+        return {
+            "kind": self.kind, "said": shorten(self.explanation, 4 * LONGEST_TEXT),
+            "output": shorten(str(self.output), 4 * LONGEST_TEXT) if self.output else "",
+        }  # fmt: skip
+
+
+class EntryView(NamedTuple):
+    """One entry of a fact whose value is a mapping now: as it is, and as it was before."""
+
+    name: str
+    value: str
+    before: str
+
+
+@dataclass(frozen=True, slots=True)
+class FactView:
+    """A fact, or one entry of a fact that is a map: now, and before the newest record."""
+
+    name: str
+    value: str
+    before: str
+    changed: bool
+    """Whether the newest record changed it."""
+    clock: bool
+    """Changed by the clock, or seen elsewhere: that it changed is no news."""
+    guarded: bool
+    """Whether a rule or an edge reads it."""
+    empty: bool
+    about: str
+    entries: tuple[EntryView, ...] = ()
+    """Its entries, where its type does not say that it has any: a reply, say."""
+
+    @property
+    def is_news(self) -> bool:
+        """Whether the newest record changed it, and that says something."""
+        return self.changed and not self.clock
+
+    def to_dict(self) -> Json:
+        """Plain data, for a page."""
+        before = {"was": shorten(self.before)} if self.is_news else {}
+        return {
+            "name": self.name, "value": shorten(self.value), "changed": self.is_news,
+            "read": self.guarded, "about": self.about, **before,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RecordView:
+    """One record: what was done, what came of it, where it led and why."""
+
+    seq: int
+    kind: str
+    state: str
+    """Where it was done; empty for the start."""
+    action: str
+    outcome: str
+    duration: str
+    path: tuple[str, ...]
+    because: str
+    failed: bool
+
+    def to_dict(self) -> Json:
+        """Plain data, for a page."""
+        return {
+            "seq": self.seq, "kind": self.kind, "at": self.state, "did": self.action,
+            "came": shorten(self.outcome), "took": self.duration, "then": " → ".join(self.path),
+            "because": shorten(self.because), "failed": self.failed,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionView:
+    """Everything that was looked at when a record was decided."""
+
+    seq: int
+    found: Explanation
+
+    def to_dict(self) -> Json:
+        """Rules and edges by group, and where they led, for a page."""
+        groups: list[Json] = []
+        for row in self.found.rows:
+            if not groups or groups[-1]["name"] != row.group:
+                groups.append({"name": row.group, "rows": []})
+            groups[-1]["rows"] += _row_dicts(row)
+        led = [{"what": what, "said": shorten(said)} for what, said in self._consequences()]
+        return {"seq": self.seq, "title": self.found.title, "groups": groups, "led": led}
+
+    def _consequences(self) -> Iterator[tuple[str, str]]:
+        made = self.found.decision
+        yield from (("signal", str(signal)) for signal in made.signals)
+        yield from (("warning", warning) for warning in made.warnings)
+        begun = () if self.found.kind == "start" else (self.found.state,)
+        path = " → ".join((*begun, *made.path)) if made.path else f"stays at {made.next}"
+        stop = f", stopped for {made.winner}" if made.winner else ""
+        yield "led to", f"{path}, {made.status}{stop}"
+
+
+@dataclass(frozen=True, slots=True)
+class EditableView:
+    """A limit or a variable that may be set, with its value as a person types it."""
+
+    name: str
+    type: str
+    value: str
+
+    def to_dict(self) -> Json:
+        """Plain data, for a page."""
+        return {"name": self.name, "type": self.type, "value": self.value}
+
+
+@dataclass(frozen=True, slots=True)
+class ChildView:
+    """A run of a child machine that this run began."""
+
+    run: str
+    machine: str
+    status: str
+    reason: str
+    """Why it stopped; empty while it goes on."""
+
+    def to_dict(self) -> Json:
+        """Plain data, for a page."""
+        return {
+            "run": self.run, "machine": self.machine, "status": self.status, "reason": self.reason,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class StandingView:
+    """Where a run stands: what is read without its records."""
+
+    head: RunHead
+    end: EndView | None
+    """How it ended; None while it goes on."""
+    question: QuestionView | None
+    next: NextAction | None
+    """None where it has ended, or waits for an answer."""
+    limits: tuple[Budget, ...]
+    """How much of each bound is used, in the file's order."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the run has ended."""
+        return self.end is not None
+
+
+@dataclass(frozen=True, slots=True)
+class RunView(StandingView):
+    """A run that rests, at one moment."""
+
+    facts: tuple[FactView, ...]
+    """In the order in which the machine declares them."""
+    records: tuple[RecordView, ...]
+    """The newest."""
+    left_out: int
+    """Older records, which are not among `records`."""
+    decision: DecisionView | None
+    """The decision of the newest record, or of the one that was asked for; None before any."""
+    signals: tuple[str, ...]
+    warnings: tuple[str, ...]
+    errors: tuple[Mapping[str, Any], ...]
+    children: tuple[ChildView, ...]
+    editable: tuple[EditableView, ...]
+    states: tuple[str, ...]
+    breakpoints: tuple[str, ...]
+    refusals: Mapping[str, str]
+    """Why an order cannot be given now, by its name; what is not here can."""
+
+    def to_dict(self) -> Json:
+        """Plain data, for a page."""
+        asked, end = self.question, self.end
+        ending = end.to_dict() if end is not None else {"kind": "", "said": "", "output": ""}
+        listed = sorted(self.facts, key=lambda fact: (not fact.is_news, not fact.guarded))
+        shown = (fact for fact in listed if fact.is_news or fact.guarded or not fact.empty)
+        return {
+            **self.head.to_dict(),
+            "ended": self.ended,
+            **ending,
+            "question": shorten(asked.text, 4 * LONGEST_TEXT) if asked is not None else "",
+            "wait": asked.wait if asked is not None else "",
+            "due": asked.due if asked is not None else None,
+            "answers": [one.to_dict() for one in asked.answers] if asked is not None else [],
+            "next": self.next.to_dict() if self.next is not None else None,
+            "limits": [limit_dict(budget) for budget in self.limits],
+            "facts": [fact.to_dict() for fact in shown],
+            "records": [record.to_dict() for record in self.records],
+            "left_out": self.left_out,
+            "why": self.decision.to_dict() if self.decision is not None else None,
+            "signals": [shorten(signal) for signal in self.signals],
+            "warnings": [shorten(warning) for warning in self.warnings],
+            "errors": [
+                {name: shorten(v) if isinstance(v, str) else v for name, v in error.items()}
+                for error in self.errors
+            ],
+            "children": [child.to_dict() for child in self.children],
+            "editable": [one.to_dict() for one in self.editable],
+            "states": list(self.states),
+            "breakpoints": list(self.breakpoints),
+            "cannot": dict(self.refusals),
+        }
+
+
+def limit_dict(budget: Budget) -> Json:
+    """A bound as plain data: how much of it is used, and whether it is near or reached."""
+    return {
+        "fact": budget.fact, "share": max(0.0, min(1.0, budget.share)), "said": budget.said,
+        "level": _LEVELS[budget.colour],
+    }  # fmt: skip
+
+
+def _row_dicts(row: Row) -> Iterator[Json]:
+    """The row, with the values of its only atom; else a line for each atom below it."""
+    alone = row.atoms[0] if len(row.atoms) == 1 else None
+    yield {
+        "mark": row.mark, "text": shorten(row.text), "taken": row.taken,
+        "looked": row.holds is not None, "to": row.reason or row.to, **_atom_dict(alone),
+    }  # fmt: skip
+    for atom in row.atoms if alone is None else ():
+        yield {"mark": "", "text": shorten(atom.text), "taken": False, "looked": True, "to": "",
+               "atom": True, **_atom_dict(atom)}  # fmt: skip
+
+
+def _atom_dict(atom: Atom | None) -> Json:
+    if atom is None:
+        return {"values": "", "left": ""}
+    values = atom.error or (f"{atom.left} against {atom.right}" if atom.right else atom.left)
+    share = None if atom.share is None else max(0.0, min(1.0, atom.share))
+    return {"values": shorten(values), "left": atom.margin, "share": share}
+
+
+def shorten(text: str, longest: int = LONGEST_TEXT) -> str:
+    """The text, or its beginning and an ellipsis."""
+    return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -1,0 +1,195 @@
+"""A run in lines of text, for faces that show characters.
+
+Belongs here: which lines, and their colours. Never: a stream, the codes of a terminal's colours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from chartloop.core.plain import plain
+from chartloop.core.text_table import Line, Row
+from chartloop.run.result import raised, stands, warned
+from chartloop.view_model.table import plain_text, table_lines
+
+if TYPE_CHECKING:
+    from chartloop.run.result import Result
+    from chartloop.view_model.run_view import (
+        NextAction,
+        QuestionView,
+        RecordView,
+        RunView,
+        StandingView,
+    )
+
+CLOCKS = frozenset({"run.elapsed", "run.working", "run.idle"})
+"""Facts that change with every record."""
+BARS = 4
+"""Limits that are shown: the fullest."""
+LONGEST_FIELD = 160
+"""Characters of a field of `with` that are shown."""
+LONGEST_LINE = 200
+"""Characters of a model's last text that are shown."""
+_CURES = {
+    "TRANSIENT": "the same may work later; `retry` at `{state}` tries again by itself",
+    "RECOVERABLE": "something has to change first: the input, the prompt or the file",
+    "CRITICAL": "mend it first: a key, a quota, a setting; `chartloop doctor` shows what is here",
+}
+"""What to do about a failure, by its category."""
+_NO_TASK = 'say what it is to do: `chartloop run MACHINE "TASK"`'
+
+
+# where it stands ----------------------------------------------------------------------------
+
+
+def standing_lines(view: StandingView, width: int) -> list[Line]:
+    """Where the run is, what comes next, and what will be decided after it."""
+    return [*headline(view), *table_lines(next_rows(view), width=width, indent="  ")]
+
+
+def headline(view: StandingView) -> list[Line]:
+    """Where the run is; of one that has ended, how."""
+    if view.end is not None:
+        return [Line(plain_text(line.text), line.colour) for line in view.end.lines]
+    head = view.head
+    return [Line(f"step {head.step}  at {head.state}, {head.status}", "bold")]
+
+
+def next_rows(view: StandingView, *, edges: bool = True) -> list[Row]:
+    """What comes next: the action or the question, the edges after it if `edges`, the limits."""
+    if view.ended:
+        return []
+    if view.head.status == "idle":
+        return [Row(("does", "start: enters the first state"))]
+    if view.question is not None:
+        return [Row(cells) for cells in _question_cells(view.question)]
+    if view.next is None or not view.next.action:
+        return [Row(("does", "nothing: `do` goes on"))]
+    held = [("paused", "`do` goes on")] if view.head.status == "paused" else []
+    after = _edge_cells(view.next) if edges else ()
+    cells = (*held, *_action_cells(view.next), *after)
+    return [*map(Row, cells), *_limit_rows(view)]
+
+
+def _question_cells(asked: QuestionView) -> Iterator[tuple[str, str]]:
+    yield "asks", asked.text
+    yield "wait", asked.wait
+    for answer in asked.answers:
+        fields = "".join(f" {field.name}={field.type.upper()}" for field in answer.fields)
+        to = f"  → {answer.target}" if answer.target else ""
+        yield "answer", f"answer {answer.event}{fields}{to}"
+
+
+def _action_cells(coming: NextAction) -> Iterator[tuple[str, str]]:
+    yield "does", f"{coming.action}: {coming.about}" if coming.about else coming.action
+    for name, text in coming.args:
+        line = " ".join(text.split())
+        short = line if len(line) <= LONGEST_FIELD else line[: LONGEST_FIELD - 1] + "…"
+        yield "with", f"{name}: {short}"
+
+
+def _edge_cells(coming: NextAction) -> Iterator[tuple[str, str]]:
+    alone = len(coming.edges) == 1
+    for number, edge in enumerate(coming.edges):
+        guard = "" if alone else f"{edge.guard}  "
+        yield "then" if number == 0 else "", f"{guard}→ {edge.target}"
+
+
+def _limit_rows(view: StandingView) -> Iterator[Row]:
+    if view.next is None or view.next.rules is None:
+        return
+    yield Row(("rules", f"{view.next.rules} looked at first"))
+    fullest = sorted(view.limits, key=lambda limit: limit.share, reverse=True)[:BARS]
+    for limit in (one for one in view.limits if one in fullest):
+        colour = "" if limit.colour == "green" else limit.colour
+        text = f"{limit.bar}  {limit.fact}  {limit.said}"
+        yield Row(("", text), colour, hang=len(limit.bar) + 2)
+
+
+def output_lines(view: StandingView) -> list[Line]:
+    """What an ended run gave, below an empty line."""
+    output = view.end.output if view.end is not None else None
+    if output is None:
+        return []
+    text = output if isinstance(output, str) else _as_json(output)
+    return [Line(part, "cyan") for part in ["", *plain_text(text).split("\n")]]
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(plain(value), ensure_ascii=False, indent=2, default=str)
+
+
+# how it ended -------------------------------------------------------------------------------
+
+
+def outcome_lines(result: Result) -> Iterator[Line]:
+    """Why the run stopped, or that it has not; what failed last; its warnings."""
+    failure = last_failure(result)
+    yield Line(stands(result))
+    yield from map(Line, raised(result, None if failure is None else failure["message"]))
+    if failure is not None:
+        where = f"{failure['category']} at `{failure['state']}`, step {failure['step']}"
+        yield Line(f"Last error: {where}: {failure['message']}", "red")
+        cure = _NO_TASK if lacks_task(result) else _CURES.get(failure["category"])
+        if result.kind == "error" and cure:
+            yield Line(f" = help: {cure.format(state=failure['state'])}")
+    if result.reason is not None and (text := withheld_text(result)):
+        yield Line(f"The model's last text, which is not the result: {text}", "dim")
+    for warning in warned(result):
+        yield Line(warning, "yellow")
+
+
+def withheld_text(result: Result) -> str:
+    """The beginning of the model's last text, where that is not the run's output; on one line."""
+    text = "" if result.success or result.output is not None else result.facts.last.text
+    line = " ".join(text[: 4 * LONGEST_LINE].split())
+    return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
+
+
+def last_failure(result: Result) -> Mapping[str, Any] | None:
+    """The newest error of a run that was not ended by itself or by a person."""
+    failed = result.kind in ("error", "limit") and result.errors
+    return result.errors[-1] if failed else None
+
+
+def lacks_task(result: Result) -> bool:
+    """Whether it failed for want of a task: then the same again fails again."""
+    error = result.facts.last.error
+    return error is not None and error.kind == "no_task" and not result.facts.run.task
+
+
+# what was recorded --------------------------------------------------------------------------
+
+
+def record_lines(records: Sequence[RecordView], width: int, *, brief: bool = False) -> list[Line]:
+    """A line for each record, under a head, each with its colour.
+
+    `brief` leaves the reasons out, and of a long path what is between its ends.
+    """
+    rows = [
+        Row(
+            (
+                str(r.seq), r.kind, r.state, r.action, r.outcome, r.duration,
+                _path(r, brief=brief), "" if brief else r.because,
+            ),
+            "red" if r.failed else "",
+        )
+        for r in records
+    ]  # fmt: skip
+    head = ("#", "kind", "at", "did", "came", "took", "then", "" if brief else "because")
+    return table_lines(rows, head, width=width, right={0, 5}, spare=(5, 3, 1))
+
+
+def _path(record: RecordView, *, brief: bool) -> str:
+    path = record.path
+    return " → ".join((path[0], "…", path[-1]) if brief and len(path) > 3 else path)
+
+
+def changes(view: RunView) -> list[tuple[str, str, str]]:
+    """The facts that the newest record changed: name, old value, new value; clocks last."""
+    changed = [fact for fact in view.facts if fact.changed]
+    apart = [one for fact in changed for one in fact.entries or (fact,)]
+    news = [(one.name, one.before, one.value) for one in apart if one.before != one.value]
+    return sorted(news, key=lambda one: one[0] in CLOCKS)
