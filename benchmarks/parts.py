@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from chartloop import catalog, sweep, upgrade, whatif
+from chartloop import catalog, live, sweep, upgrade, whatif
 from chartloop.actions import builtin
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.analysis.coverage.collect import Seeing
@@ -32,13 +32,13 @@ from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.records import Input, Record
 from chartloop.language.load import load as load_text
 from chartloop.machine.build import Chart
-from chartloop.notebook.live import live_bundle
 from chartloop.proofs.bound import bound
 from chartloop.run.journal import Event, MemoryJournal, RunRow, Update
 from chartloop.run.loop import advance
 from chartloop.run.ports import ModelReply
 from chartloop.run.sync import by_hand
 from chartloop.scenarios import generate
+from chartloop.view.live.bundle import live_bundle
 from machines import (
     STEPS,
     TALK,
@@ -405,8 +405,8 @@ def painting(count: int = 200) -> Figures:
     tasks = [f"task {n}" for n in range(count)]
     run = load("moderator").start(tasks=tasks, script=["Done."] * count)
     before = time.perf_counter()
-    live = run.live()
-    live.svg()
+    picture = live(run)
+    picture.svg()
     layout = time.perf_counter() - before
     run.advance()
     standing = live.standing
@@ -414,7 +414,7 @@ def painting(count: int = 200) -> Figures:
 
     def step_and_show() -> None:
         assert run.advance() is not None
-        live_bundle(live.picture, live.standing)
+        live_bundle(picture.picture, picture.standing)
 
     shown = statistics.median(cpu(step_and_show) for _ in range(count))
     return {

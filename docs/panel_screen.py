@@ -28,7 +28,7 @@ def source() -> str:
     found = list(cells())
     (shop,) = [cell for cell in found if cell.startswith("from chartloop import")]
     (replies,) = [cell for cell in found if cell.startswith("REPLIES")]
-    (panel,) = [cell for cell in found if cell.endswith(".panel()")]
+    (panel,) = [cell for cell in found if cell.endswith("panel(again)")]
     return "\n\n".join([shop, replies.partition("\nrun = ")[0], panel])
 
 

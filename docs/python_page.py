@@ -14,16 +14,16 @@ from page_parts import link, table
 
 import chartloop
 from chartloop.actions.declare import action_spec, guard_spec, tool_spec
+from chartloop.api.tables import KnownFacts, Records
 from chartloop.api.wiring import PortOptions
 from chartloop.core.errors import ChartloopError
-from chartloop.notebook.tables import KnownFacts, Records
 from chartloop.run.trace import Call, TraceStep
 
 PYTHON_HEAD = """\
 # Python
 
 What has a heading of its own is imported from `chartloop`; what is for tests, from
-[`chartloop.testing`](../testing.md); what counts and shortens conversations, from
+[`chartloop.testing`](../testing.md), and scenarios from `chartloop.scenarios`; what counts and shortens conversations, from
 [`chartloop.context_window`](../steps.md#the-context-window-by-hand). Beside a method
 stands its async face: both work inside a running event loop."""
 GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -33,10 +33,12 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Runs": (
         *("Run", "Result", "Question", "Sent", "Facts", "Task", "Breakpoints", "Record", "Step"),
-        *("StateProfile", "Outcome", "Decision", "Explanation", "Trace", "Replay", "Live"),
+        *("StateProfile", "Outcome", "Decision", "Explanation", "Trace", "Replay", "live", "Live"),
+        *("panel",),
     ),
     "Studies": (
-        *("Bound", "Answer", "Diff", "Coverage", "Simulation", "Stats", "WhatIf", "Sweep"),
+        *("Bound", "Answer", "diff", "Diff", "coverage", "Coverage", "simulate", "simulated_run"),
+        *("Simulation", "stats", "Stats", "whatif", "WhatIf", "sweep", "Sweep", "upgrade"),
         *("Upgraded",),
     ),
     "Your own tools, actions and guards": (
@@ -46,7 +48,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "StopReason", "StopSignal", "StopSignals", "Continuation", "Cancellation",
         "FileCancellation", "SignalCancellation", "AgentStatus",
     ),
-    "Events of a stream": ("Started", "Delta", "Recorded", "FromChild"),
+    "Events of a stream": ("Started", "Delta", "Recorded", "Rewound", "FromChild"),
     "Ports": (
         *("Model", "ModelRequest", "ModelReply", "Journal", "SqliteJournal", "MemoryJournal"),
         *("Clock", "Sandbox", "SandboxResult", "Notifier", "Tokenizer"),
@@ -93,7 +95,7 @@ def _beside() -> Iterator[str]:
     yield from ("`Trace` is a tuple of steps; its `calls` are those of all of them.", "")
     for part in (TraceStep, Call):
         yield from (f"`{part.__name__}`: {_doc(part)}", "", *_fields(part), "")
-    yield from ("", "### Tables of a run", "", "From `chartloop.notebook.tables`.")
+    yield from ("", "### Tables of a run", "", "From `chartloop.api.tables`.")
     for shown in (Records, KnownFacts):
         yield from ("", f"`{shown.__name__}`: {_doc(shown)}", *_methods(shown))
     yield ""

@@ -10,9 +10,9 @@ app = marimo.App(width="medium")
 def _():
     import marimo as mo
 
-    from chartloop import load, tool
+    from chartloop import load, panel, tool
 
-    return load, mo, tool
+    return load, mo, panel, tool
 
 
 @app.cell(hide_code=True)
@@ -256,16 +256,16 @@ def _(mo):
     mo.md("""
     ## 7. The same with buttons
 
-    `run.panel()` puts the picture, the decision, the facts and the records beside each other, with
+    `panel(run)` puts the picture, the decision, the facts and the records beside each other, with
     buttons to step, run to a state, pause, answer, go back and set a limit.
     """)
     return
 
 
 @app.cell
-def _(REPLIES, machine, mo):
+def _(REPLIES, machine, mo, panel):
     again = machine.start("Do we have chairs? Order four if there are none.", script=REPLIES)
-    mo.ui.anywidget(again.panel())
+    mo.ui.anywidget(panel(again))
     return
 
 

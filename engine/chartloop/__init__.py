@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from chartloop.core.version import __version__
+from chartloop.core.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from chartloop.actions.declare import action, guard, tool
@@ -69,13 +69,14 @@ if TYPE_CHECKING:
     from chartloop.core.specs import ToolSpec
     from chartloop.machine.decision import Decision
     from chartloop.machine.explain import Explanation
-    from chartloop.notebook.live import Live
+    from chartloop.notebook.live import Live, live
+    from chartloop.notebook.panel.open import panel
     from chartloop.proofs.bound import Bound
     from chartloop.proofs.query.answer import Answer
     from chartloop.run.answer import Sent
     from chartloop.run.breakpoints import Breakpoints
     from chartloop.run.context import Context
-    from chartloop.run.events import Delta, FromChild, Recorded, Started
+    from chartloop.run.events import Delta, FromChild, Recorded, Rewound, Started
     from chartloop.run.journal import Journal, MemoryJournal
     from chartloop.run.ports import (
         Clock,
@@ -136,6 +137,7 @@ _WHERE = {
     "JournalLocked": "chartloop.core.errors",
     "JournalTooNew": "chartloop.core.errors",
     "LimitError": "chartloop.core.errors",
+    "live": "chartloop.notebook.live",
     "Live": "chartloop.notebook.live",
     "load": "chartloop.api",
     "Machine": "chartloop.api",
@@ -148,6 +150,7 @@ _WHERE = {
     "Note": "chartloop.core.errors",
     "Notifier": "chartloop.run.ports",
     "Outcome": "chartloop.core.outcome",
+    "panel": "chartloop.notebook.panel.open",
     "Picture": "chartloop.view.picture",
     "Place": "chartloop.core.errors",
     "Question": "chartloop.run.question",
@@ -155,6 +158,7 @@ _WHERE = {
     "Recorded": "chartloop.run.events",
     "Replay": "chartloop.run.replay",
     "Result": "chartloop.run.result",
+    "Rewound": "chartloop.run.events",
     "RulesChangedError": "chartloop.core.errors",
     "Run": "chartloop.api",
     "RunError": "chartloop.core.errors",
@@ -249,6 +253,7 @@ __all__ = [
     "Recorded",
     "Replay",
     "Result",
+    "Rewound",
     "RulesChangedError",
     "Run",
     "RunError",
@@ -282,14 +287,15 @@ __all__ = [
     "Upgraded",
     "WaitError",
     "WhatIf",
-    "__version__",
     "action",
     "check",
     "coverage",
     "diff",
     "draw",
     "guard",
+    "live",
     "load",
+    "panel",
     "simulate",
     "simulated_run",
     "stats",

@@ -25,7 +25,7 @@ SAVED = PICTURES + 1
 
 
 MACHINE = """
-from chartloop import load
+from chartloop import live, load
 run = load('''
 chartloop: 1
 machine: small
@@ -34,7 +34,7 @@ states:
   work: {label: Work, do: nothing, next: done}
   done: {label: Done, stop: completed}
 ''').start()
-run.live()
+live(run)
 """
 
 

@@ -17,7 +17,7 @@ pytestmark = NEEDS
 
 START = '''
 import threading
-from chartloop import load, tool
+from chartloop import load, panel, tool
 
 go = threading.Event()
 
@@ -47,8 +47,8 @@ states:
   refused: {label: Refused, stop: user_requested}
   done: {label: Done, stop: completed}
 """, tools=[hold]).start()
-panel = run.panel()
-panel
+shown = panel(run)
+shown
 '''
 
 
@@ -234,7 +234,7 @@ def test_a_picture_that_could_act_cannot(shown: Shown) -> None:
         ' onerror="window.hit = 4"/></foreignObject><g id="kept"/></svg>'
     )
     sheet: dict[str, object] = {"picture": hostile, "boxes": {}, "outline": ""}
-    shown.opened.run(1, f"panel.sheet = {sheet!r}")
+    shown.opened.run(1, f"shown.sheet = {sheet!r}")
     shown.root.locator("#kept").wait_for(state="attached")
     markup = shown.root.locator(".cl-picture").inner_html()
     assert not [
@@ -274,7 +274,7 @@ def test_it_fits_dark_pages_and_narrow_ones(shown: Shown) -> None:
 
 
 STORED = """
-from chartloop import load
+from chartloop import load, panel
 from chartloop.adapters.journal.sqlite import SqliteJournal
 
 journal = SqliteJournal("runs.db")
@@ -291,8 +291,8 @@ states:
 
 
 def test_a_run_outlives_the_kernel(lab: Lab, page: Tab) -> None:
-    start = f"{STORED}run = machine.start(journal=journal, run_id='mine')\nrun.panel()"
-    again = f"{STORED}machine.open('mine', journal=journal).panel()"
+    start = f"{STORED}run = machine.start(journal=journal, run_id='mine')\npanel(run)"
+    again = f"{STORED}panel(machine.open('mine', journal=journal))"
     opened = Open(lab, page, lab.add("stored.ipynb", notebook(start), trusted=False))
     opened.wait_for_kernel()
     shown = Shown(opened)

@@ -40,7 +40,7 @@ def test_the_panel_is_taken_of_the_notebook_s_shop() -> None:
     """A browser takes it; here is what it would run, up to the panel."""
     script = runpy.run_path(str(DOCS / "panel_screen.py"))
     shop, _, panel = script["source"]().rpartition("\n")
-    assert panel == "again.panel()"
+    assert panel == "panel(again)"
     names: dict[str, Any] = {}
     exec(shop, names)  # noqa: S102 - the notebook that ships
     assert names["again"].run().status == "paused"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop import load, tool
+from chartloop import live, load, tool
 from chartloop.api import Run
 from chartloop.run.record_text import outcome_of
 from chartloop.view_model.build import view_run
@@ -72,10 +72,10 @@ FACES = [
     Face("card-in-text", lambda run: run.records[-1]._repr_mimebundle_()["text/plain"], ", failed"),  # pyright: ignore[reportPrivateUsage]
     Face("panel", lambda run: str(view_run(run).to_dict()["records"][-1]["failed"]), "True"),
     Face("panel-words", lambda run: str(view_run(run).to_dict()["records"][-1]["came"]), SAID),
-    Face("live", lambda run: run.live().svg(), "✗ 1 failed"),
-    Face("live-caption", lambda run: run.live().svg(), "running at think · 3 steps · 1 error"),
-    Face("live-in-words", lambda run: run.live()._repr_mimebundle_()["text/html"], "1 error; it went through receive, think, act"),  # pyright: ignore[reportPrivateUsage]
-    Face("live-in-characters", lambda run: str(run.live()), "• act  ✗ 1 failed"),
+    Face("live", lambda run: live(run).svg(), "✗ 1 failed"),
+    Face("live-caption", lambda run: live(run).svg(), "running at think · 3 steps · 1 error"),
+    Face("live-in-words", lambda run: live(run)._repr_mimebundle_()["text/html"], "1 error; it went through receive, think, act"),  # pyright: ignore[reportPrivateUsage]
+    Face("live-in-characters", lambda run: str(live(run)), "• act  ✗ 1 failed"),
     Face("picture", lambda run: run.draw(look="live").svg(), "✗ 1 failed"),
     Face("picture-drawn", lambda run: run.draw(look="live").text(), "✗ 1 failed"),
     Face("picture-mermaid", lambda run: run.draw(look="live").mermaid(), "act<br/>✗ 1 failed"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from chartloop import Run, load, tool
+from chartloop import Run, live, load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import StatusError
 from chartloop.extras import install
@@ -76,9 +76,7 @@ def follow(run: Run, screen: Recorded, **options: Any) -> Live:
     def draw() -> Picture:
         return run.draw(**options)
 
-    live = Live(run, draw, on=screen, **options)
-    run._live = live  # pyright: ignore[reportPrivateUsage] - what `run.live()` does in a kernel
-    return live.show()
+    return Live(run, draw, on=screen, **options).show()
 
 
 @pytest.fixture
@@ -238,11 +236,11 @@ class TestLives:
         before = screen.updates[-1]["text/plain"]
         again = load(LOOP).open("mine", journal=SqliteJournal(tmp_path / "j.db"))
         other = Recorded()
-        live = follow(again, other)
+        picture = follow(again, other)
         assert other.shown[-1]["text/plain"] == before
         again.run()
         assert other.now == "done  ✓ completed"
-        assert "done" in str(live)
+        assert "done" in str(picture)
 
     def test_two_lives_of_one_run(self, tmp_path: Path) -> None:
         """Each shows what it knows; the one that is behind catches up when it is driven."""
@@ -304,18 +302,18 @@ class TestLives:
 class TestOutside:
     def test_without_a_notebook_it_says_how_it_is_seen(self) -> None:
         run = load(LOOP).start("x", clock=ManualClock())
-        live = run.live()
-        assert run.live() is live
+        opened = live(run)
+        assert live(run) is opened
         run.advance()
-        assert repr(live) == (
+        assert repr(opened) == (
             f"<Live picture of run {run.id}: running at work · 0 steps;"
             " `print` shows it outside a notebook>"
         )
-        assert "▶ work  ● NOW" in str(live)
+        assert "▶ work  ● NOW" in str(opened)
 
     def test_its_bundle_is_an_image_that_needs_no_trust(self) -> None:
         run = load(LOOP).start("x", clock=ManualClock())
-        bundle: dict[str, str] = run.live()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
+        bundle: dict[str, str] = live(run)._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
         assert set(bundle) == {"text/html", "text/plain"}
         shown = bundle["text/html"]
         assert re.sub("<style>.*</style>", "", shown).startswith(
@@ -325,7 +323,7 @@ class TestOutside:
     @pytest.mark.parametrize("name", ["a.svg", "a.png", "a.txt"])
     def test_it_can_be_saved(self, tmp_path: Path, name: str) -> None:
         run = load(LOOP).start("x", clock=ManualClock())
-        assert run.live().save(tmp_path / name).stat().st_size > 100
+        assert live(run).save(tmp_path / name).stat().st_size > 100
 
     def test_without_graphviz_it_is_text_and_says_what_to_install(
         self, monkeypatch: pytest.MonkeyPatch
@@ -344,6 +342,6 @@ class TestOutside:
         from marimo._output.formatting import get_formatter  # noqa: PLC0415 - an extra
 
         run = load(LOOP).start("x", clock=ManualClock())
-        formatter: Callable[[Any], tuple[str, Any]] | None = get_formatter(run.live())
+        formatter: Callable[[Any], tuple[str, Any]] | None = get_formatter(live(run))
         assert formatter is not None
-        assert "data:image/svg+xml;base64," in str(formatter(run.live()))
+        assert "data:image/svg+xml;base64," in str(formatter(live(run)))

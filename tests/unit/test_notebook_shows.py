@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from chartloop import Finding, Record, Run, check, load
+from chartloop.api.tables import Records
 from chartloop.core.errors import Findings, Place, SetupError, Severity
 from chartloop.core.facts import Facts
 from chartloop.core.reasons import Continuation, StopSignals
 from chartloop.extras import install
-from chartloop.notebook.tables import Records
 from chartloop.testing import ManualClock
 from tests.unit.test_core_html import Strict
 

@@ -13,6 +13,7 @@ import pytest
 
 import chartloop
 from chartloop import Run, load
+from chartloop import panel as open_panel
 from chartloop.core.errors import SetupError
 from chartloop.extras import install
 from chartloop.notebook.panel import open as opening
@@ -38,7 +39,7 @@ def run() -> Run:
 
 @pytest.fixture
 def panel(run: Run) -> Iterator[Any]:
-    made = run.panel()
+    made = open_panel(run)
     assert made.controller.settle(20)
     yield made
     made.close()
@@ -76,17 +77,17 @@ def test_all_that_goes_to_the_page_is_json(panel: Any) -> None:
 
 @ANYWIDGET
 def test_a_closed_panel_hears_no_more_of_the_run(run: Run) -> None:
-    panel = run.panel()
-    panel.controller.settle(20)
-    panel.close()
+    opened = open_panel(run)
+    opened.controller.settle(20)
+    opened.close()
     run.run()
-    assert not panel.controller.settle(0.3), "nobody is at the desk"
-    assert panel.board["state"] == "look"
+    assert not opened.controller.settle(0.3), "nobody is at the desk"
+    assert opened.board["state"] == "look"
 
 
 @ANYWIDGET
 def test_two_panels_show_one_run(panel: Any, run: Run) -> None:
-    other: Any = run.panel()
+    other: Any = open_panel(run)
     panel.order = {"do": "run", "id": 1}
     assert panel.controller.settle(20)
     assert other.controller.settle(20)
@@ -109,7 +110,7 @@ def test_without_anywidget_it_says_what_to_install(
 
     monkeypatch.setattr(opening, "find_spec", missing)
     with pytest.raises(SetupError, match="needs anywidget") as refused:
-        run.panel()
+        open_panel(run)
     assert refused.value.hint == install("notebook")
 
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from chartloop import diff, load
+from chartloop import diff, live, load
 from chartloop.api import Run
 from chartloop.view.dot.theme import PAPER
 from chartloop.view.live.picture import LivePicture
@@ -212,7 +212,7 @@ def stepped(steps: int) -> Run:
 
 def painted(run: Run) -> str:
     """The picture of a notebook, whose style is written anew for each moment."""
-    return LivePicture(run.draw().chart).svg(run.live().standing, "auto")
+    return LivePicture(run.draw().chart).svg(live(run).standing, "auto")
 
 
 def failing() -> Run:

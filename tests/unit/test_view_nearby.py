@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop import RunError, load
+from chartloop import RunError, live, load
 from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 from chartloop.view.focus import HIDDEN, around, near, part
@@ -75,5 +75,5 @@ def test_of_a_machine_and_of_its_run() -> None:
     run = machine.start("Talk.")
     assert "rankdir=LR" in run.draw(look="report", direction="lr").dot()
     assert run.draw(look="live", around="check_tokens").chart.boxes[-1].id == HIDDEN
-    assert run.live(direction="lr").picture.chart == run.draw(direction="lr").chart
+    assert live(run, direction="lr").picture.chart == run.draw(direction="lr").chart
     assert "• " in machine.draw(direction="lr").outline()

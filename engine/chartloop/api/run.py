@@ -6,13 +6,14 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack, cast, get_args
+from typing import Any, Protocol, TypeVar, Unpack, cast, get_args
 
 from chartloop.api.continuing import first_taken_back, forked, moved
 from chartloop.api.detached import DetachedRun, detached
 from chartloop.api.drawing import DrawOptions
 from chartloop.api.inbox import post, refuse_resume, tasks_message
 from chartloop.api.journals import JournalOrPath
+from chartloop.api.tables import KnownFacts, Records
 from chartloop.api.wiring import PortOptions, suspends
 from chartloop.core.errors import LimitError, RunError, refuse_unknown
 from chartloop.core.facts import EMPTY
@@ -23,14 +24,11 @@ from chartloop.core.types import Type
 from chartloop.core.units import say_count
 from chartloop.language.values import limit_value, var_value
 from chartloop.machine.explain import Explanation
-from chartloop.notebook.live import Live, live_bundle
-from chartloop.notebook.panel.open import open_panel
-from chartloop.notebook.screen import screen
-from chartloop.notebook.tables import KnownFacts, Records
 from chartloop.run.answer import Answer, Sent, send_answer
 from chartloop.run.breakpoints import Breakpoints
 from chartloop.run.certificate import stored_certificate
 from chartloop.run.events import Event as StreamEvent
+from chartloop.run.events import Rewound
 from chartloop.run.listeners import Listeners
 from chartloop.run.loop import act_once, advance, change, drive, leave
 from chartloop.run.progress import meters_of, standing_of, status_of
@@ -43,13 +41,11 @@ from chartloop.run.steps import Step, steps_of
 from chartloop.run.stream import astream, stream
 from chartloop.run.sync import wait
 from chartloop.run.trace import Trace, trace
+from chartloop.view.live.bundle import live_bundle
 from chartloop.view.live.picture import LivePicture
 from chartloop.view.of_machine import OfMachine
 from chartloop.view.picture import Picture
 from chartloop.view.report.picture import Look, RunPicture
-
-if TYPE_CHECKING:
-    from chartloop.notebook.panel.widget import Panel
 
 T = TypeVar("T")
 
@@ -110,7 +106,6 @@ class Run:
         self.breakpoints = Breakpoints(machine.chart)
         """Where `run` and the streams stop although the run could go on."""
         self._listeners = Listeners()
-        self._live: Live | None = None
         self._painter: LivePicture | None = None
         self._suspends: tuple[Session, bool] | None = None
 
@@ -286,6 +281,11 @@ class Run:
         self._listeners.attach(self.session)
         return stop
 
+    @property
+    def listeners(self) -> tuple[Callable[[StreamEvent], None], ...]:
+        """The callbacks of `listen` that are called now."""
+        return self._listeners.callbacks
+
     def next(self, task: str, **options: Unpack[StartOptions]) -> Run:
         """A next message to a run that has ended: a new run with this one as its `parent`.
 
@@ -456,14 +456,10 @@ class Run:
             forked = await self.afork(first_taken_back(self.session, records))
             await leave(self.session)
         self.session, self._moved = forked.session, False
-        if self._live is not None:
+        if self._listeners:
             self._listeners.attach(self.session)
-            self._live.moved()
+            self._listeners.notify(Rewound(self.id, self.session.position))
         return self
-
-    def panel(self) -> Panel:
-        """A panel for a notebook: the run beside its picture, with buttons. Extra `notebook`."""
-        return open_panel(self)
 
     # its certificate and its picture -----------------------------------------------------------
 
@@ -503,18 +499,6 @@ class Run:
             return RunPicture(picture.chart, status_of(session))
         meters = meters_of(session) if look == "report" else None
         return RunPicture(picture.chart, standing_of(session), meters=meters)
-
-    def live(self, **shown: Unpack[DrawOptions]) -> Live:
-        """A picture that follows the run: one display, which every later step updates in place.
-
-        It shows the state that the run is in, the way that it took and how often, and at the end
-        how it ended, however the run is driven. Asked for again it is shown in that cell, too.
-        What it draws is said at first; see `Machine.draw`. Outside a notebook `print` shows it.
-        """
-        if self._live is None:
-            draw = lambda: self.draw(**shown)  # noqa: E731
-            self._live = Live(self, draw, region=shown.get("region", "state"), on=screen())
-        return self._live.show()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """What a notebook shows: the picture of the run as it stands."""

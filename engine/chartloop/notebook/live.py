@@ -2,12 +2,6 @@
 
 Belongs here: when to paint and what a notebook is given. Never: the picture itself (`view.live`),
 how an output is reached (`screen`).
-
-The picture goes out as an image with its SVG inside, in HTML: so it is shown in a notebook that is
-not trusted too, where JupyterLab draws no SVG, and no two pictures can disturb each other. A PNG
-would have to be laid out and drawn anew: half a second for 45 states, where this takes 1 ms.
-
-Source: design "traps" (pictures and notebooks)
 """
 
 from __future__ import annotations
@@ -16,15 +10,14 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Unpack
 
-from chartloop.core.errors import ChartloopError
-from chartloop.core.html_table import image
-from chartloop.notebook.screen import Screen, when_cells_end
-from chartloop.run.events import Event, Recorded
+from chartloop.api import Run
+from chartloop.api.drawing import DrawOptions
+from chartloop.notebook.screen import Screen, screen, when_cells_end
+from chartloop.run.events import Event, Recorded, Rewound
 from chartloop.run.progress import standing_of, status_of
-from chartloop.run.session import Session
-from chartloop.view.flowchart import one_line
+from chartloop.view.live.bundle import live_bundle
 from chartloop.view.live.picture import LivePicture
 from chartloop.view.live.progress import Standing
 from chartloop.view.picture import Picture
@@ -33,25 +26,33 @@ EVERY = 0.1
 """Seconds between two repaints of a run that does not rest: its last state is always painted."""
 
 
-class Watched(Protocol):
-    """What is asked of a run."""
+def live(run: Run, **shown: Unpack[DrawOptions]) -> Live:
+    """A picture that follows the run: one display, which every later step updates in place.
 
-    @property
-    def id(self) -> str: ...
-    @property
-    def session(self) -> Session: ...
-    def listen(self, callback: Callable[[Event], None]) -> Callable[[], None]: ...
+        live(run)
+        run.step()
+
+    It shows the state that the run is in, the way that it took and how often, and at the end how it
+    ended, however the run is driven. Asked for again it is shown in that cell, too. What it draws
+    is set by the first call; see `Machine.draw`. Outside a notebook `print` shows it.
+    """
+    following = (getattr(callback, "__self__", None) for callback in run.listeners)
+    found = next((one for one in following if isinstance(one, Live)), None)
+    if found is None:
+        region = shown.get("region", "state")
+        found = Live(run, lambda: run.draw(**shown), region=region, on=screen())
+    return found.show()
 
 
 class Live:
-    """The live picture of a run: `run.live()` opens it, and every later step updates it.
+    """The live picture of a run: `live(run)` opens it, and every later step updates it.
 
     Outside a notebook `print(live)` shows the picture in characters, and `save` writes it.
     """
 
     def __init__(
         self,
-        run: Watched,
+        run: Run,
         draw: Callable[[], Picture],
         *,
         region: str = "state",
@@ -122,17 +123,15 @@ class Live:
         self._stop()
         self._stale = False
 
-    def moved(self) -> None:
-        """The run is somewhere else without a record of it: it was taken back."""
-        self._redraw = True
-        self._paint()
-
     def flush(self) -> None:
         """Paint what was left out because it came too soon."""
         if self._stale:
             self._paint()
 
     def _hear(self, event: Event) -> None:
+        if isinstance(event, Rewound):  # it is somewhere else without a record of it
+            self._redraw = True
+            self._paint()
         if not isinstance(event, Recorded):
             return
         self._redraw = self._redraw or event.record.kind == "edit"  # a label may name a limit
@@ -159,42 +158,3 @@ class Live:
                     self._picture = LivePicture(chart, prefix=self._picture.prefix)
             if self._screen is not None:
                 self._screen.update(self._repr_mimebundle_())
-
-
-def live_bundle(picture: LivePicture, standing: Standing) -> dict[str, Any]:
-    """A painted picture for a notebook; text with what is missing where it cannot be drawn."""
-    text = picture.text(standing)
-    try:
-        svg = picture.svg(standing, "auto")
-    except ChartloopError as error:  # no Graphviz, or a chart that it cannot lay out in time
-        return {"text/plain": text if picture.engine == "mermaid" else f"{text}\n{error}\n"}
-    return {"text/html": on_page(svg, described(picture, standing)), "text/plain": text}
-
-
-_THEMES = (
-    ("dark", '[data-jp-theme-light="false"] .cl-live,.vscode-dark .cl-live,.dark .cl-live'),
-    ("light", '[data-jp-theme-light="true"] .cl-live,.vscode-light .cl-live,.light .cl-live'),
-)
-"""How notebooks name the themes that they are in: of JupyterLab, VS Code and marimo."""
-_FOLLOW = "".join(f"{where}{{color-scheme:{theme}}}" for theme, where in _THEMES)
-
-
-def on_page(svg: str, alt: str) -> str:
-    """An adaptive SVG as an image that goes by the theme of the notebook.
-
-    Where the style is taken out, as of a notebook that is not trusted, it goes by the system's.
-    """
-    return f'<div class="cl-live"><style>{_FOLLOW}</style>{image(svg, alt)}</div>'
-
-
-def described(picture: LivePicture, standing: Standing) -> str:
-    """A picture in words, for who does not see it: the machine, how it stands, the way it took."""
-    title = one_line(picture.chart.title) or "a machine"
-    entered = [state for state, times in standing.visits.items() if times]
-    way = f"; it went through {', '.join(entered[:_NAMED])}" if entered else ""
-    more = f" and {len(entered) - _NAMED} more" if len(entered) > _NAMED else ""
-    return f"Flowchart of {title}: {standing.said}{way}{more}"
-
-
-_NAMED = 12
-"""States that a description names."""

@@ -54,6 +54,21 @@ class Recorded(NamedTuple):
         }  # fmt: skip
 
 
+class Rewound(NamedTuple):
+    """`Run.back` took records back: the run continues as a fork, with a new id.
+
+    Only listeners receive it; a stream ends before records can be taken back.
+    """
+
+    run: str
+    """The new id."""
+    position: Position
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, one line of `--format jsonl`."""
+        return {"event": "rewound", "run": self.run, "steps": self.position.facts.run.steps}
+
+
 class FromChild(NamedTuple):
     """Something that happened in the run of a child machine."""
 
@@ -66,4 +81,4 @@ class FromChild(NamedTuple):
         return {"event": "child", "run": self.run, "of": self.event.to_dict()}
 
 
-Event = Started | Delta | Recorded | FromChild
+Event = Started | Delta | Recorded | Rewound | FromChild

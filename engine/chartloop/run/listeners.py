@@ -18,6 +18,11 @@ class Listeners:
     def __init__(self) -> None:
         self._callbacks: tuple[Callback, ...] = ()
 
+    @property
+    def callbacks(self) -> tuple[Callback, ...]:
+        """The callbacks, in the order in which they were added."""
+        return self._callbacks
+
     def __bool__(self) -> bool:
         return bool(self._callbacks)
 

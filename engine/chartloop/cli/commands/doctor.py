@@ -151,7 +151,7 @@ _EXTRAS = (
     _Extra("screen", "textual", "tui", "no textual: `chartloop step` is a prompt"),
     _Extra(
         "notebook", "anywidget", "notebook",
-        "no anywidget: pictures and tables, but no `run.panel()`",
+        "no anywidget: pictures and tables, but no `panel(run)`",
     ),
     _Extra(
         "proofs", "z3-solver", "prove",

@@ -9,9 +9,9 @@ from typing import Any
 
 from chartloop.core.errors import ChartloopError
 from chartloop.core.html_table import line
-from chartloop.notebook.live import described, on_page
 from chartloop.run.progress import standing_of
 from chartloop.view.dot.engine import Engine
+from chartloop.view.live.bundle import described, on_page
 from chartloop.view.live.picture import LivePicture
 from chartloop.view.live.progress import Standing
 from chartloop.view_model.protocols import SteppedRun

@@ -28,7 +28,7 @@ _SHEET = ("picture", "boxes", "outline")
 
 
 class Panel(anywidget.AnyWidget):
-    """A run in a notebook: its picture and facts, with buttons. Made by `run.panel()`.
+    """A run in a notebook: its picture and facts, with buttons. Made by `panel(run)`.
 
     `close()` takes it off the page; the run stays as it is.
     """

@@ -182,5 +182,11 @@ def _machine(machine: OfMachine, name: str) -> dict[str, Any]:
 
 
 def diff(before: OfMachine, after: OfMachine, *, names: tuple[str, str] = ("", "")) -> Diff:
-    """The difference of two machines."""
+    """What must change to make `before` into `after`; true where the two differ.
+
+        print(diff(load("old.yaml"), load("new.yaml")))
+
+    `names` are what the two are called in words and pictures: files, revisions. Files that differ
+    only in comments, order of keys or ways of writing are the same machine.
+    """
     return Diff(before, after, names)
