@@ -23,7 +23,7 @@ from chartloop.core.errors import ChartloopError, JournalError, SetupError, Unkn
 from chartloop.run.journal import MemoryJournal
 from chartloop.scenarios import recording
 
-GIVEN = {"str": str, "Path": Path}
+GIVEN = {"str": str, "Path": Path, "url": lambda path: f"sqlite:///{path}"}
 
 
 @pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
@@ -56,7 +56,7 @@ def _taking_journals() -> Iterator[tuple[str, str]]:
     yield "StartOptions", str(StartOptions.__annotations__["journal"])
     owners = (Machine, Run, geist.AgentExecutor, geist.BaseAgent)
     methods = [m for owner in owners for _, m in inspect.getmembers(owner, inspect.isfunction)]
-    for function in (*methods, recording):
+    for function in (*methods, recording, simulated_run):
         if function.__name__.startswith("_") and function.__name__ != "__init__":
             continue
         for name, one in inspect.signature(function).parameters.items():
@@ -104,7 +104,8 @@ class Wrong(NamedTuple):
 WRONG = [
     Wrong("memory", ":memory:", SetupError, "`:memory:` is not the path", "leave `journal` out"),
     Wrong("empty", "", SetupError, "`` is not the path", "the path of a SQLite file"),
-    Wrong("url", "sqlite:///runs.db", SetupError, "is not the path of a journal", "runs.db"),
+    Wrong("url", "postgres://db/runs", SetupError, "is not the path of a journal", "runs.db"),
+    Wrong("url-of-memory", "sqlite:///:memory:", SetupError, "is not the path of a journal", "MemoryJournal"),
     Wrong("export", "runs.jsonl", SetupError, "named like an export", "read exports"),
     Wrong("number", 3, SetupError, "`journal` is a int, not a journal", "SqliteJournal"),
     Wrong("missing", "none.db", UnknownRunError, "there is no journal at `none.db`", "started with"),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
+from chartloop.api.journals import without_scheme
 from chartloop.api.run import Run
 from chartloop.core.errors import SetupError
 from chartloop.run.journal import Journal
@@ -37,7 +38,7 @@ def recorded_runs(given: Runs, machine: str = "", *, children: bool = False) -> 
         if children:
             yield from _below(given.session.journal, given.id)
     elif isinstance(given, (str, Path)):
-        yield from _of_file(Path(given), machine, children)
+        yield from _of_file(Path(without_scheme(str(given))), machine, children)
     elif hasattr(given, "rows"):
         yield from _of_journal(given, machine, children)  # pyright: ignore[reportArgumentType]
     elif isinstance(given, Iterable):

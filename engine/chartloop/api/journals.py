@@ -1,18 +1,24 @@
-"""The journal of a run as a caller names it: one that is open, or the path of its file."""
+"""The journal of a run as a caller names it: an open one, the path of its file, or a URL."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 from typing import TypeAlias
+from urllib.parse import unquote
 
 from chartloop.core.durability import Durability, known_durability
 from chartloop.core.errors import SetupError, UnknownRunError
 from chartloop.run.journal import Journal
 
 JournalOrPath: TypeAlias = Journal | str | Path
-"""An open journal, or the path of one in a SQLite file: the file is shared by all who name it."""
+"""An open journal, or a SQLite file by its path or as ``sqlite:///runs.db``.
 
+A file is opened once a process and shared by all who name it. ``sqlite:////var/runs.db``, with four
+slashes, is an absolute path.
+"""
+
+_SQLITE = "sqlite:///"
 _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
@@ -54,11 +60,19 @@ def _with(durability: Durability | None, journal: Journal) -> Journal:
     )
 
 
-_PATH = 'the path of a SQLite file, `journal="runs.db"`, or an open `SqliteJournal`'
+_PATH = (
+    'the path of a SQLite file, `journal="runs.db"` or `"sqlite:///runs.db"`, '
+    "or an open `SqliteJournal`"
+)
+
+
+def without_scheme(text: str) -> str:
+    """The path in a ``sqlite:///`` URL; any other text as it is."""
+    return unquote(text[len(_SQLITE) :]) if text.lower().startswith(_SQLITE) else text
 
 
 def _at(given: str | Path, make: bool, durability: Durability) -> Journal:
-    text = str(given)
+    text = without_scheme(str(given))
     if text == ":memory:":
         raise SetupError(
             "`:memory:` is not the path of a journal",
@@ -66,7 +80,7 @@ def _at(given: str | Path, make: bool, durability: Durability) -> Journal:
         )
     if not text.strip() or _URL.match(text):
         raise SetupError(f"`{text}` is not the path of a journal", hint=f"give {_PATH}")
-    path = Path(given).expanduser()
+    path = Path(text).expanduser()
     if path.suffix == ".jsonl":
         raise SetupError(
             f"`{path}` is named like an export, which holds records and cannot be added to",
