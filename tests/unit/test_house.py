@@ -236,3 +236,25 @@ def test_errors_that_the_pages_name_are_public() -> None:
     named = set(re.findall(r"`([A-Z]\w+Error|Fenced|Driven|Journal[A-Z]\w+)`", pages))
     assert named
     assert named - set(dir(builtins)) - {"JournalFace"} <= set(chartloop.__all__)
+
+
+def test_the_drawn_house_is_the_real_one() -> None:
+    """`docs/pictures/house.svg` shows each import between rooms; none goes up or round."""
+    sys.path.insert(0, str(ROOT / "docs" / "pictures"))
+    import house  # noqa: PLC0415  a script, not a package
+
+    graph = house.imports_of()
+    drawn = (ROOT / "docs" / "pictures" / "house.svg").read_text("utf-8")
+    edges = set(re.findall(r"<title>(\w+)&#45;&gt;(\w+)</title>", drawn))
+    assert edges == {(room, name) for room, names in house.reduced(graph).items() for name in names}
+    assert house.STOREYS.keys() == graph.keys() | {n for names in graph.values() for n in names}
+
+
+MOST_OF_A_NAME = 2
+
+
+def test_a_file_name_says_which_file_is_meant() -> None:
+    """No name of a file more than twice in the package: a search for it finds the file."""
+    names = [path.name for path in MODULES if path.name != "__init__.py"]
+    often = sorted({name for name in names if names.count(name) > MOST_OF_A_NAME})
+    assert often == []
