@@ -24,7 +24,7 @@ from chartloop.core.specs import ToolSpec
 from chartloop.run.context import Context
 from chartloop.run.exceptions import AgentStop
 from chartloop.run.journal import Journal, MemoryJournal
-from chartloop.run.model_wrapper import PassingModel
+from chartloop.run.model_wrapper import ModelWrapper
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 from chartloop.run.sync import wait
 from chartloop.testing import ManualClock
@@ -106,7 +106,7 @@ STORES: dict[str, Callable[[Path], Store]] = {
 }
 
 
-class Provider(PassingModel):
+class Provider(ModelWrapper):
     """A scripted model whose calls are paid for by their key."""
 
     def __init__(self, replies: Replies, clock: ManualClock, pay: Callable[[str], None]) -> None:

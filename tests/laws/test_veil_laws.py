@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from chartloop.core.plain import plain
 from chartloop.run.redact import Redactor
-from chartloop.run.redact_events import LONGEST, Veil
+from chartloop.run.redact_events import LONGEST, EventRedactor
 
 KNOWN = 'p@ss:w"rd/Ω-+1x'
 KEY = "sk-proj-Zx81mKq04vTbN62pLrYd9sWc4f9d0c7be2"
@@ -80,27 +80,29 @@ TEXTS = st.lists(WORDS, max_size=8).map(" ".join)
 
 @given(text=TEXTS, cuts=st.lists(st.integers(0, 400), max_size=30))
 def test_pieces_tell_what_the_whole_would(text: str, cuts: list[int]) -> None:
-    veil, at = Veil(REDACTOR), 0
+    redactor, at = EventRedactor(REDACTOR), 0
     told: list[str] = []
     for cut in sorted(cuts):
-        told.append(veil.piece(text[at:cut] if cut > at else ""))
+        told.append(redactor.piece(text[at:cut] if cut > at else ""))
         at = max(at, cut)
-    told += [veil.piece(text[at:]), veil.rest()]
+    told += [redactor.piece(text[at:]), redactor.rest()]
     assert "".join(told) == REDACTOR.text(text)
 
 
 @given(st.lists(st.text(), max_size=10))
 def test_text_without_secrets_is_told_whole(pieces: list[str]) -> None:
-    veil = Veil(REDACTOR)
-    told = "".join([*(veil.piece(piece) for piece in pieces), veil.rest()])
+    redactor = EventRedactor(REDACTOR)
+    told = "".join([*(redactor.piece(piece) for piece in pieces), redactor.rest()])
     assert told == REDACTOR.text("".join(pieces))
 
 
 def test_nothing_is_held_back_for_ever() -> None:
-    veil = Veil(REDACTOR)
-    told = sum(len(veil.piece("x" * 1000)) for _ in range(20)) + len(veil.piece("?" + "y" * 1000))
+    redactor = EventRedactor(REDACTOR)
+    told = sum(len(redactor.piece("x" * 1000)) for _ in range(20)) + len(
+        redactor.piece("?" + "y" * 1000)
+    )
     assert told > 19_000
-    assert sum(len(veil.piece("y" * 1000)) for _ in range(20)) > 20_000 - LONGEST
+    assert sum(len(redactor.piece("y" * 1000)) for _ in range(20)) > 20_000 - LONGEST
 
 
 def test_plain_data_is_not_touched() -> None:

@@ -31,7 +31,7 @@ from chartloop.run.context import Context, StopRequest
 from chartloop.run.exceptions import stop_with_parent, too_long
 from chartloop.run.result import Result
 from chartloop.run.sanitize import cut
-from chartloop.run.shared_budget import Purse, say_unbegun
+from chartloop.run.shared_budget import SharedBudget, say_unbegun
 
 MOST = 1_000
 """Children of one action."""
@@ -125,12 +125,12 @@ async def drive(
         if order is not None and child.session.head:
             order.pass_over(await calls_of(child.session))
     if len(children) > 1:
-        purse = Purse(ctx.machine, ctx.facts)
+        shared = SharedBudget(ctx.machine, ctx.facts)
         for child in children:
-            child.share(purse)
-            purse.budgets(child.session.chart.spec)
+            child.share(shared)
+            shared.budgets(child.session.chart.spec)
         for child in children:
-            purse.count(child.session.run_id, child.session.position.facts)
+            shared.count(child.session.run_id, child.session.position.facts)
     going = [child for child in children if not child.ended]
     if first and _won(children):  # before a crash, which came before the others were stopped
         for child in going:

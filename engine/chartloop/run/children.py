@@ -30,12 +30,12 @@ from chartloop.run.context import LATE, PARENT, Context, StopRequest
 from chartloop.run.events import Event, FromChild
 from chartloop.run.journal import RunRow, digest
 from chartloop.run.loop import advance
-from chartloop.run.model_wrapper import PassingModel
+from chartloop.run.model_wrapper import ModelWrapper
 from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
 from chartloop.run.question import question_of, wait_of
 from chartloop.run.result import Result, result_of
 from chartloop.run.session import Session, start_data
-from chartloop.run.shared_budget import Purse, pays
+from chartloop.run.shared_budget import SharedBudget, pays
 
 SHARED = ("messages", "memory", "queue")
 """What a child may have of its parent's; what it makes of them is the parent's again."""
@@ -67,7 +67,7 @@ class Child:
             self.session.deadline = ctx.deadline - grace
         self.session.cancels = [self]
         self._given_up = False
-        self.purse: Purse | None = None
+        self.shared: SharedBudget | None = None
         self.refused: StopRequest | None = None
         """Why it was never begun; None for one that was."""
         if ctx.host.listener is not None:
@@ -77,20 +77,20 @@ class Child:
         if self.ctx.host.listener is not None:
             self.ctx.host.listener(FromChild(self.session.run_id, event))
 
-    def share(self, purse: Purse) -> None:
-        """Spend from a purse that other children have too."""
-        self.purse = purse
+    def share(self, shared: SharedBudget) -> None:
+        """Spend from a budget that other children have too."""
+        self.shared = shared
         self.session.spending = self._may_not_spend
 
     def _may_not_spend(self) -> StopRequest | None:
         """Why the action at hand may not be done: it costs, and what is shared is spent."""
         session = self.session
-        if self.purse is None or session.position.status not in ("running", "debugging"):
+        if self.shared is None or session.position.status not in ("running", "debugging"):
             return None
         state = session.chart.spec.states.get(session.position.state)
         if state is None or not pays(state.action):
             return None
-        return self.purse.refuses(session.chart.spec)
+        return self.shared.refuses(session.chart.spec)
 
     async def open(self, among: int = 1) -> None:
         """Take up the run where it stands, or make it ready to begin.
@@ -152,14 +152,14 @@ class Child:
 
     async def step(self) -> bool:
         """One record. False when it has ended or waits, or may not begin."""
-        if self.purse is None:
+        if self.shared is None:
             return await advance(self.session) is not None
         if not self.session.head and self.refused is None:
-            self.refused = self.purse.refuses(self.session.chart.spec)
+            self.refused = self.shared.refuses(self.session.chart.spec)
         if self.refused is not None:
             return False
         went_on = await advance(self.session) is not None
-        self.purse.count(self.session.run_id, self.session.position.facts)
+        self.shared.count(self.session.run_id, self.session.position.facts)
         return went_on
 
     def give_up(self) -> bool:
@@ -236,7 +236,7 @@ def _lesser(own: Any, left: Any) -> Any:
 # model calls --------------------------------------------------------------------------------
 
 
-class InOrder(PassingModel):
+class InOrder(ModelWrapper):
     """The model of all children of an action: their calls are numbered as one sequence.
 
     A script has its replies in the order in which they are asked for, whichever run asks.

@@ -103,7 +103,7 @@ async def _next_record(session: Session) -> Record | None:
         return await begin(session)
     if position.ended:
         return None
-    holder = session.holder
+    holder = session.log.holder
     if holder.doubtful:
         await holder.check()
     if not session.log.owned or holder.driver is None:

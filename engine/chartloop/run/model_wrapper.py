@@ -8,7 +8,7 @@ from typing import Any
 from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
 
 
-class PassingModel:
+class ModelWrapper:
     """Honours the port `Model` by asking another."""
 
     def __init__(self, model: Model) -> None:

@@ -20,13 +20,13 @@ LONGEST = 8_192
 """Characters that are held back at most: a private key has fewer."""
 
 
-def veil_of(journal: Journal) -> Veil | None:
+def event_redactor(journal: Journal) -> EventRedactor | None:
     """What hides secrets from those who listen; None where the journal keeps them too."""
     redactor: Redactor | None = getattr(journal, "redactor", None)
-    return None if redactor is None else Veil(redactor)
+    return None if redactor is None else EventRedactor(redactor)
 
 
-class Veil:
+class EventRedactor:
     """Hides secrets in the events of one run."""
 
     def __init__(self, redactor: Redactor) -> None:

@@ -30,7 +30,7 @@ from chartloop.run.journal import Event, Journal, Letter, MemoryJournal, RunRow,
 from chartloop.run.lease_holder import Holder, Turn, say_doubt
 from chartloop.run.log import PAGE, RunLog
 from chartloop.run.ports import Cancel
-from chartloop.run.redact_events import Veil, veil_of
+from chartloop.run.redact_events import EventRedactor, event_redactor
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.tally import Tally
 from chartloop.run.validate_record import UNFIT, wrong_with
@@ -345,7 +345,7 @@ class Session:
 
     async def letters(self) -> list[Letter]:
         """What has come from outside and was not yet looked at."""
-        return await self.journal.letters(self.run_id)
+        return await self.log.journal.letters(self.log.run_id)
 
     async def put_snapshot(self) -> None:
         """Keep the position as it is now, so that the run opens without folding its log."""
@@ -374,24 +374,24 @@ class Session:
         """Give a piece of text to whoever listens."""
         if self.listener is None:
             return
-        if self._veil is not None and not (text := self._veil.piece(text)):
+        if self._redactor is not None and not (text := self._redactor.piece(text)):
             return
         self.listener(Delta(self.position.facts.run.steps + 1, state, text))
 
     def _tell_record(self, event: Recorded) -> None:
         """Tell of a record, after the rest of the text that led to it."""
         assert self.listener is not None
-        if (veil := self._veil) is not None:
+        if (redactor := self._redactor) is not None:
             record = event.record
-            if rest := veil.rest():
+            if rest := redactor.rest():
                 self.listener(Delta(event.position.facts.run.steps, record.state, rest))
-            event = event._replace(record=veil.record(record, self.chart.spec.reasons))
+            event = event._replace(record=redactor.record(record, self.chart.spec.reasons))
         self.listener(event)
 
     @cached_property
-    def _veil(self) -> Veil | None:
+    def _redactor(self) -> EventRedactor | None:
         """Hides from listeners what the journal does not keep either."""
-        return veil_of(self.journal)
+        return event_redactor(self.journal)
 
     def ask_to_save(self) -> None:
         """The next record is followed by a snapshot."""

@@ -1,7 +1,7 @@
 """What the children of one action may spend together: asked before each begins and before it pays.
 
 Each child has a limit of its own, a share of what its parent has left. That alone would let every
-one of them go past its share by a call. So they have a purse in common: once it is spent no further
+one of them go past its share by a call. So they share a budget: once it is spent no further
 child begins, and none makes another call that costs. Past it goes at most one call for each child
 that was in the middle of one.
 
@@ -32,7 +32,7 @@ class Budget(NamedTuple):
     """What is held against it."""
 
 
-class Purse:
+class SharedBudget:
     """What is left of each budget that a parent shares with several children."""
 
     def __init__(self, parent: MachineSpec, facts: Facts) -> None:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from chartloop.core.conversation import calls_of, text_of
 from chartloop.core.errors import ScriptError
 from chartloop.core.outcome import Message
-from chartloop.run.model_wrapper import PassingModel
+from chartloop.run.model_wrapper import ModelWrapper
 from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
 from chartloop.scenarios.side_by_side import beside, common
 
@@ -88,7 +88,7 @@ def read(entries: Sequence[Mapping[str, Any]]) -> tuple[Request, ...]:
     return tuple(out)
 
 
-class Matching(PassingModel):
+class Matching(ModelWrapper):
     """A model that answers only what it was asked when its replies were recorded, and notes it."""
 
     def __init__(self, model: Model, recorded: Sequence[Request]) -> None:

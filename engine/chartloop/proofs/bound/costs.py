@@ -472,7 +472,7 @@ def _gives_texts(each: Given) -> bool:
 
 
 def _shared(handed: Sequence[Handed]) -> Handed:
-    """What several children may use together: they have a purse in common, see `run.shared_budget`.
+    """What several children may use together: they share a budget, see `run.shared_budget`.
 
     Once it is spent each that is in the middle of an action ends it, and each wraps up.
     """
