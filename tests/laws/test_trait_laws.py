@@ -184,7 +184,7 @@ def machines(draw: st.DrawFn) -> Machine:
 
 
 slowly = settings(
-    deadline=None, max_examples=100,
+    deadline=None, max_examples=60,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )  # fmt: skip
 

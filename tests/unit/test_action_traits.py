@@ -262,6 +262,7 @@ def written(tree: ast.AST) -> Iterator[str]:
             yield node.value
 
 
+@pytest.mark.slow("reads every file of the package")
 def test_no_other_room_goes_by_the_name_of_an_action() -> None:
     found: list[str] = []
     for path in FILES:

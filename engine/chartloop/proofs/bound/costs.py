@@ -200,8 +200,6 @@ class Spending:
         base: dict[str, Ends] = {STEPS: (1, 1)}
         if failed:
             base["errors.total"] = (1, 1)
-        if action.may_wait and (waits := self._wait_of(state, action)):
-            base[WAITING] = (0, waits)
         return [u._replace(ends={**base, **u.ends}) for u in self._of(state, action, failed)]
 
     def _of_wait(self, state: StateSpec, outcome: str) -> Uses:
@@ -251,6 +249,7 @@ class Spending:
         parts = [
             [*self._of_model(state, action, failed)], [*self._of_calls(state, failed)],
             [*self._of_runs(state)], [*self._of_task(action, failed)],
+            [Uses({WAITING: (0, waits)})] if (waits := self._wait_of(state, action)) else [],
         ]  # fmt: skip
         doing = [part for part in parts if part]
         if len(doing) == 1:
