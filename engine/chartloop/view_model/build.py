@@ -21,6 +21,7 @@ from chartloop.language.template.template import Template
 from chartloop.machine.budgets import budgets
 from chartloop.machine.build import Chart
 from chartloop.machine.saying import fact_value, say_value
+from chartloop.run.journal import CHILD_MARK, Journal
 from chartloop.run.question import question_of
 from chartloop.run.replay import position_before
 from chartloop.run.words import action_of, because, duration_of, outcome_of, path_of
@@ -278,6 +279,16 @@ def _as_typed(type: Type, value: object) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(plain(value), ensure_ascii=False)
+
+
+# children -----------------------------------------------------------------------------------
+
+
+async def children_of(journal: Journal, run_id: str) -> tuple[ChildView, ...]:
+    """The runs of child machines that this run began, the oldest first."""
+    below = await journal.rows(prefix=f"{run_id}{CHILD_MARK}")
+    own = [row for row in reversed(below) if row.parent == run_id]
+    return tuple(ChildView(row.run_id, row.machine, row.status, row.reason) for row in own)
 
 
 # records and decisions ----------------------------------------------------------------------
