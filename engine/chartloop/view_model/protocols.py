@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from chartloop.core.columns import Line
 from chartloop.core.facts import Facts
 from chartloop.core.records import Record
 from chartloop.core.types import Type
@@ -16,6 +17,35 @@ from chartloop.run.events import Event
 from chartloop.run.result import Result
 from chartloop.run.session import Session
 from chartloop.view.picture import Picture
+
+
+class StepDisplay(Protocol):
+    """Where the person who steps a run sees what comes of it. Called from the thread that steps."""
+
+    @property
+    def width(self) -> int:
+        """Columns for tables."""
+        ...
+
+    def say(self, line: Line) -> None:
+        """Show a line."""
+        ...
+
+    def hear(self, text: str) -> None:
+        """Show a piece of a model's text, as it comes."""
+        ...
+
+    def stand(self, run: SteppedRun) -> None:
+        """Show where the run stands."""
+        ...
+
+    def look(self, picture: Picture, here: str) -> None:
+        """Show the flowchart, and where the run is in it."""
+        ...
+
+    def wants_to_stop(self) -> bool:
+        """Whether the person asked that the run stop before its next action."""
+        ...
 
 
 class SteppedMachine(Protocol):

@@ -140,13 +140,13 @@ def _at_prompt(run: Run, to: str | None) -> tuple[bool, Run]:
 
     prompt = Prompt(run, reader())
     if to is not None:
-        prompt.obey(f"run to {to}")
+        prompt.execute(f"run to {to}")
     left = _loop(prompt)
     return left, prompt.commands.run
 
 
 def _loop(prompt: Prompt) -> bool:
-    """Read and obey; whether Ctrl-C ended it."""
+    """Read and execute; whether Ctrl-C ended it."""
     try:
         prompt.loop()
     except KeyboardInterrupt:
