@@ -50,7 +50,7 @@ class _NoDisplay:
         return False
 
 
-class Stepping:
+class StepControls:
     """A run in the hands of a person at a full screen: the `Controls` of `tui`."""
 
     commands: Sequence[tuple[str, str]] = COMMANDS
