@@ -80,7 +80,7 @@ def test_a_closed_panel_hears_no_more_of_the_run(run: Run) -> None:
     panel.controller.settle(20)
     panel.close()
     run.run()
-    assert not panel.controller.settle(0.3), "nobody is at the desk"
+    assert not panel.controller.settle(0.3), "its thread has ended"
     assert panel.board["state"] == "look"
 
 

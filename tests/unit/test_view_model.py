@@ -27,7 +27,7 @@ from chartloop.view_model.orders import (
 from chartloop.view_model.perform import perform
 from chartloop.view_model.run_view import ChildView
 from chartloop.view_model.text import changes, standing_lines
-from tests.unit.test_panel_desk import ASKING
+from tests.unit.test_panel_controller import ASKING
 
 
 @pytest.fixture(scope="module")
