@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from chartloop import Run, load
-from chartloop.cli.step_screen import Stepping
+from chartloop.cli.step_screen import StepControls
 
 HERE = Path(__file__).resolve().parent
 PICTURES = HERE / "pictures"
@@ -54,7 +54,7 @@ async def taken(shot: Shot) -> str:
     """The screen as SVG."""
     from chartloop.tui.app import StepApp  # noqa: PLC0415 - an extra
 
-    app = StepApp(Stepping(run()))
+    app = StepApp(StepControls(run()))
     async with app.run_test(size=shot.size) as pilot:
         for key in ("", *shot.keys):
             if key:

@@ -12,7 +12,7 @@ import pytest
 from chartloop import load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Run
-from chartloop.cli.step_screen import Stepping
+from chartloop.cli.step_screen import StepControls
 from tests.cli.shell import ADDER, ASKER, LOOPER
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def asker() -> Run:
 class Screen:
     """The app under test, and what is on it."""
 
-    def __init__(self, app: StepApp, pilot: Pilot[None], stepping: Stepping) -> None:
+    def __init__(self, app: StepApp, pilot: Pilot[None], stepping: StepControls) -> None:
         self.app, self.pilot, self._stepping = app, pilot, stepping
 
     @property
@@ -117,7 +117,7 @@ def on_screen(
     """Play with a run on a screen of this size; gives the app, closed."""
     from chartloop.tui.app import StepApp  # noqa: PLC0415 - an extra
 
-    stepping = Stepping(run)
+    stepping = StepControls(run)
     app = StepApp(stepping)
 
     async def played() -> None:

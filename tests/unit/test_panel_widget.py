@@ -81,7 +81,7 @@ def test_a_closed_panel_hears_no_more_of_the_run(run: Run) -> None:
     opened.controller.settle(20)
     opened.close()
     run.run()
-    assert not opened.controller.settle(0.3), "nobody is at the desk"
+    assert not opened.controller.settle(0.3), "its thread has ended"
     assert opened.board["state"] == "look"
 
 

@@ -15,6 +15,8 @@ from chartloop.view_model.orders import (
     Answer,
     Back,
     Break,
+    Cancel,
+    Enqueue,
     Fork,
     Order,
     Resume,
@@ -25,7 +27,7 @@ from chartloop.view_model.orders import (
 from chartloop.view_model.perform import perform
 from chartloop.view_model.run_view import ChildView
 from chartloop.view_model.text import changes, standing_lines
-from tests.unit.test_panel_desk import ASKING
+from tests.unit.test_panel_controller import ASKING
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ MOMENTS = [
     Moment("start", at_start, {"answer", "resume", "back", "fork"}),
     Moment("work", at_work, {"answer", "resume"}),
     Moment("wait", at_wait, {"step", "run", "resume"}),
-    Moment("end", at_end, {"step", "run", "set", "cancel", "pause", "answer", "resume"}),
+    Moment("end", at_end, {"step", "run", "set", "cancel", "pause", "enqueue", "answer", "resume"}),
 ]
 
 
@@ -172,6 +174,8 @@ class Message(NamedTuple):
     "case",
     [
         Message("resume", {"do": "resume"}, Resume()),
+        Message("enqueue", {"do": "enqueue", "tasks": ["a", "b"]}, Enqueue(("a", "b"))),
+        Message("cancel", {"do": "cancel", "reason": "x"}, Cancel("x")),
         Message("fork", {"do": "fork"}, Fork(None)),
         Message("fork-at", {"do": "fork", "at": 3}, Fork(3)),
         Message("break", {"do": "break", "at": " work "}, Break("work")),
@@ -180,6 +184,20 @@ class Message(NamedTuple):
 )
 def test_an_order_of_a_page_is_read(case: Message) -> None:
     assert order_of(case.sent) == case.order
+
+
+@pytest.mark.parametrize("tasks", [None, [], "a", ["a", 1]])
+def test_tasks_are_a_list_of_texts(tasks: Any) -> None:
+    with pytest.raises(RunError):
+        order_of({"do": "enqueue", "tasks": tasks})
+
+
+def test_tasks_are_put_into_the_queue() -> None:
+    run = load(ASKING).start()
+    run.advance()
+    perform(run, Enqueue(("Write the tests.",)))
+    run.advance()
+    assert run.facts.queue.size == 1
 
 
 def test_a_breakpoint_without_a_place_is_refused() -> None:

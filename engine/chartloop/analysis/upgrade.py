@@ -155,7 +155,7 @@ class Upgraded:
         return "\n".join([*lines, *("", *self.remarks())] if self.remarks() else lines)
 
     def lines(self, width: int = 100, listed: int = LISTED) -> list[Line]:
-        """The same, each line with its colour, and how to get the lines of a state map."""
+        """The same, each line with its colour; it names the option that prints a state map."""
         return [*_lines(self, width, listed)]
 
     def remarks(self) -> list[str]:

@@ -36,7 +36,7 @@ class ChartOptions(RunOptions):
     repair: bool = False
 
 
-def found_in(document: str, options: ChartOptions) -> Found:
+def find_chart(document: str, options: ChartOptions) -> Found:
     """The flowchart of a document that is meant. `MisuseError`: none, or it is not clear which."""
     from chartloop.interchange.documents import chosen, flowcharts, read_document
 
@@ -47,7 +47,7 @@ def found_in(document: str, options: ChartOptions) -> Found:
         raise MisuseError(error.message, hint=error.hint) from None
 
 
-def shown_repairs(chart: Read) -> None:
+def report_repairs(chart: Read) -> None:
     """List what was repaired, on stderr."""
     for repair in chart.repairs:
         first, *changed = str(repair).split("\n")

@@ -64,9 +64,9 @@ def save(options: CoverageGate, coverages: Sequence[Coverage]) -> None:
 def tell(coverages: Sequence[Coverage]) -> None:
     """One machine with all its figures; of several a line for each, and what they lack."""
     from chartloop.analysis.coverage.table import told_lines
-    from chartloop.cli.table import styled
+    from chartloop.cli.table import style_lines
     from chartloop.core.text_table import Line
 
     lines = told_lines(coverages, console.width())
-    for line in styled(Line(console.plain(line.text), line.colour) for line in lines):
+    for line in style_lines(Line(console.plain(line.text), line.colour) for line in lines):
         console.result(line)

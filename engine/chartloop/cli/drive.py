@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,10 @@ from chartloop.cli import console, costs
 from chartloop.cli.ask import ask, can_ask
 from chartloop.cli.error_report import INTERRUPTED, exit_code
 from chartloop.cli.journal_access import line_for, say_journal
-from chartloop.cli.next_commands import how_to_go_on, how_to_mend
 from chartloop.cli.views import view_for
 from chartloop.core.errors import ChartloopError, Driven, Fenced
-from chartloop.view_model.text import outcome_lines
+from chartloop.core.text_table import Line
+from chartloop.view_model.text import lacks_task, last_failure, outcome_lines
 
 if TYPE_CHECKING:
     from chartloop.api import Run
@@ -141,7 +141,9 @@ def tell(run: Run, options: RunOptions, interrupts: Interrupts | None = None) ->
     console.say(costs.calls_and_cost(result.facts, run.session.tally.failed_calls), "dim")
     say_journal(run.session.journal, run.id)
     for said in (
-        how_to_mend(run, result, options) if run.ended else how_to_go_on(run, result, options)
+        _commands_to_retry(run, result, options)
+        if run.ended
+        else _commands_to_go_on(run, result, options)
     ):
         console.say(console.plain(said.text), said.colour)
     stopped = interrupts is not None and interrupts.count > 0
@@ -164,3 +166,37 @@ def _print(result: Result, options: RunOptions) -> None:
             said += [text] if not said or text != said[-1] else []
         for text in said:
             console.result(text)
+
+
+# the commands that go on with it ---------------------------------------------------------------
+
+
+def _commands_to_retry(run: Run, result: Result, options: RunOptions) -> Iterator[Line]:
+    """The commands that try again what ended a run in an error."""
+    if result.kind != "error" or options.in_memory or lacks_task(result):
+        return
+    failure = last_failure(result)
+    at = failure["state"] if failure is not None else None
+    failed = [r.seq for r in run.records if r.kind == "step" and r.state == at]
+    if not failed:
+        yield Line(f"see why:  {line_for('why', run.id, options)}")
+        return
+    yield Line("try again from before the failed step:")
+    yield Line(f"  {line_for('fork', run.id, options, '--at', str(failed[-1]))}")
+    yield Line(f"  {line_for('resume', 'last', options)}")
+
+
+def _commands_to_go_on(run: Run, result: Result, options: RunOptions) -> Iterator[Line]:
+    """The commands that answer and resume a run that has not ended."""
+    if options.in_memory:
+        yield Line("the run was kept in memory only: it is gone")
+        return
+    if not result.events:
+        yield Line(f"go on with:  {line_for('resume', run.id, options)}")
+        return
+    wait = result.wait or ""
+    yield Line("answer with:")
+    for event, fields in run.answers.items():
+        given = [f"{name}={str(type).upper()}" for name, type in fields.items()]
+        yield Line(f"  {line_for('answer', run.id, options, event, *given, '--wait', wait)}")
+    yield Line(f"then:  {line_for('resume', run.id, options)}")

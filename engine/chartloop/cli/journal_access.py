@@ -166,7 +166,7 @@ def machine_of(
 
 
 def _ask_for_tools(journal: Journal, row: RunRow, options: RunOptions) -> None:
-    tools: list[str] = remembered(journal, row).get("tools", [])
+    tools: list[str] = recall_start(journal, row).get("tools", [])
     if tools and not options.tools:
         raise SetupError(
             f"run `{row.run_id}` was started with tools of your own, which are Python code",
@@ -177,7 +177,7 @@ def _ask_for_tools(journal: Journal, row: RunRow, options: RunOptions) -> None:
 # the run ------------------------------------------------------------------------------------
 
 
-def remembered(journal: Journal, row: RunRow) -> Mapping[str, Any]:
+def recall_start(journal: Journal, row: RunRow) -> Mapping[str, Any]:
     """How the run was started, as far as it was started from a command line."""
     first = _first(journal, row)
     found: Any = first.data.get(REMEMBERED) if first is not None else None
@@ -215,7 +215,7 @@ def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
     Not `--tools` and `--api-base`: they run code, and send a key somewhere. Nor `--notify`, whose
     address may be a secret and is not kept.
     """
-    before = remembered(journal, row)
+    before = recall_start(journal, row)
     if (told := before.get("notify")) and not options.notify:
         console.say(
             f"this run told {told} what it notifies; say --notify again, or only a log is told"
@@ -241,7 +241,7 @@ def resume_line(journal: Journal, row: RunRow, options: RunOptions) -> str:
 
     top = row.run_id.partition("/")[0]
     row = (by_hand(journal.row(top)) if top != row.run_id else None) or row
-    before = remembered(journal, row)
+    before = recall_start(journal, row)
     tools: Iterable[str] = options.tools or before.get("tools", ())
     base = options.api_base or (None if before.get("script") else before.get("api_base"))
     said = replace(options, tools=tuple(shown(t) for t in tools), api_base=base)

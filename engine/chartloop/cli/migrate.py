@@ -34,7 +34,7 @@ def records_of(journal: Journal, row: RunRow) -> list[Record]:
     return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
 
 
-def judged_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = None) -> Verdict:
+def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = None) -> Verdict:
     """What the machine means for a run, or for its records below `at`."""
     from chartloop.api.continuing import judged
     from chartloop.run.sync import by_hand
@@ -46,7 +46,7 @@ def judged_run(journal: Journal, row: RunRow, machine: Machine, at: int | None =
     return found
 
 
-def refused(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
+def refusal(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
     """Why the run does not go on with the file, and what may be done."""
     from chartloop.cli.journal_access import shown
     from chartloop.cli.machine_loader import locate

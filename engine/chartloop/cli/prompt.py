@@ -18,6 +18,7 @@ from chartloop.cli.step_commands import Commands, StoppedInside
 from chartloop.cli.terminal_picture import coloured, columns
 from chartloop.core.text_table import Line
 from chartloop.view_model.build import standing_of
+from chartloop.view_model.protocols import SteppedRun
 from chartloop.view_model.text import standing_lines
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class Prompt:
         self.commands = Commands(run, self, _step)
 
     def loop(self) -> None:
-        """Read and obey until the person leaves."""
+        """Read and execute until the person leaves."""
         self.commands.show()
         while not self.commands.left:
             try:
@@ -43,7 +44,7 @@ class Prompt:
             except EOFError:
                 break
             if (whole := self._whole(line)) is not None:
-                self.obey(whole)
+                self.execute(whole)
 
     def _whole(self, line: str) -> str | None:
         """An answer with all its lines: it goes on while a quote is open. None: it was given up."""
@@ -66,14 +67,14 @@ class Prompt:
     def _line(self, prompt: str) -> str:
         return self._read(prompt).removesuffix("\n")
 
-    def obey(self, line: str) -> None:
+    def execute(self, line: str) -> None:
         """One command. Ctrl-C stops before the next action of a `run`, else in the action."""
         self._interrupts.count = 0
         if line.split()[:1] == ["run"]:
             with self._interrupts:
-                self.commands.obey(line)
+                self.commands.execute(line)
         else:
-            self.commands.obey(line)
+            self.commands.execute(line)
 
     # what commands ask of a person ----------------------------------------------------------
 
@@ -92,7 +93,7 @@ class Prompt:
         sys.stdout.write(text if text == "\n" else console.style(text, "dim"))
         sys.stdout.flush()
 
-    def stand(self, run: Run) -> None:
+    def stand(self, run: SteppedRun) -> None:
         """Show where the run stands."""
         for line in standing_lines(standing_of(run), self.width):
             self.say(line)

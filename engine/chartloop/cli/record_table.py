@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chartloop.cli import console
-from chartloop.cli.table import styled
+from chartloop.cli.table import style_lines
 from chartloop.view_model.build import record_view
 from chartloop.view_model.text import record_lines
 
@@ -27,4 +27,4 @@ def lines_of(found: Explanation) -> list[str]:
 def records_table(chart: Chart, records: Sequence[Record]) -> list[str]:
     """A line for each record: what happened, and where it led; in colours."""
     views = [record_view(chart, record) for record in records]
-    return styled(record_lines(views, console.width()))
+    return style_lines(record_lines(views, console.width()))

@@ -80,7 +80,7 @@ def refuse_undeclared(spec: MachineSpec) -> None:
 
 
 @dataclass
-class Chosen:
+class Selection:
     """The runs that a question is about: how many, and each as it is read."""
 
     sources: list[Callable[[], list[Recorded]]]
@@ -110,9 +110,9 @@ class Chosen:
             console.say(f"and {say_count(more, 'more run')} passed over", "yellow")
 
 
-def chosen(
+def select_runs(
     names: tuple[str, ...], options: SelectionOptions, machine: str = "", *, children: bool = False
-) -> Chosen:
+) -> Selection:
     """The runs that the command line names; without, or for `all`, the journal's of `machine`.
 
     `machine` is its name; empty means of every machine. Runs of child machines only when named, or
@@ -137,7 +137,7 @@ def chosen(
         journal = open_journal(options)
         sources = [_stored(journal, row, children) for row in _rows(journal, options, machine)]
         count = len(sources)
-    return Chosen(sources, count)
+    return Selection(sources, count)
 
 
 def _stored(journal: Journal, row: RunRow, children: bool) -> Callable[[], list[Recorded]]:

@@ -1,7 +1,7 @@
 """What a person can tell a run that is stepped: one piece of code behind prompt and full screen.
 
 Each command is a method `do_<name>` that takes the rest of the line and says what came of it to
-the `Person`. What it cannot do it says, and goes on. Never here: reading lines, writing to a
+the `StepDisplay`. What it cannot do it says, and goes on. Never here: reading lines, writing to a
 terminal.
 
 Source: design "language", section 11 (`chartloop step`)
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from chartloop.cli import console
 from chartloop.cli.error_report import kind_of
@@ -25,13 +25,13 @@ from chartloop.run.result import say_facts
 from chartloop.view_model.build import record_view
 from chartloop.view_model.orders import Fork, Set
 from chartloop.view_model.perform import perform, toggle_breakpoint
+from chartloop.view_model.protocols import StepDisplay
 from chartloop.view_model.text import record_lines
 
 if TYPE_CHECKING:
     from chartloop.api import Run
     from chartloop.core.facts import Facts
     from chartloop.core.records import Record
-    from chartloop.view.picture import Picture
 
 
 class Command(NamedTuple):
@@ -72,35 +72,6 @@ class StoppedInside(Exception):
     """The person stopped the action at hand before it was done."""
 
 
-class Person(Protocol):
-    """Who steps the run, as far as commands know."""
-
-    @property
-    def width(self) -> int:
-        """Columns for tables."""
-        ...
-
-    def say(self, line: Line) -> None:
-        """Show a line."""
-        ...
-
-    def hear(self, text: str) -> None:
-        """Show a piece of what a model says, as it comes."""
-        ...
-
-    def stand(self, run: Run) -> None:
-        """Show where the run stands."""
-        ...
-
-    def look(self, picture: Picture, here: str) -> None:
-        """Show the flowchart, and where the run is in it."""
-        ...
-
-    def wants_to_stop(self) -> bool:
-        """Whether the person asked that the run stop before its next action."""
-        ...
-
-
 Stepper = Callable[["Run"], "Record | None"]
 """Does one record. `StoppedInside` when the person did not want to wait for it."""
 
@@ -108,14 +79,14 @@ Stepper = Callable[["Run"], "Record | None"]
 class Commands:
     """One run and the person who steps it."""
 
-    def __init__(self, run: Run, person: Person, step: Stepper) -> None:
+    def __init__(self, run: Run, display: StepDisplay, step: Stepper) -> None:
         self.run = run
         self.left = False
-        self.person, self._step_once = person, step
+        self.display, self._step_once = display, step
         self.before: Facts | None = None
         """The facts before the newest record, where that was made here."""
 
-    def obey(self, line: str) -> bool:
+    def execute(self, line: str) -> bool:
         """One command; whether it was done. What is wrong with it is said."""
         word, _, rest = line.strip().partition(" ")
         named, _, first = ALIASES.get(word, word).partition(" ")
@@ -159,7 +130,7 @@ class Commands:
         stops = self.run.breakpoints
         with stops.until(goal or None):
             watch = stops.watch(self.run.session)
-            while not self.person.wants_to_stop() and not (watch and watch.reached()):
+            while not self.display.wants_to_stop() and not (watch and watch.reached()):
                 if self._step() is None:
                     break
         if stops.hit and stops.hit != goal:
@@ -239,7 +210,7 @@ class Commands:
         def hear(event: Event) -> None:
             nonlocal heard
             if isinstance(event, Delta):
-                self.person.hear(console.plain(event.text))
+                self.display.hear(console.plain(event.text))
                 heard = True
 
         stop = self.run.listen(hear)
@@ -251,7 +222,7 @@ class Commands:
         finally:
             stop()
             if heard:
-                self.person.hear("\n")
+                self.display.hear("\n")
         if record is not None:
             self.before = before
             self._tell(record)
@@ -270,7 +241,7 @@ class Commands:
     def do_why(self, rest: str) -> None:
         """The tables of a decision."""
         found = self.run.why(self._number(rest) if rest else None)
-        self._lines(found.lines(self.person.width))
+        self._lines(found.lines(self.display.width))
 
     def do_facts(self, rest: str) -> None:
         """Facts and their values."""
@@ -278,13 +249,13 @@ class Commands:
         rows = [Row(pair) for pair in pairs if rest in pair[0]]
         if not rows:
             raise RunError(f"no fact has `{rest}` in its name", hint="`facts` lists them all")
-        self._lines(table_lines(rows, width=self.person.width))
+        self._lines(table_lines(rows, width=self.display.width))
 
     def do_records(self, rest: str) -> None:
         """The records as a table."""
         chart = self.run.machine.chart
         records = [record_view(chart, record) for record in self.run.records]
-        self._lines(record_lines(records, self.person.width))
+        self._lines(record_lines(records, self.display.width))
 
     def do_draw(self, rest: str) -> None:
         """The flowchart in characters, or into a file."""
@@ -292,12 +263,12 @@ class Commands:
         if rest:
             self._say(f"{picture.save(rest)} is written")
         else:
-            self.person.look(picture, self.run.state)
+            self.display.look(picture, self.run.state)
 
     def do_help(self, rest: str) -> None:
         """The commands."""
         rows = [Row((c.written, c.about)) for c in COMMANDS]
-        self._lines(table_lines(rows, width=self.person.width, indent="  "))
+        self._lines(table_lines(rows, width=self.display.width, indent="  "))
 
     def do_quit(self, rest: str) -> None:
         """Leave."""
@@ -305,14 +276,14 @@ class Commands:
 
     def show(self) -> None:
         """Say where the run stands."""
-        self.person.stand(self.run)
+        self.display.stand(self.run)
 
     def _say(self, text: str, colour: str = "") -> None:
-        self.person.say(Line(text, colour))
+        self.display.say(Line(text, colour))
 
     def _lines(self, lines: Iterable[Line]) -> None:
         for line in lines:
-            self.person.say(line)
+            self.display.say(line)
 
     def _number(self, text: str) -> int:
         if not text.isdecimal():

@@ -15,8 +15,9 @@ from chartloop.cli.values import read_value
 from chartloop.core.text_table import Line
 from chartloop.core.types import accepts
 from chartloop.run.sync import loop_thread
-from chartloop.tui.board import Board, Watcher
+from chartloop.tui.board import Board
 from chartloop.view_model.build import view_run
+from chartloop.view_model.protocols import StepDisplay
 from chartloop.view_model.state_drawing import state_now
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from chartloop.core.records import Record
 
 
-class _Nobody:
-    """Who watches before the screen is there."""
+class _NoDisplay:
+    """Stands in until the screen is there."""
 
     @property
     def width(self) -> int:
@@ -49,14 +50,14 @@ class _Nobody:
         return False
 
 
-class Stepping:
+class StepControls:
     """A run in the hands of a person at a full screen: the `Controls` of `tui`."""
 
     commands: Sequence[tuple[str, str]] = COMMANDS
 
     def __init__(self, run: Run) -> None:
         self._step = _Step()
-        self._commands = Commands(run, _Nobody(), self._step)
+        self._commands = Commands(run, _NoDisplay(), self._step)
 
     @property
     def run(self) -> Run:
@@ -68,13 +69,13 @@ class Stepping:
         """Whether the person said `quit`."""
         return self._commands.left
 
-    def watched_by(self, watcher: Watcher) -> None:
-        """From now on this is who is told."""
-        self._commands.person = watcher
+    def show_on(self, display: StepDisplay) -> None:
+        """From now on show what comes of commands here."""
+        self._commands.display = display
 
-    def obey(self, line: str) -> bool:
+    def execute(self, line: str) -> bool:
         """Do a command, and say what came of it; whether it was done."""
-        return self._commands.obey(line)
+        return self._commands.execute(line)
 
     def stop_now(self) -> None:
         """Leave the action at hand undone, if one is being done."""

@@ -9,7 +9,7 @@ from chartloop.cli import console
 from chartloop.core.text_table import Line, Row
 from chartloop.view_model import table as plain_table
 
-__all__ = ["Line", "Row", "print_lines", "styled", "table", "table_lines"]
+__all__ = ["Line", "Row", "print_lines", "style_lines", "table", "table_lines"]
 
 
 def table(
@@ -22,7 +22,9 @@ def table(
     indent: str = "",
 ) -> list[str]:
     """The lines of a table, in colours; see `lay_out` for `right` and `spare`."""
-    return styled(table_lines(rows, head, width=width, right=right, spare=spare, indent=indent))
+    return style_lines(
+        table_lines(rows, head, width=width, right=right, spare=spare, indent=indent)
+    )
 
 
 def print_lines(lines: Iterable[Line]) -> None:
@@ -32,7 +34,7 @@ def print_lines(lines: Iterable[Line]) -> None:
             console.result(console.style(part, line.colour))
 
 
-def styled(lines: Iterable[Line]) -> list[str]:
+def style_lines(lines: Iterable[Line]) -> list[str]:
     """The lines in their colours, where stdout takes them."""
     return [console.style(line.text, line.colour) for line in lines]
 

@@ -29,7 +29,7 @@ from chartloop.tui.screens import (
     PictureScreen,
     StateScreen,
 )
-from chartloop.tui.worker import Crashed, Failed, Heard, Look, News, Worker
+from chartloop.tui.worker import Crashed, Failed, ModelText, News, PictureWanted, Worker
 from chartloop.view.flowchart import one_line
 from chartloop.view_model.run_view import DecisionView
 
@@ -209,12 +209,12 @@ class StepApp(App[None]):
         match news:
             case Line():
                 log.say(news)
-            case Heard():
+            case ModelText():
                 log.hear(news.text)
             case Failed():
                 self.notify(news.text, severity="error", markup=False)
                 return False
-            case Look():
+            case PictureWanted():
                 self.call_later(self.action_picture)
                 return False
             case Crashed():

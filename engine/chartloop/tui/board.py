@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from chartloop.core.text_table import Line
 from chartloop.view.flowchart import one_line
 from chartloop.view.picture import Picture
 from chartloop.view.text.draw import Drawing
-from chartloop.view_model.protocols import SteppedRun
+from chartloop.view_model.protocols import StepDisplay
 from chartloop.view_model.run_view import RunView
 
 
@@ -40,18 +39,6 @@ class Board(NamedTuple):
         return {box.id: one_line(box.label) for box in self.picture.chart.boxes}
 
 
-class Watcher(Protocol):
-    """Who steps the run, as `Controls` know it: called from the thread that steps."""
-
-    @property
-    def width(self) -> int: ...
-    def say(self, line: Line) -> None: ...
-    def hear(self, text: str) -> None: ...
-    def stand(self, run: SteppedRun) -> None: ...
-    def look(self, picture: Picture, here: str) -> None: ...
-    def wants_to_stop(self) -> bool: ...
-
-
 class Controls(Protocol):
     """A run in the hands of a person. All but `stop_now` are called from one thread."""
 
@@ -65,15 +52,15 @@ class Controls(Protocol):
         """How each command is written, and what it does."""
         ...
 
-    def watched_by(self, watcher: Watcher) -> None:
-        """From now on this is who is told."""
+    def show_on(self, display: StepDisplay) -> None:
+        """From now on show what comes of commands here."""
         ...
 
     def board(self) -> Board:
         """The run as it is now."""
         ...
 
-    def obey(self, line: str) -> bool:
+    def execute(self, line: str) -> bool:
         """Do a command, and say what came of it; whether it was done."""
         ...
 

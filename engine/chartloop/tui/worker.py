@@ -23,13 +23,13 @@ SPARED = 10
 """How much of the time of a run is left to it: a board takes one part of so many."""
 
 
-class Heard(NamedTuple):
+class ModelText(NamedTuple):
     """A piece of what a model says."""
 
     text: str
 
 
-class Look(NamedTuple):
+class PictureWanted(NamedTuple):
     """The picture is wanted."""
 
 
@@ -45,11 +45,11 @@ class Crashed(NamedTuple):
     error: BaseException
 
 
-News = Line | Heard | Look | Failed | Crashed | Board
+News = Line | ModelText | PictureWanted | Failed | Crashed | Board
 
 
 class Worker:
-    """Does commands one after the other. A `board.Watcher`."""
+    """Does commands one after the other. A `StepDisplay`."""
 
     def __init__(self, controls: Controls) -> None:
         self.news: deque[News] = deque()
@@ -62,7 +62,7 @@ class Worker:
         self._halt = threading.Event()
         self._next_board = 0.0
         self._last_red = ""
-        controls.watched_by(self)
+        controls.show_on(self)
         self._thread = threading.Thread(target=self._work, name="chartloop-step", daemon=True)
 
     def start(self) -> None:
@@ -100,7 +100,7 @@ class Worker:
             self.news.append(self._controls.board())
             while (line := self._orders.get()) is not None:
                 self._last_red = ""
-                if not self._controls.obey(line) and self._last_red:
+                if not self._controls.execute(line) and self._last_red:
                     self.news.append(Failed(self._last_red))
                 self.busy = "" if self._orders.empty() else self.busy
                 self.news.append(self._controls.board())
@@ -120,14 +120,14 @@ class Worker:
 
     def hear(self, text: str) -> None:
         """Show a piece of what a model says."""
-        self.news.append(Heard(text))
+        self.news.append(ModelText(text))
 
     def stand(self, run: SteppedRun) -> None:
         """Where the run stands: the next board has it."""
 
     def look(self, picture: Picture, here: str) -> None:
         """Show the picture: the next board has it."""
-        self.news.append(Look())
+        self.news.append(PictureWanted())
 
     def wants_to_stop(self) -> bool:
         """Whether the person asked for it."""

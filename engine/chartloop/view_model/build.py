@@ -21,9 +21,11 @@ from chartloop.language.template.template import Template
 from chartloop.machine.budget_use import budgets
 from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import fact_value, say_value
+from chartloop.run.journal import CHILD_MARK, Journal
 from chartloop.run.question import question_of
 from chartloop.run.record_text import action_of, because, duration_of, outcome_of, path_of
 from chartloop.run.replay import position_before
+from chartloop.run.result import Result
 from chartloop.view_model.orders import refusals_of
 from chartloop.view_model.protocols import SteppedRun
 from chartloop.view_model.run_view import (
@@ -66,7 +68,8 @@ def view_run(
     does not know them, the records are decided again. `children` are known to the journal alone.
     """
     records = run.records if records is None else records
-    result, chart, standing = run.result, run.machine.chart, standing_of(run)
+    result, chart = run.result, run.machine.chart
+    standing = _standing(run, result)
     before = _facts_before(run, records) if before is None else before
     return RunView(
         head=standing.head,
@@ -90,12 +93,16 @@ def view_run(
 
 
 def standing_of(run: SteppedRun) -> StandingView:
-    """Where a run stands; it costs the same however many records the run has."""
+    """Where a run stands. None of its records is read."""
+    return _standing(run, run.result)
+
+
+def _standing(run: SteppedRun, result: Result) -> StandingView:
     return StandingView(
         head=head_of(run),
-        end=_end(run),
-        question=_question(run),
-        next=_next_action(run),
+        end=_end(run, result),
+        question=_question(run, result),
+        next=_next_action(run, result),
         limits=tuple(budgets(run.machine.chart, run.facts)),
     )
 
@@ -118,18 +125,16 @@ def head_of(run: SteppedRun) -> RunHead:
     )
 
 
-def _end(run: SteppedRun) -> EndView | None:
+def _end(run: SteppedRun, result: Result) -> EndView | None:
     if not run.ended:
         return None
-    result = run.result
     return EndView(result.kind, result.explain(), tuple(outcome_lines(result)), result.output)
 
 
 # what comes next ----------------------------------------------------------------------------
 
 
-def _question(run: SteppedRun) -> QuestionView | None:
-    result = run.result
+def _question(run: SteppedRun, result: Result) -> QuestionView | None:
     if run.ended or not (result.events or result.question):
         return None
     asked = question_of(run.session)
@@ -154,8 +159,8 @@ def _fields(fields: Mapping[str, Type]) -> tuple[FieldView, ...]:
     )
 
 
-def _next_action(run: SteppedRun) -> NextAction | None:
-    if run.ended or run.result.events:
+def _next_action(run: SteppedRun, result: Result) -> NextAction | None:
+    if run.ended or result.events:
         return None
     state = run.machine.spec.states.get(run.state)
     if state is None or state.action is None:
@@ -278,6 +283,16 @@ def _as_typed(type: Type, value: object) -> str:
     if isinstance(value, str):
         return value
     return json.dumps(plain(value), ensure_ascii=False)
+
+
+# children -----------------------------------------------------------------------------------
+
+
+async def children_of(journal: Journal, run_id: str) -> tuple[ChildView, ...]:
+    """The runs of child machines that this run began, the oldest first."""
+    below = await journal.rows(prefix=f"{run_id}{CHILD_MARK}")
+    own = [row for row in reversed(below) if row.parent == run_id]
+    return tuple(ChildView(row.run_id, row.machine, row.status, row.reason) for row in own)
 
 
 # records and decisions ----------------------------------------------------------------------

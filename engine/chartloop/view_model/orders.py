@@ -39,6 +39,10 @@ class Resume(NamedTuple):
 class Cancel(NamedTuple):
     """Stop before the next action, and go on to the end that this leads to."""
 
+    reason: str = "user_requested"
+    """A stop reason of the machine."""
+    message: str = ""
+
 
 class Answer(NamedTuple):
     """Answer the wait, and go on from it. The data are as they were typed."""
@@ -53,6 +57,12 @@ class Back(NamedTuple):
     """Take the newest records back."""
 
     records: int
+
+
+class Enqueue(NamedTuple):
+    """Add tasks at the end of the queue."""
+
+    tasks: tuple[str, ...]
 
 
 class Fork(NamedTuple):
@@ -86,7 +96,9 @@ class Show(NamedTuple):
     """Show everything as it is now."""
 
 
-Order = Step | Run | Pause | Resume | Cancel | Answer | Back | Fork | Break | Set | Why | Show
+Order = (
+    Step | Run | Pause | Resume | Cancel | Answer | Enqueue | Back | Fork | Break | Set | Why | Show
+)
 Driving = Step | Run | Cancel | Answer
 """Orders that do an action: they may take long. A cancelled run may have an epilogue."""
 
@@ -99,7 +111,7 @@ def refusals_of(run: SteppedRun, records: int) -> dict[str, str]:
     refused: dict[str, str] = {}
     if run.ended:
         refused["step"] = refused["run"] = "The run has ended: Back takes its last record back"
-        refused |= dict.fromkeys(("set", "cancel", "pause"), "The run has ended")
+        refused |= dict.fromkeys(("set", "cancel", "pause", "enqueue"), "The run has ended")
     elif run.answers:
         refused["step"] = refused["run"] = "The run waits for an answer"
     if run.ended or not run.answers:
@@ -153,6 +165,13 @@ def _answer(given: Mapping[object, object]) -> Answer:
     return Answer(_text(given.get("event"), "the event"), read, wait)
 
 
+def _enqueue(given: Mapping[object, object]) -> Enqueue:
+    tasks = given.get("tasks")
+    if not isinstance(tasks, list) or not tasks:
+        raise _refusal("the tasks are a list of texts")
+    return Enqueue(tuple(_text(task, "a task") for task in cast("list[object]", tasks)))
+
+
 def _field_value(name: object, value: object) -> str | bool:
     return value if isinstance(value, bool) else _text(value, f"the field {_quote(name)}")
 
@@ -181,7 +200,11 @@ _READ: Mapping[str, Callable[[Mapping[object, object]], Order]] = MappingProxyTy
         "run": lambda given: Run(_text(given.get("until", ""), "where to run to").strip()),
         "pause": lambda _: Pause(),
         "resume": lambda _: Resume(),
-        "cancel": lambda _: Cancel(),
+        "cancel": lambda given: Cancel(
+            _text(given.get("reason", "user_requested"), "the reason").strip(),
+            _text(given.get("message", ""), "the message"),
+        ),
+        "enqueue": _enqueue,
         "answer": _answer,
         "back": lambda given: Back(_count(given.get("records", 1), "how many records")),
         "fork": lambda given: Fork(_optional_count(given.get("at"), "a record's number")),

@@ -17,6 +17,7 @@ from chartloop.view_model.orders import (
     Break,
     Cancel,
     Driving,
+    Enqueue,
     Fork,
     Order,
     Pause,
@@ -48,6 +49,8 @@ def perform(run: R, order: Order) -> R:
             if not is_held(run):
                 raise StatusError("nobody has paused the run", hint="Step goes on")
             run.resume()
+        case Enqueue(tasks):
+            run.enqueue(tasks)
         case Back(records):
             run.back(records)
         case Fork(at):
@@ -68,7 +71,7 @@ def drive(run: SteppedRun, order: Driving) -> None:
         run.advance()
         return
     if isinstance(order, Cancel):
-        run.cancel()
+        run.cancel(order.reason, order.message)
         run.run()
         return
     if run.ended:

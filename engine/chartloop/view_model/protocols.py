@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from chartloop.core.facts import Facts
 from chartloop.core.records import Record
+from chartloop.core.text_table import Line
 from chartloop.core.types import Type
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.build import Chart
@@ -16,6 +17,35 @@ from chartloop.run.events import Event
 from chartloop.run.result import Result
 from chartloop.run.session import Session
 from chartloop.view.picture import Picture
+
+
+class StepDisplay(Protocol):
+    """Where the person who steps a run sees what comes of it. Called from the thread that steps."""
+
+    @property
+    def width(self) -> int:
+        """Columns for tables."""
+        ...
+
+    def say(self, line: Line) -> None:
+        """Show a line."""
+        ...
+
+    def hear(self, text: str) -> None:
+        """Show a piece of a model's text, as it comes."""
+        ...
+
+    def stand(self, run: SteppedRun) -> None:
+        """Show where the run stands."""
+        ...
+
+    def look(self, picture: Picture, here: str) -> None:
+        """Show the flowchart, and where the run is in it."""
+        ...
+
+    def wants_to_stop(self) -> bool:
+        """Whether the person asked that the run stop before its next action."""
+        ...
 
 
 class SteppedMachine(Protocol):
@@ -60,7 +90,8 @@ class SteppedRun(Protocol):
         self, event: str, data: Mapping[str, Any] | None = None, *, wait: str = ""
     ) -> object: ...
     def pause(self) -> None: ...
-    def cancel(self) -> None: ...
+    def cancel(self, reason: str = "user_requested", message: str = "") -> None: ...
+    def enqueue(self, tasks: Any) -> None: ...
     def resume(self) -> None: ...
     def set(self, name: str, value: Any) -> Record: ...
     def back(self, records: int = 1) -> Any: ...

@@ -220,7 +220,7 @@ class Simulation:
         return "\n".join(lines)
 
     def lines(self, width: int = 100) -> list[Line]:
-        """The same as tables, with what was assumed, each line with its colour."""
+        """Reasons, figures, suggestions and assumptions as tables, each line with its colour."""
         return [*_lines(self, width)]
 
     def __repr__(self) -> str:

@@ -63,14 +63,16 @@ def coverage(
     """
     from chartloop.analysis.coverage.measure import coverage_of
     from chartloop.cli.machine_loader import seen_machine
-    from chartloop.cli.progress import counted
-    from chartloop.cli.run_selection import Chosen, chosen
+    from chartloop.cli.progress import progress_bar
+    from chartloop.cli.run_selection import Selection, select_runs
 
     wanted = coverage_report.wanted_of(options)
     loaded = seen_machine(machine, options)
     only_saved = bool(saved) and not runs
-    found = Chosen([], 0) if only_saved else chosen(runs, options, loaded.name, children=True)
-    with counted("deciding again", len(found)) as tick:
+    found = (
+        Selection([], 0) if only_saved else select_runs(runs, options, loaded.name, children=True)
+    )
+    with progress_bar("deciding again", len(found)) as tick:
         came = coverage_of(loaded, found, saved, tick)
     found.say_unread()
     if (file := options.drawn) is not None:

@@ -48,7 +48,7 @@ def fork(run: str, at: int | None, file: str | None, options: RunOptions) -> Non
     """Start a new run from a record of an old one."""
     from chartloop.cli.journal_access import find_run, machine_of, open_journal, resume_line
     from chartloop.cli.machine_loader import load_machine
-    from chartloop.cli.migrate import fork_run_under, judged_run, refused
+    from chartloop.cli.migrate import fork_run_under, judge_run, refusal
 
     journal = open_journal(options)
     row = find_run(journal, run)
@@ -56,9 +56,9 @@ def fork(run: str, at: int | None, file: str | None, options: RunOptions) -> Non
         made = fork_run(journal, row, machine_of(journal, row, options), at, run_id=options.run_id)
     else:
         machine = load_machine(file, options)
-        verdict = judged_run(journal, row, machine, at)
+        verdict = judge_run(journal, row, machine, at)
         if not verdict.goes_on:
-            raise refused(row, verdict, file)
+            raise refusal(row, verdict, file)
         made = fork_run_under(journal, row, machine, verdict, at, run_id=options.run_id)
     told = {"run": made.run_id, "parent": row.run_id, "at": at, "state": made.state}
     console.result(console.as_json(told) if options.is_json else made.run_id)

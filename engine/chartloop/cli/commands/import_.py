@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chartloop.cli import console, parameters
-from chartloop.cli.charts import ChartOptions, chart_option, found_in, repair_option, shown_repairs
+from chartloop.cli.charts import (
+    ChartOptions,
+    chart_option,
+    find_chart,
+    repair_option,
+    report_repairs,
+)
 from chartloop.cli.error_report import MisuseError
 from chartloop.cli.options import pass_options
 from chartloop.core.errors import SetupError
@@ -65,7 +71,7 @@ def import_(document: str, output: str | None, force: bool, options: ImportOptio
     path = None if output in (None, "-") else Path(str(output))
     if path is not None and path.exists() and not force:
         raise MisuseError(f"`{path}` is there already", hint="say --force to write over it")
-    found = found_in(document, options)
+    found = find_chart(document, options)
     if path is not None and path.exists() and path.samefile(document):
         raise MisuseError(f"`{path}` is the document itself", hint="name another file")
     chart = read(found, repair=options.repair)
@@ -93,7 +99,7 @@ def _write_whole(path: Path, text: str) -> None:
 
 
 def _say(made: Imported, path: Path | None) -> None:
-    shown_repairs(made.read)
+    report_repairs(made.read)
     for note in made.notes:
         console.say(f"note: {console.plain(str(note))}", "yellow")
     for difference in made.deviations:

@@ -67,7 +67,7 @@ def record(
     run: str, output: str | None, file: str | None, redact: tuple[str, ...], options: RecordOptions
 ) -> None:  # fmt: skip
     """Write a scenario that plays what a recorded run did."""
-    from chartloop.cli.journal_access import find_run, machine_of, open_journal, remembered
+    from chartloop.cli.journal_access import find_run, machine_of, open_journal, recall_start
     from chartloop.run.recorded import Unread, read_run
     from chartloop.run.sync import by_hand
     from chartloop.scenarios.recorder.record import recording
@@ -79,7 +79,7 @@ def record(
     if isinstance(found, Unread):
         raise RunError(f"run `{row.run_id}` cannot be recorded: {found.why}")
     machine = machine_of(journal, row, options)
-    source = file or remembered(journal, row).get("machine") or _shipped_machine(row)
+    source = file or recall_start(journal, row).get("machine") or _shipped_machine(row)
     named = _machine_name(source, row, options, Path(output).parent if output else Path())
     made = recording(
         found,

@@ -125,13 +125,13 @@ def _move(
     use_new_file: bool,
 ) -> RunRow:
     """The run under another machine: a fork, since the records of a run belong to one machine."""
-    from chartloop.cli.migrate import judged_run, move_run, refused
+    from chartloop.cli.migrate import judge_run, move_run, refusal
 
     if machine.hash == row.machine_hash:
         return row
-    verdict = judged_run(journal, row, machine)
+    verdict = judge_run(journal, row, machine)
     if not (use_new_file and verdict.goes_on):
-        raise refused(row, verdict, file)
+        raise refusal(row, verdict, file)
     made = move_run(journal, row, machine, verdict, take_over=options.take_over)
     console.say(f"run {row.run_id} goes on as run {made.run_id}, with the new file")
     for name, text in verdict.details():

@@ -92,14 +92,13 @@ def _show_state(run: Run, state: str, options: RunOptions) -> None:
 
 def _children(journal: Journal, row: RunRow) -> list[str]:
     """The runs of child machines that it began, the oldest first, and how they ended."""
-    from chartloop.run.journal import CHILD_MARK
     from chartloop.run.sync import by_hand
+    from chartloop.view_model.build import children_of
 
-    below = by_hand(journal.rows(prefix=f"{row.run_id}{CHILD_MARK}"))
-    own = [r for r in reversed(below) if r.parent == row.run_id]
-    said = [f"{r.run_id} of {r.machine}: {r.reason or r.status}" for r in own[:CHILDREN]]
-    more = len(own) - len(said)
-    return [*said, *([f"and {more} more: chartloop runs --children"] if more else [])]
+    own = by_hand(children_of(journal, row.run_id))
+    lines = [f"{r.run} of {r.machine}: {r.reason or r.status}" for r in own[:CHILDREN]]
+    more = len(own) - len(lines)
+    return [*lines, *([f"and {more} more: chartloop runs --children"] if more else [])]
 
 
 def _parent(row: RunRow, records: Sequence[Record]) -> str:

@@ -208,10 +208,10 @@ def _world(machine: Machine, options: SimulateOptions) -> World:
 def _recorded(
     machine: Machine, names: tuple[str, ...], options: SimulateOptions
 ) -> list[RecordedRun]:
-    from chartloop.cli.run_selection import chosen
+    from chartloop.cli.run_selection import select_runs
     from chartloop.core.errors import SetupError
 
-    found = chosen(names, options, machine.name)
+    found = select_runs(names, options, machine.name)
     runs = [run for run in found if run.row.machine == machine.name]
     found.say_unread()
     if not runs:

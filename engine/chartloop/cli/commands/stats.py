@@ -12,7 +12,7 @@ import click
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import MisuseError
 from chartloop.cli.options import pass_options
-from chartloop.cli.run_selection import SelectionOptions, choice_options, chosen
+from chartloop.cli.run_selection import SelectionOptions, choice_options, select_runs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,10 +87,10 @@ def _figures(
     machine: Machine | None, names: tuple[str, ...], options: SelectionOptions
 ) -> list[Stats]:
     from chartloop.analysis.stats.stats import stats_of
-    from chartloop.cli.progress import counted
+    from chartloop.cli.progress import progress_bar
 
-    found = chosen(names, options, machine.name if machine is not None else "")
-    with counted("reading runs", len(found)) as tick:
+    found = select_runs(names, options, machine.name if machine is not None else "")
+    with progress_bar("reading runs", len(found)) as tick:
         if machine is not None:
             made = [stats_of(machine, found, tick)]
             found.unread += made[0].unread
@@ -134,14 +134,14 @@ def _recorded_machine(run: RecordedRun) -> Machine | None:
 
 
 def _print(found: list[Stats]) -> None:
-    from chartloop.cli.table import styled
+    from chartloop.cli.table import style_lines
 
     if not found:
         console.result("no runs")
     for number, one in enumerate(found):
         if number:
             console.result()
-        for line in styled(one.lines(console.width())):
+        for line in style_lines(one.lines(console.width())):
             console.result(line)
 
 

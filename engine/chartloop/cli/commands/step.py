@@ -118,10 +118,10 @@ def _on_screen(run: Run, to: str | None, options: RunOptions) -> tuple[bool, Run
     """Step it on a full screen; whether Ctrl-C ended it, and the run that it is now."""
     from chartloop.cli.ask import forget_typed
     from chartloop.cli.drive import leave_now
-    from chartloop.cli.step_screen import Stepping
+    from chartloop.cli.step_screen import StepControls
     from chartloop.tui.app import StepApp
 
-    stepping = Stepping(run)
+    stepping = StepControls(run)
     app = StepApp(stepping)
     if to is not None:
         app.worker.order(f"run to {to}")
@@ -140,13 +140,13 @@ def _at_prompt(run: Run, to: str | None) -> tuple[bool, Run]:
 
     prompt = Prompt(run, reader())
     if to is not None:
-        prompt.obey(f"run to {to}")
+        prompt.execute(f"run to {to}")
     left = _loop(prompt)
     return left, prompt.commands.run
 
 
 def _loop(prompt: Prompt) -> bool:
-    """Read and obey; whether Ctrl-C ended it."""
+    """Read and execute; whether Ctrl-C ended it."""
     try:
         prompt.loop()
     except KeyboardInterrupt:

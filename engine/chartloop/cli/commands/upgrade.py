@@ -14,14 +14,14 @@ from chartloop.cli import console, parameters
 from chartloop.cli.commands.diff import save
 from chartloop.cli.error_report import ERROR, OK, USAGE, say_error
 from chartloop.cli.options import pass_options
-from chartloop.cli.progress import counted
+from chartloop.cli.progress import progress_bar
 from chartloop.cli.run_selection import (
-    Chosen,
+    Selection,
     SelectionOptions,
     choice_options,
-    chosen,
     refuse_undeclared,
     runs_argument,
+    select_runs,
 )
 from chartloop.cli.table import print_lines
 from chartloop.core.errors import ChartloopError
@@ -126,8 +126,8 @@ def _judge(
     for machine in (new, old):
         if machine is not None:
             refuse_undeclared(machine.spec)
-    found: Chosen = chosen(runs, options, (new if old is None else old).name)
-    with counted("deciding again", len(found)) as tick:
+    found: Selection = select_runs(runs, options, (new if old is None else old).name)
+    with progress_bar("deciding again", len(found)) as tick:
         asked = _each(found, tick, only_unfinished=options.unfinished)
         result = judge_runs(new, old, asked, now=time.time())
     found.unread += result.passed_over

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 import click
 
 from chartloop.cli import console, parameters
-from chartloop.cli.charts import ChartOptions, chart_option, found_in, repair_option, shown_repairs
+from chartloop.cli.charts import (
+    ChartOptions,
+    chart_option,
+    find_chart,
+    repair_option,
+    report_repairs,
+)
 from chartloop.cli.error_report import ERROR, OK, USAGE, say_error
 from chartloop.cli.options import pass_options
 from chartloop.core.errors import SpecError
@@ -49,7 +55,7 @@ def verify(document: str, machine: str, options: ChartOptions) -> None:
     from chartloop.cli.machine_loader import read_machine
     from chartloop.interchange.verify import verify as compared
 
-    found = found_in(document, options)
+    found = find_chart(document, options)
     try:
         verdict = compared(found, read_machine(machine, options), repair=options.repair)
     except SpecError as error:
@@ -58,7 +64,7 @@ def verify(document: str, machine: str, options: ChartOptions) -> None:
     if options.is_json:
         console.result(console.as_json(verdict.to_dict()))
     else:
-        shown_repairs(verdict.read)
+        report_repairs(verdict.read)
         for line in _verdict_lines(verdict):
             console.result(line)
     raise click.exceptions.Exit(OK if verdict.holds else ERROR)

@@ -78,15 +78,15 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, options: WhatIfOptio
     """
     from chartloop.analysis.whatif.whatif import whatif_each
     from chartloop.cli.machine_loader import seen_machine
-    from chartloop.cli.progress import counted
-    from chartloop.cli.run_selection import chosen
+    from chartloop.cli.progress import progress_bar
+    from chartloop.cli.run_selection import select_runs
     from chartloop.cli.sweeps import points_of
 
     loaded = seen_machine(machine, options)
     refuse_undeclared(loaded.spec)
     swept, points = points_of(loaded.spec, options.limit)
-    found = chosen(runs, options, loaded.name)
-    with counted("deciding again", len(found)) as tick:
+    found = select_runs(runs, options, loaded.name)
+    with progress_bar("deciding again", len(found)) as tick:
         answers = whatif_each(loaded, found, points, tick)
     found.unread += answers[0].unread
     found.say_unread()
@@ -98,13 +98,13 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, options: WhatIfOptio
 
 def _print(answers: list[WhatIf], swept: str, options: RunOptions, first: int) -> None:
     from chartloop.analysis.whatif.result import Sweep
-    from chartloop.cli.table import styled
+    from chartloop.cli.table import style_lines
 
     told: WhatIf | Sweep = Sweep(swept, tuple(answers)) if swept else answers[0]
     if options.is_json:
         console.result(console.as_json(told.to_dict()))
         return
-    for line in styled(told.lines(console.width(), first)):
+    for line in style_lines(told.lines(console.width(), first)):
         console.result(line)
 
 

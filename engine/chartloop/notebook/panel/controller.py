@@ -141,7 +141,7 @@ class Controller:
     def _carry_out(self, order: Order) -> None:
         match order:
             case Cancel() if self._is_driven:
-                self._cancel()
+                self._cancel(order)
             case Step() | Run() | Cancel() | Answer():
                 self._start(order)
             case Pause():
@@ -168,9 +168,9 @@ class Controller:
         self.run.pause()
         self._tell({"busy": "pausing after this action"})
 
-    def _cancel(self) -> None:
+    def _cancel(self, order: Cancel) -> None:
         """Of a run that is driven: who drives it hears of it before the next action."""
-        self.run.cancel()
+        self.run.cancel(order.reason, order.message)
         self._cancelled = self._asked is not None
         self._tell({"busy": "cancelling after this action"})
 

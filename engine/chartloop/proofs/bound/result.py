@@ -257,7 +257,7 @@ class Bound:
         return "\n".join(lines)
 
     def lines(self, width: int = 100) -> list[Line]:
-        """The same as tables, with overshoots, stops and children, each line with its colour."""
+        """Figures, overshoots, stops and children as tables, each line with its colour."""
         return [*_lines(self, width)]
 
 

@@ -1,4 +1,4 @@
-"""The desk of a panel: what comes of each order, and what a page is told, whatever it sent."""
+"""The controller of a panel: what comes of each order, and what a page is told, whatever it sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chartloop import Machine, Run, load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.notebook.panel.controller import Controller
 from chartloop.run.journal import MemoryJournal
-from tests.unit.test_panel_orders import MESSAGES
+from tests.unit.test_view_orders import MESSAGES
 
 ASKING = """
 chartloop: 1
@@ -67,7 +67,7 @@ class Page:
         self.wait()
 
     def wait(self) -> None:
-        assert self.controller.settle(20), "the desk has not come to rest"
+        assert self.controller.settle(20), "the controller has not come to rest"
 
     def ask(self, do: str, **more: Any) -> dict[str, Any]:
         """Send an order, and wait until it is done."""
@@ -390,7 +390,7 @@ class Leaving(MemoryJournal):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_what_ends_its_thread_leaves_the_desk_open(asking: Machine, opened: Opened) -> None:
+def test_what_ends_its_thread_leaves_the_controller_open(asking: Machine, opened: Opened) -> None:
     page = opened(asking.start(journal=Leaving()))
     page.ask("step")
     assert page.fault == "the action was broken off | Step begins it again"
@@ -422,20 +422,20 @@ def test_an_action_that_breaks_is_told(opened: Opened) -> None:
     assert page.shows["busy"] == ""
 
 
-def test_a_page_that_breaks_does_not_break_the_desk(
+def test_a_page_that_breaks_does_not_break_the_controller(
     asking: Machine, caplog: pytest.LogCaptureFixture
 ) -> None:
     def gone(_: object) -> None:
         raise ConnectionError("the page has gone")
 
     run = asking.start()
-    desk = Controller(run, gone)
-    desk.take({"do": "step"})
-    assert desk.settle(20)
+    controller = Controller(run, gone)
+    controller.take({"do": "step"})
+    assert controller.settle(20)
     assert run.state == "agree"
     assert len(run.records) == 2
     assert "could not show" in caplog.text
-    desk.close()
+    controller.close()
 
 
 # laws ---------------------------------------------------------------------------------------

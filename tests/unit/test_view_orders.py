@@ -1,4 +1,4 @@
-"""What a page may ask of a panel, and what it is told when it asks for something else."""
+"""What a page may ask of a run, and what it is told when it asks for something else."""
 
 from __future__ import annotations
 

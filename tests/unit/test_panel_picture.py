@@ -24,41 +24,41 @@ def start() -> Run:
 
 
 def test_the_picture_is_whole_at_first_and_then_painted() -> None:
-    run, paper = start(), PanelPicture()
-    first = paper.sheet(run)
+    run, picture = start(), PanelPicture()
+    first = picture.sheet(run)
     assert first["picture"].startswith("<svg")
     assert {"look", "done"} <= set(first["boxes"].values())
     run.advance()
-    again = paper.sheet(run)
+    again = picture.sheet(run)
     assert [*again] == ["paint"]
     assert again["paint"]["style"]
 
 
 def test_a_limit_that_a_label_names_is_drawn_anew() -> None:
-    run, paper = start(), PanelPicture()
-    before = paper.sheet(run)["picture"]
+    run, picture = start(), PanelPicture()
+    before = picture.sheet(run)["picture"]
     run.set("limits.steps", 3)
-    after = paper.sheet(run)["picture"]
+    after = picture.sheet(run)["picture"]
     assert "(5)" in before
     assert "(3)" in after
 
 
 def test_without_graphviz_it_is_in_characters_and_says_what_to_install() -> None:
-    run, paper = start(), PanelPicture("mermaid")
-    first = paper.sheet(run)
+    run, picture = start(), PanelPicture("mermaid")
+    first = picture.sheet(run)
     assert first["picture"] == ""
     assert "look" in first["outline"]
     assert install("diagrams") in first["outline"]
-    assert paper.paint(run) == {}
+    assert picture.paint(run) == {}
     run.run()
-    assert paper.sheet(run)["outline"] != first["outline"], "it follows the run all the same"
+    assert picture.sheet(run)["outline"] != first["outline"], "it follows the run all the same"
 
 
 def test_a_layout_that_fails_says_why_and_is_not_tried_at_every_step() -> None:
-    run, paper = start(), PanelPicture(timeout=1e-9)
-    first = paper.sheet(run)
+    run, picture = start(), PanelPicture(timeout=1e-9)
+    first = picture.sheet(run)
     assert first["outline"].startswith("Graphviz did not lay the chart out")
     assert "Look" in first["outline"]
     run.advance()
-    assert paper.sheet(run)["outline"].startswith("Graphviz did not lay the chart out")
-    assert paper.paint(run) == {}
+    assert picture.sheet(run)["outline"].startswith("Graphviz did not lay the chart out")
+    assert picture.paint(run) == {}
