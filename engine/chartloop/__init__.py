@@ -22,10 +22,9 @@ if TYPE_CHECKING:
     from chartloop.adapters.journal.sqlite import SqliteJournal
     from chartloop.analysis.coverage.coverage import Coverage
     from chartloop.analysis.coverage.measure import coverage
-    from chartloop.analysis.simulation.result import Simulation
     from chartloop.analysis.simulation.simulate import simulate, simulated_run
-    from chartloop.analysis.stats.result import Stats
-    from chartloop.analysis.stats.stats import stats
+    from chartloop.analysis.simulation.simulation import Simulation
+    from chartloop.analysis.stats.stats import Stats, stats
     from chartloop.analysis.upgrade import Upgraded, upgrade
     from chartloop.analysis.whatif.result import Sweep, WhatIf
     from chartloop.analysis.whatif.whatif import sweep, whatif
@@ -72,7 +71,7 @@ if TYPE_CHECKING:
     from chartloop.notebook.live import Live, live
     from chartloop.notebook.panel.open import panel
     from chartloop.proofs.bound import Bound
-    from chartloop.proofs.query.answer import Answer
+    from chartloop.proofs.query.query_answer import Answer
     from chartloop.run.answer import Sent
     from chartloop.run.breakpoints import Breakpoints
     from chartloop.run.context import Context
@@ -102,7 +101,7 @@ _WHERE = {
     "AgentStatus": "chartloop.core.facts",
     "AgentStop": "chartloop.core.reasons",
     "AheadError": "chartloop.core.errors",
-    "Answer": "chartloop.proofs.query.answer",
+    "Answer": "chartloop.proofs.query.query_answer",
     "AnsweredError": "chartloop.core.errors",
     "AnswerError": "chartloop.core.errors",
     "Bound": "chartloop.proofs.bound",
@@ -171,12 +170,12 @@ _WHERE = {
     "SignalCancellation": "chartloop.adapters.cancel",
     "simulate": "chartloop.analysis.simulation.simulate",
     "simulated_run": "chartloop.analysis.simulation.simulate",
-    "Simulation": "chartloop.analysis.simulation.result",
+    "Simulation": "chartloop.analysis.simulation.simulation",
     "SpecError": "chartloop.core.errors",
     "SqliteJournal": "chartloop.adapters.journal.sqlite",
     "Started": "chartloop.run.events",
     "StateProfile": "chartloop.run.profile",
-    "Stats": "chartloop.analysis.stats.result",
+    "Stats": "chartloop.analysis.stats.stats",
     "stats": "chartloop.analysis.stats.stats",
     "StatusError": "chartloop.core.errors",
     "Step": "chartloop.run.steps",

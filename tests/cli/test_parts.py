@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from chartloop.cli import console
 from chartloop.cli.costs import say_cost
-from chartloop.cli.table import Row, table
-from chartloop.cli.values import answer_data, read_value
+from chartloop.cli.styled_table import Row, table
+from chartloop.cli.value_options import answer_data, read_value
 from chartloop.core.errors import AnswerError
 from chartloop.core.text_table import size
 from chartloop.core.types import (

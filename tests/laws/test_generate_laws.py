@@ -23,8 +23,8 @@ from chartloop.scenarios import run_scenario
 from chartloop.scenarios.generator.generate import generate
 from chartloop.scenarios.generator.moves import Moves, Node
 from chartloop.scenarios.generator.search import Search
+from chartloop.scenarios.generator.search_targets import Target, shown_by, targets_of
 from chartloop.scenarios.generator.starts import Start
-from chartloop.scenarios.generator.targets import Target, shown_by, targets_of
 from chartloop.scenarios.generator.unreached import impossible
 from chartloop.scenarios.generator.world import World
 from chartloop.testing import ManualClock

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from chartloop import load, simulate, simulated_run
 from chartloop.analysis.simulation.play import UNFINISHED
-from chartloop.analysis.simulation.result import Simulation
 from chartloop.analysis.simulation.sample import sample
 from chartloop.analysis.simulation.simulate import planned, world_for
+from chartloop.analysis.simulation.simulation import Simulation
 from chartloop.analysis.simulation.statistics import Spread
 from chartloop.api import Machine
 from chartloop.core.records import Record

@@ -34,7 +34,7 @@ from chartloop.language.load import load
 from chartloop.machine.build import Chart
 from chartloop.proofs.bound import Assume, bound
 from chartloop.proofs.query import Questions
-from chartloop.proofs.query.parse import names_of
+from chartloop.proofs.query.query_text import names_of
 from chartloop.run.context import Context
 from chartloop.run.events import Recorded
 from chartloop.run.exceptions import failure_of_call

@@ -15,8 +15,8 @@ from chartloop.analysis.coverage.coverage import Coverage, from_json, to_json, w
 from chartloop.analysis.coverage.figures import Figure
 from chartloop.analysis.coverage.heatmap import LOST as NOT_REACHED
 from chartloop.analysis.coverage.heatmap import NEVER, SHADES, Scale, Shade
+from chartloop.analysis.coverage.heatmap_picture import HeatPicture
 from chartloop.analysis.coverage.measure import coverage_of
-from chartloop.analysis.coverage.picture import HeatPicture
 from chartloop.analysis.coverage.targets import items_of
 from chartloop.analysis.coverage.unreachable import Search
 from chartloop.api import Machine

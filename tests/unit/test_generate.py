@@ -10,7 +10,7 @@ import pytest
 from chartloop import Context, action, guard, load, tool
 from chartloop.core.errors import RunError, SetupError, SpecError
 from chartloop.scenarios import Generated, find_scenarios, generate, load_scenario, run_scenario
-from chartloop.scenarios.generator.targets import targets_of
+from chartloop.scenarios.generator.search_targets import targets_of
 from chartloop.scenarios.generator.unreached import impossible
 
 HEAD = "chartloop: 1\nmachine: it\nmodel: {name: scripted}\n"

@@ -23,7 +23,9 @@ from chartloop.core.errors import ChartloopError, JournalError, SetupError, Unkn
 from chartloop.run.journal import MemoryJournal
 from chartloop.scenarios import recording
 
-GIVEN = {"str": str, "Path": Path, "url": lambda path: f"sqlite:///{path}"}
+GIVEN: dict[str, Callable[[Path], str | Path]] = {
+    "str": str, "Path": Path, "url": lambda path: f"sqlite:///{path}",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)

@@ -328,7 +328,7 @@ class TestOutside:
     def test_without_graphviz_it_is_text_and_says_what_to_install(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("chartloop.view.live.picture.find_engine", lambda: "mermaid")
+        monkeypatch.setattr("chartloop.view.live.live_picture.find_engine", lambda: "mermaid")
         run, _, screen = opened()
         run.advance()
         assert set(screen.updates[-1]) == {"text/plain"}

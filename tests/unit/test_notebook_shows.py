@@ -173,7 +173,7 @@ def test_a_run_shows_where_it_stands_also_where_svg_is_not_drawn(run: Run) -> No
 def test_without_graphviz_a_run_shows_itself_in_characters(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chartloop.view.live.picture.find_engine", lambda: "mermaid")
+    monkeypatch.setattr("chartloop.view.live.live_picture.find_engine", lambda: "mermaid")
     fresh = run.fork()
     bundle = shown(fresh)
     assert set(bundle) == {"text/plain"}

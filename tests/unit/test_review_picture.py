@@ -17,10 +17,10 @@ from chartloop.api import Machine
 from chartloop.extras import install
 from chartloop.versions.diff.align import Pairs
 from chartloop.versions.diff.diff import Diff, diff
+from chartloop.versions.diff.diff_picture import ReviewPicture
+from chartloop.versions.diff.diff_style import ReviewDress
 from chartloop.versions.diff.merge import Merged, focus, merge
 from chartloop.versions.diff.mermaid import ARROWS, MOST, to_review_mermaid
-from chartloop.versions.diff.picture import ReviewPicture
-from chartloop.versions.diff.style import ReviewDress
 from chartloop.view.dot.write import to_dot
 from chartloop.view.flowchart import Arrow, Box, Flowchart, one_line, printable
 from chartloop.view.focus import HIDDEN

@@ -28,7 +28,7 @@ from chartloop.core.errors import (
 from chartloop.core.facts import RunFacts
 from chartloop.core.outcome import Outcome
 from chartloop.core.reasons import StopReason
-from chartloop.run.events import Delta, Event, FromChild, Recorded, Started
+from chartloop.run.events import Delta, Event, FromChild, Recorded, Rewound, Started
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 from chartloop.run.sync import by_hand, wait
@@ -121,7 +121,7 @@ def what(event: Event) -> str:
             return event.record.state
         case Delta():
             return event.text
-        case FromChild():
+        case FromChild() | Rewound():
             return event.run
         case _:
             return event.state

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chartloop import Run, SpecError, load
 from chartloop.actions import builtin
 from chartloop.core.errors import SetupError, TaskError
-from chartloop.language.tasks import load_tasks
+from chartloop.language.task_file import load_tasks
 from chartloop.testing import MemoryJournal
 from tests.found import Spot, spot, unmarked
 from tests.playing import JSON, played

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from chartloop.core.facts import Facts, Failure, LastFacts, RunFacts, ToolCall, sections
 from chartloop.core.types import ANY, FLOAT, INT, STR, Type, list_of, map_of, struct
 from chartloop.language.template import filters
-from chartloop.language.template.check import MAX_DEPTH, MAX_NODES
 from chartloop.language.template.filters import FILTERS, MAX_ITEMS, MAX_OUTPUT
 from chartloop.language.template.template import MAX_TEXT, Template, TemplateFault, parse
+from chartloop.language.template.template_check import MAX_DEPTH, MAX_NODES
 from tests.effort import calls
 
 VARS: Mapping[str, Type] = {

@@ -15,7 +15,7 @@ import pytest
 from chartloop import diff, live, load
 from chartloop.api import Run
 from chartloop.view.dot.theme import PAPER
-from chartloop.view.live.picture import LivePicture
+from chartloop.view.live.live_picture import LivePicture
 from chartloop.view.live.progress import Standing
 from chartloop.view.report.cells import EMPTY_CELL
 

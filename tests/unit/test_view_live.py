@@ -15,7 +15,7 @@ from chartloop.extras import install
 from chartloop.run.progress import standing_of, status_of
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 from chartloop.view.live.colours import width
-from chartloop.view.live.picture import LivePicture
+from chartloop.view.live.live_picture import LivePicture
 from chartloop.view.live.plan import Planner, say_times
 from chartloop.view.live.progress import Standing
 from chartloop.view.picture import Picture

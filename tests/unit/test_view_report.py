@@ -19,7 +19,7 @@ from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine
 from chartloop.view.live.colours import TAKEN, badge_ink
 from chartloop.view.live.progress import Meter, Standing
 from chartloop.view.report.cells import AMBER_CELL, EMPTY_CELL, GREEN_CELL, RED_CELL, bar
-from chartloop.view.report.picture import Look, RunPicture
+from chartloop.view.report.run_picture import Look, RunPicture
 from tests.cases.moderating import REFUSED, moderated, upto
 
 DOT = pytest.mark.system("dot", install="apt-get install graphviz")

@@ -11,7 +11,7 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from chartloop.api.values import model_settings
+from chartloop.api.caller_values import model_settings
 from chartloop.core.errors import LimitError, SetupError, nearest
 from chartloop.language.spec import MachineSpec
 from chartloop.language.values import limit_value, var_value

@@ -15,7 +15,7 @@ from chartloop.core.errors import SetupError, nearest
 from chartloop.core.facts import Facts
 from chartloop.core.html_table import Cell, Tone, bundle, folded, image, line, table
 from chartloop.proofs.bound import Bound
-from chartloop.proofs.bound.result import WORDS, Figure
+from chartloop.proofs.bound.bound import WORDS, Figure
 from chartloop.proofs.query import Answer, Questions
 from chartloop.view.flowchart import RuleDrawing
 from chartloop.view.of_machine import OfMachine

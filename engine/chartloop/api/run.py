@@ -11,8 +11,8 @@ from typing import Any, Protocol, TypeVar, Unpack, cast, get_args
 from chartloop.api.continuing import first_taken_back, forked, moved
 from chartloop.api.detached import DetachedRun, detached
 from chartloop.api.drawing import DrawOptions
-from chartloop.api.inbox import post, refuse_resume, tasks_message
 from chartloop.api.journals import JournalOrPath
+from chartloop.api.run_messages import post, refuse_resume, tasks_message
 from chartloop.api.tables import KnownFacts, Records
 from chartloop.api.wiring import PortOptions, suspends
 from chartloop.core.errors import LimitError, RunError, refuse_unknown
@@ -42,10 +42,10 @@ from chartloop.run.stream import astream, stream
 from chartloop.run.sync import wait
 from chartloop.run.trace import Trace, trace
 from chartloop.view.live.bundle import live_bundle
-from chartloop.view.live.picture import LivePicture
+from chartloop.view.live.live_picture import LivePicture
 from chartloop.view.of_machine import OfMachine
 from chartloop.view.picture import Picture
-from chartloop.view.report.picture import Look, RunPicture
+from chartloop.view.report.run_picture import Look, RunPicture
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ from chartloop.adapters.model.litellm import LiteLLM
 from chartloop.adapters.model.scripted import Scripted
 from chartloop.adapters.notify.log import LogNotifier
 from chartloop.adapters.sandbox.monty import MontySandbox
-from chartloop.api.tasks import first_tasks, inline_tasks
-from chartloop.api.values import model_settings
+from chartloop.api.caller_tasks import first_tasks, inline_tasks
+from chartloop.api.caller_values import model_settings
 from chartloop.core.durability import Durability
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import Task

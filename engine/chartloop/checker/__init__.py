@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from chartloop.checker.approvals import check_approvals
 from chartloop.checker.certain_failures import check_failing
-from chartloop.checker.children import begun_by, check_children
-from chartloop.checker.context import ALONE, Begun, Subject
+from chartloop.checker.check_context import ALONE, Begun, Subject
+from chartloop.checker.child_limits import begun_by, check_children
 from chartloop.checker.endless_loops import check_endless
 from chartloop.checker.exact_budgets import check_exact
 from chartloop.checker.forks import check_forks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.language.spec import Approve, MachineSpec
 from chartloop.language.yaml.document import Path
 from chartloop.machine.abstract.signals import carried_out

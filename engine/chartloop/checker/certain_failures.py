@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from chartloop.checker.context import Subject, guards_of
+from chartloop.checker.check_context import Subject, guards_of
 from chartloop.checker.shadowed import say_limits
 from chartloop.core.units import say_count
 from chartloop.language.expression import Expression

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.checker.knowledge import Knowledge, Known, groups, guard_of
 from chartloop.language.file.unreadable import Unread
 from chartloop.language.spec import Edge, MachineSpec, StateSpec

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from chartloop.checker.context import Subject, loops
+from chartloop.checker.check_context import Subject, loops
 from chartloop.checker.knowledge import groups
 from chartloop.checker.waits import effects_of, is_part
 from chartloop.core.specs import Effect

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.checker.context import Subject, loops
+from chartloop.checker.check_context import Subject, loops
 from chartloop.language.expression import Expression
 from chartloop.language.expression.atoms import atoms
 from chartloop.language.expression.tree import Const, Fact, Node, facts_of

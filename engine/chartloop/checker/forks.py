@@ -5,7 +5,7 @@ Source: design "language", section 2, `all`.
 
 from __future__ import annotations
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.language.spec import RETURN, StateSpec
 
 

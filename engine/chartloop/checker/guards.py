@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.checker.knowledge import Knowledge, Known
 from chartloop.language.spec import Rule, StateSpec
 from chartloop.machine.regions import GuardedTransition

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.checker.structure import epilogue
 from chartloop.core.facts import FACTS
 from chartloop.core.types import BOOL, INT, NONE, STR

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from chartloop.checker.context import Subject, in_order_of_ways
+from chartloop.checker.check_context import Subject, in_order_of_ways
 from chartloop.checker.invariants import Standing
 from chartloop.checker.last_action import Latest
 from chartloop.checker.structure import epilogue

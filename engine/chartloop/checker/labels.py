@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.language.expression import Expression
 from chartloop.language.label import Label
 from chartloop.language.yaml.reading import Path

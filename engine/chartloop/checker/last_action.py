@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.core.types import BOOL, STR
 from chartloop.language.expression.tree import Compare, Const, Fact, Items, Link, Step
 from chartloop.language.spec import StateSpec

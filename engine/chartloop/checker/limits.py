@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, cast
 
-from chartloop.checker.context import Subject, guards_of
+from chartloop.checker.check_context import Subject, guards_of
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Given, MachineSpec
 from chartloop.language.template.template import Template

@@ -7,12 +7,12 @@ Time bounds time, not actions.
 
 from __future__ import annotations
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.checker.structure import passing_loops
 from chartloop.machine.abstract.position import TooLarge
+from chartloop.proofs.bound.bound import say_round
 from chartloop.proofs.bound.linear_program import OutOfEffort
 from chartloop.proofs.bound.prove import paid
-from chartloop.proofs.bound.result import say_round
 from chartloop.proofs.bound.unbounded_loops import uncut_loops
 
 LOOPS = "loops"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.core.specs import Supply
 from chartloop.language.spec import StateSpec
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chartloop.checker.certain_failures import as_written
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.checker.knowledge import groups
 from chartloop.checker.limits import reads_of_guards
 from chartloop.checker.missing_inputs import behind

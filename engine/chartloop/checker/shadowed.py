@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.checker.knowledge import Knowledge, Known, groups
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Compare, Fact, Node, facts_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.core.units import say_count
 from chartloop.language.spec import HIGHEST, Rule
 from chartloop.language.yaml.reading import Path

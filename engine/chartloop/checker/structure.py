@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from chartloop.checker.context import Subject, loops
+from chartloop.checker.check_context import Subject, loops
 from chartloop.language.expression.tree import Compare, Fact, Logic, Node, facts_of
 from chartloop.language.spec import HIGHEST, RETURN, Edge
 from chartloop.machine.abstract.counters import Again, Counting

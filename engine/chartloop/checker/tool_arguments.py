@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, cast
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.core.errors import nearest
 from chartloop.core.facts import EMPTY
 from chartloop.core.specs import ArgSpec, ToolSpec

@@ -15,7 +15,7 @@ from pathlib import Path as FilePath
 from typing import Any, cast
 
 from chartloop import catalog
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.language.spec import MachineSpec
 from chartloop.language.yaml.reading import Path
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.checker.knowledge import Knowledge, Known, groups, guard_of
 from chartloop.language.expression.tree import Node
 from chartloop.language.spec import Edge, StateSpec

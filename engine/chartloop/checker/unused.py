@@ -8,7 +8,7 @@ from functools import cache
 from itertools import combinations
 from typing import Any, cast
 
-from chartloop.checker.context import Subject
+from chartloop.checker.check_context import Subject
 from chartloop.core.reasons import REASONS
 from chartloop.core.specs import ActionSpec
 from chartloop.language.expression import Expression

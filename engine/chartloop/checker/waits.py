@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.checker.context import Subject, guards_of
+from chartloop.checker.check_context import Subject, guards_of
 from chartloop.checker.structure import epilogue
 from chartloop.core.specs import Effect
 from chartloop.language.expression import Expression

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from chartloop.cli import console
 from chartloop.cli.costs import fields_of
-from chartloop.cli.values import read_value
+from chartloop.cli.value_options import read_value
 from chartloop.core.errors import AnswerError, WaitError
 from chartloop.core.types import Type, accepts
 from chartloop.core.units import say_elapsed

@@ -27,7 +27,7 @@ from chartloop.cli.error_report import (
     WAITING,
 )
 from chartloop.cli.inputs import Job, Totals, read_jobs, read_totals, spent
-from chartloop.cli.table import Row, table
+from chartloop.cli.styled_table import Row, table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count, say_number
 from chartloop.view_model.text import last_failure

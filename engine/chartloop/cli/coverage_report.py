@@ -63,8 +63,8 @@ def save(options: CoverageGate, coverages: Sequence[Coverage]) -> None:
 
 def tell(coverages: Sequence[Coverage]) -> None:
     """One machine with all its figures; of several a line for each, and what they lack."""
-    from chartloop.analysis.coverage.table import told_lines
-    from chartloop.cli.table import style_lines
+    from chartloop.analysis.coverage.coverage_table import told_lines
+    from chartloop.cli.styled_table import style_lines
     from chartloop.core.text_table import Line
 
     lines = told_lines(coverages, console.width())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chartloop.cli import console
-from chartloop.cli.table import style_lines
+from chartloop.cli.styled_table import style_lines
 from chartloop.view_model.build import record_view
 from chartloop.view_model.text import record_lines
 

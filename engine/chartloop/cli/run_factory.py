@@ -12,7 +12,7 @@ import click
 from chartloop.adapters.notify.log import LogNotifier
 from chartloop.cli import console
 from chartloop.cli.machine_loader import tasks_of
-from chartloop.cli.values import figures_of, values_of
+from chartloop.cli.value_options import figures_of, values_of
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chartloop.cli import console
 from chartloop.cli.error_report import kind_of
-from chartloop.cli.table import Row, table_lines
-from chartloop.cli.values import answer_data
+from chartloop.cli.styled_table import Row, table_lines
+from chartloop.cli.value_options import answer_data
 from chartloop.core.errors import ChartloopError, LimitError, RunError, nearest
 from chartloop.core.text_table import Line
 from chartloop.run.events import Delta, Event

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from chartloop.cli.step_commands import COMMANDS, Commands, StoppedInside
-from chartloop.cli.values import read_value
+from chartloop.cli.value_options import read_value
 from chartloop.core.text_table import Line
 from chartloop.core.types import accepts
 from chartloop.run.sync import loop_thread

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from chartloop.cli.error_report import MisuseError
-from chartloop.cli.values import Pairs, values_of
+from chartloop.cli.value_options import Pairs, values_of
 from chartloop.core.types import Type
 from chartloop.language.spec import MachineSpec
 from chartloop.language.values import limit_value

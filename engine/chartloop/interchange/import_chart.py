@@ -16,9 +16,9 @@ from chartloop.api import load
 from chartloop.api.machine import Machine
 from chartloop.core.errors import SetupError
 from chartloop.interchange.documents import Read
+from chartloop.interchange.machine_names import as_name, once
 from chartloop.interchange.machine_text import Head, written
 from chartloop.interchange.mermaid.read import Note
-from chartloop.interchange.names import as_name, once
 from chartloop.interchange.skeleton import skeleton
 from chartloop.language.yaml.reading import MAX_BYTES
 from chartloop.view.compare.difference import Difference, differences

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from chartloop.interchange.names import as_name
+from chartloop.interchange.machine_names import as_name
 from chartloop.interchange.skeleton import Skeleton, State, Way
 from chartloop.view.flowchart import one_line, printable
 

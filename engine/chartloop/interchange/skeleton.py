@@ -23,7 +23,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from chartloop.interchange.names import as_name, name_of, once
+from chartloop.interchange.machine_names import as_name, name_of, once
 from chartloop.interchange.reasons import ends_well, reason_of, says_stop
 from chartloop.view.flowchart import FILLS, Arrow, Box, Flowchart, one_line
 

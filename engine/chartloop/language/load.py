@@ -20,10 +20,16 @@ from chartloop.core.specs import Registry
 from chartloop.core.types import Type, Words
 from chartloop.language.expression import Expression, Scope
 from chartloop.language.file import file
-from chartloop.language.file.names import bad_name
+from chartloop.language.file.name_rules import bad_name
 from chartloop.language.file.shape import Shaped, shape
 from chartloop.language.file.unreadable import Unread
 from chartloop.language.readers.approve import read_approve
+from chartloop.language.readers.declarations import (
+    read_defines,
+    read_limits,
+    read_memory,
+    read_vars,
+)
 from chartloop.language.readers.edges import Slot, read_edge
 from chartloop.language.readers.flow import Flow, flow
 from chartloop.language.readers.loops import (
@@ -34,7 +40,6 @@ from chartloop.language.readers.loops import (
     places,
     with_loops,
 )
-from chartloop.language.readers.parts import read_defines, read_limits, read_memory, read_vars
 from chartloop.language.readers.reader import NULLABLE, Named, Reader, make_roots
 from chartloop.language.readers.rules import read_rule
 from chartloop.language.readers.settings import (

@@ -18,7 +18,7 @@ from chartloop.notebook.screen import Screen, screen, when_cells_end
 from chartloop.run.events import Event, Recorded, Rewound
 from chartloop.run.progress import standing_of, status_of
 from chartloop.view.live.bundle import live_bundle
-from chartloop.view.live.picture import LivePicture
+from chartloop.view.live.live_picture import LivePicture
 from chartloop.view.live.progress import Standing
 from chartloop.view.picture import Picture
 

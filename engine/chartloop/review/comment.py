@@ -22,8 +22,8 @@ from chartloop.review.changed_machines import Reviewed, Scope
 from chartloop.versions.diff.align import Pairs
 from chartloop.versions.diff.change import Change
 from chartloop.versions.diff.diff import say, where
+from chartloop.versions.diff.diff_picture import ReviewPicture
 from chartloop.versions.diff.merge import Merged, focus, merge
-from chartloop.versions.diff.picture import ReviewPicture
 from chartloop.view.flowchart import Flowchart, one_line, printable
 
 MARKER = "<!-- chartloop review -->"

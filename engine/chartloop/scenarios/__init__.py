@@ -13,22 +13,22 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from chartloop.scenarios.coverage import Covering, collecting
     from chartloop.scenarios.file import Scenario
     from chartloop.scenarios.generator.generate import generate
-    from chartloop.scenarios.generator.result import Generated
+    from chartloop.scenarios.generator.generated_scenarios import Generated
     from chartloop.scenarios.recorder.record import Recording, recording
     from chartloop.scenarios.report import ScenarioFailed, ScenarioReport
     from chartloop.scenarios.runner import find_scenarios, load_scenario, run_scenario, scenario
+    from chartloop.scenarios.scenario_coverage import Covering, collecting
 
 _WHERE = {
-    "Covering": "coverage",
-    "Generated": "generator.result",
+    "Covering": "scenario_coverage",
+    "Generated": "generator.generated_scenarios",
     "Recording": "recorder.record",
     "Scenario": "file",
     "ScenarioFailed": "report",
     "ScenarioReport": "report",
-    "collecting": "coverage",
+    "collecting": "scenario_coverage",
     "find_scenarios": "runner",
     "generate": "generator.generate",
     "load_scenario": "runner",

@@ -22,7 +22,7 @@ from chartloop.core.errors import Finding, Place, nearest
 from chartloop.core.plain import plain
 from chartloop.core.types import ANY, BOOL, Type, accepts
 from chartloop.language.expression import Expression, ExpressionFault, GuardFailed, Scope, parse
-from chartloop.language.readers.parts import coerce
+from chartloop.language.readers.declarations import coerce
 from chartloop.language.readers.reader import NULLABLE
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.transition_table import ENGINE_ENDS

@@ -17,13 +17,13 @@ from chartloop.api import Machine, Own, Run, load
 from chartloop.core.errors import RunError, ScriptError
 from chartloop.core.specs import Registry
 from chartloop.run.ports import Model
-from chartloop.scenarios.check import checked
-from chartloop.scenarios.coverage import played
 from chartloop.scenarios.expectation import Expectation
 from chartloop.scenarios.file import OutsideEvent, Scenario
 from chartloop.scenarios.model_requests import Matching
 from chartloop.scenarios.outside_events import play
 from chartloop.scenarios.report import ScenarioReport
+from chartloop.scenarios.scenario_check import checked
+from chartloop.scenarios.scenario_coverage import played
 from chartloop.scenarios.scripted_tools import ScriptedTool
 from chartloop.testing.clock import ManualClock
 

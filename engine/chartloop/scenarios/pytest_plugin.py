@@ -160,7 +160,7 @@ class CoveragePlugin:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The table, and what was not seen."""
-        from chartloop.analysis.coverage.table import told_lines  # noqa: PLC0415  when it is asked for
+        from chartloop.analysis.coverage.coverage_table import told_lines  # noqa: PLC0415  when it is asked for
 
         terminalreporter.section("chartloop coverage")
         for line in told_lines(self._found):

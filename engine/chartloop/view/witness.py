@@ -27,11 +27,11 @@ from chartloop.view.dot.write import (
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 from chartloop.view.from_graph import rule_boxes
 from chartloop.view.live.colours import PALE, PALE_INK, TAKEN, pale, visited_border, width
+from chartloop.view.live.live_style import LEFT, titled, under
 from chartloop.view.live.plan import Plan, edge_of, say_times
 from chartloop.view.live.progress import Standing
-from chartloop.view.live.style import LEFT, titled, under
 from chartloop.view.picture import Picture
-from chartloop.view.report.picture import RunPicture
+from chartloop.view.report.run_picture import RunPicture
 
 CLOSING = "#dc2626"
 """Arrows that close a loop, and the rule that ends the way."""

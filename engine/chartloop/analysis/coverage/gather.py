@@ -16,7 +16,7 @@ from chartloop.analysis.coverage.collect import NotDecided, Seeing
 from chartloop.analysis.coverage.coverage import Coverage, Covered
 from chartloop.analysis.coverage.targets import Item, items_of
 from chartloop.analysis.coverage.unreachable import Search
-from chartloop.checker.children import starts_of
+from chartloop.checker.child_limits import starts_of
 from chartloop.core.records import Record
 from chartloop.machine.build import Chart
 from chartloop.run.journal import digest

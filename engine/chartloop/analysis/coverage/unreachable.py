@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from chartloop.analysis.coverage.targets import Item, guards_of, raised_by
-from chartloop.checker.context import Begun, Subject
+from chartloop.checker.check_context import Begun, Subject
 from chartloop.checker.knowledge import Knowledge as StateKnowledge
 from chartloop.checker.knowledge import Known, groups, guard_of
 from chartloop.checker.structure import unstopped

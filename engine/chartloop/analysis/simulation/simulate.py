@@ -16,15 +16,15 @@ from chartloop.analysis.recorded_runs import Runs, recorded_runs
 from chartloop.analysis.simulation.learn import learn
 from chartloop.analysis.simulation.limits import suggestions
 from chartloop.analysis.simulation.play import Simulated as Played
-from chartloop.analysis.simulation.result import Simulation
 from chartloop.analysis.simulation.sample import Plan, sample
+from chartloop.analysis.simulation.simulation import Simulation
 from chartloop.analysis.simulation.world import World
 from chartloop.analysis.simulation.world_file import read_world, world_of
 from chartloop.api.bounds import checked_values
+from chartloop.api.caller_tasks import first_tasks
 from chartloop.api.journals import JournalOrPath, journal_of
 from chartloop.api.machine import Machine
 from chartloop.api.run import Run
-from chartloop.api.tasks import first_tasks
 from chartloop.core.facts import EMPTY
 from chartloop.core.records import Record
 from chartloop.language.yaml.document import Document

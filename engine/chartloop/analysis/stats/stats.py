@@ -1,20 +1,292 @@
-"""`stats`: figures over many recorded runs.
-
-Belongs here: gathering what a caller gives. Never: the figures (`analysis.stats.gather`).
-"""
+"""Figures over many runs of one machine, as a table, as data, and as plots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
 
+from chartloop.analysis.format import percent, say_usd
 from chartloop.analysis.recorded_runs import Runs, recorded_runs
+from chartloop.analysis.stats.figures import TOTALS, Figures
 from chartloop.analysis.stats.gather import Gathering
-from chartloop.analysis.stats.result import Stats
 from chartloop.analysis.whatif.verdict import BROKEN
 from chartloop.analysis.whatif.whatif import older_charts
 from chartloop.api.machine import Machine
+from chartloop.core.html_table import Cell, Tone, bundle, folded, line, table
+from chartloop.core.text_table import Line, Row, lay_out
+from chartloop.core.units import say_count, say_elapsed, say_number
 from chartloop.machine.build import Chart
+from chartloop.run.dataframe import frame
 from chartloop.run.recorded import Recorded, RecordedRun, Unread
+from chartloop.view.flowchart import printable
+
+CELLS = 12
+"""Cells of a bar."""
+_KINDS = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan", "human": ""}
+_TONES: dict[str, Tone] = {"green": "good", "red": "bad", "yellow": "warn"}
+_WORDS = {
+    "steps": "steps", "llm_calls": "model calls", "tool_calls": "tool calls", "tokens": "tokens",
+    "usd": "USD", "elapsed": "from start to end", "working": "in actions", "waiting": "waiting",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Table:
+    """One table: its title, its head, its rows; each row has a colour."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, ...], str], ...]
+    spare: tuple[int, ...] = ()
+    left: frozenset[int] = frozenset({0})
+    """The columns that are aligned at the left: texts."""
+
+    @property
+    def right(self) -> set[int]:
+        return set(range(len(self.head))) - self.left
+
+
+@dataclass(frozen=True, repr=False)
+class Stats(Figures):
+    """What many recorded runs of one machine have in common. Printed, it is a few tables.
+
+    Times in seconds, cost in USD. Shares of limits: value over bound, 1 where it is reached.
+    """
+
+    @classmethod
+    def of(cls, name: str, found: Gathering, unread: Sequence[Unread] = ()) -> Stats:
+        """The figures of what was gathered."""
+        return cls(
+            name, found.runs, found.reasons(), found.totals(), found.states(), found.margins(),
+            found.failures(), tuple(found.unfolded), tuple(unread),
+        )  # fmt: skip
+
+    # as data --------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `chartloop stats --format json` prints it."""
+        return {
+            "machine": self.machine, "runs": self.runs,
+            "reasons": [r._asdict() for r in self.reasons],
+            "totals": {name: dist.to_dict() for name, dist in self.totals.items()},
+            "states": [s.to_dict() for s in self.states],
+            "margins": [m.to_dict() for m in self.margins],
+            "failures": [f._asdict() for f in self.failures],
+            "unfolded": list(self.unfolded), "unread": [one._asdict() for one in self.unread],
+        }  # fmt: skip
+
+    def rows(self) -> Iterator[tuple[str, str, str, str, float]]:
+        """Every figure in a line of its own: machine, table, row, measure, value."""
+        for table_name, row, measure, value in self._figures():
+            yield self.machine, table_name, row, measure, value
+
+    def _figures(self) -> Iterator[tuple[str, str, str, float]]:
+        for reason in self.reasons:
+            yield "reason", reason.reason or "(not ended)", "runs", reason.runs
+        for name, dist in self.totals.items():
+            for measure, value in dist.to_dict().items():
+                yield "run", name, measure, value
+        for state in self.states:
+            for name in ("runs", "actions", "failed", "retries", "calls"):
+                yield "state", state.state, name, getattr(state, name)
+            for name in ("time", "tokens", "usd", "waits"):
+                for measure, value in getattr(state, name).to_dict().items():
+                    yield "state", state.state, f"{name}.{measure}", value
+        for margin in self.margins:
+            yield "margin", margin.text, "stopped", margin.stopped
+            for name in ("end", "peak"):
+                for measure, value in getattr(margin, name).to_dict().items():
+                    yield "margin", margin.text, f"{name}.{measure}", value
+        for failure in self.failures:
+            row = f"{failure.state} {failure.category} {failure.what}".strip()
+            yield "failure", row, "times", failure.times
+            yield "failure", row, "runs", failure.runs
+
+    def frame(self) -> Any:
+        """A pandas frame with a row for each state; `frame_of` has the other tables."""
+        return self.frame_of("states")
+
+    def frame_of(self, name: str) -> Any:
+        """A table as a pandas frame: `states`, `margins`, `reasons`, `failures` or `totals`."""
+        keys = {"states": "state", "margins": "margin", "reasons": "reason", "failures": "state"}
+        if name == "totals":
+            return frame([{"of": n, **d.to_dict()} for n, d in self.totals.items()], "of")
+        lines: list[dict[str, Any]] = self.to_dict()[name]
+        rows = [_flat(row) for row in lines]
+        if name == "margins":
+            rows = [{"margin": m.text, **row} for m, row in zip(self.margins, rows, strict=True)]
+        return frame(rows, keys[name])
+
+    # in words -------------------------------------------------------------------------------
+
+    @property
+    def title(self) -> str:
+        """How many runs of what."""
+        return f"{self.machine}: {say_count(self.runs, 'run')}"
+
+    def lines(self, width: int = 100) -> list[Line]:
+        """The tables, for a terminal."""
+        out = [Line(self.title, "bold")]
+        for one in self._tables():
+            rows = [Row(one.head, "dim"), *(Row(cells, colour) for cells, colour in one.rows)]
+            out += [Line(""), Line(one.title, "bold")]
+            out += lay_out(rows, width=width, right=one.right, spare=one.spare)
+        return [*out, *(Line(text, "dim") for text in self._remarks())]
+
+    def _remarks(self) -> Iterator[str]:
+        if self.unfolded:
+            yield ""
+            count = say_count(len(self.unfolded), "run")
+            yield (
+                f"{count} cannot be decided again as recorded, or have actions that are not known "
+                "here: their margins are left out"
+            )
+
+    def _tables(self) -> Iterator[_Table]:
+        if not self.runs:
+            return
+        most = max(r.runs for r in self.reasons)
+        reasons = tuple(
+            ((r.reason or "not ended", str(r.runs), percent(r.share), bar(r.runs / most)),
+             _KINDS.get(r.kind, ""))
+            for r in self.reasons
+        )  # fmt: skip
+        yield _Table("why runs stop", ("", "runs", "share", ""), reasons, left=frozenset({0, 3}))
+        totals = tuple(
+            ((_WORDS[name], _say(name, d.median), _say(name, d.p95), _say(name, d.most),
+              _say(name, d.total)), "")
+            for name, d in self.totals.items() if d.total
+        )  # fmt: skip
+        yield _Table("a run", ("", "median", "95%", "most", "together"), totals)
+        if states := tuple(self._state_rows()):
+            head = (
+                "",
+                "n",
+                "failed",
+                "retries",
+                "median",
+                "95%",
+                "time",
+                "",
+                "tokens",
+                "USD",
+                "waited",
+            )
+            yield _Table("states", head, states, (7, 3, 5), frozenset({0, 7}))
+        if margins := tuple(self._margin_rows()):
+            head = ("", "bound", "end", "peak", "95%", "most", "", "")
+            title = "how near runs come to each limit (medians; and of the peaks 95% and the most)"
+            yield _Table(title, head, margins, (6, 2, 3), frozenset({0, 6, 7}))
+        if failures := tuple(
+            ((f.state, f.category, printable(f.what), str(f.times), str(f.runs),
+              _first_words(f.message)), "red")
+            for f in self.failures[:_FAILURES]
+        ):  # fmt: skip
+            head = ("at", "category", "what", "n", "runs", "the first of them")
+            yield _Table("failures", head, failures, (5,), frozenset({0, 1, 2, 5}))
+
+    def _state_rows(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        longest = max((s.time.total for s in self.states), default=0.0)
+        for s in self.states:
+            share = s.time.total / longest if longest else 0.0
+            timed = s.actions > 0
+            yield (
+                s.state, f"{s.actions if timed else s.waits.n:,}", str(s.failed or ""),
+                str(s.retries or ""), say_elapsed(s.time.median) if timed else "",
+                say_elapsed(s.time.p95) if timed else "",
+                say_elapsed(s.time.total) if timed else "", bar(share) if timed else "",
+                f"{int(s.tokens.total):,}" if s.tokens.total else "",
+                say_usd(s.usd.total) if s.usd.n else "",
+                say_elapsed(s.waits.total) if s.waits.total else "",
+            ), ""  # fmt: skip
+
+    def _margin_rows(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        for m in self.margins:
+            colour = "yellow" if m.stopped else "dim" if m.says else ""
+            few = len(m.values) <= _VALUES
+            values = ", ".join(m.values) if few else f"{len(m.values)} values"
+            yield (
+                m.text, values, percent(m.end.median), percent(m.peak.median),
+                percent(m.peak.p95), percent(m.peak.most), bar(min(1.0, m.peak.p95)), m.says,
+            ), colour  # fmt: skip
+
+    def __str__(self) -> str:
+        return "\n".join(line.text for line in self.lines())
+
+    def __repr__(self) -> str:
+        return f"<Stats of {self.title}>"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows: the same tables; plots with `plot`."""
+        shown = [line(self.title, "strong")]
+        for number, one in enumerate(self._tables()):
+            rows = [[Cell(c, _TONES.get(colour, "")) for c in cells] for cells, colour in one.rows]
+            inside = table(rows, head=one.head, right=one.right)
+            shown.append(
+                line(one.title, "strong") + inside if number < 2 else folded(one.title, inside)
+            )
+        shown += map(line, self._remarks())
+        return bundle("".join(shown), str(self))
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython prints in a terminal."""
+        printer.text(str(self))
+
+    # as plots -------------------------------------------------------------------------------
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """The plots: one figure of matplotlib, or files.
+
+        Without a path the figure, which a notebook shows. A ``.svg`` or ``.png`` is written with
+        all plots on one page; any other path is a folder, in which each gets a file of its own.
+        Needs the extra `plots`. Gives the figure, or the files that were written.
+        """
+        from chartloop.analysis.stats import stats_plots as plots  # noqa: PLC0415  when it is asked for
+
+        return plots.figure(self) if path is None else plots.save(self, Path(path))
+
+
+_VALUES = 2
+"""Values of one limit, over all runs, that are listed; of more it is said how many."""
+_FAILURES = 12
+"""Sorts of failures that are listed."""
+
+
+def bar(share: float) -> str:
+    """A bar of `CELLS` cells. What is not nothing has one."""
+    full = round(share * CELLS)
+    return "█" * max(full, 1 if share > 0 else 0)
+
+
+def _say(name: str, value: float) -> str:
+    if TOTALS[name] == "s":
+        return say_elapsed(value)
+    return say_usd(value) if name == "usd" else say_number(round(value))
+
+
+def _first_words(message: str) -> str:
+    text = " ".join(printable(message).split())
+    return text if len(text) <= _MESSAGE else f"{text[: _MESSAGE - 1]}…"
+
+
+_MESSAGE = 60
+"""Characters of a message in a table."""
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for name, value in row.items():
+        if isinstance(value, dict):
+            inner = cast("dict[str, Any]", value)
+            out |= {f"{name}.{key}": part for key, part in inner.items()}
+        else:
+            out[name] = value
+    return out
+
+
+# gathering ------------------------------------------------------------------------------------
 
 
 def stats(machine: Machine, runs: Runs) -> Stats:

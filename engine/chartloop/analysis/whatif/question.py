@@ -34,7 +34,7 @@ from chartloop.analysis.whatif.changed_inputs import (
     told_otherwise,
     unheeded,
 )
-from chartloop.analysis.whatif.children import Children
+from chartloop.analysis.whatif.child_limits import Children
 from chartloop.analysis.whatif.deadlines import Timing
 from chartloop.analysis.whatif.refold import Again, NotAsked, Remembering, again, stops
 from chartloop.analysis.whatif.unaffected import Rising, counters_of, with_limits

@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import MisuseError
 from chartloop.cli.options import RunOptions, pass_options
-from chartloop.cli.table import Row, table
+from chartloop.cli.styled_table import Row, table
 from chartloop.core.errors import nearest
 
 if TYPE_CHECKING:

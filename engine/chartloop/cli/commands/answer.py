@@ -69,7 +69,7 @@ def answer(
     EVENT is one of those that the wait takes. Its data are given field by field, or as JSON.
     """
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
-    from chartloop.cli.values import answer_data
+    from chartloop.cli.value_options import answer_data
 
     wait, ahead = options.wait or "", options.ahead or ""
     if wait and ahead:

@@ -14,7 +14,7 @@ import click
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import ERROR, MisuseError
 from chartloop.cli.options import RunOptions, pass_options
-from chartloop.cli.table import Row, print_lines, table
+from chartloop.cli.styled_table import Row, print_lines, table
 
 if TYPE_CHECKING:
     from chartloop.proofs.bound import Assume
@@ -86,8 +86,8 @@ def bound(
     from chartloop import __version__
     from chartloop.api.bounds import wanted_bounds, with_known_models
     from chartloop.cli.machine_loader import read_machine
-    from chartloop.cli.values import figures_of, values_of
-    from chartloop.proofs.bound.result import WORDS
+    from chartloop.cli.value_options import figures_of, values_of
+    from chartloop.proofs.bound.bound import WORDS
     from chartloop.view.save import write_whole
 
     if (machine is None) == (of_run is None):
@@ -149,7 +149,7 @@ def _show_stored(certificate: str, output: str | None, options: RunOptions) -> N
 
 
 def _assume(pairs: Any) -> Assume | None:
-    from chartloop.cli.values import read_number
+    from chartloop.cli.value_options import read_number
     from chartloop.core.errors import nearest
     from chartloop.proofs.bound import Assume
 
@@ -171,7 +171,7 @@ def _assume(pairs: Any) -> Assume | None:
 
 def _certificate_lines(data: Mapping[str, Any]) -> Iterator[str]:
     """What a certificate says, which may be of another version: what it lacks is left out."""
-    from chartloop.proofs.bound.result import WORDS
+    from chartloop.proofs.bound.bound import WORDS
 
     head = f"{data['machine']} {data['hash'][:12]}, proven by chartloop {data['chartloop']}"
     if data.get("unknown"):

@@ -63,7 +63,7 @@ def coverage(
     """
     from chartloop.analysis.coverage.measure import coverage_of
     from chartloop.cli.machine_loader import seen_machine
-    from chartloop.cli.progress import progress_bar
+    from chartloop.cli.progress_bar import progress_bar
     from chartloop.cli.run_selection import Selection, select_runs
 
     wanted = coverage_report.wanted_of(options)

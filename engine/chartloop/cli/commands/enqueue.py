@@ -44,7 +44,7 @@ def enqueue(run: str, texts: tuple[str, ...], options: EnqueueOptions) -> None:
 
     Each TASK is a text; a file may say more of them, as `tasks` in a machine file does.
     """
-    from chartloop.api.inbox import tasks_message
+    from chartloop.api.run_messages import tasks_message
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
     from chartloop.cli.machine_loader import tasks_of
 

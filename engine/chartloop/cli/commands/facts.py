@@ -9,7 +9,7 @@ import click
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import MisuseError
 from chartloop.cli.options import RunOptions, pass_options
-from chartloop.cli.table import Row, table
+from chartloop.cli.styled_table import Row, table
 from chartloop.core.errors import nearest
 
 if TYPE_CHECKING:

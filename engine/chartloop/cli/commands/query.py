@@ -68,7 +68,7 @@ def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None
     """
     from chartloop.cli.error_report import say_error
     from chartloop.cli.machine_loader import read_machine
-    from chartloop.cli.values import values_of
+    from chartloop.cli.value_options import values_of
     from chartloop.proofs.query import OUTSIDE, QueryFault
 
     loaded = read_machine(machine, options)

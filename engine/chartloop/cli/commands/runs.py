@@ -12,7 +12,7 @@ import click
 
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.options import RunOptions, pass_options
-from chartloop.cli.table import Row, table
+from chartloop.cli.styled_table import Row, table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count
 

@@ -11,7 +11,7 @@ from chartloop.cli import completion, console, costs, parameters
 from chartloop.cli.error_report import MisuseError
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.record_table import records_table
-from chartloop.cli.table import Row, table
+from chartloop.cli.styled_table import Row, table
 from chartloop.core.errors import nearest
 from chartloop.core.units import say_count, say_elapsed
 

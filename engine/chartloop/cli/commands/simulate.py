@@ -14,11 +14,11 @@ from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import ERROR
 from chartloop.cli.options import pass_options
 from chartloop.cli.run_selection import SelectionOptions
-from chartloop.cli.table import print_lines
+from chartloop.cli.styled_table import print_lines
 from chartloop.core.units import parse_fraction
 
 if TYPE_CHECKING:
-    from chartloop.analysis.simulation.result import Simulation
+    from chartloop.analysis.simulation.simulation import Simulation
     from chartloop.analysis.simulation.world import World
     from chartloop.api import Machine
     from chartloop.language.spec import MachineSpec
@@ -153,7 +153,7 @@ def simulate(
     """
     from chartloop.analysis.simulation.simulate import simulate as play
     from chartloop.cli.machine_loader import read_machine
-    from chartloop.cli.values import values_of
+    from chartloop.cli.value_options import values_of
 
     loaded = read_machine(machine, options)
     world = _world(loaded, options)
@@ -221,7 +221,7 @@ def _recorded(
 
 
 def _tasks(machine: Machine, options: SimulateOptions) -> list[dict[str, Any]] | None:
-    from chartloop.api.tasks import read_tasks_file
+    from chartloop.api.caller_tasks import read_tasks_file
 
     return None if options.tasks is None else read_tasks_file(Path(options.tasks), machine.spec)
 
@@ -284,7 +284,7 @@ def _show_run(
 
 def _draw(machine: Machine, found: Simulation, path: Path) -> None:
     from chartloop.view.live.progress import Standing
-    from chartloop.view.report.picture import RunPicture
+    from chartloop.view.report.run_picture import RunPicture
 
     standing = Standing(
         visits=found.sample.visits, taken=found.sample.taken,

@@ -17,7 +17,7 @@ from chartloop.cli.run_selection import SelectionOptions, choice_options, select
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from chartloop.analysis.stats.result import Stats
+    from chartloop.analysis.stats.stats import Stats
     from chartloop.api import Machine
     from chartloop.run.recorded import Recorded, RecordedRun
 
@@ -87,7 +87,7 @@ def _figures(
     machine: Machine | None, names: tuple[str, ...], options: SelectionOptions
 ) -> list[Stats]:
     from chartloop.analysis.stats.stats import stats_of
-    from chartloop.cli.progress import progress_bar
+    from chartloop.cli.progress_bar import progress_bar
 
     found = select_runs(names, options, machine.name if machine is not None else "")
     with progress_bar("reading runs", len(found)) as tick:
@@ -134,7 +134,7 @@ def _recorded_machine(run: RecordedRun) -> Machine | None:
 
 
 def _print(found: list[Stats]) -> None:
-    from chartloop.cli.table import style_lines
+    from chartloop.cli.styled_table import style_lines
 
     if not found:
         console.result("no runs")

@@ -14,7 +14,7 @@ from chartloop.cli import console, parameters
 from chartloop.cli.commands.diff import save
 from chartloop.cli.error_report import ERROR, OK, USAGE, say_error
 from chartloop.cli.options import pass_options
-from chartloop.cli.progress import progress_bar
+from chartloop.cli.progress_bar import progress_bar
 from chartloop.cli.run_selection import (
     Selection,
     SelectionOptions,
@@ -23,7 +23,7 @@ from chartloop.cli.run_selection import (
     runs_argument,
     select_runs,
 )
-from chartloop.cli.table import print_lines
+from chartloop.cli.styled_table import print_lines
 from chartloop.core.errors import ChartloopError
 
 if TYPE_CHECKING:

@@ -78,7 +78,7 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, options: WhatIfOptio
     """
     from chartloop.analysis.whatif.whatif import whatif_each
     from chartloop.cli.machine_loader import seen_machine
-    from chartloop.cli.progress import progress_bar
+    from chartloop.cli.progress_bar import progress_bar
     from chartloop.cli.run_selection import select_runs
     from chartloop.cli.sweeps import points_of
 
@@ -98,7 +98,7 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, options: WhatIfOptio
 
 def _print(answers: list[WhatIf], swept: str, options: RunOptions, first: int) -> None:
     from chartloop.analysis.whatif.result import Sweep
-    from chartloop.cli.table import style_lines
+    from chartloop.cli.styled_table import style_lines
 
     told: WhatIf | Sweep = Sweep(swept, tuple(answers)) if swept else answers[0]
     if options.is_json:

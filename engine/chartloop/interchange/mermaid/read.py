@@ -28,9 +28,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from chartloop.interchange.mermaid.diagram import Diagram, Group, Link, Refused, Vertex
+from chartloop.interchange.mermaid.grammar import parse
 from chartloop.interchange.mermaid.groups import Groups
 from chartloop.interchange.mermaid.labels import has_tags, numbered, says
-from chartloop.interchange.mermaid.parse import parse
 from chartloop.interchange.mermaid.source import Source
 from chartloop.view.flowchart import COLOUR, FILLS, Arrow, Box, Direction, Flowchart, Role, Shape
 from chartloop.view.mermaid import ARROWS

@@ -15,7 +15,7 @@ from chartloop.core.specs import GuardSpec
 from chartloop.core.types import BOOL, COUNT, STR, Type
 from chartloop.core.units import parse_duration
 from chartloop.language.expression import operators
-from chartloop.language.expression.context import Context
+from chartloop.language.expression.check_context import Context
 from chartloop.language.expression.fit import fit
 from chartloop.language.expression.names import refuse_private, resolves
 from chartloop.language.expression.narrow import implied

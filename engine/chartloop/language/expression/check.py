@@ -15,7 +15,7 @@ from typing import Any
 
 from chartloop.core.types import BOOL, FLOAT, INT, NONE, STR, Type
 from chartloop.language.expression import calls, comparison, names, operators
-from chartloop.language.expression.context import Context
+from chartloop.language.expression.check_context import Context
 from chartloop.language.expression.fit import fit
 from chartloop.language.expression.narrow import implied
 from chartloop.language.expression.scope import ExpressionFault, Scope

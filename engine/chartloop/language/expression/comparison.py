@@ -16,7 +16,7 @@ from typing import Any
 from chartloop.core.types import BOOL, Type
 from chartloop.core.units import parse_fraction
 from chartloop.language.expression import operators
-from chartloop.language.expression.context import Context
+from chartloop.language.expression.check_context import Context
 from chartloop.language.expression.fit import duration_text
 from chartloop.language.expression.monotone import never_falls
 from chartloop.language.expression.names import bare_word, resolves

@@ -12,7 +12,7 @@ from typing import Any
 from chartloop.core.errors import nearest
 from chartloop.core.types import ANY, Type
 from chartloop.core.units import parse_duration, parse_fraction, write_duration
-from chartloop.language.expression.context import Context
+from chartloop.language.expression.check_context import Context
 from chartloop.language.expression.operators import assignable
 from chartloop.language.expression.scope import ExpressionFault
 from chartloop.language.expression.tree import Choice, Const, Items, Node, Pairs

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 
 from chartloop.core.errors import nearest
 from chartloop.core.types import ANY
-from chartloop.language.expression.context import Context
+from chartloop.language.expression.check_context import Context
 from chartloop.language.expression.scope import ExpressionFault
 from chartloop.language.expression.tree import (
     Element,

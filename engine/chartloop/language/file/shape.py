@@ -26,7 +26,7 @@ from chartloop.language.file.file import (
     StateShape,
     TypedValue,
 )
-from chartloop.language.file.names import bad_name, bad_names
+from chartloop.language.file.name_rules import bad_name, bad_names
 from chartloop.language.file.shape_parts import (
     copied,
     is_there,

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 from chartloop.core.types import ANY, Type, parse_type, struct
 from chartloop.language.expression import Expression, Scope
 from chartloop.language.file import file
+from chartloop.language.readers.assignment_targets import read_targets
 from chartloop.language.readers.quantities import coerce
 from chartloop.language.readers.reader import UNREAD_GUARD, Reader
-from chartloop.language.readers.targets import read_targets
 from chartloop.language.spec import RETURN, Assign, Edge, EdgeRole
 from chartloop.language.template.template import Template
 from chartloop.language.yaml.document import short

@@ -16,8 +16,8 @@ from chartloop.core.types import ANY, STR, Type
 from chartloop.language.expression.operators import assignable
 from chartloop.language.json_schema.reply import ReplySchema
 from chartloop.language.json_schema.typed import type_of_schema
+from chartloop.language.readers.assignment_targets import Target, read_targets
 from chartloop.language.readers.reader import Reader
-from chartloop.language.readers.targets import Target, read_targets
 from chartloop.language.spec import Given, Save
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path

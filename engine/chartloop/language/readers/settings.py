@@ -14,7 +14,7 @@ from chartloop.core.errors import Severity, nearest
 from chartloop.core.reasons import REASONS, StopReason
 from chartloop.core.units import parse_duration
 from chartloop.language.file import file
-from chartloop.language.readers.parts import whole
+from chartloop.language.readers.declarations import whole
 from chartloop.language.readers.reader import Reader
 from chartloop.language.spec import HIGHEST, Deviation, Ignore
 from chartloop.language.yaml.document import short

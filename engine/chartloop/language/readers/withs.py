@@ -17,7 +17,7 @@ from chartloop.core.specs import ActionSpec, ArgSpec
 from chartloop.core.types import ANY, accepts
 from chartloop.core.units import parse_duration
 from chartloop.language.expression import Expression, Scope
-from chartloop.language.file.names import bad_name
+from chartloop.language.file.name_rules import bad_name
 from chartloop.language.readers.quantities import coerce
 from chartloop.language.readers.reader import Reader
 from chartloop.language.readers.schemas import read_schema

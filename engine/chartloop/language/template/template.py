@@ -23,7 +23,6 @@ from functools import cache, cached_property
 from typing import Any
 
 from chartloop.core.types import Type
-from chartloop.language.template.check import TESTS, Checker, TemplateFault, Token
 from chartloop.language.template.filters import (
     FILTERS,
     MISSING,
@@ -36,6 +35,7 @@ from chartloop.language.template.filters import (
     show,
     size,
 )
+from chartloop.language.template.template_check import TESTS, Checker, TemplateFault, Token
 
 __all__ = ["MAX_TEXT", "Template", "TemplateFault", "parse"]
 

@@ -21,7 +21,7 @@ from functools import partial
 
 from chartloop.core.errors import ChartloopError, StatusError
 from chartloop.core.records import Record
-from chartloop.notebook.panel.picture import PanelPicture
+from chartloop.notebook.panel.panel_picture import PanelPicture
 from chartloop.run.events import Event, Recorded
 from chartloop.run.sanitize import sound_text
 from chartloop.view_model.build import decision_of, head_of, view_run

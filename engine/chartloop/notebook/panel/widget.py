@@ -12,7 +12,7 @@ import anywidget
 import traitlets
 
 from chartloop.notebook.panel.controller import Controller
-from chartloop.notebook.panel.picture import still
+from chartloop.notebook.panel.panel_picture import still
 from chartloop.notebook.screen import when_cells_end
 from chartloop.view_model.protocols import SteppedRun
 from chartloop.view_model.run_view import Json

@@ -12,8 +12,8 @@ assumptions do. Where something cannot be known the bound is `unbounded`, and sa
 
 from __future__ import annotations
 
+from chartloop.proofs.bound.bound import Bound, Figure, Overshoot, Wrap
 from chartloop.proofs.bound.costs import Assume, KnownModel
 from chartloop.proofs.bound.prove import EFFORT, bound
-from chartloop.proofs.bound.result import Bound, Figure, Overshoot, Wrap
 
 __all__ = ["EFFORT", "Assume", "Bound", "Figure", "KnownModel", "Overshoot", "Wrap", "bound"]

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from chartloop.core.traits import Writes
 from chartloop.machine.abstract.graph import Routes
+from chartloop.proofs.bound.bound import Wrap
 from chartloop.proofs.bound.costs import COST, INF, UNIT, Spending
-from chartloop.proofs.bound.result import Wrap
 
 
 def wraps_of(routes: Routes, spending: Spending, names: Mapping[str, str]) -> tuple[Wrap, ...]:

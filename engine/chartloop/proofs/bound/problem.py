@@ -13,6 +13,7 @@ from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.graph_builder import MOST_ROUTES
 from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.build import Chart
+from chartloop.proofs.bound.bound import Wrap
 from chartloop.proofs.bound.budgets import (
     LIFTS,
     Budgets,
@@ -22,7 +23,7 @@ from chartloop.proofs.bound.budgets import (
     rows_of_loops,
     steps_of,
 )
-from chartloop.proofs.bound.children import Children
+from chartloop.proofs.bound.child_bounds import Children
 from chartloop.proofs.bound.costs import (
     CALLS,
     COST,
@@ -35,7 +36,6 @@ from chartloop.proofs.bound.costs import (
 from chartloop.proofs.bound.epilogue import wraps_of
 from chartloop.proofs.bound.linear_program import Effort, Number, Solved
 from chartloop.proofs.bound.loop_chains import chains
-from chartloop.proofs.bound.result import Wrap
 
 TIGHTENED = 6
 """So many families are taken in from the start; others where a cycle asks for them."""

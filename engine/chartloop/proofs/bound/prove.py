@@ -17,8 +17,17 @@ from chartloop.language.intervals.interval import INF
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.abstract.position import UNDRAWN, Route, TooLarge
 from chartloop.machine.build import Chart
+from chartloop.proofs.bound.bound import (
+    Bound,
+    Figure,
+    Overshoot,
+    Witness,
+    say_amount,
+    say_round,
+    say_units,
+)
 from chartloop.proofs.bound.budgets import Budgets, Family, Step, exact
-from chartloop.proofs.bound.children import Children
+from chartloop.proofs.bound.child_bounds import Children
 from chartloop.proofs.bound.costs import (
     CALLS,
     COST,
@@ -33,15 +42,6 @@ from chartloop.proofs.bound.epilogue import wraps_of
 from chartloop.proofs.bound.linear_program import Effort, Number, OutOfEffort, Solved
 from chartloop.proofs.bound.overrun import late
 from chartloop.proofs.bound.problem import Proof, limits_of
-from chartloop.proofs.bound.result import (
-    Bound,
-    Figure,
-    Overshoot,
-    Witness,
-    say_amount,
-    say_round,
-    say_units,
-)
 
 NAMES: Mapping[str, str] = {
     STEPS: "actions", CALLS: "llm_calls", TOOLS: "tool_calls", TOKENS: "tokens", COST: "usd",

@@ -19,8 +19,8 @@ from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import TooLarge
 from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.build import Chart
-from chartloop.proofs.query.answer import OUTSIDE, Answer, answer
-from chartloop.proofs.query.parse import Atom, Query, QueryFault, read
+from chartloop.proofs.query.query_answer import OUTSIDE, Answer, answer
+from chartloop.proofs.query.query_text import Atom, Query, QueryFault, read
 from chartloop.proofs.query.reachability import STEPS, open_routes
 
 __all__ = ["OUTSIDE", "Answer", "Atom", "Query", "QueryFault", "Questions", "read"]

@@ -29,7 +29,7 @@ from chartloop.language.expression import Expression
 from chartloop.language.expression.atoms import Reading
 from chartloop.machine.build import Chart
 from chartloop.machine.regions import GuardedTransition, Holds
-from chartloop.scenarios.generator.targets import Target
+from chartloop.scenarios.generator.search_targets import Target
 
 _NUMBERS = (int, float)
 _DECISIONS = 12

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 from chartloop.machine.build import Chart
-from chartloop.scenarios.generator.targets import Target
+from chartloop.scenarios.generator.search_targets import Target
 from chartloop.scenarios.runner import SUFFIX
 
 _STAMP = re.compile(r"^# Written by chartloop test --generate; .* ([0-9a-f]{12})\n", re.MULTILINE)

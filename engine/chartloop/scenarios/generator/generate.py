@@ -27,8 +27,8 @@ from chartloop.run.result import Result
 from chartloop.run.sync import wait
 from chartloop.scenarios.file import read_scenario, scenario_of
 from chartloop.scenarios.generator.file_names import file_name, head, stamped
+from chartloop.scenarios.generator.generated_scenarios import Generated, Unreached, Written
 from chartloop.scenarios.generator.moves import Moves
-from chartloop.scenarios.generator.result import Generated, Unreached, Written
 from chartloop.scenarios.generator.scenario_keys import (
     expected,
     facts_that_matter,
@@ -37,7 +37,7 @@ from chartloop.scenarios.generator.scenario_keys import (
     without_each,
 )
 from chartloop.scenarios.generator.search import WORK, Progress, Search, Way
-from chartloop.scenarios.generator.targets import Target, shown_by, targets_of
+from chartloop.scenarios.generator.search_targets import Target, shown_by, targets_of
 from chartloop.scenarios.generator.unreached import Reasons, impossible
 from chartloop.scenarios.generator.world import World
 from chartloop.scenarios.machine_cache import Rehearsals

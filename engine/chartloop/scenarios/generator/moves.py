@@ -27,8 +27,8 @@ from chartloop.run.session import Session
 from chartloop.run.tally import Tally
 from chartloop.scenarios.generator.hints import hints_of
 from chartloop.scenarios.generator.replies import Replies
+from chartloop.scenarios.generator.search_targets import CANCELLED, Target, shown
 from chartloop.scenarios.generator.starts import Start
-from chartloop.scenarios.generator.targets import CANCELLED, Target, shown
 from chartloop.scenarios.generator.world import Answer, Choice, World
 from chartloop.testing.clock import ManualClock
 

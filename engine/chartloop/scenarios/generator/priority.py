@@ -23,7 +23,7 @@ from chartloop.machine.graph import graph
 from chartloop.scenarios.generator.branch_distance import Nearness, Want, distance
 from chartloop.scenarios.generator.equivalence import Key
 from chartloop.scenarios.generator.moves import Node
-from chartloop.scenarios.generator.targets import Target
+from chartloop.scenarios.generator.search_targets import Target
 
 _NEARER = 5
 """How many records it is worth to be one arrow nearer to what is missing."""

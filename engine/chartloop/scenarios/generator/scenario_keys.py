@@ -17,7 +17,7 @@ from chartloop.language.spec import MachineSpec
 from chartloop.machine.guard_text import type_at
 from chartloop.run.result import Result
 from chartloop.scenarios.generator.moves import Node
-from chartloop.scenarios.generator.targets import Target
+from chartloop.scenarios.generator.search_targets import Target
 
 FACTS = 4
 """Facts that are expected, at most."""

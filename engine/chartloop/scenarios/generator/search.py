@@ -24,8 +24,8 @@ from chartloop.scenarios.generator.equivalence import Alike, Key, Novelty
 from chartloop.scenarios.generator.hints import hints_of
 from chartloop.scenarios.generator.moves import Moves, Node
 from chartloop.scenarios.generator.priority import Aiming, Open
+from chartloop.scenarios.generator.search_targets import Target
 from chartloop.scenarios.generator.starts import Start, pairs, starts
-from chartloop.scenarios.generator.targets import Target
 
 WORK = 20_000
 """Moves that one search makes, at most."""

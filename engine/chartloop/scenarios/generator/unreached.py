@@ -16,8 +16,8 @@ from chartloop.machine.abstract.position import Route
 from chartloop.machine.build import Chart
 from chartloop.proofs.query import Questions
 from chartloop.proofs.query.events import Happenings
-from chartloop.scenarios.generator.result import Unreached, Why
-from chartloop.scenarios.generator.targets import CANCELLED, Target
+from chartloop.scenarios.generator.generated_scenarios import Unreached, Why
+from chartloop.scenarios.generator.search_targets import CANCELLED, Target
 
 _NAMED = 3
 """Ways that are never taken and that a reason names, at most."""

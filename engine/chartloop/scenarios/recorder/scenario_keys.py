@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
-from chartloop.api.tasks import inline_tasks
+from chartloop.api.caller_tasks import inline_tasks
 from chartloop.core.errors import RunError
 from chartloop.core.plain import plain
 from chartloop.core.position import Position

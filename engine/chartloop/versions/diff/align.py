@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from chartloop.language.spec import MachineSpec, StateSpec
-from chartloop.versions.diff.parts import (
+from chartloop.versions.diff.machine_parts import (
     Part,
     Renaming,
     edge_part,

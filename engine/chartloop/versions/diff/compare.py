@@ -26,7 +26,7 @@ from chartloop.versions.diff.align import (
 )
 from chartloop.versions.diff.change import GROUPS, Change, Effect, Kind, Side, Way
 from chartloop.versions.diff.guards import Shift
-from chartloop.versions.diff.parts import (
+from chartloop.versions.diff.machine_parts import (
     Aspect,
     Part,
     Renaming,

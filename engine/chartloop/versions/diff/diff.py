@@ -13,8 +13,8 @@ from typing import Any
 from chartloop.core.units import say_count
 from chartloop.versions.diff.change import GROUPS, Change, Group, Way
 from chartloop.versions.diff.compare import Comparison, compare
+from chartloop.versions.diff.diff_picture import ReviewPicture
 from chartloop.versions.diff.merge import Merged, focus, merge
-from chartloop.versions.diff.picture import ReviewPicture
 from chartloop.view.flowchart import one_line
 from chartloop.view.of_machine import OfMachine
 

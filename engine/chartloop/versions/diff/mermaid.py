@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from chartloop.versions.diff.change import differing
+from chartloop.versions.diff.diff_style import INKS
 from chartloop.versions.diff.merge import Line, Mark, Marked, Merged, Note
-from chartloop.versions.diff.style import INKS
 from chartloop.view.flowchart import Arrow, Box, one_line
 from chartloop.view.focus import HIDDEN
 from chartloop.view.ids import safe_ids

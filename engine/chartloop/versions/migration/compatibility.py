@@ -23,7 +23,7 @@ from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import say_guard
 from chartloop.run.execute import IN_DOUBT
 from chartloop.run.journal import RunRow
-from chartloop.versions.migration.children import CURE, misfit_children
+from chartloop.versions.migration.child_runs import CURE, misfit_children
 from chartloop.versions.migration.verdict import Cause
 
 

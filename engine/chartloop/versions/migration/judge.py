@@ -27,11 +27,11 @@ from chartloop.run.renaming import Names
 from chartloop.run.replay import Replay, replay
 from chartloop.versions.diff.align import Pairs
 from chartloop.versions.diff.compare import Comparison, compare
-from chartloop.versions.migration.align import placed
 from chartloop.versions.migration.cause import NEVER, cause_of
 from chartloop.versions.migration.compatibility import Standing, misfit, notes, stops
 from chartloop.versions.migration.pending_changes import Reach, ahead, rerouted
 from chartloop.versions.migration.renames import Naming, naming, used
+from chartloop.versions.migration.state_alignment import placed
 from chartloop.versions.migration.verdict import Ahead, Cause, Verdict
 
 ENDED = ("completed", "error")

@@ -14,7 +14,7 @@ from typing import Any
 from chartloop.core.errors import ChartloopError
 from chartloop.core.html_table import image
 from chartloop.view.flowchart import one_line
-from chartloop.view.live.picture import LivePicture
+from chartloop.view.live.live_picture import LivePicture
 from chartloop.view.live.progress import Standing
 
 

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from chartloop.view.dot.write import SvgIds
-from chartloop.view.live.style import BADGE, CAPTION, COUNT, REASON
+from chartloop.view.live.live_style import BADGE, CAPTION, COUNT, REASON
 
 _PARTS = re.compile(r'(?=<g id="[^"]*" class="(?:graph|node|edge)")')
 _ID = re.compile(r'<g id="([^"]*)"')

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from chartloop.versions.diff.diff_style import INKS, ReviewDress
 from chartloop.versions.diff.merge import Merged
 from chartloop.versions.diff.mermaid import to_review_mermaid
-from chartloop.versions.diff.style import INKS, ReviewDress
 from chartloop.view.dot.engine import Engine
 from chartloop.view.dot.write import to_dot
 from chartloop.view.flowchart import one_line

@@ -10,7 +10,7 @@ from chartloop.core.errors import RunError
 from chartloop.core.html_table import Cell, bundle, table
 from chartloop.core.units import say_count
 from chartloop.scenarios.generator.file_names import is_ours
-from chartloop.scenarios.generator.targets import Target
+from chartloop.scenarios.generator.search_targets import Target
 
 Why = Literal["proven", "opaque", "own action", "not writable", "budget", "nothing left", "stopped"]
 

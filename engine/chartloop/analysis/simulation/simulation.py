@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chartloop.analysis.simulation.assumptions import Assumption
-from chartloop.analysis.simulation.format import NAMES, say
+from chartloop.analysis.simulation.figure_names import NAMES, say
 from chartloop.analysis.simulation.limits import Suggestion
 from chartloop.analysis.simulation.play import UNFINISHED
 from chartloop.analysis.simulation.sample import Sample
@@ -172,7 +172,7 @@ class Simulation:
         written with all plots on one page; any other path is a folder, in which each gets a file
         of its own. Needs the extra `plots`. Gives the figure, or the files that were written.
         """
-        from chartloop.analysis.simulation import plots  # noqa: PLC0415  when it is asked for
+        from chartloop.analysis.simulation import simulation_plots as plots  # noqa: PLC0415  when it is asked for
 
         kinds = {run.reason: run.kind for run in self.sample.runs}
         drawn = plots.Drawn(

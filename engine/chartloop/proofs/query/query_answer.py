@@ -29,7 +29,7 @@ from chartloop.machine.abstract.signals import (
 from chartloop.machine.transition_table import ENGINE_ENDS
 from chartloop.proofs.query.events import Happening, Happenings
 from chartloop.proofs.query.open_tool_calls import Offers
-from chartloop.proofs.query.parse import Atom, Query
+from chartloop.proofs.query.query_text import Atom, Query
 
 OUTSIDE = "by a stop from outside"
 """What a `reason` says of a run that somebody stops."""

@@ -14,14 +14,14 @@ from chartloop.view.dot.engine import Engine
 from chartloop.view.dot.write import to_dot
 from chartloop.view.flowchart import Flowchart
 from chartloop.view.live.annotate import marked
+from chartloop.view.live.live_style import PaintedDress
 from chartloop.view.live.outline import Outline
 from chartloop.view.live.plan import Planner
 from chartloop.view.live.progress import Meter, Standing
-from chartloop.view.live.style import PaintedDress
 from chartloop.view.mermaid import to_mermaid
 from chartloop.view.picture import Picture
 from chartloop.view.report.measure import measured
-from chartloop.view.report.style import ReportDress
+from chartloop.view.report.report_style import ReportDress
 from chartloop.view.text.draw import WIDTH, Drawing
 
 Look = Literal["plain", "live", "report"]

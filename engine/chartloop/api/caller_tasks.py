@@ -18,7 +18,7 @@ from chartloop.core.codes import finding
 from chartloop.core.errors import SetupError, SpecError, TaskError, nearest
 from chartloop.core.facts import QueueFacts, Task
 from chartloop.language.spec import MachineSpec
-from chartloop.language.tasks import load_tasks
+from chartloop.language.task_file import load_tasks
 
 
 def first_tasks(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 
 from chartloop.language.spec import MachineSpec
-from chartloop.versions.diff.parts import Renaming, state_part
+from chartloop.versions.diff.machine_parts import Renaming, state_part
 
 _FOR_PEOPLE = frozenset({"label", "ask", "about", "role", "shape"})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chartloop.analysis.coverage.figures import Covered
-from chartloop.analysis.coverage.style import HeatDress
+from chartloop.analysis.coverage.heatmap_style import HeatDress
 from chartloop.view.dot.engine import Engine
 from chartloop.view.dot.write import to_dot
 from chartloop.view.flowchart import Flowchart

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-from chartloop.checker.context import Begun, Subject
+from chartloop.checker.check_context import Begun, Subject
 from chartloop.core.errors import LimitError, nearest
 from chartloop.core.specs import ActionSpec, Supply
 from chartloop.language.expression import Expression

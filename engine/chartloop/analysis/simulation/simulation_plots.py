@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chartloop.analysis.simulation.format import UNITS, say
+from chartloop.analysis.simulation.figure_names import UNITS, say
 from chartloop.view import plots
 from chartloop.view.plots import Plot
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chartloop.core.units import say_elapsed
-from chartloop.proofs.bound.result import say_amount
+from chartloop.proofs.bound.bound import say_amount
 
 NAMES = {
     "actions": "actions", "llm_calls": "model calls", "tool_calls": "tool calls",

@@ -14,9 +14,9 @@ from chartloop.view.dot.write import Html, Style, html_text, title_style
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 from chartloop.view.from_graph import LISTED, wrapped
 from chartloop.view.live.colours import PALE_INK, TAKEN
+from chartloop.view.live.live_style import LEFT, SPACE, PaintedDress, titled
 from chartloop.view.live.plan import Plan, say_times
 from chartloop.view.live.progress import Meter
-from chartloop.view.live.style import LEFT, SPACE, PaintedDress, titled
 from chartloop.view.report.cells import SMALL_INK, bar, cells, legend, row, small, table, word
 from chartloop.view.report.measure import listed_rules, placed
 

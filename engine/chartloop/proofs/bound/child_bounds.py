@@ -18,10 +18,10 @@ from chartloop.machine.abstract.counters import UNKNOWN
 from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.build import Chart
 from chartloop.machine.child_budget import OWN, budgets_of
+from chartloop.proofs.bound.bound import Figure
 from chartloop.proofs.bound.budgets import Family
 from chartloop.proofs.bound.costs import RESOURCES, UNIT, Child, Handed, Spending
 from chartloop.proofs.bound.linear_program import Number
-from chartloop.proofs.bound.result import Figure
 
 
 class Proving(Protocol):

@@ -12,7 +12,7 @@ from chartloop.core.html_table import line
 from chartloop.run.progress import standing_of
 from chartloop.view.dot.engine import Engine
 from chartloop.view.live.bundle import described, on_page
-from chartloop.view.live.picture import LivePicture
+from chartloop.view.live.live_picture import LivePicture
 from chartloop.view.live.progress import Standing
 from chartloop.view_model.protocols import SteppedRun
 

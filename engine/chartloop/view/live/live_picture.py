@@ -21,11 +21,11 @@ from chartloop.view.dot.theme import adaptive, dark_attributes, dark_rules, pref
 from chartloop.view.dot.write import svg_ids, to_dot
 from chartloop.view.flowchart import Flowchart
 from chartloop.view.live.css import Css
+from chartloop.view.live.live_style import LiveDress, PaintedDress
 from chartloop.view.live.outline import Outline
 from chartloop.view.live.plan import Plan, Planner, say_times
 from chartloop.view.live.progress import Standing
 from chartloop.view.live.slots import Slots, slot_id
-from chartloop.view.live.style import LiveDress, PaintedDress
 from chartloop.view.save import save
 from chartloop.view.text.outline import to_outline
 
