@@ -12,17 +12,16 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from chartloop.api import Run
 from chartloop.cli import console
 from chartloop.cli.drive import Interrupts
 from chartloop.cli.step_commands import Commands, StoppedInside
 from chartloop.cli.terminal_picture import coloured, columns
 from chartloop.core.text_table import Line
 from chartloop.view_model.build import standing_of
-from chartloop.view_model.protocols import SteppedRun
 from chartloop.view_model.text import standing_lines
 
 if TYPE_CHECKING:
-    from chartloop.api import Run
     from chartloop.core.records import Record
     from chartloop.view.picture import Picture
 
@@ -93,7 +92,7 @@ class Prompt:
         sys.stdout.write(text if text == "\n" else console.style(text, "dim"))
         sys.stdout.flush()
 
-    def stand(self, run: SteppedRun) -> None:
+    def stand(self, run: Run) -> None:
         """Show where the run stands."""
         for line in standing_lines(standing_of(run), self.width):
             self.say(line)

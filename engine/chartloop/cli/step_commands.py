@@ -25,7 +25,7 @@ from chartloop.run.result import say_facts
 from chartloop.view_model.build import record_view
 from chartloop.view_model.orders import Fork, Set
 from chartloop.view_model.perform import perform, toggle_breakpoint
-from chartloop.view_model.protocols import StepDisplay
+from chartloop.view_model.step_display import StepDisplay
 from chartloop.view_model.text import record_lines
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from chartloop.core.types import accepts
 from chartloop.run.sync import loop_thread
 from chartloop.tui.board import Board
 from chartloop.view_model.build import view_run
-from chartloop.view_model.protocols import StepDisplay
 from chartloop.view_model.state_drawing import state_now
+from chartloop.view_model.step_display import StepDisplay
 
 if TYPE_CHECKING:
     from chartloop.api import Run

@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 from chartloop.view.flowchart import one_line
 from chartloop.view.picture import Picture
 from chartloop.view.text.draw import Drawing
-from chartloop.view_model.protocols import StepDisplay
 from chartloop.view_model.run_view import RunView
+from chartloop.view_model.step_display import StepDisplay
 
 
 class Board(NamedTuple):

@@ -12,10 +12,10 @@ from collections import deque
 from queue import SimpleQueue
 from typing import NamedTuple
 
+from chartloop.api import Run
 from chartloop.core.text_table import Line
 from chartloop.tui.board import Board, Controls
 from chartloop.view.picture import Picture
-from chartloop.view_model.protocols import SteppedRun
 
 AGAIN = 0.15
 """Seconds between two boards while a run goes on by itself, at least."""
@@ -122,7 +122,7 @@ class Worker:
         """Show a piece of what a model says."""
         self.news.append(ModelText(text))
 
-    def stand(self, run: SteppedRun) -> None:
+    def stand(self, run: Run) -> None:
         """Where the run stands: the next board has it."""
 
     def look(self, picture: Picture, here: str) -> None:

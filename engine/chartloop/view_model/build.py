@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from chartloop.api import Run
 from chartloop.core.facts import FACTS, Facts
 from chartloop.core.plain import plain
 from chartloop.core.records import Record
@@ -27,7 +28,6 @@ from chartloop.run.record_text import action_of, because, duration_of, outcome_o
 from chartloop.run.replay import position_before
 from chartloop.run.result import Result
 from chartloop.view_model.orders import refusals_of
-from chartloop.view_model.protocols import SteppedRun
 from chartloop.view_model.run_view import (
     AnswerView,
     ChildView,
@@ -54,7 +54,7 @@ _NEVER_NEWS = CLOCKS | {"run.paused_from", "run.visits", "progress.stalled_for"}
 
 
 def view_run(
-    run: SteppedRun,
+    run: Run,
     records: Sequence[Record] | None = None,
     *,
     seq: int | None = None,
@@ -92,12 +92,12 @@ def view_run(
     )
 
 
-def standing_of(run: SteppedRun) -> StandingView:
+def standing_of(run: Run) -> StandingView:
     """Where a run stands. None of its records is read."""
     return _standing(run, run.result)
 
 
-def _standing(run: SteppedRun, result: Result) -> StandingView:
+def _standing(run: Run, result: Result) -> StandingView:
     return StandingView(
         head=head_of(run),
         end=_end(run, result),
@@ -107,7 +107,7 @@ def _standing(run: SteppedRun, result: Result) -> StandingView:
     )
 
 
-def head_of(run: SteppedRun) -> RunHead:
+def head_of(run: Run) -> RunHead:
     """What changes while a run is driven."""
     facts, spec = run.session.position.facts, run.machine.spec
     usage = facts.usage
@@ -125,7 +125,7 @@ def head_of(run: SteppedRun) -> RunHead:
     )
 
 
-def _end(run: SteppedRun, result: Result) -> EndView | None:
+def _end(run: Run, result: Result) -> EndView | None:
     if not run.ended:
         return None
     return EndView(result.kind, result.explain(), tuple(outcome_lines(result)), result.output)
@@ -134,7 +134,7 @@ def _end(run: SteppedRun, result: Result) -> EndView | None:
 # what comes next ----------------------------------------------------------------------------
 
 
-def _question(run: SteppedRun, result: Result) -> QuestionView | None:
+def _question(run: Run, result: Result) -> QuestionView | None:
     if run.ended or not (result.events or result.question):
         return None
     asked = question_of(run.session)
@@ -159,7 +159,7 @@ def _fields(fields: Mapping[str, Type]) -> tuple[FieldView, ...]:
     )
 
 
-def _next_action(run: SteppedRun, result: Result) -> NextAction | None:
+def _next_action(run: Run, result: Result) -> NextAction | None:
     if run.ended or result.events:
         return None
     state = run.machine.spec.states.get(run.state)
@@ -186,7 +186,7 @@ def _source_text(given: Given) -> str:
     return str(value)
 
 
-def _edges_after(run: SteppedRun) -> Iterator[EdgeView]:
+def _edges_after(run: Run) -> Iterator[EdgeView]:
     """The edges that are tried after the action, in order."""
     event = run.machine.chart.event("advance")
     for edge in event.at(run.state) if event is not None else ():
@@ -208,7 +208,7 @@ class _Fact(NamedTuple):
     """The name of the fact itself."""
 
 
-def _facts(run: SteppedRun, before: Facts) -> Iterator[FactView]:
+def _facts(run: Run, before: Facts) -> Iterator[FactView]:
     guarded = _guarded_facts(run)
     for fact in _facts_apart(run, before, run.facts):
         yield FactView(
@@ -232,7 +232,7 @@ def _entries(fact: _Fact) -> Iterator[EntryView]:
             yield EntryView(f"{fact.name}.{key}", say_value(part), say_value(was.get(key)))
 
 
-def _facts_apart(run: SteppedRun, before: Facts, now: Facts) -> Iterator[_Fact]:
+def _facts_apart(run: Run, before: Facts, now: Facts) -> Iterator[_Fact]:
     for root, section in run.machine.spec.roots.items():
         for field, type in section.fields:
             name = f"{root}.{field}"
@@ -246,13 +246,13 @@ def _facts_apart(run: SteppedRun, before: Facts, now: Facts) -> Iterator[_Fact]:
                 yield _Fact(name, type, was, value, name)
 
 
-def _facts_before(run: SteppedRun, records: Sequence[Record]) -> Facts:
+def _facts_before(run: Run, records: Sequence[Record]) -> Facts:
     if not records:
         return run.facts
     return position_before(run.machine.chart, records, records[-1].seq, run.id).facts
 
 
-def _guarded_facts(run: SteppedRun) -> frozenset[str]:
+def _guarded_facts(run: Run) -> frozenset[str]:
     """The facts that rules and edges read."""
     spec = run.machine.spec
     guards = [rule.when for rule in spec.rules]
@@ -260,7 +260,7 @@ def _guarded_facts(run: SteppedRun) -> frozenset[str]:
     return frozenset(name for guard in guards for name in guard.reads)
 
 
-def _editable(run: SteppedRun) -> Iterator[EditableView]:
+def _editable(run: Run) -> Iterator[EditableView]:
     """Limits and variables, each with its value as a person types it."""
     spec, facts = run.machine.spec, run.facts
     for root, declared, values in (
@@ -313,9 +313,7 @@ def record_view(chart: Chart, record: Record) -> RecordView:
     )
 
 
-def decision_of(
-    run: SteppedRun, records: Sequence[Record], seq: int | None = None
-) -> DecisionView | None:
+def decision_of(run: Run, records: Sequence[Record], seq: int | None = None) -> DecisionView | None:
     """The decision of one record, by default of the newest; None where there is no record."""
     if not records:
         return None

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
+from chartloop.api import Run
 from chartloop.core.errors import RunError, nearest
-from chartloop.view_model.protocols import SteppedRun
 
 LONGEST = 20_000
 """Characters of a text that a page may send."""
@@ -22,7 +22,7 @@ class Step(NamedTuple):
     """Do the action at hand."""
 
 
-class Run(NamedTuple):
+class RunUntil(NamedTuple):
     """Go on to the end, to a wait, or `until` a state is entered or a guard holds."""
 
     until: str = ""
@@ -97,13 +97,25 @@ class Show(NamedTuple):
 
 
 Order = (
-    Step | Run | Pause | Resume | Cancel | Answer | Enqueue | Back | Fork | Break | Set | Why | Show
+    Step
+    | RunUntil
+    | Pause
+    | Resume
+    | Cancel
+    | Answer
+    | Enqueue
+    | Back
+    | Fork
+    | Break
+    | Set
+    | Why
+    | Show
 )
-Driving = Step | Run | Cancel | Answer
+Driving = Step | RunUntil | Cancel | Answer
 """Orders that do an action: they may take long. A cancelled run may have an epilogue."""
 
 
-def refusals_of(run: SteppedRun, records: int) -> dict[str, str]:
+def refusals_of(run: Run, records: int) -> dict[str, str]:
     """Why an order cannot be given to a run that rests, by its name; what is not here can.
 
     `records` is how many the run has.
@@ -125,7 +137,7 @@ def refusals_of(run: SteppedRun, records: int) -> dict[str, str]:
     return refused
 
 
-def is_held(run: SteppedRun) -> bool:
+def is_held(run: Run) -> bool:
     """Whether it rests because a pause was asked for: not at a wait, and not in a back-off."""
     position = run.session.position
     blocked = position.blocked_on or position.wake_at is not None
@@ -197,7 +209,7 @@ def _optional_count(value: object, what: str) -> int | None:
 _READ: Mapping[str, Callable[[Mapping[object, object]], Order]] = MappingProxyType(
     {
         "step": lambda _: Step(),
-        "run": lambda given: Run(_text(given.get("until", ""), "where to run to").strip()),
+        "run": lambda given: RunUntil(_text(given.get("until", ""), "where to run to").strip()),
         "pause": lambda _: Pause(),
         "resume": lambda _: Resume(),
         "cancel": lambda given: Cancel(

@@ -5,8 +5,9 @@ Belongs here: what each order does. Never: threads, who may give an order, what 
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
+from chartloop.api import Run
 from chartloop.core.errors import StatusError
 from chartloop.language.spec import MachineSpec
 from chartloop.language.values import read_value
@@ -22,26 +23,23 @@ from chartloop.view_model.orders import (
     Order,
     Pause,
     Resume,
-    Run,
+    RunUntil,
     Set,
     Show,
     Step,
     Why,
     is_held,
 )
-from chartloop.view_model.protocols import SteppedRun
-
-R = TypeVar("R", bound=SteppedRun)
 
 
-def perform(run: R, order: Order) -> R:
+def perform(run: Run, order: Order) -> Run:
     """Carry out an order; the run to go on with, which after a fork is another one.
 
     It returns when the run rests, and raises what is wrong. `Why` and `Show` ask for a view: they
     change nothing.
     """
     match order:
-        case Step() | Run() | Cancel() | Answer():
+        case Step() | RunUntil() | Cancel() | Answer():
             drive(run, order)
         case Pause():
             run.pause()
@@ -64,7 +62,7 @@ def perform(run: R, order: Order) -> R:
     return run
 
 
-def drive(run: SteppedRun, order: Driving) -> None:
+def drive(run: Run, order: Driving) -> None:
     """Do an action, or as many as the order takes."""
     if isinstance(order, Answer):
         run.send(order.event, answer_data(run, order), wait=order.wait)
@@ -78,14 +76,14 @@ def drive(run: SteppedRun, order: Driving) -> None:
         raise StatusError("the run has ended", hint="Back takes its last record back")
     if is_held(run):
         run.resume()
-    if isinstance(order, Run):
+    if isinstance(order, RunUntil):
         run.run(until=order.until or None)
         return
     if run.step() is None:
         raise StatusError("the run waits", hint="answer its question, or wait until it is due")
 
 
-def answer_data(run: SteppedRun, order: Answer) -> dict[str, Any]:
+def answer_data(run: Run, order: Answer) -> dict[str, Any]:
     """The fields of an answer, each read by its type; whether they fit is the run's to say."""
     types = run.answers.get(order.event, {})
     data: dict[str, Any] = {}
@@ -99,9 +97,9 @@ def answer_data(run: SteppedRun, order: Answer) -> dict[str, Any]:
     return data
 
 
-def fork(run: R, at: int | None) -> R:
+def fork(run: Run, at: int | None) -> Run:
     """Go on as a new run, with the breakpoints of the old one."""
-    made: R = run.fork(at=at)
+    made = run.fork(at=at)
     for point in run.breakpoints:
         made.breakpoints.add(point.text)
     return made
@@ -114,7 +112,7 @@ def typed_value(spec: MachineSpec, name: str, text: str) -> Any:
     return text if declared is None else read_value(declared.type, text.strip())
 
 
-def toggle_breakpoint(run: SteppedRun, at: str) -> Breakpoint | None:
+def toggle_breakpoint(run: Run, at: str) -> Breakpoint | None:
     """Set a breakpoint, or take it away where it is set: the one that is set now."""
     if at in run.breakpoints:
         run.breakpoints.remove(at)

@@ -13,19 +13,19 @@ from chartloop.machine.guard_text import say_value, type_of
 from chartloop.view.text.neighborhood import Note, neighbourhood
 
 if TYPE_CHECKING:
+    from chartloop.api import Run
     from chartloop.core.facts import Facts
     from chartloop.core.types import Type
     from chartloop.language.expression import Expression
     from chartloop.machine.explain import Explanation
     from chartloop.view.flowchart import Flowchart
     from chartloop.view.text.draw import Drawing
-    from chartloop.view_model.protocols import SteppedRun
 
 DrawAt = Callable[[int], "Drawing"]
 """A drawing in so many columns."""
 
 
-def state_now(run: SteppedRun, chart: Flowchart) -> DrawAt | None:
+def state_now(run: Run, chart: Flowchart) -> DrawAt | None:
     """The state that a run is in, and what the guards of its edges read now.
 
     None where the chart has no such box: an end of the engine, say.
@@ -41,7 +41,7 @@ def state_now(run: SteppedRun, chart: Flowchart) -> DrawAt | None:
     return _drawing(run, run.state, chart, notes)
 
 
-def state_as_left(run: SteppedRun, state: str, chart: Flowchart) -> DrawAt | None:
+def state_as_left(run: Run, state: str, chart: Flowchart) -> DrawAt | None:
     """A state, and how each guard came out when it was last decided there."""
     left = {edge.id for edge in run.machine.spec.edges() if edge.source == state}
     decided = (r.seq for r in reversed(run.records) if left.intersection(r.taken))
@@ -50,9 +50,7 @@ def state_as_left(run: SteppedRun, state: str, chart: Flowchart) -> DrawAt | Non
     return _drawing(run, state, chart, notes)
 
 
-def _drawing(
-    run: SteppedRun, state: str, chart: Flowchart, notes: Mapping[str, Note]
-) -> DrawAt | None:
+def _drawing(run: Run, state: str, chart: Flowchart, notes: Mapping[str, Note]) -> DrawAt | None:
     if state not in {box.id for box in chart.boxes}:
         return None
     own = run.machine.spec.states.get(state)

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+from chartloop.api import Run
 from chartloop.core.errors import ChartloopError, StatusError
 from chartloop.core.records import Record
 from chartloop.notebook.panel.panel_picture import PanelPicture
@@ -31,7 +32,7 @@ from chartloop.view_model.orders import (
     Driving,
     Order,
     Pause,
-    Run,
+    RunUntil,
     Show,
     Step,
     Why,
@@ -39,7 +40,6 @@ from chartloop.view_model.orders import (
     order_of,
 )
 from chartloop.view_model.perform import drive, perform
-from chartloop.view_model.protocols import SteppedRun
 from chartloop.view_model.run_view import Json
 
 Publish = Callable[[Json], None]
@@ -56,7 +56,7 @@ _log = logging.getLogger(__name__)
 class Controller:
     """Carries out the orders for a run. `take` never blocks or raises; `close` ends its thread."""
 
-    def __init__(self, run: SteppedRun, publish: Publish) -> None:
+    def __init__(self, run: Run, publish: Publish) -> None:
         self.run = run
         self._publish = publish
         self._picture = PanelPicture()
@@ -142,7 +142,7 @@ class Controller:
         match order:
             case Cancel() if self._is_driven:
                 self._cancel(order)
-            case Step() | Run() | Cancel() | Answer():
+            case Step() | RunUntil() | Cancel() | Answer():
                 self._start(order)
             case Pause():
                 self._pause()
@@ -155,7 +155,7 @@ class Controller:
                 self._follow(perform(self.run, order))
                 self._show()
 
-    def _follow(self, run: SteppedRun) -> None:
+    def _follow(self, run: Run) -> None:
         """Show this run from now on: after a fork another one."""
         self._seq = None
         if run is not self.run:
@@ -199,7 +199,7 @@ class Controller:
         self._asked, self._fault = None, fault
         cancelled, self._cancelled = self._cancelled, False
         if cancelled and not self.run.ended:
-            self._start(Run())
+            self._start(RunUntil())
         else:
             self._show()
 

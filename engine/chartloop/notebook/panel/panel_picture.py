@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from chartloop.api import Run
 from chartloop.core.errors import ChartloopError
 from chartloop.core.html_table import line
 from chartloop.run.progress import standing_of
@@ -14,14 +15,13 @@ from chartloop.view.dot.engine import Engine
 from chartloop.view.live.bundle import described, on_page
 from chartloop.view.live.live_picture import LivePicture
 from chartloop.view.live.progress import Standing
-from chartloop.view_model.protocols import SteppedRun
 
 Json = dict[str, Any]
 PATIENCE = 10.0
 """Seconds that a layout may take: until then no order is heard."""
 
 
-def still(run: SteppedRun) -> dict[str, str]:
+def still(run: Run) -> dict[str, str]:
     """What a saved notebook shows where no kernel draws the panel: the picture, and text."""
     standing = standing_of(run.session)
     picture = LivePicture(run.draw().chart, timeout=PATIENCE)
@@ -49,7 +49,7 @@ class PanelPicture:
         self._missing: str | None = ""
         """Why there is no picture; None where there is one."""
 
-    def sheet(self, run: SteppedRun) -> Json:
+    def sheet(self, run: Run) -> Json:
         """What has to be shown now: all of a picture that was laid out anew, else what changed."""
         chart, standing = run.draw().chart, standing_of(run.session)
         if self._picture is None or self._picture.chart != chart:
@@ -63,7 +63,7 @@ class PanelPicture:
         outline = f"{self._missing}{self._picture.text(standing)}"
         return {"picture": "", "boxes": {}, "outline": outline, "paint": {}}
 
-    def paint(self, run: SteppedRun) -> Json:
+    def paint(self, run: Run) -> Json:
         """What has to be put into the picture that is on the page."""
         if self._picture is None or self._missing is not None:
             return {}

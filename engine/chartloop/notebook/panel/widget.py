@@ -11,10 +11,10 @@ from typing import Any
 import anywidget
 import traitlets
 
+from chartloop.api import Run
 from chartloop.notebook.panel.controller import Controller
 from chartloop.notebook.panel.panel_picture import still
 from chartloop.notebook.screen import when_cells_end
-from chartloop.view_model.protocols import SteppedRun
 from chartloop.view_model.run_view import Json
 
 _PAGE = Path(__file__).parent / "page"
@@ -45,7 +45,7 @@ class Panel(anywidget.AnyWidget):
     heard = traitlets.Int().tag(sync=True)
     order = traitlets.Any(None).tag(sync=True)
 
-    def __init__(self, run: SteppedRun) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__()
         self.controller = Controller(run, self._show)
         self.observe(self._ordered, names="order")
