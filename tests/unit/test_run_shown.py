@@ -117,8 +117,6 @@ class TestFaces:
             "listen",
             "next",
             "draw",
-            "live",
-            "panel",
         }
 
     def test_all_of_them_at_once(self) -> None:
