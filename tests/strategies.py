@@ -153,7 +153,11 @@ def machines(draw: st.DrawFn) -> Data:
     detours = draw(st.booleans())
     kinds = ["stop", "stop", "signal", *(["detour"] if detours else [])]
     if detours:
-        body["detour"] = {"do": draw(st.sampled_from(["act", "keep"])), "next": "return"}
+        back: Any = "return"
+        if draw(st.integers(0, 2)) == 0:  # one of several: the order of the file decides
+            some = [{"when": draw(guards(names)), "to": to} for to in ("return", names[0])]
+            back = [*draw(st.permutations(some)), {"to": draw(st.sampled_from(names))}]
+        body["detour"] = {"do": draw(st.sampled_from(["act", "keep"])), "next": back}
     out: Data = {
         "chartloop": 1, "machine": "generated",
         "limits": {"tokens": 100, "time": "40s", "cost": 0.5, "off": {"type": "int", "value": None}},

@@ -67,7 +67,9 @@ def _of_state(spec: MachineSpec, state: StateSpec, handled: frozenset[str]) -> I
     if spec.on_error is not None and state.action is not None and name not in handled:
         yield Way("advance", name, spec.on_error.target, failed, "on_error", "error", spec.on_error)
     for edge in state.edges:
-        if edge.role != "failed" and edge.target != RETURN:
+        if edge.role != "failed" and edge.target == RETURN and _asked_among_others(state):
+            yield from _returning(spec, edge)
+        elif edge.role != "failed" and edge.target != RETURN:
             kind = {"on": "answer", "expired": "expired", "all": "fork"}.get(edge.role, "advance")
             yield Way(edge.trigger, name, edge.target, _guards(state, edge), edge.id, kind, edge)
 
@@ -112,15 +114,27 @@ def returning_states(spec: MachineSpec) -> list[tuple[str, Edge]]:
 
 
 def _returns(spec: MachineSpec) -> Iterator[Way]:
+    """The edges of states that do nothing but return; they are drawn behind all others."""
+    for name, edge in returning_states(spec):
+        if not _asked_among_others(spec.states[name]):
+            yield from _returning(spec, edge)
+
+
+def _asked_among_others(state: StateSpec) -> bool:
+    """Whether an edge that returns is one of several: then its place in the file decides."""
+    return sum(edge.role != "failed" for edge in state.edges) > 1
+
+
+def _returning(spec: MachineSpec, edge: Edge) -> Iterator[Way]:
+    """One way for each state that a detour may have kept the run from."""
+    guards = _guards(spec.states[edge.source], edge)
     targets = dict.fromkeys(
         to for r in spec.rules if r.kind == "detour" for _, to in return_points(spec, r)
     )
-    for name, edge in returning_states(spec):
-        guards = _guards(spec.states[name], edge)
-        for to in targets:
-            yield Way(
-                "advance", name, to, (*guards, regions.Returning(to)), edge.id, "return", edge
-            )
+    for to in targets:
+        yield Way(
+            "advance", edge.source, to, (*guards, regions.Returning(to)), edge.id, "return", edge
+        )
 
 
 def _checks(spec: MachineSpec) -> Iterator[Way]:
