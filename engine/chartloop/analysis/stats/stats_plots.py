@@ -128,7 +128,7 @@ def _margins(stats: Figures, ax: Any) -> None:
             showfliers=False, medianprops={**line, "linewidth": 1.6}, boxprops=line,
             whiskerprops=line, capprops=line, zorder=4,
         )  # fmt: skip
-    plots.rows_of(ax, [_held(m.fact, m.bound) for m in shown])
+    plots.rows_of(ax, [_limit_name(m.fact, m.bound) for m in shown])
     most = max((v for values in boxes for v in values), default=1.0)
     ax.set_xlim(-0.03, max(1.32, most + 0.3))
     ax.axvline(1.0, color=KINDS["error"], linewidth=1, linestyle=(0, (4, 3)), zorder=1)
@@ -149,8 +149,8 @@ _FAR = 1.5
 """A share beyond which dots stand at the edge."""
 
 
-def _held(fact: str, bound: str) -> str:
-    """A name that fits beside an axis: the limit, where it is one; else the fact as well."""
+def _limit_name(fact: str, bound: str) -> str:
+    """A name that fits beside an axis: the limit where it is one, else the fact as well."""
     root, _, name = bound.partition(".")
     return name if root == "limits" else f"{fact} ≥ {bound}"
 
