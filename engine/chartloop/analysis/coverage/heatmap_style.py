@@ -26,7 +26,7 @@ from chartloop.view.dot.write import (
     title_style,
 )
 from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine, one_line
-from chartloop.view.from_graph import LISTED, rule_boxes, wrapped
+from chartloop.view.from_graph import LISTED, rule_boxes, wrap_label
 from chartloop.view.live.plan import edge_of, say_times
 
 _BARE = 'BORDER="0" CELLBORDER="0"'
@@ -137,7 +137,7 @@ class HeatDress(Dress):
     def _line(self, rule: RuleLine) -> str:
         found = self._found.get(("way", rule.id))
         count = "" if found is None else _count(found)
-        return wrapped(f"{rule.text} → {rule.does} {count}".rstrip(), LISTED)
+        return wrap_label(f"{rule.text} → {rule.does} {count}".rstrip(), LISTED)
 
     def _marked_arrow(self, arrow: Arrow) -> Arrow:
         found = self._found.get(("way", edge_of(arrow)))
