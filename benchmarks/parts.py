@@ -25,7 +25,7 @@ from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.analysis.coverage.collect import Seeing
 from chartloop.analysis.simulation.distributions import Amount
 from chartloop.analysis.simulation.play import Player
-from chartloop.analysis.simulation.simulate import planned
+from chartloop.analysis.simulation.simulate import make_plan
 from chartloop.analysis.simulation.world import Happens, World
 from chartloop.api import examine, lifecycle, load
 from chartloop.core.outcome import Outcome, Reply, Spent
@@ -278,7 +278,7 @@ def simulating(runs: int = 5_000) -> Figures:
     size = Amount("lognormal", (200, 800))
     varied = World(actions={"infer": Happens(prompt_tokens=size, completion_tokens=size)})
     players = [
-        planned(known, world, 0, limits={}, vars={}, tasks=None).player()
+        make_plan(known, world, 0, limits={}, vars={}, tasks=None).player()
         for world in (World(), varied)
     ]
 

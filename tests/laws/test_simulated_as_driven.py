@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from chartloop import load
 from chartloop.analysis.simulation.assumptions import family_of
 from chartloop.analysis.simulation.play import Player, Simulated, opaque_guards, summary
-from chartloop.analysis.simulation.simulate import planned, world_for
+from chartloop.analysis.simulation.simulate import make_plan, world_for
 from chartloop.analysis.simulation.world import NOBODY, World
 from chartloop.api import Machine, Run, lifecycle
 from chartloop.core.errors import Category, ModelError
@@ -51,7 +51,7 @@ class Noting(Player):
     """Plays as any other, and notes what it draws before anything is decided."""
 
     def __init__(self, machine: Machine, world: World, seed: int) -> None:
-        plan = planned(machine, world, seed, limits={}, vars={}, tasks=None)
+        plan = make_plan(machine, world, seed, limits={}, vars={}, tasks=None)
         super().__init__(machine.chart, world, plan.start, longest=LONGEST)
         self.room = 0  # what was decided before would not be drawn again
         self.done: list[tuple[Outcome | Blocked, float]] = []
@@ -59,19 +59,19 @@ class Noting(Player):
         self.tied = False
         """An action took exactly as long as it may: whether it is cut off is anybody's choice."""
 
-    def finished(self, position: Position, made: Outcome | Blocked, duration: float) -> Input:
+    def finish_input(self, position: Position, made: Outcome | Blocked, duration: float) -> Input:
         self.done.append((made, duration))
         state = self.chart.spec.states[position.state]
         allowed = time_allowed(self.chart, state, position)
         if allowed is not None and abs(duration - allowed) < 1e-6:
             self.tied = True
-        return super().finished(position, made, duration)
+        return super().finish_input(position, made, duration)
 
-    def answered(
+    def answer_input(
         self, position: Position, event: str, data: Mapping[str, Any], delay: float
     ) -> Input | None:
         self.answers.append((event, data, delay))
-        return super().answered(position, event, data, delay)
+        return super().answer_input(position, event, data, delay)
 
 
 def driven(machine: Machine, world: World, drawn: Noting, count: int) -> tuple[Run, list[Position]]:
@@ -194,7 +194,7 @@ def test_what_is_remembered_of_other_runs_changes_none(
 ) -> None:
     machine = built(json.dumps(data))
     world = world_for(machine, world_of(machine, said))
-    plan = replace(planned(machine, world, seed, limits={}, vars={}, tasks=None), longest=LONGEST)
+    plan = replace(make_plan(machine, world, seed, limits={}, vars={}, tasks=None), longest=LONGEST)
     fast, plain_one = plan.player(), Noting(machine, world, seed)
     for number in range(20):
         assert fast.play(seed, number) == plain_one.play(seed, number)

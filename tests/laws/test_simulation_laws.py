@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from chartloop import load, simulate, simulated_run
 from chartloop.analysis.simulation.play import UNFINISHED
 from chartloop.analysis.simulation.sample import sample
-from chartloop.analysis.simulation.simulate import planned, world_for
+from chartloop.analysis.simulation.simulate import make_plan, world_for
 from chartloop.analysis.simulation.simulation import Simulation
 from chartloop.analysis.simulation.statistics import Spread
 from chartloop.api import Machine
@@ -67,7 +67,7 @@ def world_of(machine: Machine, said: dict[str, Any]) -> dict[str, Any]:
 def simulated(data: Any, said: dict[str, Any], seed: int) -> Simulation:
     machine = built(json.dumps(data))
     world = world_for(machine, world_of(machine, said))
-    plan = replace(planned(machine, world, seed, limits={}, vars={}, tasks=None), longest=LONGEST)
+    plan = replace(make_plan(machine, world, seed, limits={}, vars={}, tasks=None), longest=LONGEST)
     assume(all(run.reason != UNFINISHED for run in sample(plan, 20).runs))
     return Simulation(machine.name, machine.hash, sample(plan, RUNS), seed, machine.bound())
 
@@ -183,7 +183,7 @@ def test_what_is_kept_of_earlier_runs_changes_no_run(
 ) -> None:
     machine = built(json.dumps(data))
     world = world_for(machine, world_of(machine, said))
-    plan = replace(planned(machine, world, seed, limits={}, vars={}, tasks=None), longest=40)
+    plan = replace(make_plan(machine, world, seed, limits={}, vars={}, tasks=None), longest=40)
     keeping, forgetting = plan.player(), plan.player()
     forgetting.room = 0
     for number in range(40):

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from chartloop import load
 from chartloop.catalog import shipped
 from chartloop.view.flowchart import Arrow, Box, Flowchart, printable
-from chartloop.view.text.cells import size, wrapped
+from chartloop.view.text.cells import size, wrap_text
 from chartloop.view.text.draw import FORMS, draw
 from chartloop.view.text.neighborhood import Note, neighbourhood
-from chartloop.view.text.order import all_nodes, ordered
+from chartloop.view.text.order import all_nodes, order_chart
 from chartloop.view.text.place import ENTRY, HERE, MARKS, Form
 from tests.following import Found, Reader
 from tests.laws.test_view_laws import charts
@@ -109,7 +109,7 @@ def test_the_shipped_machines_are_read_back_at_the_widths_of_terminals(
 
 @given(tangles(), st.integers(0, 2))
 def test_every_box_is_placed_once_and_every_arrow_leaves_once(chart: Flowchart, depth: int) -> None:
-    nodes = list(all_nodes(ordered(chart, depth=depth)))
+    nodes = list(all_nodes(order_chart(chart, depth=depth)))
     assert Counter(n.box.id for n in nodes) == Counter(b.id for b in chart.boxes)
     assert Counter(id(w.arrow) for n in nodes for w in n.exits) == Counter(map(id, chart.arrows))
 
@@ -117,7 +117,7 @@ def test_every_box_is_placed_once_and_every_arrow_leaves_once(chart: Flowchart, 
 @given(st.text(), st.integers(2, 40))
 @example("00 \u0300", 2)
 def test_lines_fit_and_no_word_is_lost(text: str, width: int) -> None:
-    lines = wrapped(printable(text), width)
+    lines = wrap_text(printable(text), width)
     assert all(size(line) <= width for line in lines)
     assert bare("".join(lines)) == bare(text)
 

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chartloop import sweep, whatif
-from chartloop.analysis.whatif.verdict import Judged, Verdict
+from chartloop.analysis.whatif.verdict import RunVerdict, Verdict
 from chartloop.api import Machine, Run
 from chartloop.core.outcome import Blocked
 from chartloop.run.journal import MemoryJournal
@@ -163,7 +163,7 @@ def test_children_guards_waits_and_retries_are_as_sure(
     agrees(judged, recorded, real)
 
 
-def agrees(judged: Judged, recorded: Run, real: Run, names: Names = Names()) -> None:  # noqa: B008
+def agrees(judged: RunVerdict, recorded: Run, real: Run, names: Names = Names()) -> None:  # noqa: B008
     """What is said of the recorded run is what the real one did. `names` are those of now."""
     at = judged.record
     same = len(recorded.records) if at is None else at

@@ -15,7 +15,7 @@ from chartloop.core.errors import RunError, SetupError
 from chartloop.language.yaml.reading import read
 from chartloop.run.journal import MemoryJournal
 from chartloop.scenarios import load_scenario, recording, run_scenario
-from chartloop.scenarios.model_requests import Request, miss, written
+from chartloop.scenarios.model_requests import Request, miss, scenario_requests
 from chartloop.scenarios.model_requests import read as read_requests
 from chartloop.scenarios.text import scenario_text
 from chartloop.testing import ManualClock
@@ -338,7 +338,7 @@ MESSAGES = st.fixed_dictionaries({"user": st.text(max_size=9)})
 @given(st.lists(st.tuples(st.lists(MESSAGES, max_size=4), st.lists(st.text("ab"), max_size=2))))
 def test_requests_are_read_as_they_were_written(given_: list[Any]) -> None:
     requests = [Request(tuple(messages), tuple(tools)) for messages, tools in given_]
-    assert read_requests(written(requests)) == tuple(requests)
+    assert read_requests(scenario_requests(requests)) == tuple(requests)
 
 
 def test_the_nearest_request_is_named() -> None:

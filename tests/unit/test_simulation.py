@@ -12,7 +12,13 @@ import pytest
 
 from chartloop import SpecError, guard, load, simulate, simulated_run
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.analysis.simulation.distributions import Amount, drawing, fixed, seen, weighted
+from chartloop.analysis.simulation.distributions import (
+    Amount,
+    constant,
+    drawing,
+    empirical,
+    weighted_values,
+)
 from chartloop.analysis.simulation.learn import learn
 from chartloop.analysis.simulation.limits import limits_watched, rounded_up
 from chartloop.analysis.simulation.statistics import quantile, share, spread
@@ -55,8 +61,8 @@ def asking() -> Any:
 @pytest.mark.parametrize(
     ("amount", "mean"),
     [
-        (fixed(3), 3.0),
-        (weighted({0: 1, 10: 3}), 7.5),
+        (constant(3), 3.0),
+        (weighted_values({0: 1, 10: 3}), 7.5),
         (Amount("even", (1.0, 3.0)), 2.0),
         (Amount("lognormal", (100.0, 300.0)), 100 * math.exp((math.log(3) / 1.6448536269514722) ** 2 / 2)),
     ],
@@ -78,7 +84,7 @@ def test_the_95th_percentile_of_a_lognormal_is_as_written() -> None:
 
 
 def test_many_different_values_are_thinned_out_to_quantiles() -> None:
-    found = seen(range(10_000))
+    found = empirical(range(10_000))
     assert len(found.values) == 200
     assert found.mean == pytest.approx(5_000, rel=0.01)
 
@@ -127,7 +133,7 @@ def test_a_world_file_is_read_and_written_back() -> None:
     world = read_world(WHOLE, file="world.yaml", spec=asking().spec)
     think, confirm = world.states["think"], world.states["confirm"]
     assert think.fails == {"TRANSIENT": 0.02, "CRITICAL": 0.001}
-    assert think.tool_calls == weighted({0.0: 0.4, 1.0: 0.6})
+    assert think.tool_calls == weighted_values({0.0: 0.4, 1.0: 0.6})
     assert think.results == {"mood": (("good", 0.75), ("bad", 0.25)), "sure": ((True, 1.0),)}
     assert think.duration == Amount("even", (1.0, 2.5))
     assert confirm.answers == (("yes", 0.7), ("no", 0.1), ("nobody", 0.2))
@@ -300,7 +306,7 @@ def test_a_world_is_learnt_back_from_the_runs_that_it_made() -> None:
     assert think.tool_calls.mean == pytest.approx(0.6, abs=0.03)
     assert think.completion_tokens is not None
     assert think.completion_tokens.mean == pytest.approx(250, rel=0.02)
-    assert think.prompt_tokens == fixed(1_000)
+    assert think.prompt_tokens == constant(1_000)
     assert think.repeats == pytest.approx(0.1, abs=0.05)
     assert dict(confirm.answers or ())["yes"] == pytest.approx(0.7, abs=0.05)
     assert confirm.delay is not None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from chartloop import load
 from chartloop.core.errors import RunError
 from chartloop.view.flowchart import Arrow, Box, Flowchart
-from chartloop.view.pages import PAPERS, Room, fitting, split, titled
+from chartloop.view.pages import PAPERS, Room, fitting, shorten_title, split
 from chartloop.view.picture import Picture
 
 DOT = pytest.mark.system("dot", install="apt-get install graphviz")
@@ -70,8 +70,8 @@ def test_marks_say_where_an_arrow_goes_on_and_where_it_comes_from() -> None:
 
 def test_a_title_leaves_a_narrow_page_narrow() -> None:
     long = Flowchart("A title of so many words that no phone has room for it")
-    assert titled(long, PAPERS["phone"]).title == "A title of so many word…"
-    assert titled(long, PAPERS["a4"]).title == "A title of so many words that no phone…"
+    assert shorten_title(long, PAPERS["phone"]).title == "A title of so many word…"
+    assert shorten_title(long, PAPERS["a4"]).title == "A title of so many words that no phone…"
 
 
 def test_letters_stay_large_enough_to_be_read() -> None:

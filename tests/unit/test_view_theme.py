@@ -10,7 +10,7 @@ import pytest
 from chartloop import load
 from chartloop.analysis.coverage.heatmap import LOST, NEVER, SHADES
 from chartloop.core.errors import RunError
-from chartloop.view.dot.theme import PAPER, dark, darkened
+from chartloop.view.dot.theme import PAPER, dark, to_dark
 from chartloop.view.dot.write import INK, PAINTS, to_dot
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 from chartloop.view.picture import Picture
@@ -51,7 +51,7 @@ def test_in_the_dark_a_heat_map_can_be_read(shade: tuple[str, str, str, str]) ->
 def test_only_colours_are_turned() -> None:
     label = 'color="#ff0000" and fontcolor=#00ff00'
     chart = Flowchart("T", (Box("a", label),), (Arrow("a", "a", label),))
-    turned = darkened(to_dot(chart))
+    turned = to_dark(to_dot(chart))
     assert turned.count('color=\\"#ff0000\\" and fontcolor=#00ff00') == 5
     assert f'bgcolor="{PAPER}"' in turned
     assert PAINTS["action"].fill not in turned

@@ -8,7 +8,7 @@ import pytest
 
 from chartloop import stats, sweep, whatif
 from chartloop.actions.declare import action, guard
-from chartloop.analysis.whatif.verdict import Judged, Verdict
+from chartloop.analysis.whatif.verdict import RunVerdict, Verdict
 from chartloop.api import Machine, Run, load
 from chartloop.core.errors import LimitError
 from chartloop.core.outcome import Outcome, Spent
@@ -31,7 +31,7 @@ states:
 PAID = Outcome(spent=Spent(1, 60, 40, 0.5, tools={"x": 2}), result="said")
 
 
-def one(machine: Machine, run: Any, **limits: Any) -> Judged:
+def one(machine: Machine, run: Any, **limits: Any) -> RunVerdict:
     (judged,) = whatif(machine, run, limits=limits).runs
     return judged
 

@@ -67,4 +67,4 @@ def test_how_far_it_is_certain(was: int | None, now: int | None, alike: int) -> 
     counters = counters_of(machine.spec, "limits.n")
     assert counters is not None
     rising = Rising(counters, positions)
-    assert rising.untouched(was, now) == alike
+    assert rising.count_unaffected(was, now) == alike

@@ -20,7 +20,7 @@ from chartloop.core.traits import ActionTraits
 from chartloop.core.types import BOOL, STR, struct
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.run.context import Context
-from chartloop.view.flowchart import walked
+from chartloop.view.flowchart import visited_part
 from chartloop.view.from_graph import flowchart
 from chartloop.view.mermaid import to_mermaid
 
@@ -71,7 +71,7 @@ def _way(ctx: Context) -> str:
 
     live = graph(ctx.host.chart, facts=ctx.facts, engine=True)
     chart = flowchart(live, rules="none", all=True)
-    return to_mermaid(walked(chart, ctx.facts.run.visits, ctx.host.tally.taken))
+    return to_mermaid(visited_part(chart, ctx.facts.run.visits, ctx.host.tally.taken))
 
 
 def _task(task: Task) -> dict[str, Any]:

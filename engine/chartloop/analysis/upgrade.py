@@ -69,7 +69,9 @@ class Upgraded:
         if not self.verdicts:
             return f"{self.machine}: no recorded runs to judge"
         found = ", ".join(
-            f"{count:,} {_said(kind, count)}" for kind, count in self.counts.items() if count
+            f"{count:,} {_describe_kind(kind, count)}"
+            for kind, count in self.counts.items()
+            if count
         )
         return f"{self.machine}: {say_count(len(self.verdicts), 'run')}, {found}"
 
@@ -138,7 +140,7 @@ class Upgraded:
     def more(self, listed: int) -> str:
         """How many runs stand behind the first of the table, the worst first, and what they are."""
         rest = Counter[Kind](verdict.kind for verdict in self.ranked[listed:])
-        said = ", ".join(f"{count:,} {_said(kind, count)}" for kind, count in rest.items())
+        said = ", ".join(f"{count:,} {_describe_kind(kind, count)}" for kind, count in rest.items())
         return f"and {say_count(rest.total(), 'more run')}: {said}" if said else ""
 
     def text(self, listed: int = LISTED) -> str:
@@ -202,7 +204,7 @@ def unsaid(groups: int) -> str:
     return f"and {say_count(groups, 'more verdict')} with reasons of their own"
 
 
-def _said(kind: Kind, count: int) -> str:
+def _describe_kind(kind: Kind, count: int) -> str:
     return "need a state map" if kind == "map" and count > 1 else SAID[kind]
 
 
@@ -246,13 +248,13 @@ def upgrade(new: Machine, old: Machine | None, runs: Runs, *, now: float | None 
     spent by then is spent. A run continues with `Machine.open(run_id, changed=True)`.
     """
     name = new.name if old is None else old.name
-    return upgraded(
+    return judge_runs(
         new.chart, recorded_runs(runs, name), old=None if old is None else old.chart,
         chart_of=partial(recorded_chart, chart=new.chart), now=now,
     )  # fmt: skip
 
 
-def upgraded(
+def judge_runs(
     new: Chart, runs: Iterable[Recorded], *, old: Chart | None,
     chart_of: Callable[[str], Chart | None], now: float | None = None,
 ) -> Upgraded:  # fmt: skip

@@ -94,8 +94,8 @@ _COSTS = (
 """The settings of a model that figures depend on."""
 
 
-def assumed(settings: Mapping[str, Any] | None) -> Assume | None:
-    """What a caller says about the model over the file, as far as figures depend on it."""
+def model_assumptions(settings: Mapping[str, Any] | None) -> Assume | None:
+    """The caller's model settings over the file's, as far as figures depend on them."""
     said = {n: v for n, v in model_settings(settings or {}).items() if n in _COSTS}
     if not said:
         return None

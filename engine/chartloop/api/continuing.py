@@ -35,8 +35,8 @@ RECORDED = "<recorded>"
 """What the file of a machine from a journal is called."""
 
 
-def carried(spec: MachineSpec, parent: Session) -> dict[str, Any]:
-    """The data that a run of `spec` starts with after a finished one, as a `start` record has it.
+def carry_over(spec: MachineSpec, parent: Session) -> dict[str, Any]:
+    """The data of the `start` record of a run of `spec` that follows a finished one.
 
     Of another machine's memory and variables, those that this one has too. `StatusError` when
     the run has not ended, `LimitError` for a variable that is of another type here.
@@ -58,10 +58,10 @@ def carried(spec: MachineSpec, parent: Session) -> dict[str, Any]:
     }
 
 
-async def judged(
+async def judge_stored_run(
     journal: Journal, row: RunRow, chart: Chart, *, at: int | None = None, now: float | None = None
 ) -> Verdict | None:
-    """What the machine of `chart` means for a recorded run, or for its records below `at`.
+    """The verdict on a recorded run, or on its records below `at`, under the machine of `chart`.
 
     None for a run that has no record yet, or cannot be read.
     """
@@ -92,16 +92,18 @@ async def take_up(session: Session, row: RunRow, *, accepted: bool) -> None:
     `MachineChangedError` unless it may go on, and that is meant.
     """
     chart, now = session.chart, session.ports.clock.now()
-    verdict = await judged(session.journal, row, chart, now=now)
+    verdict = await judge_stored_run(session.journal, row, chart, now=now)
     meant = accepted or bool(chart.spec.renamed)
     if not meant or (verdict is not None and not verdict.goes_on):
-        raise changed(row, chart, verdict)
+        raise machine_changed_error(row, chart, verdict)
     if verdict is not None:
         session.names, session.origin = verdict.names, verdict.origin(row.machine_hash)
 
 
-def changed(row: RunRow, chart: Chart, verdict: Verdict | None) -> MachineChangedError:
-    """The refusal of a run that was started with another machine, with what may be done."""
+def machine_changed_error(
+    row: RunRow, chart: Chart, verdict: Verdict | None
+) -> MachineChangedError:
+    """The refusal of a run that was started with another machine, with what you may do."""
     said = f": {verdict}" if verdict is not None else ""
     return MachineChangedError(
         f"run `{row.run_id}` was started with another machine than this `{chart.name}`{said}",
@@ -136,7 +138,7 @@ def first_taken_back(session: Session, records: int) -> int:
     return session.tally.records - records
 
 
-async def forked(
+async def fork_session(
     old: Session, records: Sequence[Record], at: int | None, *, run_id: str, machine: str | None
 ) -> Session:
     """A new run with the records below `at` (default: all), under another `machine` if it is given.
@@ -158,11 +160,13 @@ async def forked(
         await fork_under(
             old.journal, old.run_id, seq, row, old.chart, names=old.names, origin=old.origin
         )
-    return await _beside(old, run_id)
+    return await _open_sibling(old, run_id)
 
 
-async def moved(old: Session, records: Sequence[Record], *, run_id: str, machine: str) -> Session:
-    """The run that goes on in place of one that was started with another machine.
+async def move_session(
+    old: Session, records: Sequence[Record], *, run_id: str, machine: str
+) -> Session:
+    """The run that replaces one that was started with another machine.
 
     `machine` is the canonical text of this one. `Driven` when another process drives the old one,
     `Fenced` when it went on since it was opened: another process drove it, or moved it.
@@ -174,7 +178,7 @@ async def moved(old: Session, records: Sequence[Record], *, run_id: str, machine
         old.journal, read, old.tally.records, row, old.chart, names=old.names, origin=old.origin,
         take_over=old.holder.take_over,
     )  # fmt: skip
-    return await _beside(old, run_id)
+    return await _open_sibling(old, run_id)
 
 
 def _row_below(old: Session, records: Sequence[Record], seq: int, run_id: str) -> RunRow:
@@ -186,8 +190,8 @@ def _row_below(old: Session, records: Sequence[Record], seq: int, run_id: str) -
     )  # fmt: skip
 
 
-async def _beside(old: Session, run_id: str) -> Session:
-    """Another run of the journal, with the same components."""
+async def _open_sibling(old: Session, run_id: str) -> Session:
+    """Open another run of the journal with the same components."""
     made = Session(old.chart, old.journal, run_id, old.ports)
     made.cancels = old.cancels
     made.holder.face, made.holder.ttl = old.holder.face, old.holder.ttl

@@ -19,8 +19,8 @@ from chartloop.run.session import Session
 from chartloop.run.sync import by_hand
 
 
-class Kept(NamedTuple):
-    """What a journal in memory holds of one run."""
+class RunLog(NamedTuple):
+    """The row, events and inbox messages that a journal in memory holds of one run."""
 
     row: RunRow
     events: tuple[Event, ...]
@@ -35,7 +35,7 @@ class DetachedRun(NamedTuple):
     position: Position
     begun: Input | None
     """What it was given, when it had no record yet."""
-    logs: tuple[Kept, ...] = ()
+    logs: tuple[RunLog, ...] = ()
     """Its log and its children's, when they were kept in memory; else they are in its journal."""
 
     @property
@@ -60,7 +60,7 @@ class DetachedRun(NamedTuple):
         return journal
 
 
-def detached(session: Session) -> DetachedRun:
+def detach(session: Session) -> DetachedRun:
     """A session as data."""
     journal, row = session.journal, session.row
     if not session.head:
@@ -69,10 +69,10 @@ def detached(session: Session) -> DetachedRun:
         return DetachedRun(row, session.position, None)
     own = by_hand(journal.row(session.run_id)) or row
     below = by_hand(journal.rows(prefix=session.run_id + CHILD_MARK))
-    logs = tuple(_kept(journal, one) for one in (own, *reversed(below)))
+    logs = tuple(_read_log(journal, one) for one in (own, *reversed(below)))
     return DetachedRun(own, session.position, None, logs)
 
 
-def _kept(journal: MemoryJournal, row: RunRow) -> Kept:
+def _read_log(journal: MemoryJournal, row: RunRow) -> RunLog:
     events, letters = journal.events(row.run_id), journal.letters(row.run_id)
-    return Kept(row, tuple(by_hand(events)), tuple(by_hand(letters)))
+    return RunLog(row, tuple(by_hand(events)), tuple(by_hand(letters)))

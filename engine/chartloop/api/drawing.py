@@ -21,8 +21,10 @@ class DrawOptions(TypedDict, total=False):
     hops: int
 
 
-def seen(chart: Flowchart, direction: Direction, around: str | None, hops: int) -> Flowchart:
-    """A chart as somebody wants to see it. `RunError`: there is no such direction or state."""
+def arrange_chart(
+    chart: Flowchart, direction: Direction, around: str | None, hops: int
+) -> Flowchart:
+    """The chart in this direction, around this state. `RunError`: an unknown direction or state."""
     refuse_unknown("direction", direction, get_args(Direction))
     shown = chart if around is None else around_state(chart, around, hops=hops)
     return replace(shown, direction=direction)

@@ -14,17 +14,17 @@ from chartloop.actions.undeclared import own_upkeep
 from chartloop.api.bounds import (
     AT_START,
     Bounds,
-    assumed,
     checked_values,
+    model_assumptions,
     refuse_unbounded,
     wanted_bounds,
     with_known_models,
 )
 from chartloop.api.caller_tasks import first_tasks
 from chartloop.api.caller_values import own_metadata
-from chartloop.api.continuing import carried, changed, take_up
+from chartloop.api.continuing import carry_over, machine_changed_error, take_up
 from chartloop.api.detached import DetachedRun
-from chartloop.api.drawing import seen
+from chartloop.api.drawing import arrange_chart
 from chartloop.api.history import history
 from chartloop.api.journals import JournalOrPath, journal_of
 from chartloop.api.run import Run, StartOptions, new_run_id
@@ -154,7 +154,7 @@ class Machine:
             chart = flowchart(live, rules="none")
         else:
             chart = flowchart(graph(self.chart, facts=facts, engine=all), rules=rules, all=all)
-        return Picture(seen(chart, direction, around, hops))
+        return Picture(arrange_chart(chart, direction, around, hops))
 
     def bound(
         self, *, limits: Mapping[str, Any] | None = None, vars: Mapping[str, Any] | None = None,
@@ -231,8 +231,8 @@ class Machine:
         """
         spec, past = self.spec, dict[str, Any]()
         if parent is not None:
-            before = parent if isinstance(parent, Run) else self._stored(parent, journal)
-            past = carried(spec, before.session)
+            before = parent if isinstance(parent, Run) else self._open_parent(parent, journal)
+            past = carry_over(spec, before.session)
             journal = journal or before.session.journal
         durability = ports.get("durability")
         kept = journal_of(MemoryJournal() if journal is None else journal, durability=durability)
@@ -243,7 +243,7 @@ class Machine:
         chosen = {n: limit_value(spec, n, v) for n, v in (limits or {}).items()}
         first = past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()}
         said = ports.get("settings")
-        known = assumed(said)
+        known = model_assumptions(said)
         prove = partial(self._bounds.of, chosen, first, brief=True)
         if require_bound:
             wanted, told = wanted_bounds(require_bound), known
@@ -273,7 +273,7 @@ class Machine:
         )  # fmt: skip
         return Run(self, made, given=ports)
 
-    def _stored(self, run_id: str, journal: JournalOrPath | None) -> Run:
+    def _open_parent(self, run_id: str, journal: JournalOrPath | None) -> Run:
         if journal is None:
             raise SetupError(
                 f"no journal was given that holds the parent `{run_id}`",
@@ -358,7 +358,7 @@ class Machine:
         """
         if kept.begun is not None:
             if kept.row.machine_hash != self.hash:
-                raise changed(kept.row, self.chart, None)
+                raise machine_changed_error(kept.row, self.chart, None)
             run = self.start(run_id=kept.run_id, journal=journal, tasks=(), **ports)
             run.session.begun, run.session.log.row = kept.begun, kept.row
             return run

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mappin
 from contextlib import aclosing
 from typing import Any, Protocol, TypeVar, Unpack, cast, get_args
 
-from chartloop.api.continuing import first_taken_back, forked, moved
-from chartloop.api.detached import DetachedRun, detached
+from chartloop.api.continuing import first_taken_back, fork_session, move_session
+from chartloop.api.detached import DetachedRun, detach
 from chartloop.api.drawing import DrawOptions
 from chartloop.api.journals import JournalOrPath
 from chartloop.api.run_messages import post, refuse_resume, tasks_message
@@ -211,7 +211,7 @@ class Run:
         return self.__copy__()
 
     def __reduce__(self) -> tuple[type[DetachedRun], tuple[Any, ...]]:
-        return (DetachedRun, tuple(detached(self.session)))
+        return (DetachedRun, tuple(detach(self.session)))
 
     # going on -------------------------------------------------------------------------------
 
@@ -441,7 +441,7 @@ class Run:
     async def afork(self, at: int | None = None, *, run_id: str | None = None) -> Run:
         """A new run with the records below `at`; see `fork`."""
         other = self.machine.canonical() if self._moved else None
-        made = await forked(
+        made = await fork_session(
             self.session, await self.arecords(), at, run_id=run_id or new_run_id(), machine=other
         )
         return Run(self.machine, made, given=self._given, prepare=self._prepare)
@@ -537,7 +537,7 @@ class Run:
         """A run that was started with another machine goes on as a fork under this one."""
         if not self._moved:
             return
-        self.session = await moved(
+        self.session = await move_session(
             self.session, await self.arecords(), run_id=new_run_id(),
             machine=self.machine.canonical(),
         )  # fmt: skip

@@ -29,6 +29,6 @@ def machines_at(sources: Sequence[str], options: RunOptions) -> list[tuple[str, 
             console.say(f"{console.plain(side.name)} cannot be compared:")
             for line in report([f for f in side.findings if f.is_error], err=True, file=side.name):
                 console.say(line)
-    say_assumed(dict.fromkeys(name for side in sides for name in side.assumed))
+    say_assumed(dict.fromkeys(name for side in sides for name in side.undeclared_names))
     found = [(side.name, side.machine) for side in sides if side.machine is not None]
     return found if len(found) == len(sides) else None

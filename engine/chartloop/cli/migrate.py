@@ -36,11 +36,11 @@ def records_of(journal: Journal, row: RunRow) -> list[Record]:
 
 def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = None) -> Verdict:
     """What the machine means for a run, or for its records below `at`."""
-    from chartloop.api.continuing import judged
+    from chartloop.api.continuing import judge_stored_run
     from chartloop.run.sync import by_hand
 
     count_of(row, records_of(journal, row), at)
-    found = by_hand(judged(journal, row, machine.chart, at=at, now=time.time()))
+    found = by_hand(judge_stored_run(journal, row, machine.chart, at=at, now=time.time()))
     if found is None:
         raise SetupError(f"run `{row.run_id}` cannot be read as one run")
     return found

@@ -14,7 +14,7 @@ from typing import Any
 
 from chartloop.api.machine import Machine
 from chartloop.interchange.documents import Found, Read, read
-from chartloop.view.compare.difference import Difference, differences, matched
+from chartloop.view.compare.difference import Difference, differences, match_boxes
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def verify(found: Found, machine: Machine, *, repair: bool = False) -> Verdict:
     document = read(found, repair=repair)
     chart = document.reading.chart
     drawn = machine.draw(rules="none").chart
-    lines = _Lines(document, matched(chart, drawn))
+    lines = _Lines(document, match_boxes(chart, drawn))
     declared = {d.difference: d.reason for d in machine.spec.deviations}
     left = Counter(d.difference for d in machine.spec.deviations)
     undeclared: list[Deviation] = []

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chartloop.core.errors import Finding, SetupError
-from chartloop.review.git import Moved, Repository, Revision
+from chartloop.review.git import FileChange, Repository, Revision
 from chartloop.review.sources import SUFFIXES, Looking, Side
 from chartloop.versions.diff.diff import Diff
 
@@ -79,12 +79,12 @@ class Reviewed(NamedTuple):
         return self.diff is not None and self.diff.same
 
     @property
-    def appeared(self) -> tuple[Finding, ...]:
+    def new_findings(self) -> tuple[Finding, ...]:
         """Findings that are new."""
         return _less(self.after, self.before)
 
     @property
-    def mended(self) -> tuple[Finding, ...]:
+    def fixed_findings(self) -> tuple[Finding, ...]:
         """Findings that are gone."""
         return _less(self.before, self.after) if self.after is not None else ()
 
@@ -107,21 +107,21 @@ def _key(finding: Finding) -> tuple[str, str]:
 
 def review(scope: Scope, looking: Looking, paths: Sequence[str] = ()) -> Iterator[Reviewed]:
     """Every machine that a change touches, sorted by path; in these files and folders, if given."""
-    moved = [m for m in scope.repository.changed(scope.base, scope.head) if _is_yaml(m)]
+    moved = [m for m in scope.repository.changed_files(scope.base, scope.head) if _is_yaml(m)]
     wanted = [m for m in moved if _within(m.after or m.before or "", paths)]
-    found: dict[str, Moved] = {m.after or m.before or "": m for m in wanted}
+    found: dict[str, FileChange] = {m.after or m.before or "": m for m in wanted}
     touched = {path for m in moved for path in m if path is not None}
     if touched:
         for parent in _parents(scope, looking, touched, set(found)):
             if _within(parent, paths):
-                found[parent] = Moved(parent, parent)
+                found[parent] = FileChange(parent, parent)
     for path in sorted(found):
-        made = _reviewed(scope, looking, found[path])
+        made = _review_file(scope, looking, found[path])
         if made is not None:
             yield made
 
 
-def _is_yaml(moved: Moved) -> bool:
+def _is_yaml(moved: FileChange) -> bool:
     return (moved.after or moved.before or "").endswith(SUFFIXES)
 
 
@@ -154,8 +154,8 @@ def _files(scope: Scope, looking: Looking, path: str) -> Iterator[str]:
         yield from (file.removeprefix(prefix) for file in files)
 
 
-def _reviewed(scope: Scope, looking: Looking, moved: Moved) -> Reviewed | None:
-    """The two sides of a file; None when it is a machine on neither."""
+def _review_file(scope: Scope, looking: Looking, moved: FileChange) -> Reviewed | None:
+    """The two sides of a file; None when it holds a machine on neither."""
     path = moved.after or moved.before or ""
     try:
         before = _machine_at(scope.base, looking, moved.before)

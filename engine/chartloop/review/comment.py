@@ -54,14 +54,14 @@ class _Section:
 
     def _parts(self) -> Iterator[str]:
         yield f"### {code(self.reviewed.path)}"
-        yield "" if self.alone else f"**{_escaped(_verdict(self.reviewed))}**"
+        yield "" if self.alone else f"**{_escape_markdown(_verdict(self.reviewed))}**"
         if self.brief:
             return
         yield _problem(self.reviewed)
         yield _differences(self.reviewed, self.listed)
         if self.mermaid:
             yield f"```mermaid\n{self.mermaid.rstrip()}\n```"
-        elif _drawn(self.reviewed):
+        elif _has_picture(self.reviewed):
             yield "_The picture does not fit into this comment._"
         yield _checks(self.reviewed)
         named = " · ".join(f"[{name}]({url})" for name, url in self.links.items())
@@ -85,11 +85,11 @@ def comment(
     """The whole comment, ending with a newline. `links` are those of a machine's full pictures."""
     told = [one for one in found if not one.same]
     alike = [one for one in found if one.same]
-    head = f"{MARKER}\n## {_escaped(verdict(found))}\n\n{_compared(scope)}"
+    head = f"{MARKER}\n## {_escape_markdown(verdict(found))}\n\n{_comparison_line(scope)}"
     tail = f"_Written in another way, the same machine: {_listing(alike)}._" if alike else ""
     alone = len(told) == 1 and not told[0].invalid
     sections = [_Section(one, links(one), _mermaid(one), alone) for one in told]
-    return _fitted(head, sections, tail)
+    return _fit_sections(head, sections, tail)
 
 
 def verdict(found: Sequence[Reviewed]) -> str:
@@ -104,13 +104,13 @@ def verdict(found: Sequence[Reviewed]) -> str:
     return f"{say_count(len(told), 'machine')} changed{wrong}"
 
 
-def _compared(scope: Scope) -> str:
+def _comparison_line(scope: Scope) -> str:
     base = code(f"{scope.base.name} ({scope.base.short})")
     return f"Machines from {base} to {code(scope.now)}, compared by meaning."
 
 
-def _fitted(head: str, sections: list[_Section], tail: str) -> str:
-    """The parts as one text; the largest give way until it is short enough."""
+def _fit_sections(head: str, sections: list[_Section], tail: str) -> str:
+    """The parts as one text; the largest shrink until it is short enough."""
     texts = [section.text() for section in sections]
     room = MOST - _ROOM - len(head) - len(tail)
     left = 0
@@ -189,7 +189,7 @@ def _checks(one: Reviewed) -> str:
     """What the checks say, as far as it is another than before."""
     if one.invalid:
         return ""
-    appeared, mended = list(one.appeared), list(one.mended)
+    appeared, mended = list(one.new_findings), list(one.fixed_findings)
     after = len(one.after.findings) if one.after is not None else 0
     if not appeared and not mended:
         stay = f", as before: {say_count(after, 'finding')}" if after and one.before else ""
@@ -217,7 +217,7 @@ def _finding(sign: str, finding: Finding) -> str:
 
 def pictures(one: Reviewed) -> Mapping[str, ReviewPicture]:
     """The pictures of a machine: what changed, and the whole; of a new one only that."""
-    merged = _merged(one)
+    merged = _merged_chart(one)
     if merged is None:
         return {}
     if one.diff is None:
@@ -225,7 +225,7 @@ def pictures(one: Reviewed) -> Mapping[str, ReviewPicture]:
     return {"changes": ReviewPicture(focus(merged)), "full": ReviewPicture(merged)}
 
 
-def _merged(one: Reviewed) -> Merged | None:
+def _merged_chart(one: Reviewed) -> Merged | None:
     if one.invalid or one.after is None or one.after.machine is None:
         return None
     if one.diff is not None:
@@ -234,8 +234,8 @@ def _merged(one: Reviewed) -> Merged | None:
     return merge(Flowchart(), chart, Pairs({}, {}, {}), (), title=chart.title)
 
 
-def _drawn(one: Reviewed) -> bool:
-    return _merged(one) is not None
+def _has_picture(one: Reviewed) -> bool:
+    return _merged_chart(one) is not None
 
 
 def _mermaid(one: Reviewed) -> str:
@@ -285,8 +285,8 @@ def _block(lines: Iterable[str], language: str) -> str:
     return f"{fence}{language}\n{text}\n{fence}"
 
 
-def _escaped(text: str) -> str:
-    """A text in which Markdown and HTML read no sign."""
+def _escape_markdown(text: str) -> str:
+    """A text without signs that Markdown or HTML would read."""
     return re.sub(
         r"([\\`*_{}\[\]()<>#+\-.!|~@&$])", lambda m: _SAFE.get(m[1], f"\\{m[1]}"), one_line(text)
     )

@@ -39,7 +39,7 @@ class Repository:
         done = _run(folder, ("rev-parse", "--show-toplevel"))
         if done.returncode:
             raise SetupError(
-                f"`{folder}` is in no git repository that can be read: {_said(done.stderr)}",
+                f"`{folder}` is in no git repository that can be read: {_error_line(done.stderr)}",
                 hint=hint,
             )
         return cls(Path(os.fsdecode(done.stdout.rstrip(b"\n"))))
@@ -61,7 +61,7 @@ class Repository:
         found = _git(self.root, "merge-base", one.commit, head)
         return one if found is None else Revision(self, found.decode().strip(), one.name)
 
-    def changed(self, base: Revision, head: Revision | None) -> Iterator[Moved]:
+    def changed_files(self, base: Revision, head: Revision | None) -> Iterator[FileChange]:
         """The files that differ between two revisions, or a revision and the working tree."""
         options = ("-r", "-z", "-M", "--name-status")
         command = ("diff-tree", *options, base.commit, head.commit) if head else (
@@ -74,12 +74,14 @@ class Repository:
             path = os.fsdecode(next(words))
             if status[:1] in (b"R", b"C"):
                 after = os.fsdecode(next(words))
-                yield Moved(path if status[:1] == b"R" else None, after)
+                yield FileChange(path if status[:1] == b"R" else None, after)
             else:
-                yield Moved(None if status == b"A" else path, None if status == b"D" else path)
+                yield FileChange(None if status == b"A" else path, None if status == b"D" else path)
         if head is None:
             unknown = _must(self.root, "ls-files", "-z", "--others", "--exclude-standard")
-            yield from (Moved(None, os.fsdecode(path)) for path in unknown.split(b"\0") if path)
+            yield from (
+                FileChange(None, os.fsdecode(path)) for path in unknown.split(b"\0") if path
+            )
 
     def holding(self, pattern: str, head: Revision | None) -> list[str]:
         """The YAML files in which a line fits an extended regular expression."""
@@ -94,7 +96,7 @@ class Repository:
         return sorted(name.removeprefix(prefix) for name in names)
 
 
-class Moved(NamedTuple):
+class FileChange(NamedTuple):
     """A file that changed: its path before and now, None where it was or is not there."""
 
     before: str | None
@@ -156,11 +158,11 @@ def _must(folder: Path, *arguments: str) -> bytes:
     """What git prints; `SetupError` with its own words when it fails."""
     done = _run(folder, arguments)
     if done.returncode:
-        raise SetupError(f"git {arguments[0]} failed: {_said(done.stderr)}")
+        raise SetupError(f"git {arguments[0]} failed: {_error_line(done.stderr)}")
     return done.stdout
 
 
-def _said(stderr: bytes) -> str:
+def _error_line(stderr: bytes) -> str:
     lines = stderr.decode(errors="replace").strip().splitlines()
     return lines[0].removeprefix("fatal: ") if lines else "git gave no reason"
 

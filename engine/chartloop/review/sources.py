@@ -38,8 +38,8 @@ class Side(NamedTuple):
     """All of them; with an error among them there is no machine."""
 
     @property
-    def assumed(self) -> tuple[str, ...]:
-        """The tools, actions and guards that are taken for the file's own."""
+    def undeclared_names(self) -> tuple[str, ...]:
+        """The tools, actions and guards that no file declares and the review takes as given."""
         return assumed_in(self.machine.spec) if self.machine is not None else ()
 
 

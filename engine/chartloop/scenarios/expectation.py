@@ -67,7 +67,7 @@ class FactCheck(NamedTuple):
         try:
             got = as_data(self.fact.value(result.facts), self.fact.type)
         except GuardFailed as error:
-            return Difference(self.name, self.place, self._wanted(), [str(error.cause)])
+            return Difference(self.name, self.place, self._expected_lines(), [str(error.cause)])
         if self.guard is None:
             met = same(self.value, got)
         else:
@@ -77,11 +77,13 @@ class FactCheck(NamedTuple):
                 met = False
         if met:
             return None
-        return Difference(self.name, self.place, self._wanted(), _shown(got, self.fact.type))
+        return Difference(
+            self.name, self.place, self._expected_lines(), _format_fact(got, self.fact.type)
+        )
 
-    def _wanted(self) -> list[str]:
+    def _expected_lines(self) -> list[str]:
         if self.guard is None:
-            return _shown(self.value, self.fact.type)
+            return _format_fact(self.value, self.fact.type)
         return [self.guard.text.removeprefix(self.name).strip()]
 
 
@@ -160,7 +162,7 @@ def _fact(scenario: Scenario, spec: MachineSpec, name: str, value: Any) -> FactC
         return _fault(scenario, name, fault)
     fits, made = (True, value) if accepts(fact.type, value) else coerce(fact.type, value)
     if not fits:
-        said = f"`{name}` is {fact.type}: `{_shown(value, ANY)[0]}` is not"
+        said = f"`{name}` is {fact.type}: `{_format_fact(value, ANY)[0]}` is not"
         hint = 'a comparison is written `">= 3"`, a duration `30s`, a share `95%`'
         return finding("CL104", said, place, hint=hint, at=".".join(path))
     return FactCheck(name, place, fact, None, plain(made))
@@ -206,7 +208,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _shown(value: Any, type: Type) -> list[str]:
+def _format_fact(value: Any, type: Type) -> list[str]:
     """A fact's value: as exact as it is compared, durations and shares with their unit."""
     if isinstance(value, float) and type.kind in ("duration", "fraction"):
         exact = f"{value:.12g} s" if type.kind == "duration" else f"{value * 100:.12g}%"

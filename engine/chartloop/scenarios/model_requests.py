@@ -63,8 +63,8 @@ def _lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 yield from (f"{name}: {line}" for line in str(value).split("\n"))
 
 
-def written(requests: Sequence[Request]) -> list[dict[str, Any]]:
-    """The requests as a scenario holds them: each with what is new in it."""
+def scenario_requests(requests: Sequence[Request]) -> list[dict[str, Any]]:
+    """The requests as a scenario has them: each with its new messages only."""
     out: list[dict[str, Any]] = []
     before: tuple[Mapping[str, Any], ...] = ()
     for request in requests:

@@ -22,8 +22,8 @@ from chartloop.scenarios.file import OutsideEvent, Scenario
 from chartloop.scenarios.model_requests import Matching
 from chartloop.scenarios.outside_events import play
 from chartloop.scenarios.report import ScenarioReport
-from chartloop.scenarios.scenario_check import checked
-from chartloop.scenarios.scenario_coverage import played
+from chartloop.scenarios.scenario_check import check_scenario
+from chartloop.scenarios.scenario_coverage import count_run
 from chartloop.scenarios.scripted_tools import ScriptedTool
 from chartloop.testing.clock import ManualClock
 
@@ -74,7 +74,7 @@ def play_prepared(
     machine, tools, clock = prepared
     script = Scripted(made.replies, clock=clock) if model is None else None
     asked = None if script is None else Matching(script, made.requests)
-    stage = _Stage(made, checked(made, machine), machine, tools, script)
+    stage = _Stage(made, check_scenario(made, machine), machine, tools, script)
     start, chosen = made.start, {**made.start.get("settings", {}), **(settings or {})}
     try:
         run = machine.start(
@@ -85,7 +85,7 @@ def play_prepared(
     except RunError as error:
         return ScenarioReport(made.name, passed=False, problems=(str(error),))
     problems = [*_drive(stage, run)]
-    played(run)
+    count_run(run)
     if asked is None or not asked.missed:
         problems += _left_over(stage, run)
         problems += [str(d) for d in stage.expected.differences(run.result)]

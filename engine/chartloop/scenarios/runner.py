@@ -118,7 +118,7 @@ def scenario(
     the report's `result` and `run`.
     """
     data = {"machine": str(machine), "task": task, **keys}
-    document = Document(_listed(data), "", "")
+    document = Document(_to_lists(data), "", "")
     made = scenario_of(document, name="scenario", folder=None)
     report = play_scenario(made, machine, own)
     if not report.passed:
@@ -126,12 +126,12 @@ def scenario(
     return report
 
 
-def _listed(value: Any) -> Any:
-    """Python data as YAML would have given it: tuples as lists."""
+def _to_lists(value: Any) -> Any:
+    """Python data as YAML would give it: tuples as lists."""
     if isinstance(value, Mapping):
-        return {str(k): _listed(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return {str(k): _to_lists(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, (list, tuple)):
-        return [_listed(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
+        return [_to_lists(v) for v in value]  # pyright: ignore[reportUnknownVariableType]
     return value
 
 

@@ -18,8 +18,8 @@ from chartloop.scenarios.expectation import Expectation, expectation
 from chartloop.scenarios.file import OutsideEvent, Scenario
 
 
-def checked(scenario: Scenario, machine: Machine) -> Expectation:
-    """What the scenario expects, compiled. Raises `SpecError` with every finding."""
+def check_scenario(scenario: Scenario, machine: Machine) -> Expectation:
+    """The compiled expectation of the scenario. Raises `SpecError` with every finding."""
     spec = machine.spec
     expected, findings = expectation(scenario, spec)
     findings += _values(scenario, "limits", scenario.limits, spec, limit_value)
@@ -68,10 +68,12 @@ def _doing(tasks: Iterable[Any]) -> Iterator[str]:
 
 def _used(spec: MachineSpec) -> set[str]:
     """The tools that a machine names, and those of its children."""
-    return {*spec.tools, *_called(spec)}.union(*(_used(child) for child in spec.machines.values()))
+    return {*spec.tools, *_tools_of_states(spec)}.union(
+        *(_used(child) for child in spec.machines.values())
+    )
 
 
-def _called(spec: MachineSpec) -> Iterator[str]:
+def _tools_of_states(spec: MachineSpec) -> Iterator[str]:
     """The tools that states call without a model."""
     for state in spec.states.values():
         for arg in state.action.args if state.action is not None else ():

@@ -81,8 +81,8 @@ def collecting(covering: Covering | None = None) -> Generator[Covering]:
         _COLLECTING.reset(token)
 
 
-def played(run: Run) -> None:
-    """A scenario has been played: count its run, where somebody collects."""
+def count_run(run: Run) -> None:
+    """Count the run of a scenario where a coverage is collected."""
     covering = _COLLECTING.get()
     if covering is not None:
         covering.add(run)

@@ -38,19 +38,19 @@ def _rows(expected: Sequence[str], got: Sequence[str]) -> Iterator[Row]:
     same = common(expected, got)
     start = max(0, same - _AROUND)
     if start:
-        yield _skipped(start)
+        yield _skip_row(start)
     left, right = expected[start : start + _LONGEST], got[start : start + _LONGEST]
     groups = SequenceMatcher(None, left, right, autojunk=False).get_grouped_opcodes(_AROUND)
     before = 0
     for group in groups:
         if between := group[0][1] - before:
-            yield _skipped(between)
+            yield _skip_row(between)
         before = group[-1][2]
         for kind, a, b, c, d in group:
             for pair in zip_longest(left[a:b], right[c:d], fillvalue=""):
-                yield (" " if kind == "equal" else "≠", *_cut(*pair))
+                yield (" " if kind == "equal" else "≠", *_shorten_both(*pair))
     if rest := max(len(expected), len(got)) - start - max(len(left), len(right)):
-        yield _skipped(rest)
+        yield _skip_row(rest)
 
 
 def common(left: Sequence[object], right: Sequence[object]) -> int:
@@ -59,13 +59,13 @@ def common(left: Sequence[object], right: Sequence[object]) -> int:
     return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
 
 
-def _skipped(count: int) -> Row:
+def _skip_row(count: int) -> Row:
     text = f"… {count} more"
     return (" ", text, text)
 
 
-def _cut(left: str, right: str) -> tuple[str, str]:
-    """Both lines, from shortly before they part when they are long."""
+def _shorten_both(left: str, right: str) -> tuple[str, str]:
+    """Both lines; long ones start shortly before they differ."""
     start = 0
     if max(len(left), len(right)) > WIDEST:
         start = max(0, common(left, right) - WIDEST // 2)

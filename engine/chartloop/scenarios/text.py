@@ -67,7 +67,7 @@ def _entry(head: str, value: Any, indent: int, *, block: bool = False) -> Iterat
 def _list(head: str, values: Sequence[Any], indent: int, *, block: bool) -> Iterator[str]:
     yield head
     if not block and not any(isinstance(value, (Mapping, list)) for value in values):
-        yield from _wrapped([_flow(value) for value in values], " " * (indent + 2))
+        yield from _wrap_list([_flow(value) for value in values], " " * (indent + 2))
         return
     inner = indent + 2
     for value in values:
@@ -77,7 +77,7 @@ def _list(head: str, values: Sequence[Any], indent: int, *, block: bool) -> Iter
         yield from (first, *rest)
 
 
-def _wrapped(parts: Sequence[str], indent: str) -> Iterator[str]:
+def _wrap_list(parts: Sequence[str], indent: str) -> Iterator[str]:
     """A long list of short things, in brackets on several lines; each round on lines of its own."""
     line = f"{indent}["
     turn, times = Counter(parts).most_common(1)[0]

@@ -104,7 +104,7 @@ def refuse(body: Mapping[str, Any], models: Collection[str]) -> Refusal | None:
         return Refusal(400, "'stream_options' is only allowed when 'stream' is enabled.")
     if body.get("tool_choice") is not None and body.get("tools") is None:
         return Refusal(400, "'tool_choice' is only allowed when 'tools' are specified.")
-    return Refusal(400, said) if (said := _unanswered(body["messages"])) else None
+    return Refusal(400, said) if (said := _check_tool_answers(body["messages"])) else None
 
 
 def _fits(value: Any, wanted: Any) -> bool:
@@ -133,8 +133,8 @@ def _values(body: Any, path: str) -> list[tuple[str, Any]]:
     return [(at.lstrip("."), data) for at, data in found]
 
 
-def _unanswered(messages: Sequence[Mapping[str, Any]]) -> str:
-    """Every tool call must be answered at once, and every answer must have been asked for."""
+def _check_tool_answers(messages: Sequence[Mapping[str, Any]]) -> str:
+    """The fault in tool calls and answers: each call has an answer, each answer a call."""
     asked: list[str] = []
     waiting: list[str] = []
     for message in messages:

@@ -266,8 +266,8 @@ class StepApp(App[None]):
             self.query_one("#head", Static).update(Content.assemble(*parts))
 
     @on(events.Print)
-    def _printed(self, event: events.Print) -> None:
-        """What tools print stands among what is said."""
+    def _log_print(self, event: events.Print) -> None:
+        """Log what tools print."""
         *whole, self._printing = (self._printing + event.text).split("\n")
         log = self.query_one(Log)
         for line in whole:
@@ -374,7 +374,7 @@ class StepApp(App[None]):
         self.exit()
 
     @on(Input.Submitted, "#line")
-    def _typed(self, event: Input.Submitted) -> None:
+    def _submit_line(self, event: Input.Submitted) -> None:
         self.query_one("#line", Input).value = ""
         self._focus_page()
         if event.value.strip():

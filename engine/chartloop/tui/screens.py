@@ -113,7 +113,7 @@ class StateScreen(ModalScreen[str | None]):
             self.dismiss(typed)
 
     @on(OptionList.OptionSelected)
-    def _chosen(self, event: OptionList.OptionSelected) -> None:
+    def _close_with_choice(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option_id)
 
     def action_cursor_down(self) -> None:
@@ -149,7 +149,7 @@ class EventScreen(ModalScreen[str | None]):
         return Option(Content(text), id=answer.event)
 
     @on(OptionList.OptionSelected)
-    def _chosen(self, event: OptionList.OptionSelected) -> None:
+    def _close_with_choice(self, event: OptionList.OptionSelected) -> None:
         self.dismiss(event.option_id)
 
 

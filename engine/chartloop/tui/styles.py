@@ -55,15 +55,15 @@ def of_changes(changes: Sequence[tuple[str, str, str]], width: int) -> Content:
     for name, old, new in changes:
         rows.append(
             Content.assemble(
-                (f"{_cut(name, wide):<{wide}}  ", ""),
-                (_cut(old, 24), "$foreground-muted"),
+                (f"{_shorten(name, wide):<{wide}}  ", ""),
+                (_shorten(old, 24), "$foreground-muted"),
                 (" → ", "$foreground-muted"),
-                (_cut(new, max(24, width - wide - 32)), "bold"),
+                (_shorten(new, max(24, width - wide - 32)), "bold"),
             )
         )
     return Content("\n").join(rows)
 
 
-def _cut(text: str, width: int) -> str:
+def _shorten(text: str, width: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= width else line[: width - 1] + "…"

@@ -101,12 +101,12 @@ class Arrow:
     @property
     def shown(self) -> str:
         """The words as they are drawn, the number in front: `2 · tool calls`."""
-        return self._numbered(self.words)
+        return self._add_number(self.words)
 
     @property
     def whole(self) -> str:
         """The same without shortening, for formats that have the room."""
-        return self._numbered(self._with(self.guard) if self.unlabelled else self.label)
+        return self._add_number(self._with(self.guard) if self.unlabelled else self.label)
 
     @property
     def tip(self) -> str:
@@ -121,7 +121,7 @@ class Arrow:
     def _with(self, guard: str) -> str:
         return f"{self.label} [{guard}]" if self.label else guard
 
-    def _numbered(self, words: str) -> str:
+    def _add_number(self, words: str) -> str:
         number = "" if self.number is None else f"{self.number} ·"
         return f"{number} {words}" if number and words else number or words
 
@@ -183,26 +183,28 @@ def _names(boxes: Sequence[Box]) -> str:
     return "; ".join([*names, *([f"{more} more"] if more else [])])
 
 
-def walked(chart: Flowchart, visits: Mapping[str, int], taken: Mapping[str, int]) -> Flowchart:
-    """The part of a chart that a run went through, with how often where it was more than once.
+def visited_part(
+    chart: Flowchart, visits: Mapping[str, int], taken: Mapping[str, int]
+) -> Flowchart:
+    """The part of a chart that a run visited, with counts above one.
 
     `visits` counts the entries of each state, `taken` how often each edge was taken, by id.
     """
     boxes = tuple(
-        replace(box, label=_counted(box.label, visits[box.id]))
+        replace(box, label=_add_count(box.label, visits[box.id]))
         for box in chart.boxes
         if visits.get(box.id)
     )
     shown = {box.id for box in boxes}
     arrows = tuple(
-        replace(arrow.saying(_counted(arrow.words, taken[arrow.id])), number=None)
+        replace(arrow.saying(_add_count(arrow.words, taken[arrow.id])), number=None)
         for arrow in chart.arrows
         if taken.get(arrow.id) and {arrow.source, arrow.target} <= shown
     )
     return Flowchart(chart.title, boxes, arrows, direction=chart.direction)
 
 
-def _counted(label: str, times: int) -> str:
+def _add_count(label: str, times: int) -> str:
     return label if times < 2 else f"{label} ×{times:,}".strip()
 
 

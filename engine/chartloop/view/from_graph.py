@@ -166,8 +166,8 @@ def _panel_id(number: int) -> str:
     return f"rules-{number}"
 
 
-def wrapped(text: str, width: int = WIDEST) -> str:
-    """A text in lines of so many characters at most, where its words allow that."""
+def wrap_label(text: str, width: int = WIDEST) -> str:
+    """A text in lines of at most `width` characters, where its words allow that."""
     return "\n".join(textwrap.wrap(text, width, break_on_hyphens=False)) or text
 
 
@@ -189,7 +189,7 @@ class _Panel:
         return f"{self.id}-on" if self.as_chain else self.id
 
     def _title(self) -> str:
-        def named(states: Sequence[str]) -> str:
+        def join_labels(states: Sequence[str]) -> str:
             known = (self.states.get(name) for name in states)
             return ", ".join(
                 one_line(box.label) if box else name
@@ -197,20 +197,22 @@ class _Panel:
             )
 
         first = self.lines[0]
-        moments = [f"after {named(first.at)}"] if first.at else []
-        moments += [f"before {named(first.before)}"] if first.before else []
-        return wrapped(", ".join(moments)) if moments else "after every step"
+        moments = [f"after {join_labels(first.at)}"] if first.at else []
+        moments += [f"before {join_labels(first.before)}"] if first.before else []
+        return wrap_label(", ".join(moments)) if moments else "after every step"
 
     def _box(self) -> tuple[list[Box], list[Arrow]]:
         leading = [line for line in self.lines if line.to in self.states]
         title = [self._title()]
         title += [
-            wrapped(f"{line.text} → {line.does}", LISTED)
+            wrap_label(f"{line.text} → {line.does}", LISTED)
             for line in self.lines
             if line.to not in self.states
         ]
         arrows = [
-            Arrow(self.id, line.to, f"{wrapped(line.text)}\n{line.does}".strip(), line.id, "rule")
+            Arrow(
+                self.id, line.to, f"{wrap_label(line.text)}\n{line.does}".strip(), line.id, "rule"
+            )
             for line in leading
         ]
         return [Box(self.id, "\n".join(title), role="rules", origin="rule")], arrows
@@ -222,7 +224,7 @@ class _Panel:
         follows = dict(pairwise([*asked, self.back]))
         arrows.append(Arrow(self.id, asked[0], kind="rule"))
         for line, name in zip(self.lines, asked, strict=True):
-            boxes.append(Box(name, wrapped(line.text), "diamond", "decision", origin="rule"))
+            boxes.append(Box(name, wrap_label(line.text), "diamond", "decision", origin="rule"))
             to = line.to if line.to in self.states else f"{name}-signal"
             if to not in self.states:
                 boxes.append(Box(to, line.does, role="rules", origin="rule"))

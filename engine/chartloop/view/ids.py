@@ -34,7 +34,7 @@ def safe_ids(names: Iterable[str]) -> dict[str, str]:
     names = list(dict.fromkeys(names))
     taken = {name for name in names if _is_safe(name)}
     for name in names:
-        ids[name] = name if name in taken else _invented(name, taken)
+        ids[name] = name if name in taken else _new_id(name, taken)
         taken.add(ids[name])
     return ids
 
@@ -48,7 +48,7 @@ def _is_safe(name: str) -> bool:
     return plain and name not in _AVOIDED and not _ELSEWHERE.search(name)
 
 
-def _invented(name: str, taken: set[str]) -> str:
+def _new_id(name: str, taken: set[str]) -> str:
     plain = re.sub(r"\W", "_", name[:60], flags=re.ASCII) or "box"
     plain = _ELSEWHERE.sub("C_4", plain)
     numbered = (f"{plain}_{number}" for number in itertools.count(1))

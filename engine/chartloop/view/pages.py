@@ -42,8 +42,8 @@ def fitting(room: Room, width: float, height: float) -> bool:
     return width * SMALLEST <= room.width and height * SMALLEST <= room.height
 
 
-def titled(chart: Flowchart, room: Room) -> Flowchart:
-    """The chart with a title that is no wider than the page, and leaves its number room."""
+def shorten_title(chart: Flowchart, room: Room) -> Flowchart:
+    """The chart with a title no wider than the page, with room for the page number."""
     most = max(_NARROW, round(room.width / 13))
     return replace(chart, title=_brief(one_line(chart.title), most))
 
@@ -140,7 +140,7 @@ def _incoming(
         pages = sorted(set(sources.values()))
         several = "s" if len(pages) > 1 else ""
         said = f"from page{several} {', '.join(map(str, pages))}"
-        named = [_named(boxes[name]) for name in sources]
+        named = [_short_name(boxes[name]) for name in sources]
         said += f"\n{named[0]}" if len(named) == 1 else f"\n{len(named)} boxes"
         mark = Box(f"from-{target}", said, "display", "hub", origin="page")
         yield mark, Arrow(mark.id, target, kind="return")
@@ -153,11 +153,11 @@ def _brief(text: str, most: int = _LONGEST) -> str:
 
 def _on(box: Box, page: int) -> Box:
     """What stands for a box that is on another page."""
-    said = f"on page {page}\n{_named(box)}"
+    said = f"on page {page}\n{_short_name(box)}"
     return Box(f"on-{page}-{box.id}", said, "display", "hub", origin="page")
 
 
-def _named(box: Box) -> str:
+def _short_name(box: Box) -> str:
     return _brief(
         one_line(box.label.split("\n")[0] if box.role == "rules" else box.label) or box.id
     )

@@ -22,13 +22,13 @@ from typing import Any, Literal, Self, get_args
 from chartloop.core.errors import ChartloopError, refuse_unknown
 from chartloop.core.html_table import image
 from chartloop.extras import install
-from chartloop.view.dot.accessible import described
+from chartloop.view.dot.accessible import add_description
 from chartloop.view.dot.engine import Engine, find_engine, render
-from chartloop.view.dot.theme import Theme, adaptive, darkened
+from chartloop.view.dot.theme import Theme, adaptive, to_dark
 from chartloop.view.dot.write import svg_ids, to_dot
 from chartloop.view.flowchart import Flowchart, one_line
 from chartloop.view.mermaid import to_mermaid, too_large
-from chartloop.view.pages import PAPERS, Paper, fitting, split, titled
+from chartloop.view.pages import PAPERS, Paper, fitting, shorten_title, split
 from chartloop.view.save import save
 from chartloop.view.text.draw import MOST, WIDTH, Drawing, draw
 from chartloop.view.text.outline import to_outline
@@ -118,19 +118,19 @@ class Picture:
 
     @cached_property
     def _svg(self) -> str:
-        drawn = self._drawn("svg").decode()
+        drawn = self._render("svg").decode()
         element = drawn[drawn.index("<svg") :]
-        svg = described(element, self.chart, prefix=self.prefix, outline=self.outline())
+        svg = add_description(element, self.chart, prefix=self.prefix, outline=self.outline())
         return (
             adaptive(svg, svg_ids(self.chart, self.prefix).chart) if self._theme == "auto" else svg
         )
 
     @cached_property
     def _png(self) -> bytes:
-        return self._drawn("png")
+        return self._render("png")
 
-    def _drawn(self, form: Literal["svg", "png"]) -> bytes:
-        source = darkened(self.dot()) if self._theme == "dark" else self.dot()
+    def _render(self, form: Literal["svg", "png"]) -> bytes:
+        source = to_dark(self.dot()) if self._theme == "dark" else self.dot()
         return render(source, form, engine=self.engine, timeout=self._timeout)
 
     def themed(self, theme: Theme) -> Self:
@@ -167,7 +167,7 @@ class Picture:
 
         if fits(self.chart):
             return (self,)
-        parts = split(titled(self.chart, room), fits)
+        parts = split(shorten_title(self.chart, room), fits)
         return tuple(self.of(part).themed(self._theme) for part in parts)
 
     def of(self, chart: Flowchart) -> Picture:

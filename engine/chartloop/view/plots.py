@@ -61,7 +61,7 @@ def figure(title: str, plots: Sequence[Plot]) -> Any:
 
     rows = -(-len(plots) // 2)
     heights = [max(plot.height for plot in plots[2 * n : 2 * n + 2]) for n in range(rows)]
-    with _styled():
+    with _plot_style():
         made: Any = Figure(figsize=(11.5, sum(heights) + 0.9), layout="constrained")
         made.suptitle(
             printable(title), x=0.01, ha="left", fontsize=13, fontweight="bold", parse_math=False
@@ -76,7 +76,7 @@ def figure(title: str, plots: Sequence[Plot]) -> Any:
 def save(title: str, plots: Sequence[Plot], path: Path) -> list[Path]:
     """Write them: one page for a ``.svg`` or ``.png``, else a folder with a file for each."""
     if path.suffix.lower() in (".svg", ".png"):
-        return [_written(figure(title, plots), path)]
+        return [_save_figure(figure(title, plots), path)]
     if path.suffix:
         raise SetupError(
             f"plots are not written as `{path.suffix}`", hint="name a .svg, a .png or a folder"
@@ -87,17 +87,17 @@ def save(title: str, plots: Sequence[Plot], path: Path) -> list[Path]:
     path.mkdir(parents=True, exist_ok=True)
     out: list[Path] = []
     for plot in plots:
-        with _styled():
+        with _plot_style():
             made: Any = Figure(figsize=(7.2, plot.height + 0.5), layout="constrained")
             plot.draw(made.add_subplot())
-        out.append(_written(made, path / f"{plot.name}.svg"))
+        out.append(_save_figure(made, path / f"{plot.name}.svg"))
     return out
 
 
-def _written(made: Any, path: Path) -> Path:
+def _save_figure(made: Any, path: Path) -> Path:
     form = path.suffix.lower().removeprefix(".")
     said = {"Date": None, "Creator": "chartloop"} if form == "svg" else {"Software": "chartloop"}
-    with _styled():
+    with _plot_style():
         made.savefig(path, format=form, metadata=said, facecolor="white")
     return path
 
@@ -112,8 +112,8 @@ def import_matplotlib() -> None:
         ) from None
 
 
-def _styled() -> AbstractContextManager[None]:
-    """The look of all plots, for as long as one is drawn."""
+def _plot_style() -> AbstractContextManager[None]:
+    """The style of all plots, while one is drawn."""
     import matplotlib as mpl  # noqa: PLC0415
 
     drawing: Any = mpl
@@ -142,7 +142,7 @@ def reasons(
         [f"{count:,}  ({share(count / runs)})" for *_, count in shown],
         [KINDS.get(kind, FAINT) for _, kind, _ in shown],
     )  # fmt: skip
-    ax.set_title(titled("Why runs stop", len(rows)))
+    ax.set_title(title_with_count("Why runs stop", len(rows)))
     ax.set_xlabel("runs")
     kinds = list(dict.fromkeys(kind for _, kind, _ in shown))
     if len(kinds) > 1:
@@ -183,8 +183,8 @@ def _short(name: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: half - 1]}…{text[-half:]}"
 
 
-def titled(text: str, rows: int) -> str:
-    """A title that says when not all rows are drawn."""
+def title_with_count(text: str, rows: int) -> str:
+    """A title that says when some rows are left out."""
     return text if rows <= LISTED else f"{text} ({LISTED} of {rows})"
 
 

@@ -27,7 +27,7 @@ from chartloop.view.dot.write import (
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 from chartloop.view.from_graph import rule_boxes
 from chartloop.view.live.colours import PALE, PALE_INK, TAKEN, pale, visited_border, width
-from chartloop.view.live.live_style import LEFT, titled, under
+from chartloop.view.live.live_style import LEFT, title_label, under
 from chartloop.view.live.plan import Plan, edge_of, say_times
 from chartloop.view.live.progress import Standing
 from chartloop.view.picture import Picture
@@ -82,7 +82,7 @@ class WayDress(Dress):
         if not lines:
             return title_style(chart)
         small = LEFT.join(
-            titled(chart, line) if n == 0 else under(line) for n, line in enumerate(lines)
+            title_label(chart, line) if n == 0 else under(line) for n, line in enumerate(lines)
         )
         return title_style(chart) | {"label": Html(f"<{small}{LEFT}>")}
 

@@ -43,14 +43,14 @@ class Seeing:
         """What the runs have shown of the machine of their status, which runs beside each."""
         self.runs = 0
         self.records = 0
-        self._rules = [_Watched(rule.id, rule.when) for rule in chart.spec.rules]
+        self._rules = [_GuardReader(rule.id, rule.when) for rule in chart.spec.rules]
         self._signalling = {r.id for r in chart.spec.rules if r.kind == "signal"}
-        self._edges: dict[tuple[str, str, str], tuple[_Tried, ...]] = {}
+        self._edges: dict[tuple[str, str, str], tuple[_Branch, ...]] = {}
 
     def add(self, run_id: str, records: Iterable[Record]) -> None:
         """Count one run in. `NotDecided` leaves everything as it was."""
         counts, status, number = Counter[str](), Counter({"state:idle": 1}), 0
-        for decision, ended in self._decided(run_id, records):
+        for decision, ended in self._decide_again(run_id, records):
             number += 1
             self._note(counts, status, decision)
             if ended and decision.winner:
@@ -60,7 +60,9 @@ class Seeing:
         self.runs += 1
         self.records += number
 
-    def _decided(self, run_id: str, records: Iterable[Record]) -> Iterator[tuple[Decision, bool]]:
+    def _decide_again(
+        self, run_id: str, records: Iterable[Record]
+    ) -> Iterator[tuple[Decision, bool]]:
         """The records decided again, each with whether the run had ended then."""
         chart = self.chart
         position, renamed = chart.position(run_id), chart.spec.renamed
@@ -108,7 +110,7 @@ class Seeing:
         place = (look.kind, look.state, look.trigger)
         tried = self._edges.get(place)
         if tried is None:
-            tried = self._edges[place] = tuple(self._tried(look))
+            tried = self._edges[place] = tuple(self._branches(look))
         for way in tried:
             if way.watched is not None:
                 for key in way.watched.keys(look.facts, said):
@@ -120,8 +122,8 @@ class Seeing:
                     _note_status(counts, way)
                 return
 
-    def _tried(self, look: Look) -> Iterator[_Tried]:
-        """The ways of a state at a trigger, each once: a way back is a transition to each place."""
+    def _branches(self, look: Look) -> Iterator[_Branch]:
+        """The branches of a state at a trigger, each once though it may lead to several."""
         region = self.chart.status if look.kind == "status" else self.chart.step
         event = region.triggers.get(look.trigger)
         seen: set[str] = set()
@@ -129,12 +131,12 @@ class Seeing:
             if t.origin not in seen:
                 seen.add(t.origin)
                 guard = next((g.expression for g in t.guards if isinstance(g, Holds)), None)
-                watched = None if guard is None else _Watched(t.origin, guard)
-                yield _Tried(t.origin, t.dest or "", watched)
+                watched = None if guard is None else _GuardReader(t.origin, guard)
+                yield _Branch(t.origin, t.dest or "", watched)
 
 
-class _Watched:
-    """A guard, ready to be read atom by atom."""
+class _GuardReader:
+    """A guard, read atom by atom."""
 
     def __init__(self, owner: str, guard: Expression) -> None:
         self._functions = [function(atom.node) for atom in guard.atoms]
@@ -171,15 +173,15 @@ class _Watched:
         return False
 
 
-class _Tried(NamedTuple):
-    """One way of a state, and its guard if it has one of the file's."""
+class _Branch(NamedTuple):
+    """One branch of a state, with its guard where the file gives one."""
 
     origin: str
     to: str
-    watched: _Watched | None
+    watched: _GuardReader | None
 
 
-def _note_status(counts: Counter[str], way: _Tried) -> None:
+def _note_status(counts: Counter[str], way: _Branch) -> None:
     counts[f"edge:{way.origin}"] += 1
     counts[f"state:{way.to}"] += 1
     if way.to in ("completed", "error"):

@@ -53,10 +53,10 @@ def _differences(one: Mapping[str, str], other: Mapping[str, str]) -> str:
     gone = tuple(key for key in one if key not in other)
     changed = tuple(key for key in one if key in other and one[key] != other[key])
     parts = (("new", new), ("gone", gone), ("changed", changed))
-    return "; ".join(f"{word}: {_named(keys)}" for word, keys in parts if keys)
+    return "; ".join(f"{word}: {_quote_names(keys)}" for word, keys in parts if keys)
 
 
-def _named(keys: tuple[str, ...]) -> str:
+def _quote_names(keys: tuple[str, ...]) -> str:
     names = list(dict.fromkeys(k.partition("=")[0].replace(":", " ", 1) for k in keys))
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return ", ".join(f"`{name}`" for name in names[:_LISTED]) + more
@@ -195,7 +195,7 @@ class Coverage:
 
     def frame(self) -> Any:
         """A pandas frame with a row for each item."""
-        rows = [{"key": c.item.key, **c.item._asdict(), **c.shown} for c in self.covered]
+        rows = [{"key": c.item.key, **c.item._asdict(), **c.counts_dict} for c in self.covered]
         return frame(rows, "key")
 
     # shown ----------------------------------------------------------------------------------

@@ -28,8 +28,8 @@ _ROLES: Mapping[str, str] = {
 """Roles of edges and rules that have a line of their own."""
 
 
-class Told(Protocol):
-    """What is told of a coverage."""
+class CoverageFigures(Protocol):
+    """The parts of a coverage that the table reads."""
 
     @property
     def machine(self) -> str: ...
@@ -57,14 +57,14 @@ class Told(Protocol):
         ...
 
 
-def head_of(told: Told) -> str:
+def head_of(told: CoverageFigures) -> str:
     """``team (machines/team.yaml): 14 runs, 96 records``."""
     runs, records = say_count(told.runs, "run"), say_count(told.records, "record")
     where = f" ({told.file})" if told.file else ""
     return f"{told.machine}{where}: {runs}, {records}"
 
 
-def figure_rows(told: Told) -> Iterator[Row]:
+def figure_rows(told: CoverageFigures) -> Iterator[Row]:
     """What, how many of how many, percent; green, yellow or red by how much is left."""
     for kind, figure in told.figures.items():
         yield Row((WORDS[kind], str(figure), f"{figure.percent:g} %"), _colour(figure))
@@ -81,7 +81,9 @@ def missing_rows(covered: Iterable[Covered]) -> Iterator[Row]:
     """Kind, place, what, guard or reason: a line for each item that was not seen."""
     for one in covered:
         item = one.item
-        yield Row((item.kind, _place(one), item.id, _said(one)), "dim" if one.unreachable else "")
+        yield Row(
+            (item.kind, _place(one), item.id, _describe_item(one)), "dim" if one.unreachable else ""
+        )
 
 
 def _place(one: Covered) -> str:
@@ -90,8 +92,8 @@ def _place(one: Covered) -> str:
     return place.rpartition("/")[2] if place.startswith("/") else place
 
 
-def _said(one: Covered) -> str:
-    """What the file says of it, and why it cannot be reached where that is so."""
+def _describe_item(one: Covered) -> str:
+    """What the file says of the item, and why no run can reach it where that is so."""
     item = one.item
     match item.kind:
         case "rule":
@@ -113,13 +115,13 @@ def _said(one: Covered) -> str:
     return said
 
 
-def beside_line(told: Told) -> str:
+def beside_line(told: CoverageFigures) -> str:
     """The reasons that came and are none of the file's: from outside, or the engine's own."""
     reasons = [f"{k.partition(':')[2]} ×{n}" for k, n in told.beside.items() if k[:7] == "reason:"]
     return f"also stopped for {', '.join(reasons)}" if reasons else ""
 
 
-def lines_of(told: Told, width: int = WIDEST) -> list[Line]:
+def lines_of(told: CoverageFigures, width: int = WIDEST) -> list[Line]:
     """Everything about one machine: its figures, and what was not seen."""
     return [
         Line(head_of(told), "bold"),
@@ -128,7 +130,7 @@ def lines_of(told: Told, width: int = WIDEST) -> list[Line]:
     ]
 
 
-def missing_lines(told: Told, width: int = WIDEST) -> list[Line]:
+def missing_lines(told: CoverageFigures, width: int = WIDEST) -> list[Line]:
     """What was not seen, what cannot be, and what else there is to say."""
     lines: list[Line] = []
     for title, found in (("not seen", told.missing), ("cannot be reached", told.unreachable)):
@@ -141,7 +143,7 @@ def missing_lines(told: Told, width: int = WIDEST) -> list[Line]:
     return lines
 
 
-def summary(all_told: Sequence[Told], width: int = WIDEST) -> list[Line]:
+def summary(all_told: Sequence[CoverageFigures], width: int = WIDEST) -> list[Line]:
     """A line for each machine: so many of so many of each kind, and the percentage."""
     kinds: list[Kind] = [k for k in KINDS if any(k in told.figures for told in all_told)]
     head = Row(("machine", "runs", *(PLURAL[kind] for kind in kinds)), "dim")
@@ -152,7 +154,7 @@ def summary(all_told: Sequence[Told], width: int = WIDEST) -> list[Line]:
     return lay_out([head, *rows], width=width, right=range(1, len(kinds) + 2))
 
 
-def told_lines(all_told: Sequence[Told], width: int = WIDEST) -> list[Line]:
+def told_lines(all_told: Sequence[CoverageFigures], width: int = WIDEST) -> list[Line]:
     """One machine with all its figures; of several a line for each, and what they lack."""
     if not all_told:
         return [Line("no machine was run", "dim")]
@@ -166,12 +168,12 @@ def told_lines(all_told: Sequence[Told], width: int = WIDEST) -> list[Line]:
     return lines
 
 
-def _cell(told: Told, kind: Kind) -> str:
+def _cell(told: CoverageFigures, kind: Kind) -> str:
     figure = told.figures.get(kind)
     return "" if figure is None else f"{figure} {figure.percent:g} %"
 
 
-def _worst(told: Told) -> str:
+def _worst(told: CoverageFigures) -> str:
     """The colour of the edges, which a threshold is about if nothing else is said."""
     return _colour(told.figures["edge"]) if "edge" in told.figures else ""
 
@@ -179,7 +181,7 @@ def _worst(told: Told) -> str:
 _TONES: Mapping[str, Tone] = {"green": "good", "yellow": "warn", "red": "bad", "dim": "dim"}
 
 
-def bundle_of(told: Told) -> dict[str, str]:
+def bundle_of(told: CoverageFigures) -> dict[str, str]:
     """What a notebook shows."""
     rows = [tuple(Cell(c, _TONES[row.colour]) for c in row.cells) for row in figure_rows(told)]
     shown = paragraph(head_of(told), "strong") + table(rows, head=("", "seen", ""), right={1, 2})

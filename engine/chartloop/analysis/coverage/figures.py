@@ -40,7 +40,7 @@ class Covered(NamedTuple):
         return said
 
     @property
-    def shown(self) -> dict[str, Any]:
+    def counts_dict(self) -> dict[str, Any]:
         """What runs have shown of it."""
         return {"times": self.times, "unreachable": self.unreachable}
 

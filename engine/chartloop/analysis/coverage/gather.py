@@ -22,7 +22,7 @@ from chartloop.machine.build import Chart
 from chartloop.run.journal import digest
 
 
-class Passed(NamedTuple):
+class UncountedRun(NamedTuple):
     """A run that was not counted."""
 
     run_id: str
@@ -44,7 +44,7 @@ class Gathering:
 
     def __init__(self) -> None:
         self._seen: dict[str, Seeing] = {}
-        self.passed: list[Passed] = []
+        self.passed: list[UncountedRun] = []
         """Runs that were not counted, each with the reason."""
 
     def know(self, chart: Chart, machine_hash: str = "") -> None:
@@ -70,7 +70,7 @@ class Gathering:
 
     def pass_over(self, run_id: str, why: str) -> None:
         """Note a run that is not counted."""
-        self.passed.append(Passed(run_id, why))
+        self.passed.append(UncountedRun(run_id, why))
 
     def coverages(self) -> tuple[Coverage, ...]:
         """One for each machine that is known, in the order in which they became so."""

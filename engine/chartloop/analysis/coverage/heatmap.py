@@ -57,7 +57,7 @@ class Scale:
         """Each step with the counts that it stands for: ``3–9``."""
         starts = [1, *(end + 1 for end in self._ends)]
         return [
-            (_said(start, end), shade)
+            (_format_range(start, end), shade)
             for start, end, shade in zip(starts, self._ends, self._shades, strict=False)
         ]
 
@@ -67,5 +67,5 @@ def _spread(number: int, count: int) -> int:
     return round(number * (len(SHADES) - 1) / (count - 1)) if count > 1 else len(SHADES) // 2
 
 
-def _said(start: int, end: int) -> str:
+def _format_range(start: int, end: int) -> str:
     return f"{start:,}" if start == end else f"{start:,}–{end:,}"

@@ -33,12 +33,12 @@ class HeatPicture(Picture):
 
     def mermaid(self) -> str:
         """Mermaid text, with the counts in its labels."""
-        return to_mermaid(self._dress.marked())
+        return to_mermaid(self._dress.chart_with_counts())
 
     def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
         """The picture in characters, with the counts on its arrows."""
-        return Picture(self._dress.marked()).drawn(width=width, here=here)
+        return Picture(self._dress.chart_with_counts()).drawn(width=width, here=here)
 
     def outline(self) -> str:
         """A line for each box and each arrow, with how often."""
-        return to_outline(self._dress.marked())
+        return to_outline(self._dress.chart_with_counts())

@@ -26,7 +26,7 @@ from chartloop.view.dot.write import (
     title_style,
 )
 from chartloop.view.flowchart import Arrow, Box, Flowchart, RuleLine, one_line
-from chartloop.view.from_graph import LISTED, rule_boxes, wrapped
+from chartloop.view.from_graph import LISTED, rule_boxes, wrap_label
 from chartloop.view.live.plan import edge_of, say_times
 
 _BARE = 'BORDER="0" CELLBORDER="0"'
@@ -82,7 +82,7 @@ class HeatDress(Dress):
         found = self._found.get(("state", box.id))
         if found is None:
             return style
-        shade, tip = self._shade(found), dot_tip(f"{one_line(box.label)}: {_said(found)}")
+        shade, tip = self._shade(found), dot_tip(f"{one_line(box.label)}: {_describe_count(found)}")
         style |= {"fillcolor": shade.fill, "color": shade.line, "fontcolor": shade.ink}
         style |= {"tooltip": tip}
         return (
@@ -96,7 +96,7 @@ class HeatDress(Dress):
         if found is None:
             return style
         shade = self._shade(found)
-        tip = dot_tip(f"{one_line(arrow.tip) or arrow.id}: {_said(found)}")
+        tip = dot_tip(f"{one_line(arrow.tip) or arrow.id}: {_describe_count(found)}")
         style |= {"color": shade.line, "penwidth": shade.width}
         style |= {"tooltip": tip, "labeltooltip": tip}
         if not found.times:
@@ -117,7 +117,7 @@ class HeatDress(Dress):
             return LOST.ink if found is None else self._shade(found).ink
         return SEEN_INK
 
-    def marked(self) -> Flowchart:
+    def chart_with_counts(self) -> Flowchart:
         """The chart with the counts in its labels, and fills for formats that know no style."""
         boxes = tuple(self._marked_box(box) for box in self._chart.boxes)
         arrows = tuple(self._marked_arrow(arrow) for arrow in self._chart.arrows)
@@ -137,7 +137,7 @@ class HeatDress(Dress):
     def _line(self, rule: RuleLine) -> str:
         found = self._found.get(("way", rule.id))
         count = "" if found is None else _count(found)
-        return wrapped(f"{rule.text} → {rule.does} {count}".rstrip(), LISTED)
+        return wrap_label(f"{rule.text} → {rule.does} {count}".rstrip(), LISTED)
 
     def _marked_arrow(self, arrow: Arrow) -> Arrow:
         found = self._found.get(("way", edge_of(arrow)))
@@ -167,7 +167,7 @@ def _swatch(shade: Shade, said: str, border: str = "SOLID") -> str:
     return f"<TD><TABLE {look} {size}><TR><TD></TD></TR></TABLE></TD><TD>{_small(said)}</TD>"
 
 
-def _said(found: Covered) -> str:
+def _describe_count(found: Covered) -> str:
     if found.unreachable:
         return f"cannot be reached, {found.unreachable}"
     if found.times < 2:

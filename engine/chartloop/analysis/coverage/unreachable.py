@@ -121,8 +121,8 @@ class _Lost:
         return not self.prover.refutes(claims)
 
     @cached_property
-    def _reached(self) -> set[str]:
-        """The states that a run can come to by edges that can be taken."""
+    def _reachable_states(self) -> set[str]:
+        """The states that a run can reach over edges that can be taken."""
         spec, route = self._chart.spec, self._chart.route
         seen: set[str] = set()
         opened = set(self._subject.opened)
@@ -140,7 +140,7 @@ class _Lost:
         return seen
 
     def _state(self, name: str) -> str:
-        return "" if not name or name in self._reached else "no way leads to it"
+        return "" if not name or name in self._reachable_states else "no way leads to it"
 
     def _edge(self, source: str, id: str) -> str:
         lost = self._state(source)
@@ -153,7 +153,7 @@ class _Lost:
             places = (*rule.at, *rule.before)
             if not self._possible([Claim(rule.when.root)]):
                 out[rule.id] = _never(rule.when.root)
-            elif places and not self._reached & {*places}:
+            elif places and not self._reachable_states & {*places}:
                 out[rule.id] = "no way leads to where it is looked at"
         return out
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
-from chartloop.analysis.simulation.distributions import NOTHING, fixed, weighted
+from chartloop.analysis.simulation.distributions import NOTHING, constant, weighted_values
 from chartloop.analysis.simulation.world import NOBODY, Choice, Happens, choice
 from chartloop.core.traits import Family
 from chartloop.core.types import Type
@@ -47,31 +47,31 @@ def family_of(state: StateSpec) -> Family:
     return "own" if family == "tools" and state.calls == "none" else family
 
 
-def assumed(spec: MachineSpec, state: StateSpec) -> Happens:
-    """What is taken for granted of a state of which nothing is said."""
+def default_behaviour(spec: MachineSpec, state: StateSpec) -> Happens:
+    """The assumptions about a state of which the world says nothing."""
     results = {} if state.action is None else result_of(state.result, known=state.action.is_builtin)
     match family_of(state):
         case "model":
             tools = _tools(spec, state)
             schema = state.args.get("output")
             return Happens(
-                {"TRANSIENT": 0.02}, weighted({0: 0.5, 1: 0.5}) if tools else NOTHING,
+                {"TRANSIENT": 0.02}, weighted_values({0: 0.5, 1: 0.5}) if tools else NOTHING,
                 choice(dict.fromkeys(tools, 1.0)), 0.05, (("", 1.0),),
-                {} if schema is None else data_of(schema.value), fixed(500), fixed(200), True,
-                duration=fixed(2.0),
+                {} if schema is None else data_of(schema.value), constant(500), constant(200), True,
+                duration=constant(2.0),
             )  # fmt: skip
         case "tools":
-            return Happens({}, call_fails=0.05, adds=fixed(100), duration=fixed(1.0))
+            return Happens({}, call_fails=0.05, adds=constant(100), duration=constant(1.0))
         case "child":
             return Happens(
-                {"RECOVERABLE": 0.05}, results=_output(spec, state), prompt_tokens=fixed(500),
-                completion_tokens=fixed(200), calls=fixed(3), reasons=(("completed", 1.0),),
-                duration=fixed(10.0),
+                {"RECOVERABLE": 0.05}, results=_output(spec, state), prompt_tokens=constant(500),
+                completion_tokens=constant(200), calls=constant(3), reasons=(("completed", 1.0),),
+                duration=constant(10.0),
             )  # fmt: skip
         case "work":
             return Happens(
-                {"TRANSIENT": 0.02, "RECOVERABLE": 0.05}, results={}, prompt_tokens=fixed(500),
-                completion_tokens=fixed(200), duration=fixed(30.0),
+                {"TRANSIENT": 0.02, "RECOVERABLE": 0.05}, results={}, prompt_tokens=constant(500),
+                completion_tokens=constant(200), duration=constant(30.0),
             )  # fmt: skip
         case "prune" | "said":
             return Happens({}, duration=NOTHING)
@@ -82,11 +82,11 @@ def assumed(spec: MachineSpec, state: StateSpec) -> Happens:
             silent = {NOBODY: len(events) / 9} if state.within is not None else {}
             fields = {n: t for e in state.edges_of("on") for n, t in e.data}
             return Happens(
-                answers=choice(events | silent), delay=fixed(60.0),
+                answers=choice(events | silent), delay=constant(60.0),
                 data={n: ((plain_value(t), 1.0),) for n, t in fields.items()},
             )  # fmt: skip
         case _:
-            return Happens({"RECOVERABLE": 0.05}, results=results, duration=fixed(1.0))
+            return Happens({"RECOVERABLE": 0.05}, results=results, duration=constant(1.0))
 
 
 def _output(spec: MachineSpec, state: StateSpec) -> dict[str, Choice]:
@@ -101,7 +101,7 @@ def _output(spec: MachineSpec, state: StateSpec) -> dict[str, Choice]:
 
 def in_words(spec: MachineSpec, state: StateSpec, missing: frozenset[str]) -> list[str]:
     """What was assumed of a state, of what a world could have said and did not."""
-    own = assumed(spec, state)
+    own = default_behaviour(spec, state)
     out: list[str] = []
     if "fails" in missing and own.fails:
         share = ", ".join(f"{p:.0%} {c}" for c, p in own.fails.items())
@@ -127,7 +127,7 @@ def in_words(spec: MachineSpec, state: StateSpec, missing: frozenset[str]) -> li
         and any(len(c) > 1 for c in (own.results or {}).values())
     ):
         assert own.results is not None
-        said = ", ".join(f"`{p}` {_said(c)}" for p, c in own.results.items())
+        said = ", ".join(f"`{p}` {_describe_choice(c)}" for p, c in own.results.items())
         out.append(f"of its result {said}")
     if "answers" in missing and own.answers is not None:
         share = ", ".join(f"{p:.0%} {w}" for w, p in own.answers)
@@ -137,7 +137,7 @@ def in_words(spec: MachineSpec, state: StateSpec, missing: frozenset[str]) -> li
     return out
 
 
-def _said(values: Choice) -> str:
+def _describe_choice(values: Choice) -> str:
     return "is " + " or ".join(repr(value) for value, _ in values)
 
 

@@ -40,7 +40,7 @@ class Cases:
         """Their weights, summed up; without the last."""
         self._drawing = [
             (
-                c.make, _drawn(c.first), _drawn(c.second), _drawn(c.duration),
+                c.make, _sampler(c.first), _sampler(c.second), _sampler(c.duration),
                 c.first.fixed or 0.0, c.second.fixed or 0.0, c.duration.fixed or 0.0,
             )
             for c in self.all
@@ -63,8 +63,8 @@ class Cases:
         return make(position, a, b), duration(chance) if duration is not None else seconds
 
 
-def _drawn(amount: Amount) -> Callable[[Random], float] | None:
-    """What draws one value; None where there is nothing to draw."""
+def _sampler(amount: Amount) -> Callable[[Random], float] | None:
+    """A function that draws one value; None where the amount is fixed."""
     return None if amount.fixed is not None else drawing(amount)
 
 

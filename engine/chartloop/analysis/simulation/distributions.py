@@ -90,25 +90,25 @@ def drawing(amount: Amount) -> Callable[[Random], float]:
 NOTHING = Amount("values", (0.0,), (1.0,))
 
 
-def fixed(value: float) -> Amount:
+def constant(value: float) -> Amount:
     """Always this."""
     return Amount("values", (value,), (1.0,))
 
 
-def weighted(weights: Mapping[float, float]) -> Amount:
+def weighted_values(weights: Mapping[float, float]) -> Amount:
     """One of the keys, by weight."""
     total = sum(weights.values())
     kept = {value: weight / total for value, weight in sorted(weights.items()) if weight > 0}
     return Amount("values", tuple(kept), tuple(kept.values()))
 
 
-def seen(values: Iterable[float]) -> Amount:
-    """As often as in these: an empirical distribution. Of very many values, their quantiles."""
+def empirical(values: Iterable[float]) -> Amount:
+    """The empirical distribution of these values; of very many, their quantiles."""
     found: Sequence[float] = sorted(values)
     if len(set(found)) > MOST_VALUES:
         step = len(found) / MOST_VALUES
         found = [found[int((n + 0.5) * step)] for n in range(MOST_VALUES)]
-    return weighted(Counter(found))
+    return weighted_values(Counter(found))
 
 
 def _sigma(median: float, p95: float) -> float:

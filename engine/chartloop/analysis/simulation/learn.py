@@ -14,9 +14,9 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from chartloop.analysis.simulation.assumptions import assumed, family_of
+from chartloop.analysis.simulation.assumptions import default_behaviour, family_of
 from chartloop.analysis.simulation.dependencies import reads_texts
-from chartloop.analysis.simulation.distributions import seen
+from chartloop.analysis.simulation.distributions import empirical
 from chartloop.analysis.simulation.outcomes import prices_of
 from chartloop.analysis.simulation.play import opaque_guards
 from chartloop.analysis.simulation.world import NOBODY, Choice, Happens, World, choice
@@ -187,19 +187,19 @@ def _count_result(found: _Seen, family: Family, outcome: Outcome) -> None:
 
 
 def _happens(spec: MachineSpec, state: StateSpec, found: _Seen, smooth: float) -> Happens:
-    family, prior = family_of(state), assumed(spec, state)
+    family, prior = family_of(state), default_behaviour(spec, state)
     if family == "wait":
         return Happens(
-            answers=_mixed(found.answers, prior.answers, smooth),
-            delay=seen(found.delays) if found.delays else None,
+            answers=_smooth_choice(found.answers, prior.answers, smooth),
+            delay=empirical(found.delays) if found.delays else None,
         )  # fmt: skip
     values: dict[str, Any] = {}
     if found.seconds and family != "pure":
-        values["duration"] = seen(round(s, 3) for s in found.seconds)
+        values["duration"] = empirical(round(s, 3) for s in found.seconds)
     if family != "pure":
         values["fails"] = _fails(found, prior, smooth)
     amounts = {"prompt_tokens": found.sent, "completion_tokens": found.written}
-    values |= {name: seen(map(round, some)) for name, some in amounts.items() if some}
+    values |= {name: empirical(map(round, some)) for name, some in amounts.items() if some}
     # where the file has a price, a call costs by its tokens: an average would not fit the bound
     if found.usd and not (family == "model" and prices_of(spec)):
         values["usd"] = sum(found.usd) / len(found.usd)
@@ -208,9 +208,9 @@ def _happens(spec: MachineSpec, state: StateSpec, found: _Seen, smooth: float) -
     elif family == "tools" and found.calls:
         share = prior.call_fails or 0.0
         values["call_fails"] = (found.failed_calls + smooth * share) / (found.calls + smooth)
-        values["adds"] = seen(map(round, found.adds))
+        values["adds"] = empirical(map(round, found.adds))
     elif family == "child" and found.made:
-        values["calls"] = seen(found.made)
+        values["calls"] = empirical(found.made)
         values["reasons"] = _words(found.reasons) or None
     if found.fields and family in ("model", "child", "own"):
         values["results"] = {name: _words(counts) for name, counts in found.fields.items()}
@@ -227,7 +227,7 @@ def _fails(found: _Seen, prior: Happens, smooth: float) -> dict[str, float]:
 def _replies(found: _Seen) -> dict[str, Any]:
     values: dict[str, Any] = {}
     if found.asked:
-        values["tool_calls"] = seen(found.asked)
+        values["tool_calls"] = empirical(found.asked)
     if found.tools:
         values["tools"] = _words(found.tools)
     if found.replies_with_calls:
@@ -237,7 +237,7 @@ def _replies(found: _Seen) -> dict[str, Any]:
     return values
 
 
-def _mixed(counts: Counter[str], prior: Choice | None, smooth: float) -> Choice:
+def _smooth_choice(counts: Counter[str], prior: Choice | None, smooth: float) -> Choice:
     weights: dict[str, float] = dict(counts)
     for word, share in prior or () if smooth else ():
         weights[str(word)] = weights.get(str(word), 0.0) + smooth * share

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from chartloop.analysis.simulation.dependencies import expressions
-from chartloop.analysis.simulation.sample import Plan, Progress, Sample, watched
+from chartloop.analysis.simulation.sample import Plan, Progress, Sample, sample_runs
 from chartloop.analysis.simulation.statistics import Share, share, spread
 from chartloop.core.fold import lookup
 from chartloop.core.format import say_value
@@ -34,8 +34,8 @@ FEWEST = 30
 """Natural ends below which nothing is suggested."""
 
 
-class Watched(NamedTuple):
-    """A limit and the fact that it is held against."""
+class LimitedFact(NamedTuple):
+    """A limit and the fact that is compared with it."""
 
     limit: str
     fact: str
@@ -98,14 +98,14 @@ def suggestions(
     return tuple(out)
 
 
-def limits_watched(spec: MachineSpec) -> list[Watched]:
+def limits_watched(spec: MachineSpec) -> list[LimitedFact]:
     """The limits that facts are held against: the first guard of each."""
-    found: dict[str, Watched] = {}
+    found: dict[str, LimitedFact] = {}
     for guard in _guards(spec):
         for bound in guard.bounds:
             root, _, name = bound.bound_text.partition(".")
             if root == "limits" and name in spec.limits:
-                found.setdefault(name, Watched(name, bound.fact, bound.strict))
+                found.setdefault(name, LimitedFact(name, bound.fact, bound.strict))
     return list(found.values())
 
 
@@ -130,7 +130,13 @@ class _Search:
     """The search for one limit's value."""
 
     def __init__(  # noqa: PLR0917  what a search is about
-        self, plan: Plan, one: Watched, now: Any, type: Type, runs: int, progress: Progress | None
+        self,
+        plan: Plan,
+        one: LimitedFact,
+        now: Any,
+        type: Type,
+        runs: int,
+        progress: Progress | None,
     ) -> None:
         self.plan, self.one, self.now, self.type = plan, one, now, type
         self.runs, self.progress = runs, progress
@@ -152,7 +158,7 @@ class _Search:
         tried, present = self._with(value), self._with(self.now)
         stops = share(sum(1 for most in reached if self._stops(most, value)), len(reached))
         before, after = _figures(bound({})), _figures(bound({limit: value}))
-        because, saves = self._because(value, stops), _saved(present, tried)
+        because, saves = self._because(value, stops), _mean_savings(present, tried)
         return Suggestion(
             limit, fact, self.now, value, because, stops, saves, after, before, self.type
         )
@@ -182,7 +188,7 @@ class _Search:
         limits = {**start.get("limits", {}), self.one.limit: value}
         plan = replace(self.plan, start={**start, "limits": limits})
         fact = self.one.fact
-        return watched(plan, self.runs, [(fact, lambda f: lookup(f, fact))], self.progress)
+        return sample_runs(plan, self.runs, [(fact, lambda f: lookup(f, fact))], self.progress)
 
 
 def rounded_up(value: float) -> float:
@@ -194,8 +200,8 @@ def rounded_up(value: float) -> float:
     return float(f"{up:.12g}")
 
 
-def _saved(now: Sample, then: Sample) -> dict[str, float]:
-    """What the means fall by: the same seed gives the same runs up to where the limit decides."""
+def _mean_savings(now: Sample, then: Sample) -> dict[str, float]:
+    """How far the means fall. The same seed gives the same runs up to where the limit decides."""
     out: dict[str, float] = {}
     for name in ("actions", "llm_calls", "tool_calls", "tokens", "usd", "elapsed"):
         before, after = (spread(_values(sample, name)) for sample in (now, then))

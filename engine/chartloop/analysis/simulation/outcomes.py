@@ -17,7 +17,13 @@ from math import comb, prod
 from typing import Any, NamedTuple, cast
 
 from chartloop.actions.tasks import Attempt, attempted
-from chartloop.analysis.simulation.assumptions import KEYS, Assumption, assumed, family_of, in_words
+from chartloop.analysis.simulation.assumptions import (
+    KEYS,
+    Assumption,
+    default_behaviour,
+    family_of,
+    in_words,
+)
 from chartloop.analysis.simulation.cases import Case, Cases, Wait
 from chartloop.analysis.simulation.dependencies import facts_read, reads_texts
 from chartloop.analysis.simulation.distributions import NOTHING
@@ -76,11 +82,11 @@ class Outcomes:
         for state in self.spec.states.values():
             if state.action is None and state.job != "wait":
                 continue
-            happens = told(world, state)
-            missing = KEYS[family_of(state)] - happens.said - unread
+            happens = stated_behaviour(world, state)
+            missing = KEYS[family_of(state)] - happens.stated - unread
             for line in in_words(self.spec, state, missing):
                 said.setdefault(line, []).append(state.name)
-            happens = self.told[state.name] = happens.over(assumed(self.spec, state))
+            happens = self.told[state.name] = happens.over(default_behaviour(self.spec, state))
             if state.action is None:
                 self.waits[state.name] = _wait(happens)
             else:
@@ -113,9 +119,9 @@ class Outcomes:
             case "pure":
                 doing = Doing(self.chart, state)
                 duration = happens.duration or NOTHING
-                return _always([Case(1.0, partial(_done, doing), duration)])
+                return _always([Case(1.0, partial(_do_action, doing), duration)])
             case "prune":
-                keep = partial(_pruned, state)
+                keep = partial(_prune_outcome, state)
                 done = Case(_succeeds(happens), keep, happens.duration or NOTHING)
                 return _always([done, *_failures(happens, 0)])
             case family:
@@ -140,7 +146,7 @@ class Outcomes:
         ok, repeats = _succeeds(happens), happens.repeats or 0.0
         structured = [*_results(happens.results or {})]
         for (text, p), (data, q) in product(happens.texts or (), structured):
-            for calls, tool, again, share in _asked(happens, repeats):
+            for calls, tool, again, share in _call_cases(happens, repeats):
                 make = partial(
                     self._reply, str(text), calls, tool, again, data, happens.grows, happens.usd
                 )
@@ -272,7 +278,7 @@ class Outcomes:
         def make(
             category: str, result: Any, position: Position, sent: float, written: float
         ) -> Outcome:
-            ctx, fields = doing.given(position)
+            ctx, fields = doing.call_arguments(position)
             queue = ctx.queue
             by: Mapping[str, Any] = queue[0].by if queue else EMPTY
             written = int(min(written, self._most or written))
@@ -300,7 +306,7 @@ class Outcomes:
 
 def _cut_off(doing: Doing, position: Position) -> Outcome:
     """An attempt at a task that its deadline cuts off: it counts as one that failed."""
-    ctx, fields = doing.given(position)
+    ctx, fields = doing.call_arguments(position)
     asked = 0 if ctx.queue and "tool" in ctx.queue[0].by else 1  # else a model was being asked
     failed = Outcome.failed("TRANSIENT", "cut off", kind="timeout", unanswered=asked)
     return attempted(ctx, Attempt(failed), **fields)
@@ -312,7 +318,7 @@ _OVERFLOW = Outcome.failed(
 )
 
 
-def told(world: World, state: StateSpec) -> Happens:
+def stated_behaviour(world: World, state: StateSpec) -> Happens:
     """What a world says of a state, by its name and by its action."""
     by_name = world.states.get(state.name, SAYS_NOTHING)
     if state.action is None:
@@ -334,7 +340,7 @@ def _always(cases: list[Case]) -> Callable[[Position], Cases]:
     return lambda _: made
 
 
-def _done(doing: Doing, position: Position, _a: float, _b: float) -> Outcome | Blocked:
+def _do_action(doing: Doing, position: Position, _a: float, _b: float) -> Outcome | Blocked:
     return doing.do(position)
 
 
@@ -394,8 +400,8 @@ def _with(data: Any, path: list[str], value: Any) -> Any:
     return {**inner, path[0]: _with(inner.get(path[0], {}), path[1:], value)}
 
 
-def _asked(happens: Happens, repeats: float) -> Iterator[tuple[int, str, bool, float]]:
-    """How many calls a reply asks for, of which tool, and whether they are those of before."""
+def _call_cases(happens: Happens, repeats: float) -> Iterator[tuple[int, str, bool, float]]:
+    """How many calls a reply asks for, of which tool, and whether it repeats the ones before."""
     counts = happens.tool_calls or NOTHING
     for count, p in zip(counts.values, counts.weights, strict=True):
         if not count or not happens.tools:
@@ -423,7 +429,7 @@ def _wait(happens: Happens) -> Wait:
     return Wait(answers, happens.delay or NOTHING, steps)
 
 
-def _pruned(state: StateSpec, position: Position, _a: float, _b: float) -> Outcome:
+def _prune_outcome(state: StateSpec, position: Position, _a: float, _b: float) -> Outcome:
     """The conversation, shortened to its share of the window: as far as guards can tell."""
     usage = position.facts.usage
     args = {name: given.value for name, given in state.args.items() if given.kind == "constant"}

@@ -170,7 +170,7 @@ class Player:
             if same and (known := moment.after(number)) is not None:
                 return known
             made, duration = cases.come(number, position, chance)
-            input = self.finished(position, made, duration)
+            input = self.finish_input(position, made, duration)
         elif position.state in self.chart.waiting:
             wait = self.outcomes.waits[position.state]
             number = bisect_right(wait.steps, chance.random())
@@ -179,7 +179,7 @@ class Player:
                 return known
             event, data, _ = wait.answers[number]
             delay = self._delays[position.state](chance)
-            input = self.answered(position, event, data, delay)
+            input = self.answer_input(position, event, data, delay)
         else:
             number, same, due = 0, True, position.wake_at
             if (known := moment.after(number)) is not None:
@@ -198,8 +198,8 @@ class Player:
         """The start of a run."""
         return _Moment(self.begun, *evolve(self.chart, self.idle, self.begun, oracle=self._oracle))
 
-    def finished(self, position: Position, made: Outcome | Blocked, duration: float) -> Input:
-        """What an action came to, as the run hears of it: cut off where it took too long."""
+    def finish_input(self, position: Position, made: Outcome | Blocked, duration: float) -> Input:
+        """The input that ends an action, cut off where it took too long."""
         now = position.facts.marks.now
         if isinstance(made, Blocked):
             data = {n: v for n, v in (("until", made.until), ("on", made.on)) if v is not None}
@@ -218,10 +218,10 @@ class Player:
                 return Input("step", "", made, now, now + allowed + A_HAIR)
         return Input("step", "", made, now, now + duration)
 
-    def answered(
+    def answer_input(
         self, position: Position, event: str, data: Mapping[str, Any], delay: float
     ) -> Input | None:
-        """An answer after so long, unless the wait was over before; None: it lasts for ever."""
+        """The answer after this delay, or the end of the wait before it; None: no end."""
         now, due = position.facts.marks.now, position.wake_at
         if due is not None and (event == NOBODY or now + delay >= due):
             return Input("expired", at=max(now, due))

@@ -103,7 +103,7 @@ class Doing:
         self._host = Nobody(chart)
         self._job = job_of(chart.spec, state, self._ports)
 
-    def given(self, position: Position) -> tuple[Context, dict[str, Any]]:
+    def call_arguments(self, position: Position) -> tuple[Context, dict[str, Any]]:
         """What the action is called with: its context and the fields of `with`."""
         facts = position.facts
         if facts.last.tool_calls:  # messages have no texts here: these are the open calls
@@ -122,7 +122,7 @@ class Doing:
         assert action is not None
         assert action.run is not None
         try:
-            context, fields = self.given(position)
+            context, fields = self.call_arguments(position)
         except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
             said = f"`with` of {self.state.name}: {error}"
             return Outcome.failed(Category.CRITICAL, said, kind="with")

@@ -83,7 +83,7 @@ def sample(plan: Plan, runs: int, *, jobs: int = 1, progress: Progress | None = 
             progress(len(part))
         whole.visits, whole.taken, whole.steps = player.visits, player.taken, player.steps
         return whole
-    packed = _packed(plan)
+    packed = _pickle_plan(plan)
     spread = [parts[n::jobs] for n in range(min(jobs, len(parts)))]
     with ProcessPoolExecutor(len(spread), mp_context=get_context("spawn")) as pool:
         waiting = [pool.submit(_elsewhere, packed, some) for some in spread]
@@ -95,10 +95,10 @@ def sample(plan: Plan, runs: int, *, jobs: int = 1, progress: Progress | None = 
     return whole
 
 
-def watched(
+def sample_runs(
     plan: Plan, runs: int, watch: Sequence[Watch], progress: Progress | None = None
 ) -> Sample:
-    """So many runs, each with the greatest value of what is watched."""
+    """Play this many runs; each keeps the greatest value of what is watched."""
     player, whole = plan.player(watch), Sample()
     for number in range(runs):
         whole.runs.append(player.play(plan.seed, number))
@@ -108,8 +108,8 @@ def watched(
     return whole
 
 
-def _packed(plan: Plan) -> bytes:
-    """What is simulated, for another process."""
+def _pickle_plan(plan: Plan) -> bytes:
+    """The plan, for another process."""
     try:
         return pickle.dumps(plan)
     except (pickle.PicklingError, AttributeError, TypeError) as error:

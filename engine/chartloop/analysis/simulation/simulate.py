@@ -80,7 +80,7 @@ def simulate(  # noqa: PLR0913  each is one thing that a caller may say
     """
     made = world_for(machine, world, learn_from, smooth)
     chosen, first = checked_values(machine.spec, limits, vars)
-    plan = planned(machine, made, seed, limits=chosen, vars=first, tasks=tasks)
+    plan = make_plan(machine, made, seed, limits=chosen, vars=first, tasks=tasks)
     plan = replace(plan, longest=longest)
     player = plan.player()
     played = sample(plan, runs, jobs=jobs, progress=progress)
@@ -117,7 +117,7 @@ def simulated_run(  # noqa: PLR0913  as `simulate`
     chosen, first = checked_values(machine.spec, limits, vars)
     made = world_for(machine, world, learn_from, smooth)
     records: list[Record] = []
-    player = planned(machine, made, seed, limits=chosen, vars=first, tasks=tasks).player()
+    player = make_plan(machine, made, seed, limits=chosen, vars=first, tasks=tasks).player()
     found = player.play(seed, number, records)
     kept = MemoryJournal() if journal is None else journal_of(journal)
     run_id = f"sim-{seed}-{number}"
@@ -142,11 +142,11 @@ async def _keep(
     await journal.append(row.run_id, 0, row.epoch, events, update=update)
 
 
-def planned(
+def make_plan(
     machine: Machine, world: World, seed: int, *, limits: Mapping[str, Any],
     vars: Mapping[str, Any], tasks: Sequence[Any] | None,
 ) -> Plan:  # fmt: skip
-    """What is simulated: each run begins as a real one does."""
+    """The plan of a simulation: each run begins as a real one does."""
     queue = first_tasks(machine.spec, machine.folder or Path(), tasks)
     start = start_data(
         task=world.task, limits=limits, vars=vars, tasks=[task.to_dict() for task in queue]

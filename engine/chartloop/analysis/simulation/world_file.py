@@ -29,7 +29,7 @@ from typing import Any, Literal, cast
 from pydantic import JsonValue, ValidationError
 
 from chartloop.analysis.simulation.assumptions import KEYS, family_of
-from chartloop.analysis.simulation.distributions import Amount, fixed, weighted
+from chartloop.analysis.simulation.distributions import Amount, constant, weighted_values
 from chartloop.analysis.simulation.world import NOBODY, Choice, Happens, World, choice
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, SpecError, nearest
@@ -161,7 +161,7 @@ class _Reading:
         for name, value in (shape.guards or {}).items():
             often = self._value(("guards", name), value, _share)
             guards[name] = 0.0 if often is None else often
-            self._known(name, ("guards", name), self.spec.registry.guards, "CL103", "guard")
+            self._check_name(name, ("guards", name), self.spec.registry.guards, "CL103", "guard")
         return World(
             dict(self._states(shape.states or {})), dict(self._actions(shape.actions or {})),
             guards, prices, shape.task, shape.about,
@@ -175,7 +175,7 @@ class _Reading:
                 said = f"nothing comes from outside at `{name}`: it only decides"
                 self.findings.append(finding("CL207", said, self.document.key(path)))
                 continue
-            if self._known(name, path, there, "CL301", "state"):
+            if self._check_name(name, path, there, "CL301", "state"):
                 yield name, self._happens(shape, path, [there[name]])
 
     def _actions(self, given: Mapping[str, HappensShape]) -> Iterator[tuple[str, Happens]]:
@@ -184,10 +184,12 @@ class _Reading:
             if state.action is not None:
                 doing.setdefault(state.action.name, []).append(state)
         for name, shape in given.items():
-            if self._known(name, ("actions", name), doing, "CL401", "action"):
+            if self._check_name(name, ("actions", name), doing, "CL401", "action"):
                 yield name, self._happens(shape, ("actions", name), doing[name])
 
-    def _known(self, name: str, path: At, known: Mapping[str, Any], code: str, what: str) -> bool:
+    def _check_name(
+        self, name: str, path: At, known: Mapping[str, Any], code: str, what: str
+    ) -> bool:
         if name in known:
             return True
         said = f"the machine has no {what} `{name}`"
@@ -223,7 +225,7 @@ class _Reading:
             ("reasons", self.spec.reasons, "CL408", "reason"),
         ):
             for name, _ in values.get(key, ()):
-                self._known(str(name), (*path, key, str(name)), known, code, what)
+                self._check_name(str(name), (*path, key, str(name)), known, code, what)
 
     def _value(self, path: At, given: Any, reading: Callable[[Any], Any]) -> Any:
         try:
@@ -282,24 +284,24 @@ def _amount(one: Callable[[Any], float]) -> Callable[[Any], Amount]:
     def reading(given: Any) -> Amount:
         if isinstance(given, list) and given:
             values = [one(value) for value in cast("list[Any]", given)]
-            return weighted({v: values.count(v) for v in values})
+            return weighted_values({v: values.count(v) for v in values})
         if not isinstance(given, Mapping):
-            return fixed(float(one(given)))
+            return constant(float(one(given)))
         said = cast("Mapping[str, Any]", given)
         match sorted(said):
             case ["counts"] if isinstance(said["counts"], Mapping) and said["counts"]:
                 counts = cast("Mapping[str, Any]", said["counts"])
-                return weighted({float(one(v)): w for v, w in _weights(counts).items()})
+                return weighted_values({float(one(v)): w for v, w in _weights(counts).items()})
             case ["high", "low"] if one is not _few:
                 low, high = one(said["low"]), one(said["high"])
                 if low > high:
                     raise _Wrong("`low` is more than `high`")
-                return Amount("even", (low, high)) if low < high else fixed(low)
+                return Amount("even", (low, high)) if low < high else constant(low)
             case ["median", "p95"] if one is not _few:
                 median, p95 = one(said["median"]), one(said["p95"])
                 if not 0 < median <= p95:
                     raise _Wrong("`median` is above 0, and `p95` at least the median")
-                return Amount("lognormal", (median, p95)) if median < p95 else fixed(median)
+                return Amount("lognormal", (median, p95)) if median < p95 else constant(median)
             case _:
                 forms = "{low, high}, {median, p95}, or {counts: {VALUE: WEIGHT}}"
                 raise _Wrong(f"a number, a list of them, {forms}")
@@ -392,7 +394,7 @@ def world_data(world: World) -> dict[str, Any]:
     if world.prices is not None:
         out["prices"] = {"prompt": world.prices[0], "completion": world.prices[1]}
     for key, group in (("states", world.states), ("actions", world.actions)):
-        if said := {name: _happens_data(h) for name, h in group.items() if h.said}:
+        if said := {name: _happens_data(h) for name, h in group.items() if h.stated}:
             out[key] = said
     if world.guards:
         out["guards"] = {name: _percent(p) for name, p in world.guards.items()}
@@ -401,7 +403,7 @@ def world_data(world: World) -> dict[str, Any]:
 
 def _happens_data(happens: Happens) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for name in sorted(happens.said, key=[*HappensShape.model_fields].index):
+    for name in sorted(happens.stated, key=[*HappensShape.model_fields].index):
         value = getattr(happens, name)
         if isinstance(value, Amount):
             out[name] = value.to_data(seconds=name in ("duration", "delay"))

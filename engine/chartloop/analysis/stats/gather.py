@@ -69,7 +69,7 @@ class _Margin:
     stopped: int = 0
 
 
-class _Failed(NamedTuple):
+class _Failure(NamedTuple):
     category: str
     state: str
     what: str
@@ -86,9 +86,9 @@ class Gathering:
         self._reasons: Counter[tuple[str, ResultKind]] = Counter()
         self._states: defaultdict[str, _State] = defaultdict(_State)
         self._margins: dict[Bounded, _Margin] = {}
-        self._failures: dict[_Failed, tuple[int, set[str], str]] = {}
+        self._failures: dict[_Failure, tuple[int, set[str], str]] = {}
         self._totals: dict[str, list[float]] = {name: [] for name in TOTALS}
-        self._watched: dict[int, tuple[Chart, list[_Watched]]] = {}
+        self._watched: dict[int, tuple[Chart, list[_BoundedGuard]]] = {}
 
     def add(self, run: RecordedRun) -> None:
         """Count one run in."""
@@ -99,7 +99,7 @@ class Gathering:
         failed = [found for record in records for found in _failures(record)]
         self.runs += 1
         over = row.status in ("completed", "error")
-        reason = row.reason or _raised(records[-1]) if over else ""
+        reason = row.reason or _stop_reason(records[-1]) if over else ""
         kind: ResultKind = kind_of(chart.spec, reason, row.status) if over else "waiting"
         self._reasons[reason, kind] += 1
         self._count_records(run.run_id, records)
@@ -131,7 +131,7 @@ class Gathering:
             if spent.cost is not None:
                 state.usd.append(spent.cost)
 
-    def _count_failures(self, run_id: str, failures: list[tuple[_Failed, str]]) -> None:
+    def _count_failures(self, run_id: str, failures: list[tuple[_Failure, str]]) -> None:
         for failed, message in failures:
             count, runs, first = self._failures.get(failed, (0, set[str](), message))
             self._failures[failed] = (count + 1, runs | {run_id}, first)
@@ -180,7 +180,7 @@ class Gathering:
         self._keep(chart, position, watched, peaks, ends, frozenset(taken))
 
     def _keep(  # noqa: PLR0917  what one fold has found
-        self, chart: Chart, position: Position, watched: list[_Watched],
+        self, chart: Chart, position: Position, watched: list[_BoundedGuard],
         peaks: dict[Bounded, float], ends: dict[Bounded, float], taken: frozenset[str],
     ) -> None:  # fmt: skip
         by: dict[Bounded, set[str]] = defaultdict(set)
@@ -195,10 +195,10 @@ class Gathering:
             margin.end.append(ends[bounded])
             margin.stopped += not taken.isdisjoint(by[bounded])
 
-    def _watched_by(self, chart: Chart) -> list[_Watched]:
+    def _watched_by(self, chart: Chart) -> list[_BoundedGuard]:
         known = self._watched.get(id(chart))
         if known is None:
-            known = self._watched[id(chart)] = (chart, list(_watched(chart)))
+            known = self._watched[id(chart)] = (chart, list(_bounded_guards(chart)))
         return known[1]
 
     # what came of it ------------------------------------------------------------------------
@@ -248,8 +248,8 @@ class Gathering:
         return {name: Dist.of(values) for name, values in self._totals.items()}
 
 
-class _Watched(NamedTuple):
-    """A guard with bounds, and the rule or edge that it belongs to."""
+class _BoundedGuard(NamedTuple):
+    """A guard with bounds, and the rule or edge that has it."""
 
     id: str
     guard: Expression
@@ -266,13 +266,13 @@ class _Watched(NamedTuple):
                     peaks[bounded] = reading.share
 
 
-def _watched(chart: Chart) -> Iterator[_Watched]:
+def _bounded_guards(chart: Chart) -> Iterator[_BoundedGuard]:
     guards = [(rule.id, rule.when) for rule in chart.spec.rules]
     guards += [(edge.id, edge.when) for edge in chart.spec.edges() if edge.when is not None]
     for id, guard in guards:
         bounds = {b.text: (b.fact, b.bound_text) for b in guard.bounds}
         if bounds:
-            yield _Watched(id, guard, bounds)
+            yield _BoundedGuard(id, guard, bounds)
 
 
 def _bound_of(chart: Chart, facts: Facts, bounded: Bounded) -> str:
@@ -284,19 +284,19 @@ def _bound_of(chart: Chart, facts: Facts, bounded: Bounded) -> str:
     return say_value(facts.limits[name], type_at(chart.spec.roots, fact))
 
 
-def _raised(record: Record) -> str:
+def _stop_reason(record: Record) -> str:
     top = record.signals.highest
     return "" if top is None else str(top.reason)
 
 
-def _failures(record: Record) -> Iterator[tuple[_Failed, str]]:
+def _failures(record: Record) -> Iterator[tuple[_Failure, str]]:
     """What failed in an action: itself, and single calls whose error went to the model."""
     outcome = record.outcome
     if outcome is None:
         return
     if outcome.error is not None:
         error = outcome.error
-        yield _Failed(error.category, record.state, error.kind), error.message
+        yield _Failure(error.category, record.state, error.kind), error.message
     for text in outcome.tool_errors:
         tool, _, message = text.partition(": ")
-        yield _Failed("tool", record.state, tool), message
+        yield _Failure("tool", record.state, tool), message

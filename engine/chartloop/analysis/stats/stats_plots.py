@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from chartloop.analysis.format import percent, say_usd
 from chartloop.core.units import say_count, say_elapsed, say_number
 from chartloop.view import plots
-from chartloop.view.plots import AMBER, BLUE, INK, KINDS, LISTED, Plot, titled
+from chartloop.view.plots import AMBER, BLUE, INK, KINDS, LISTED, Plot, title_with_count
 
 if TYPE_CHECKING:
     from chartloop.analysis.stats.figures import Figures, StateLine
@@ -72,7 +72,9 @@ def _time(stats: Figures, ax: Any) -> None:
         [BLUE] * len(shown),
     )  # fmt: skip
     ax.set_title(
-        titled("Time in the actions of each state", sum(1 for s in stats.states if s.actions))
+        title_with_count(
+            "Time in the actions of each state", sum(1 for s in stats.states if s.actions)
+        )
     )
     ax.set_xlabel("together; in brackets: actions × mean")
     plots.in_time(ax)
@@ -89,7 +91,7 @@ def _cost(stats: Figures, ax: Any, *, priced: bool) -> None:
         said = [_together(amount(s), s.tokens.n, lambda n: say_number(round(n, 1))) for s in shown]
     plots.bars(ax, [s.state for s in shown], [amount(s) for s in shown], said, [BLUE] * len(shown))
     rows = sum(1 for s in stats.states if amount(s))
-    ax.set_title(titled("Cost of each state" if priced else "Tokens of each state", rows))
+    ax.set_title(title_with_count("Cost of each state" if priced else "Tokens of each state", rows))
     unit = "USD" if priced else "no price is known: tokens"
     ax.set_xlabel(f"{unit} together; in brackets: actions × mean")
 
@@ -128,7 +130,7 @@ def _margins(stats: Figures, ax: Any) -> None:
             showfliers=False, medianprops={**line, "linewidth": 1.6}, boxprops=line,
             whiskerprops=line, capprops=line, zorder=4,
         )  # fmt: skip
-    plots.rows_of(ax, [_held(m.fact, m.bound) for m in shown])
+    plots.rows_of(ax, [_limit_name(m.fact, m.bound) for m in shown])
     most = max((v for values in boxes for v in values), default=1.0)
     ax.set_xlim(-0.03, max(1.32, most + 0.3))
     ax.axvline(1.0, color=KINDS["error"], linewidth=1, linestyle=(0, (4, 3)), zorder=1)
@@ -138,7 +140,7 @@ def _margins(stats: Figures, ax: Any) -> None:
             textcoords="offset points", ha="right", va="center", fontsize=8, parse_math=False,
         )  # fmt: skip
     ax.set_xticks([0, 0.25, 0.5, 0.75, 1.0], ["0%", "25%", "50%", "75%", "100%"])
-    ax.set_title(titled("How near runs come to each limit", len(stats.margins)))
+    ax.set_title(title_with_count("How near runs come to each limit", len(stats.margins)))
     what = "a dot: a run" if few else "the box: half of the runs"
     ax.set_xlabel(f"most of it that a run used; {what}")
 
@@ -149,8 +151,8 @@ _FAR = 1.5
 """A share beyond which dots stand at the edge."""
 
 
-def _held(fact: str, bound: str) -> str:
-    """A name that fits beside an axis: the limit, where it is one; else the fact as well."""
+def _limit_name(fact: str, bound: str) -> str:
+    """A name that fits beside an axis: the limit where it is one, else the fact as well."""
     root, _, name = bound.partition(".")
     return name if root == "limits" else f"{fact} ≥ {bound}"
 

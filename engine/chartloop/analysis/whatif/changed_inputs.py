@@ -39,8 +39,8 @@ def unknown_action(spec: MachineSpec) -> str:
     return next((action.name for action in actions if action.run is None), "")
 
 
-def followed(spec: MachineSpec, changed: frozenset[str]) -> frozenset[str]:
-    """The changed facts, and the variables whose values come of them."""
+def affected_names(spec: MachineSpec, changed: frozenset[str]) -> frozenset[str]:
+    """The changed facts, and the variables whose values depend on them."""
     found = set(changed)
     while True:
         more = {
@@ -60,7 +60,7 @@ def _assigning(spec: MachineSpec) -> list[Any]:
 
 def told_otherwise(spec: MachineSpec, changed: frozenset[str]) -> dict[str, str]:
     """For each state whose action reads what changed: what that is, in words."""
-    names = followed(spec, changed)
+    names = affected_names(spec, changed)
     out: dict[str, str] = {}
     for name, state in spec.states.items():
         if state.action is not None and (why := _why(spec, state, names)):
@@ -69,15 +69,15 @@ def told_otherwise(spec: MachineSpec, changed: frozenset[str]) -> dict[str, str]
 
 
 def _why(spec: MachineSpec, state: StateSpec, names: frozenset[str]) -> str:
-    for where, part in _given(spec, state):
+    for where, part in _action_inputs(spec, state):
         for inner, _ in parts_of(part):
             if read := _about(reads_of(spec, inner), names):
                 return f"{where} reads `{read}`"
     return ""
 
 
-def _given(spec: MachineSpec, state: StateSpec) -> Iterator[tuple[str, Any]]:
-    """What the action of a state is given, by where the file says it."""
+def _action_inputs(spec: MachineSpec, state: StateSpec) -> Iterator[tuple[str, Any]]:
+    """The inputs of a state's action, each with where the file gives it."""
     assert state.action is not None
     yield f"`with` of `{state.name}`", state.args
     if _PROMPTED & (state.action.uses | state.action.may_use):
@@ -115,8 +115,8 @@ _OF_STATES = frozenset({
 """The same of a state: `evolve` decides with it, `rewritten` compares it, or it is shown."""
 
 
-def unheeded(old: MachineSpec, new: MachineSpec, tasks: object) -> str:
-    """What two files say otherwise, and a what-if cannot follow; empty where there is nothing.
+def unsupported_change(old: MachineSpec, new: MachineSpec, tasks: object) -> str:
+    """The first change of the file that a what-if cannot follow; empty where there is none.
 
     A key of the file that nobody has put under `DECIDED`, `TOLD` or `SHOWN` is such. `tasks` are
     those that the run began with: of others than the file's own, given by its caller, a change
@@ -148,7 +148,7 @@ def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
     before = {new.renamed.get(name, name): state for name, state in old.states.items()}
     head = [n for n in ("instructions", "model", "memory", "tools") if _differ(old, new, n)]
     carried = [n for n in head if n in ("memory", "tools")]
-    if _held(old) != _held(new):
+    if _approved_tools(old) != _approved_tools(new):
         carried.append("approve")
     out: dict[str, str] = {}
     for name, state in new.states.items():
@@ -171,8 +171,8 @@ def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
     return out
 
 
-def _held(spec: MachineSpec) -> tuple[str, ...]:
-    """The tools whose calls need an approval. What else `approve` says stands in its states."""
+def _approved_tools(spec: MachineSpec) -> tuple[str, ...]:
+    """The tools whose calls need an approval. The rest of `approve` is in its states."""
     return spec.approve.tools if spec.approve is not None else ()
 
 
@@ -182,11 +182,11 @@ def begun_otherwise(old: MachineSpec, new: MachineSpec) -> frozenset[str]:
     before = {new.renamed.get(name, name): state for name, state in old.states.items()}
     for name, state in new.states.items():
         if (was := before.get(name)) is not None:
-            found |= {target for target, _ in _assigned(state) ^ _assigned(was)}
+            found |= {target for target, _ in _assignments(state) ^ _assignments(was)}
     return frozenset(found)
 
 
-def _assigned(state: StateSpec) -> set[tuple[str, str]]:
+def _assignments(state: StateSpec) -> set[tuple[str, str]]:
     """What a state and its edges assign, each with how, in the words of the file."""
     assigns = [*state.set, *(a for edge in state.edges for a in edge.set)]
     return {(a.target, f"{a.value} {a.append}") for a in assigns} | {

@@ -37,7 +37,7 @@ class Children:
             if shared:
                 self.given[name] = shared
 
-    def noticed(self, record: Record, facts: Facts, limits: Mapping[str, Any]) -> str:
+    def changed_allowance(self, record: Record, facts: Facts, limits: Mapping[str, Any]) -> str:
         """Why the children of an action might have done something else; empty if they would not.
 
         `facts` are those before it, with the limits of the question; `limits` those of then.
@@ -47,7 +47,7 @@ class Children:
             return ""
         then = facts.replace(limits={**facts.limits, **limits})
         results = list(_results(record))
-        for name in self._named(state):
+        for name in self._possible_children(state):
             child = self.spec.machines[name]
             for limit, read in self.given[name].items():
                 said = f"its child `{child.name}` is given what is left of `limits.{limit}`"
@@ -63,7 +63,7 @@ class Children:
     def _runs_one(self, state: StateSpec) -> bool:
         return bool(self.given) and state.traits.runs != "none"
 
-    def _named(self, state: StateSpec) -> Iterator[str]:
+    def _possible_children(self, state: StateSpec) -> Iterator[str]:
         named = state.args.get("machine")
         only = named.value if named is not None and named.kind == "constant" else None
         yield from (name for name in self.given if only is None or name == only)

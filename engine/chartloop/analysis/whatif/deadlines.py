@@ -25,8 +25,8 @@ from chartloop.run.exceptions import A_HAIR, too_long
 _CLOCK = ("run.elapsed", "run.working", "run.idle", "progress.stalled_for")
 
 
-class Timed(NamedTuple):
-    """What the clock makes of a record: nothing, another input, or that nobody can know."""
+class ClockEffect(NamedTuple):
+    """The effect of the clock on a record: none, another input, or an unknown one."""
 
     instead: Input | None = None
     because: str = ""
@@ -34,7 +34,7 @@ class Timed(NamedTuple):
     """What is otherwise although the run goes the same way."""
 
 
-_AS_IT_WAS = Timed()
+_AS_IT_WAS = ClockEffect()
 
 
 class Timing:
@@ -49,41 +49,43 @@ class Timing:
         self.before: Record | None = None
         """The record before the one at hand."""
 
-    def edited(self, edit: Record) -> None:
-        """Somebody changed limits by hand: they hold from here on, then as now."""
+    def apply_edit(self, edit: Record) -> None:
+        """Take over the limits that an edit of the run changed."""
         self.limits |= _limits_in(edit)
 
-    def of(self, position: Position, record: Record) -> Timed:
+    def of(self, position: Position, record: Record) -> ClockEffect:
         """What becomes of a record at a wait, or at an action that was cut off."""
         before = self.before
         if before is None:
             return _AS_IT_WAS
         if position.wake_at != before.wake_at and position.status == "paused":
-            return self._waited(position, record)
+            return self._time_wait(position, record)
         if record.kind != "step" or record.outcome is None or not record.outcome.timed_out:
             return _AS_IT_WAS
         due, was = self._deadline(position, record), self._was_due(position, record)
         if due == was:
             return _AS_IT_WAS
-        return Timed(because=f"`{record.state}` was cut off at its deadline, which is another now")
+        return ClockEffect(
+            because=f"`{record.state}` was cut off at its deadline, which is another now"
+        )
 
-    def _waited(self, position: Position, record: Record) -> Timed:
+    def _time_wait(self, position: Position, record: Record) -> ClockEffect:
         state, due = position.state, position.wake_at
         if state not in self.chart.waiting:
-            return Timed(because=f"the back-off at `{state}` would end at another time")
+            return ClockEffect(because=f"the back-off at `{state}` would end at another time")
         if record.kind == "expired":
             if due is None or due > record.input.at:
-                return Timed(because=f"the wait at `{state}` would not have expired yet")
+                return ClockEffect(because=f"the wait at `{state}` would not have expired yet")
             if self._reads_clock():
-                return Timed(because=f"the wait at `{state}` would have expired earlier")
+                return ClockEffect(because=f"the wait at `{state}` would have expired earlier")
             sooner = say_duration(record.input.at - due)
-            return Timed(note=f"the wait at `{state}` would have expired {sooner} sooner")
+            return ClockEffect(note=f"the wait at `{state}` would have expired {sooner} sooner")
         if due is None or record.input.at < due:
             return _AS_IT_WAS
-        return Timed(Input("expired", at=due))
+        return ClockEffect(Input("expired", at=due))
 
-    def cut(self, position: Position, record: Record) -> Input | None:
-        """The input of an action that would have been cut off; None for one that is in time."""
+    def cut_off_input(self, position: Position, record: Record) -> Input | None:
+        """The input of an action that would have been cut off; None for one in time."""
         if not self.matters or record.outcome is None or record.outcome.timed_out:
             return None
         due, at = self._deadline(position, record), record.input.at

@@ -26,19 +26,19 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from chartloop.analysis.whatif.changed_inputs import (
+    affected_names,
     asks_guards,
     begun_otherwise,
     changed_names,
-    followed,
     rewritten,
     told_otherwise,
-    unheeded,
+    unsupported_change,
 )
 from chartloop.analysis.whatif.child_limits import Children
 from chartloop.analysis.whatif.deadlines import Timing
 from chartloop.analysis.whatif.refold import Again, NotAsked, Remembering, again, stops
 from chartloop.analysis.whatif.unaffected import Rising, counters_of, with_limits
-from chartloop.analysis.whatif.verdict import NOTHING, Judged, Spending, Verdict, spending
+from chartloop.analysis.whatif.verdict import NOTHING, RunVerdict, Spending, Verdict, spending
 from chartloop.core.errors import StatusError
 from chartloop.core.position import Position
 from chartloop.core.reasons import ResultKind
@@ -175,17 +175,17 @@ class Question:
         self._told: dict[frozenset[str], dict[str, str]] = {}
         self._rewritten: dict[str, tuple[dict[str, str], frozenset[str]]] = {}
 
-    def ask(self, subject: Subject) -> Judged:
+    def ask(self, subject: Subject) -> RunVerdict:
         """The verdict of one run."""
-        return _Way(self, subject).judged()
+        return _Way(self, subject).judge()
 
-    def changed(self, subject: Subject) -> frozenset[str]:
+    def changed_facts(self, subject: Subject) -> frozenset[str]:
         """The facts and definitions that begin otherwise than they did."""
         before = _began(self.chart.spec, subject.run.records[0])
         before = {**before, "limits": {**before["limits"], **self.limits}}
         return changed_names(subject.began, before) | self._of_file(subject)[1]
 
-    def told(self, subject: Subject, changed: frozenset[str]) -> Mapping[str, str]:
+    def changed_actions(self, subject: Subject, changed: frozenset[str]) -> Mapping[str, str]:
         """The states whose action would have been given something else, and what."""
         if changed not in self._told:
             self._told[changed] = told_otherwise(self.chart.spec, changed)
@@ -197,12 +197,12 @@ class Question:
             self._counters[limit] = counters_of(self.chart.spec, limit)
         return self._counters[limit]
 
-    def unheeded(self, subject: Subject) -> str:
+    def unsupported_change(self, subject: Subject) -> str:
         """What the question's file says otherwise, and cannot be followed."""
         if subject.old is self.chart:
             return ""
         begun = subject.run.records[0].input.data.get("tasks", ())
-        return unheeded(subject.old.spec, self.chart.spec, begun)
+        return unsupported_change(subject.old.spec, self.chart.spec, begun)
 
     def _of_file(self, subject: Subject) -> tuple[dict[str, str], frozenset[str]]:
         if subject.old is self.chart:
@@ -230,9 +230,13 @@ class _Way:
 
     def __init__(self, question: Question, subject: Subject) -> None:
         self.question, self.subject, self.chart = question, subject, question.chart
-        self.changed = question.changed(subject)
-        self.told = question.told(subject, self.changed)
-        names = followed(self.chart.spec, self.changed) if self.changed else self.changed
+        self.changed_facts = question.changed_facts(subject)
+        self.changed_actions = question.changed_actions(subject, self.changed_facts)
+        names = (
+            affected_names(self.chart.spec, self.changed_facts)
+            if self.changed_facts
+            else self.changed_facts
+        )
         self.timing = Timing(self.chart, subject.old, names, subject.began["limits"])
         self.children = Children(self.chart.spec, names)
         taken = subject.taken_for.items()
@@ -242,7 +246,7 @@ class _Way:
         self.raised_otherwise = subject.weighs_otherwise
         """Other signals wait than did, or weigh otherwise: the end may find another reason."""
 
-    def judged(self) -> Judged:
+    def judge(self) -> RunVerdict:
         """Its verdict."""
         run, (was, was_kind) = self.subject.run, self.subject.was
         records, found, at = self.subject.records, _Stop(Verdict.SAME), None
@@ -250,7 +254,7 @@ class _Way:
         if alike := self._alike():
             position = with_limits(self.subject.again.positions[alike - 1], self.question.limits)
             before = records[alike - 1]
-        if unheeded := self.question.unheeded(self.subject):
+        if unheeded := self.question.unsupported_change(self.subject):
             found, at, records = self._unknown(position, unheeded), 0, records[:0]
         for record in records[alike:]:
             self.timing.before = before
@@ -263,9 +267,11 @@ class _Way:
             found, at = self._unknown(position, raised), records[-1].seq
         if at is None:  # it ends as it did
             found, self.kind = found._replace(reason=was), was_kind
-        saved = self._saved(at, found) if at is not None and found.verdict.sure else NOTHING
+        saved = (
+            self._saved_spending(at, found) if at is not None and found.verdict.sure else NOTHING
+        )
         natural = was_kind == "natural" and at is not None
-        return Judged(
+        return RunVerdict(
             run.run_id, found.verdict, len(run.records), at, found.state, found.reason, self.kind,
             found.edge, found.because, was, was_kind, saved, found.epilogue,
             self.subject.again.answer if natural else None, _once_each(self.notes),
@@ -285,26 +291,33 @@ class _Way:
     def _alike(self) -> int:
         """The first records, as many as are certain to be decided as they were."""
         subject, question = self.subject, self.question
-        if not subject.several or self.told or self.timing.matters or question.asks_guards:
+        if (
+            not subject.several
+            or self.changed_actions
+            or self.timing.matters
+            or question.asks_guards
+        ):
             return 0
-        if len(self.changed) > 1 or not subject.decided_alike:
+        if len(self.changed_facts) > 1 or not subject.decided_alike:
             return 0
         alike = len(self.subject.records)
-        for limit in self.changed:
+        for limit in self.changed_facts:
             counters, name = question.counters(limit), limit.removeprefix("limits.")
             if counters is None or name not in question.limits:
                 return 0
             was, now = subject.began["limits"][name], question.limits[name]
-            alike = subject.rising(limit, counters).untouched(was, now)
+            alike = subject.rising(limit, counters).count_unaffected(was, now)
         return alike
 
     def _next(self, position: Position, record: Record) -> tuple[_Stop, Position]:
         """One record: the same as it was, or where what is known ends."""
-        given = self._given(record)
+        given = self._question_input(record)
         works = record.kind in ("step", "blocked") and not position.stopping
-        if works and (told := self.told.get(position.state)):
+        if works and (told := self.changed_actions.get(position.state)):
             return self._unknown(position, told), position
-        if works and (noticed := self.children.noticed(record, position.facts, self.timing.limits)):
+        if works and (
+            noticed := self.children.changed_allowance(record, position.facts, self.timing.limits)
+        ):
             return self._unknown(position, noticed), position
         if self.timing.matters:
             timed = self.timing.of(position, record)
@@ -314,11 +327,14 @@ class _Way:
             self.notes += [timed.note] if timed.note else []
         try:
             after, decision = self._evolve(position, record, given)
-            if given.kind == "step" and (cut := self.timing.cut(position, record)) is not None:
+            if (
+                given.kind == "step"
+                and (cut := self.timing.cut_off_input(position, record)) is not None
+            ):
                 if not _ends_alike(after, decision, *self._evolve(position, record, cut)):
                     return self._unknown(position, self.timing.cut_said(record, cut)), position
         except (StatusError, KeyError, NotAsked) as error:
-            return self._unknown(position, _said(error)), position
+            return self._unknown(position, _describe_error(error)), position
         if _same(record, position, after, decision):
             self._note(record, decision)
             if self.raised_otherwise and decision.winner and self._wins(record, decision):
@@ -326,7 +342,7 @@ class _Way:
             return _Stop(Verdict.SAME), after
         return self._otherwise(record, position, after, decision), after
 
-    def _given(self, record: Record) -> Input:
+    def _question_input(self, record: Record) -> Input:
         """The record's input; of a start with the limits of the question."""
         given, limits = record.input, self.question.limits
         if record.kind != "start" or not limits:
@@ -345,14 +361,14 @@ class _Way:
     def _note(self, record: Record, decision: Decision) -> None:
         """What is otherwise although the run goes the same way."""
         if record.kind == "edit":
-            self.timing.edited(record)
+            self.timing.apply_edit(record)
             for name, value in record.input.data.items():
                 if name in (f"limits.{n}" for n in self.question.limits):
                     self.notes.append(f"record {record.seq} set {name} to {value}")
         if record.signals.reasons != decision.signals.reasons:
             self.raised_otherwise = True
-            told = told_otherwise(self.chart.spec, self.changed | {"signals"})
-            self.told = {**self.told, **told}
+            told = told_otherwise(self.chart.spec, self.changed_facts | {"signals"})
+            self.changed_actions = {**self.changed_actions, **told}
 
     def _wins(self, record: Record, decision: Decision) -> bool:
         """Whether the run stops for another reason than it did, although by the same way."""
@@ -401,8 +417,8 @@ class _Way:
     def _unknown(self, position: Position, because: str) -> _Stop:
         return _Stop(Verdict.UNKNOWN, position.state, "", because)
 
-    def _saved(self, at: int, found: _Stop) -> Spending:
-        """What comes after the stop. An epilogue, where both have one, is taken to be the same."""
+    def _saved_spending(self, at: int, found: _Stop) -> Spending:
+        """The spending after the stop. An epilogue that both have counts as the same."""
         records, last = self.subject.records, self.subject.stopped_at
         until = len(records) if last is None or not found.epilogue else last + 1
         return spending(records[at + 1 : until], records[at])
@@ -431,7 +447,7 @@ def _once_each(notes: Iterable[str]) -> str:
                      for note, times in counted.items())  # fmt: skip
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"the machine has no {error}"
     return error.message if isinstance(error, StatusError) else str(error)

@@ -9,7 +9,7 @@ from textwrap import wrap
 from typing import Any
 
 from chartloop.analysis.format import percent, say_usd
-from chartloop.analysis.whatif.verdict import Judged, Spending, Verdict, total
+from chartloop.analysis.whatif.verdict import RunVerdict, Spending, Verdict, total
 from chartloop.core.html_table import Cell, Tone, bundle, folded, line, table
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_count, say_elapsed
@@ -43,33 +43,33 @@ class WhatIf:
     machine: str
     limits: Mapping[str, str]
     """The limits of the question, as people write them."""
-    runs: tuple[Judged, ...]
+    runs: tuple[RunVerdict, ...]
     unread: tuple[Unread, ...] = ()
     """Runs that could not be asked, each with the reason."""
     assumed: int = 0
     """Runs whose machine nobody has kept: their actions are taken to be those of this one."""
 
-    def of(self, *verdicts: Verdict) -> tuple[Judged, ...]:
+    def of(self, *verdicts: Verdict) -> tuple[RunVerdict, ...]:
         """The runs with one of these verdicts."""
         return tuple(run for run in self.runs if run.verdict in verdicts)
 
     @property
-    def changes(self) -> tuple[Judged, ...]:
+    def changes(self) -> tuple[RunVerdict, ...]:
         """The runs of which something is decided otherwise, or may be."""
         return tuple(run for run in self.runs if run.changes)
 
     @property
-    def lost(self) -> tuple[Judged, ...]:
+    def lost(self) -> tuple[RunVerdict, ...]:
         """The runs that came to their natural end, and now would be stopped before it."""
         return tuple(run for run in self.runs if run.lost)
 
     @property
-    def won(self) -> tuple[Judged, ...]:
+    def won(self) -> tuple[RunVerdict, ...]:
         """The runs that were stopped, and now would come to their natural end."""
         return tuple(run for run in self.runs if run.won)
 
     @property
-    def at_risk(self) -> tuple[Judged, ...]:
+    def at_risk(self) -> tuple[RunVerdict, ...]:
         """The runs that came to their natural end, and may do so no more."""
         return tuple(run for run in self.runs if run.at_risk)
 
@@ -136,7 +136,7 @@ class WhatIf:
             return out
         rows = [Row(_HEAD, "dim"), *(Row(cells, colour) for cells, colour in self._by_verdict())]
         out += [Line(""), *_laid(rows, width, right=_RIGHT, spare=(6, 2))]
-        if changes := self._listed(listed):
+        if changes := self._worst_runs(listed):
             rows = [Row(_RUNS, "dim"), *(Row(_cells(r), _COLOURS[r.verdict]) for r in changes)]
             out += [Line(""), *_laid(rows, width, right={1}, spare=(3, 4))]
             if (more := len(self.changes) - len(changes)) > 0:
@@ -156,7 +156,7 @@ class WhatIf:
         if beyond := self._beyond():
             yield f"what comes next was never recorded: {beyond}"
         if self.of(Verdict.EARLIER, Verdict.OTHERWISE):
-            yield f"saved for sure: {_spent(self.saved)}"
+            yield f"saved for sure: {_format_spending(self.saved)}"
         if any(run.epilogue for run in self.runs):
             yield "a report or the like after a stop is taken to cost what it did, or nothing"
         if self.lost:
@@ -191,7 +191,7 @@ class WhatIf:
             share = percent(_share(len(found), len(self.runs)))
             yield (str(verdict), str(len(found)), share, *spent, said), _COLOURS[verdict]
 
-    def _listed(self, most: int) -> Sequence[Judged]:
+    def _worst_runs(self, most: int) -> Sequence[RunVerdict]:
         """The runs that change, those that lose most first."""
         worst = sorted(
             self.changes, key=lambda run: (not run.lost, not run.at_risk, -run.saved.tokens)
@@ -206,11 +206,11 @@ class WhatIf:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """What a notebook shows: the table by verdict, and the runs that change."""
-        rows = [_toned(cells, colour, 0) for cells, colour in self._by_verdict()]
+        rows = [_colour_cell(cells, colour, 0) for cells, colour in self._by_verdict()]
         shown = line(self.title, "strong") + (table(rows, head=_HEAD, right=_RIGHT) if rows else "")
         shown += "".join(map(line, self.words() if self.runs else ()))
         if self.changes:
-            runs = [_toned(_cells(r), _COLOURS[r.verdict], 2) for r in self._listed(200)]
+            runs = [_colour_cell(_cells(r), _COLOURS[r.verdict], 2) for r in self._worst_runs(200)]
             shown += folded("the runs that change", table(runs, head=_RUNS, right={1}))
         return bundle(shown, str(self))
 
@@ -264,8 +264,8 @@ class Sweep:
             won = str(len(point.won) or "·")
             yield (value, *counts, tokens, usd, said, won, percent(point.sure))
 
-    def _kept(self) -> list[int]:
-        """The columns that say anything."""
+    def _filled_columns(self) -> list[int]:
+        """The columns with anything in them."""
         rows = list(self._rows())
         last = len(_SWEEP_HEAD) - 1
         return [n for n in range(last + 1) if n in (0, 1, last) or any(r[n] != "·" for r in rows)]
@@ -283,7 +283,7 @@ class Sweep:
         del listed
         if not self.points[0].runs:
             return [Line(self.title, "bold")]
-        kept = self._kept()
+        kept = self._filled_columns()
         rows = [Row(tuple(_SWEEP_HEAD[n] for n in kept), "dim")]
         rows += [Row(tuple(row[n] for n in kept)) for row in self._rows()]
         laid = lay_out(rows, width=width, right=set(range(1, len(kept))))
@@ -297,7 +297,7 @@ class Sweep:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """What a notebook shows: a row for each value."""
-        kept = self._kept()
+        kept = self._filled_columns()
         rows = [[row[n] for n in kept] for row in self._rows()]
         head = [_SWEEP_HEAD[n] for n in kept]
         shown = table(rows, head=head, right=set(range(1, len(kept))))
@@ -312,7 +312,7 @@ def _laid(
     rows: Sequence[Row], width: int, *, right: Collection[int], spare: Sequence[int]
 ) -> list[Line]:
     """A table without the columns that say nothing."""
-    kept = _filled([row.cells for row in rows[1:]])
+    kept = _filled_columns([row.cells for row in rows[1:]])
     shown = [Row(tuple(row.cells[n] for n in kept), row.colour) for row in rows]
     at = {n: place for place, n in enumerate(kept)}
     return lay_out(
@@ -321,14 +321,14 @@ def _laid(
     )  # fmt: skip
 
 
-def _filled(rows: Sequence[Sequence[str]]) -> list[int]:
+def _filled_columns(rows: Sequence[Sequence[str]]) -> list[int]:
     return [n for n in range(len(rows[0])) if any(row[n] for row in rows)]
 
 
 # cells --------------------------------------------------------------------------------------
 
 
-def _cells(run: Judged) -> tuple[str, ...]:
+def _cells(run: RunVerdict) -> tuple[str, ...]:
     at = "" if run.record is None else str(run.record)
     saved = _spent_briefly(run.saved) if run.verdict.sure else ""
     answer = printable(run.answer or "")
@@ -336,12 +336,12 @@ def _cells(run: Judged) -> tuple[str, ...]:
     return (run.run_id, at, printable(_now(run)), _was(run), saved, kept)
 
 
-def _toned(cells: Sequence[str], colour: str, at: int) -> list[Cell]:
+def _colour_cell(cells: Sequence[str], colour: str, at: int) -> list[Cell]:
     """A row of a notebook's table, with one cell in its colour."""
     return [Cell(c, _TONES[colour] if n == at else "") for n, c in enumerate(cells)]
 
 
-def _now(run: Judged) -> str:
+def _now(run: RunVerdict) -> str:
     match run.verdict:
         case Verdict.EARLIER | Verdict.OTHERWISE:
             at = "" if run.state in ENGINE_ENDS else f" at {run.state}"
@@ -354,7 +354,7 @@ def _now(run: Judged) -> str:
             return f"unknown: {run.because}"
 
 
-def _was(run: Judged) -> str:
+def _was(run: RunVerdict) -> str:
     return run.was or "not ended"
 
 
@@ -378,7 +378,7 @@ def _less(count: int) -> str:
     return f"−{count:,}" if count else ""
 
 
-def _spent(saved: Spending) -> str:
+def _format_spending(saved: Spending) -> str:
     parts = [
         say_count(saved.llm_calls, "model call") if saved.llm_calls else "",
         say_count(saved.tool_calls, "tool call") if saved.tool_calls else "",
@@ -401,7 +401,7 @@ def _spent_briefly(saved: Spending) -> str:
     return ", ".join(part for part in parts if part) or "–"
 
 
-def _runs(runs: Iterable[Judged]) -> str:
+def _runs(runs: Iterable[RunVerdict]) -> str:
     return say_count(len(list(runs)), "run")
 
 

@@ -66,7 +66,7 @@ class Rising:
         self._values = [[_value(p.facts, fact) for p in positions] for fact in counters]
         self._records = len(positions)
 
-    def untouched(self, was: Any, now: Any) -> int:
+    def count_unaffected(self, was: Any, now: Any) -> int:
         """The records in which every guard says the same of both values of the limit."""
         if was == now or not self._values:
             return self._records

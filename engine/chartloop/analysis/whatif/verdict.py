@@ -96,7 +96,7 @@ def spending(records: Iterable[Record], before: Record | None = None) -> Spendin
     return Spending(count, actions, llm, tools, tokens, usd, working, waiting)
 
 
-class Judged(NamedTuple):
+class RunVerdict(NamedTuple):
     """One recorded run, decided again."""
 
     run_id: str

@@ -90,14 +90,16 @@ def whatif_each(
                 answers.append(answer)
         if tick is not None:
             tick()
-    said = [{n: _written(v, machine.spec.limits[n].type) for n, v in p.items()} for p in checked]
+    said = [
+        {n: _format_limit(v, machine.spec.limits[n].type) for n, v in p.items()} for p in checked
+    ]
     return [
         WhatIf(name, limits, tuple(answers), tuple(unread), assumed)
         for limits, answers in zip(said, judged, strict=True)
     ]
 
 
-def _written(value: Any, type: Type) -> str:
+def _format_limit(value: Any, type: Type) -> str:
     """The value of a limit as a file would have it."""
     if value is None:
         return "off"
@@ -108,8 +110,8 @@ def older_charts(chart: Chart) -> Callable[[str], Chart | None]:
     """The charts of machines as they were when runs were recorded, each made once."""
 
     @cache
-    def made(text: str) -> Chart | None:
+    def load_chart(text: str) -> Chart | None:
         spec = load(text, "<canonical>", chart.spec.registry).spec
         return None if spec is None else Chart(spec, chart.lifecycle)
 
-    return made
+    return load_chart

@@ -198,6 +198,6 @@ def _public(one: Reviewed) -> dict[str, Any]:
         "diff": one.diff.to_dict() if one.diff is not None else None,
         "before": findings(one.before),
         "after": findings(one.after),
-        "new": [finding.to_dict() for finding in one.appeared],
-        "mended": [finding.to_dict() for finding in one.mended],
+        "new": [finding.to_dict() for finding in one.new_findings],
+        "mended": [finding.to_dict() for finding in one.fixed_findings],
     }

@@ -12,7 +12,7 @@ from chartloop.core.errors import ChartloopError
 from chartloop.core.html_table import line
 from chartloop.run.progress import standing_of
 from chartloop.view.dot.engine import Engine
-from chartloop.view.live.bundle import described, on_page
+from chartloop.view.live.bundle import describe_picture, on_page
 from chartloop.view.live.live_picture import LivePicture
 from chartloop.view.live.progress import Standing
 
@@ -30,7 +30,7 @@ def still(run: Run) -> dict[str, str]:
         svg = picture.still(standing, "auto")
     except ChartloopError:  # no Graphviz, or a chart that it cannot lay out in time
         return {"text/plain": text}
-    shown = on_page(svg, described(picture, standing)) + line(
+    shown = on_page(svg, describe_picture(picture, standing)) + line(
         f"{_STILL} {run.id}: {standing.said}", "dim"
     )
     return {"text/html": shown, "image/svg+xml": svg, "text/plain": text}

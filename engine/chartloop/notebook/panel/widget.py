@@ -48,10 +48,10 @@ class Panel(anywidget.AnyWidget):
     def __init__(self, run: Run) -> None:
         super().__init__()
         self.controller = Controller(run, self._show)
-        self.observe(self._ordered, names="order")
+        self.observe(self._take_order, names="order")
         when_cells_end(self.controller)
 
-    def _ordered(self, change: Any) -> None:
+    def _take_order(self, change: Any) -> None:
         if change["new"] is not None:
             self.controller.take(change["new"])
 

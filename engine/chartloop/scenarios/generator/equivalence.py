@@ -52,7 +52,7 @@ class Key(NamedTuple):
     """Of the facts that guards read, where they have one; and what actions have kept."""
     rest: tuple[Hashable, ...]
 
-    def held(self) -> frozenset[Hashable]:
+    def elements(self) -> frozenset[Hashable]:
         """Each single thing of it, in its state."""
         return frozenset((self.state, one) for one in (*self.truth, *self.values))
 
@@ -68,7 +68,7 @@ class Novelty:
 
     def of(self, key: Key) -> int:
         """Say it, and take it for seen."""
-        new = {*key.held(), key.state} - self._seen
+        new = {*key.elements(), key.state} - self._seen
         both = {(key.state, pair) for pair in combinations(key.truth[:_TOGETHER], 2)}
         newer = both - self._seen
         self._seen |= new | newer
@@ -81,7 +81,7 @@ class Alike:
     def __init__(self, spec: MachineSpec, hints: Hints) -> None:
         guards = {guard.text: guard for guard in expressions(spec)}
         read = {name for guard in guards.values() for name in guard.reads}
-        names = [n for n in _closed(spec, read) if _tells(n)]
+        names = [n for n in _facts_behind(spec, read) if _tells(n)]
         self._visits = frozenset(n.removeprefix(_VISITS) for n in names if n.startswith(_VISITS))
         self._facts = tuple(sorted(n for n in names if not n.startswith(_VISITS)))
         self._caps = {name: max(found) for name, found in hints.numbers.items() if found}
@@ -110,7 +110,7 @@ class Alike:
             tuple(_limits(facts)), (facts.last.text, _calls(facts)) if self._parses else (),
             node.expired, min(len(position.messages), 3), tuple(_children(node)),
         )  # fmt: skip
-        kept = (("kept", _kept(position.kept)),) if position.kept else ()
+        kept = (("kept", _kept_json(position.kept)),) if position.kept else ()
         values = (*self._values(facts), *kept)
         return Key(position.state, tuple(self._truth(facts)), values, rest)
 
@@ -160,7 +160,7 @@ def _limits(facts: Facts) -> Iterator[Hashable]:
     yield from (repr(value) for value in facts.limits.values())
 
 
-def _kept(kept: Mapping[str, Any]) -> str:
+def _kept_json(kept: Mapping[str, Any]) -> str:
     """What actions keep, without the sessions of a sandbox, which are bytes."""
     return json.dumps(kept, sort_keys=True, default=_nothing)
 
@@ -181,7 +181,7 @@ def _calls(facts: Facts) -> tuple[str, ...]:
     return tuple(call.name for call in facts.last.tool_calls)
 
 
-def _closed(spec: MachineSpec, read: set[str]) -> frozenset[str]:
+def _facts_behind(spec: MachineSpec, read: set[str]) -> frozenset[str]:
     """The facts that guards read, and those from which variables get what guards read."""
     flows = [*_flows(spec)]
     found = set(read)

@@ -34,7 +34,7 @@ def _safe(name: str) -> str:
 
 def head(chart: Chart, targets: Sequence[Target]) -> Iterator[str]:
     """What a file is for, as comments: the first on a line of its own, the others as a list."""
-    first, *others = [_said(chart, target) for target in targets]
+    first, *others = [_describe_target(chart, target) for target in targets]
     yield f"{first[:1].upper()}{first[1:]}."
     if others:
         yield "The shortest that was found for these too:"
@@ -43,7 +43,7 @@ def head(chart: Chart, targets: Sequence[Target]) -> Iterator[str]:
         yield f"  and {len(others) - _MORE} more"
 
 
-def _said(chart: Chart, target: Target) -> str:
+def _describe_target(chart: Chart, target: Target) -> str:
     if target.kind == "reason":
         return f"stops for `{target.name}`"
     if target.kind == "rule":
@@ -64,7 +64,7 @@ def _one_line(text: str) -> str:
 # whose file it is ---------------------------------------------------------------------------
 
 
-def stamped(text: str) -> str:
+def stamp_checksum(text: str) -> str:
     """A file with its checksum, behind the comments of its head."""
     lines = text.splitlines(keepends=True)
     at = next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))

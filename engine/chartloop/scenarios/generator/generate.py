@@ -26,11 +26,11 @@ from chartloop.language.yaml.reading import Document
 from chartloop.run.result import Result
 from chartloop.run.sync import wait
 from chartloop.scenarios.file import read_scenario, scenario_of
-from chartloop.scenarios.generator.file_names import file_name, head, stamped
+from chartloop.scenarios.generator.file_names import file_name, head, stamp_checksum
 from chartloop.scenarios.generator.generated_scenarios import Generated, Unreached, Written
 from chartloop.scenarios.generator.moves import Moves
 from chartloop.scenarios.generator.scenario_keys import (
-    expected,
+    expect_result,
     facts_that_matter,
     keys_of,
     without,
@@ -82,8 +82,10 @@ def generate(
     stage = Rehearsals(own)
     if not subject.world_tools:
         stage.know(path, subject.machine)
-    covered, unread = _covered(folder, path, stage) if not only else (frozenset[Target](), ())
-    asked = _asked(targets, only) if only else targets
+    covered, unread = (
+        _covered_targets(folder, path, stage) if not only else (frozenset[Target](), ())
+    )
+    asked = _select_targets(targets, only) if only else targets
     missing = [target for target in asked if target not in covered]
     proven = impossible(chart, missing)
     wanted = frozenset(missing) - proven.keys()
@@ -99,7 +101,7 @@ def generate(
     )))  # fmt: skip
     shown = {target for one in scenarios for target in one.shows}
     unknown = [t for t in missing if t not in shown and t not in proven]
-    left = (*proven.values(), *_left(unknown, played, search))
+    left = (*proven.values(), *_explain_missing(unknown, played, search))
     return Generated(
         chart.name, folder, scenarios, covered, asked, left, unread,
         search.moves.tried, work, search.stopped,
@@ -124,7 +126,7 @@ def _each(search: Search, given: Sequence[_T], work: Callable[[_T], _Done]) -> I
         search.stopped = True
 
 
-def _asked(targets: Sequence[Target], only: Sequence[str]) -> tuple[Target, ...]:
+def _select_targets(targets: Sequence[Target], only: Sequence[str]) -> tuple[Target, ...]:
     """The targets of these names."""
     known = {target.name for target in targets}
     for name in only:
@@ -134,7 +136,7 @@ def _asked(targets: Sequence[Target], only: Sequence[str]) -> tuple[Target, ...]
     return tuple(target for target in targets if target.name in only)
 
 
-def _left(
+def _explain_missing(
     missing: Iterable[Target], played: Mapping[Target, _Played | str], search: Search
 ) -> Iterator[Unreached]:
     """Why each of these has no scenario."""
@@ -171,7 +173,7 @@ class _Subject(NamedTuple):
         """Load it. Tools that nobody declared take any arguments."""
         clock = ManualClock()
         world = World(clock)
-        machine = _assumed(path, own)
+        machine = _load_machine(path, own)
         assumed = assumed_in(machine.spec)
         said = (name for name in assumed if name.startswith("tool "))
         unknown = tuple(name.removeprefix("tool `").removesuffix("`") for name in said)
@@ -179,7 +181,7 @@ class _Subject(NamedTuple):
         if not own.tools and _takes_any(machine):
             tools[ADAPTER] = None
         # what is assumed may do more than what there is, and does not say what is missing
-        machine = load(path, tools=[_chosen(own, tools, world)])
+        machine = load(path, tools=[_simulated_registry(own, tools, world)])
         return cls(machine, world, clock, unknown, bool(tools))
 
     def moves(self, *, run_own: bool) -> Moves:
@@ -187,13 +189,15 @@ class _Subject(NamedTuple):
         return Moves(self.machine, self.world, self.clock, run_own=run_own)
 
 
-def _chosen(own: Registry, tools: Mapping[str, ToolSpec | None], world: World) -> Registry:
+def _simulated_registry(
+    own: Registry, tools: Mapping[str, ToolSpec | None], world: World
+) -> Registry:
     chosen = {name: world.tool(name, known) for name, known in tools.items()}
     return Registry(own.actions, chosen, own.guards)
 
 
-def _assumed(path: Path, own: Registry) -> Machine:
-    """The machine, with tools of any arguments in the place of those that nobody declared."""
+def _load_machine(path: Path, own: Registry) -> Machine:
+    """The machine, with undeclared tools that take any arguments."""
     machine, findings = find_faults(path, tools=own, assume=True)
     if machine is None:
         raise SpecError(findings)
@@ -212,10 +216,10 @@ def _takes_any(machine: Machine) -> bool:
 # what is there ------------------------------------------------------------------------------
 
 
-def _covered(
+def _covered_targets(
     folder: Path, machine: Path, stage: Rehearsals
 ) -> tuple[frozenset[Target], tuple[str, ...]]:
-    """What the scenarios of a folder show of a machine, and those that do not pass."""
+    """What the scenarios of a folder cover of a machine, and those that do not pass."""
     found: set[Target] = set()
     unread: list[str] = []
     for path in find_scenarios([folder]) if folder.is_dir() else ():
@@ -302,13 +306,14 @@ class _Writer:
         keys, result = self._least(played)
         facts = facts_that_matter(chart.spec, targets, result)
         if facts and not self._passes(
-            scenario_text({**keys, "expect": expected(result, facts)}, ())
+            scenario_text({**keys, "expect": expect_result(result, facts)}, ())
         ):
             facts = {}
-        keys = {**keys, "machine": self._named, "expect": expected(result, facts)}
+        keys = {**keys, "machine": self._named, "expect": expect_result(result, facts)}
         text = scenario_text(keys, head(chart, targets))
         return Written(
-            file_name(targets[0]), stamped(text), tuple(targets), played.way.end.records, shortest
+            file_name(targets[0]), stamp_checksum(text), tuple(targets), played.way.end.records,
+            shortest,
         )  # fmt: skip
 
     def _least(self, played: _Played) -> tuple[Mapping[str, Any], Result]:

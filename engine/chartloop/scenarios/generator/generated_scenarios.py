@@ -98,7 +98,7 @@ class Generated:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        lines = [self._counted()]
+        lines = [self._summary()]
         lines += [f"  {one.file}  {len(one.shows)} shown" for one in self.scenarios]
         lines += [f"  not reached: {u.target}: {u.said}" for u in self.unreached]
         return "\n".join(lines)
@@ -108,7 +108,7 @@ class Generated:
         """How many of the targets the scenarios show that were there."""
         return sum(target in self.covered for target in self.targets)
 
-    def _counted(self) -> str:
+    def _summary(self) -> str:
         new = sum(len(one.shows) for one in self.scenarios)
         return (
             f"{self.machine}: {self.there + new} of {len(self.targets)} edges, rules and stop"
@@ -116,7 +116,7 @@ class Generated:
         )
 
     def __repr__(self) -> str:
-        return f"<Generated {self._counted()}>"
+        return f"<Generated {self._summary()}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """What a notebook shows: the files and what they show, and what is left."""

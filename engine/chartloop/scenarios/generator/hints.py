@@ -84,8 +84,8 @@ def hints_of(spec: MachineSpec, facts: Facts) -> Hints:
         own = facts if part is spec else _first_facts(part, facts)
         for expression in expressions(part):
             for node in walk(expression.root):
-                _compared(node, own, words, numbers)
-                _reckoned(node, parts)
+                _collect_compared(node, own, words, numbers)
+                _collect_operands(node, parts)
         _cases(part, words)
         _waits(part, own, within)
     near = {n: w for part in spec.family() for n, w in _near(part, facts)}
@@ -111,7 +111,7 @@ def _near(spec: MachineSpec, facts: Facts) -> Iterator[tuple[str, tuple[str, ...
             at = pending.pop()
             for edge in at.edges:
                 for node in walk(edge.when.root) if edge.when is not None else ():
-                    _compared(node, facts, words, {})
+                    _collect_compared(node, facts, words, {})
                 then = spec.states.get(edge.target)
                 if then is not None and not then.rests and then.name not in seen:
                     seen.add(then.name)
@@ -130,16 +130,16 @@ def _first_facts(spec: MachineSpec, facts: Facts) -> Facts:
     )
 
 
-def _compared(
+def _collect_compared(
     node: Node, facts: Facts, words: dict[str, list[str]], numbers: dict[str, list[float]]
 ) -> None:
-    """What the facts of a comparison are held against."""
+    """Collect the values that the facts of a comparison are compared with."""
     if not isinstance(node, Compare):
         return
     left = node.first
     for link in node.links:
         for side, other in ((left, link.right), (link.right, left)):
-            for path in _measured(side):
+            for path in _measured_fact(side):
                 for value in _values(other, facts):
                     if isinstance(value, str) and value not in _NO_WORDS:
                         words.setdefault(path, []).append(value)
@@ -148,8 +148,8 @@ def _compared(
         left = link.right
 
 
-def _reckoned(node: Node, parts: dict[str, list[float]]) -> None:
-    """The constants that arithmetic holds beside a fact."""
+def _collect_operands(node: Node, parts: dict[str, list[float]]) -> None:
+    """Collect the constants that arithmetic has beside a fact."""
     if isinstance(node, Arith):
         values = [n.value for n in walk(node) if isinstance(n, Const)]
         for path in facts_of(node):
@@ -158,8 +158,8 @@ def _reckoned(node: Node, parts: dict[str, list[float]]) -> None:
             )
 
 
-def _measured(node: Node) -> Iterator[str]:
-    """The one fact on a side that a run moves. Of several it is not known which a value is for."""
+def _measured_fact(node: Node) -> Iterator[str]:
+    """The one fact on a side that a run changes. Of several it is unclear which a value is for."""
     found = [path for path, fact in facts_of(node).items() if not fact.is_limit]
     if len(found) == 1:
         yield found[0]

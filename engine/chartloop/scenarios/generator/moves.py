@@ -27,7 +27,7 @@ from chartloop.run.session import Session
 from chartloop.run.tally import Tally
 from chartloop.scenarios.generator.hints import hints_of
 from chartloop.scenarios.generator.replies import Replies
-from chartloop.scenarios.generator.search_targets import CANCELLED, Target, shown
+from chartloop.scenarios.generator.search_targets import CANCELLED, Target, targets_of_run
 from chartloop.scenarios.generator.starts import Start
 from chartloop.scenarios.generator.world import Answer, Choice, World
 from chartloop.testing.clock import ManualClock
@@ -149,7 +149,7 @@ class Moves:
         await advance(session)
         return Node(
             start, session.position, self._clock.now(), oddness=4 * start.oddness,
-            shown=self._shown(session), path=tuple(session.tally.path),
+            shown=self._last_targets(session), path=tuple(session.tally.path),
         )  # fmt: skip
 
     async def behind(self, node: Node) -> AsyncGenerator[Node, None]:
@@ -158,12 +158,12 @@ class Moves:
         if position.ended:
             return
         if position.status == "paused":
-            async for found in self._answered(node):
+            async for found in self._answer_nodes(node):
                 yield found
             if position.wake_at is not None and (late := await self._next(node)) is not None:
                 yield late
         elif self._may_act(position.state):
-            async for found in self._acted(node):
+            async for found in self._action_nodes(node):
                 yield found
         if not position.closing:
             cancel = _event(node, "cancel", CANCELLED, EMPTY)
@@ -186,8 +186,8 @@ class Moves:
         finally:
             await found.aclose()
 
-    async def _acted(self, node: Node) -> AsyncIterator[Node]:
-        """The action at hand, once for each way in which the world may answer it."""
+    async def _action_nodes(self, node: Node) -> AsyncIterator[Node]:
+        """The next nodes after the action at hand, one for each outcome that the world may give."""
         plain = await self._next(node)
         made = tuple(self._world.made)  # before anybody else asks the world
         if plain is not None:
@@ -197,8 +197,8 @@ class Moves:
             if (found := await self._next(node, chosen, odd=odd)) is not None:
                 yield found
 
-    async def _answered(self, node: Node) -> AsyncIterator[Node]:
-        """What somebody may answer where the run waits, or a child of it."""
+    async def _answer_nodes(self, node: Node) -> AsyncIterator[Node]:
+        """The next nodes after each answer where the run, or a child of it, waits."""
         position = node.position
         at = position.state if node.expired else ""
         if node.parent is not None and at == node.parent.position.state:
@@ -241,7 +241,7 @@ class Moves:
         return Node(
             node.start, position, self._clock.now(), node, node.records + 1,
             node.oddness + odd + (event is not None), session.tally.failed_calls,
-            tuple(self._world.said), event, self._shown(session), tuple(session.tally.path),
+            tuple(self._world.said), event, self._last_targets(session), tuple(session.tally.path),
             chosen, kind == "expired", waits_for_child or (node.held and kind != "step"),
             node.cancels + (event is not None and event.kind == "cancel"),
         )  # fmt: skip
@@ -282,13 +282,13 @@ class Moves:
             self._worlds[key] = Replies(spec, hints_of(spec, node.position.facts))
         self._world.replies = self._worlds[key]
 
-    def _shown(self, session: Session) -> frozenset[Target]:
-        """What the last record of a session has shown."""
+    def _last_targets(self, session: Session) -> frozenset[Target]:
+        """The targets that the last record of a session covers."""
         tally, position = session.tally, session.position
         signalled = {signal.source for signal in tally.signals} & self._rules
         reason = position.signals.highest if position.ended else None
         name = "" if reason is None else str(reason.reason)
-        return shown({*tally.taken, *signalled}, name, self._rules)
+        return targets_of_run({*tally.taken, *signalled}, name, self._rules)
 
 
 def _event(node: Node, kind: str, word: str, data: Mapping[str, Any]) -> Happening:

@@ -68,7 +68,7 @@ class _Order:
             return (one.new, away, *node.cost)
         far = round(distance(self._ways, node.position.facts), 3)
         seen = self._seen.setdefault(far, set())
-        held = one.key.held()
+        held = one.key.elements()
         known = held <= seen
         seen |= held
         return (far, known, one.new, away, *node.cost)

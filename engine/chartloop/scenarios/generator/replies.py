@@ -49,12 +49,12 @@ class Replies:
         names = tuple(str(tool["function"]["name"]) for tool in request.tools)
         key = (names, json.dumps(request.output, sort_keys=True), state)
         if key not in self._known:
-            made = self._made(request, state)
+            made = self._candidates(request, state)
             found = {json.dumps(reply, sort_keys=True): reply for reply in made}
             self._known[key] = tuple(found.values())
         return self._known[key]
 
-    def _made(self, request: ModelRequest, state: str) -> Iterator[Said]:
+    def _candidates(self, request: ModelRequest, state: str) -> Iterator[Said]:
         texts = self._texts(request.output, state)
         yield from texts
         calls = [_call(tool["function"]) for tool in request.tools]
@@ -88,7 +88,7 @@ class Replies:
         if schema is not None:
             return [*(_as_json(v) for v in self._of_schema(schema)), PLAIN]
         working = state in self._working
-        found = [PLAIN] if working or not self._parsed else [*self._parsed, PLAIN]
+        found = [PLAIN] if working or not self._parsable_texts else [*self._parsable_texts, PLAIN]
         if working:
             found += [_as_json(report) for report in REPORTS]
         return list(
@@ -105,7 +105,7 @@ class Replies:
             case "object" if depth:
                 properties: Mapping[str, Any] = schema.get("properties") or {}
                 parts = {n: self._of_schema(s, depth - 1) for n, s in properties.items()}
-                return list(_varied(parts))
+                return list(_variations(parts))
             case "array" if depth:
                 items = self._of_schema(schema.get("items") or {"type": "string"}, depth - 1)
                 return [items[:1], []]
@@ -121,7 +121,7 @@ class Replies:
         return list(dict.fromkeys((0, 1, *found, *(n + 1 for n in found))))[:8]
 
     @cached_property
-    def _parsed(self) -> list[str]:
+    def _parsable_texts(self) -> list[str]:
         """Texts that the machine's parsers can read, for each of them."""
         found: list[str] = []
         for part in self._spec.family():
@@ -140,9 +140,9 @@ class Replies:
         values = {n: self._for_target(spec, n, r) for n, r in rules.items()}
         if plain:
             data = {str(r["json"] or ""): values[n] for n, r in plain.items()}
-            yield from (_as_json(_nested(one)) for one in _varied(data))
-        for one in _varied({n: values[n] for n in marked}) if marked else ():
-            yield "\n".join(t for n, v in one.items() if (t := _marked(marked[n], v)))
+            yield from (_as_json(_nest_paths(one)) for one in _variations(data))
+        for one in _variations({n: values[n] for n in marked}) if marked else ():
+            yield "\n".join(t for n, v in one.items() if (t := _wrap_part(marked[n], v)))
 
     def _for_target(self, spec: MachineSpec, name: str, rule: Mapping[str, Any]) -> list[Any]:
         """Values for one variable; None leaves its part out of the reply."""
@@ -162,7 +162,7 @@ class Replies:
             if state.traits.adopts:
                 keys |= cast("dict[str, str]", state.args[state.traits.adopts].value)
         values = {key: ["ok", *self._hints.words.get(to, ())] for key, to in keys.items()}
-        yield from _varied(values or {"Status": ["ok"]})
+        yield from _variations(values or {"Status": ["ok"]})
 
     def _of_type(self, type: Type, name: str) -> list[Any]:
         words = self._hints.words.get(name) or self._hints.all_words()
@@ -202,7 +202,7 @@ REPORTS: Sequence[Mapping[str, Any]] = (
 """What the work of a queue may report."""
 
 
-def _varied(parts: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+def _variations(parts: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
     """The first of each, then each other value of one part beside the first of the rest."""
     first = {name: values[0] for name, values in parts.items() if values}
     yield first
@@ -210,7 +210,7 @@ def _varied(parts: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
         yield from ({**first, name: value} for value in values[1:])
 
 
-def _nested(flat: Mapping[str, Any]) -> Any:
+def _nest_paths(flat: Mapping[str, Any]) -> Any:
     """Dotted paths as mappings in mappings; the empty path is the whole."""
     out: dict[str, Any] = {}
     for path, value in flat.items():
@@ -224,8 +224,8 @@ def _nested(flat: Mapping[str, Any]) -> Any:
     return out
 
 
-def _marked(rule: Mapping[str, Any], value: Any) -> str:
-    """A part of a reply as its parser finds it; nothing for a part that is left out."""
+def _wrap_part(rule: Mapping[str, Any], value: Any) -> str:
+    """A part of a reply as its parser finds it; empty for a part that is left out."""
     if value is None:
         return ""
     if "fence" in rule:

@@ -84,8 +84,8 @@ def _duration(seconds: float) -> Any:
 # what is expected ---------------------------------------------------------------------------
 
 
-def expected(result: Result, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a scenario expects of a run that came to this."""
+def expect_result(result: Result, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The `expect` of a scenario with this result."""
     found: dict[str, Any] = {}
     if result.reason is not None:
         found["reason"] = str(result.reason)

@@ -149,7 +149,7 @@ class Search:
         return not self.stopped and way.end.length <= self._level + 1
 
     @property
-    def _spent(self) -> bool:
+    def _out_of_work(self) -> bool:
         return self.moves.tried >= self.work
 
     async def _plain_runs(self) -> None:
@@ -168,7 +168,7 @@ class Search:
         for number in range(1, _STUBBORN):
             node = await self.moves.begin(Start())
             for _ in range(_LONG):
-                if node is None or node.position.ended or self._spent:
+                if node is None or node.position.ended or self._out_of_work:
                     break
                 self._take(node)
                 node = await self.moves.alike(node, number)
@@ -177,7 +177,7 @@ class Search:
 
     async def _begin(self, given: Iterable[Start]) -> None:
         for start in given:
-            if self._spent:
+            if self._out_of_work:
                 return
             node = await self.moves.begin(start)
             if node is not None:
@@ -193,7 +193,7 @@ class Search:
             if node.length > level:
                 level = node.length
                 await self._finish_all(before=level - _PATIENCE)
-            if not self._missing and self._settled(node):
+            if not self._missing and self._is_settled(node):
                 heapq.heappush(self._open, (node.cost, next(self._number), node, key))
                 break
             await self._expand(node)
@@ -205,7 +205,7 @@ class Search:
         nodes = (Open(node, key, self._new[key]) for _, _, node, key in self._open)
         aiming = self._aiming = Aiming(self.moves.chart, [*self._missing], nodes)
         self._open, missing = [], len(self._missing)
-        while self._missing and not self._spent and (one := aiming.pop()) is not None:
+        while self._missing and not self._out_of_work and (one := aiming.pop()) is not None:
             if self._best[one.key] >= one.node.cost:
                 await self._expand(one.node)
                 await self._finish_all(plainly=True)
@@ -225,8 +225,8 @@ class Search:
         found, wanted = len(self.ways), len(self.wanted)
         self.told(Progress(self.moves.tried, self.work, found, wanted, said))
 
-    def _settled(self, node: Node) -> bool:
-        """Whether no node that is left could lead to anything by a shorter way."""
+    def _is_settled(self, node: Node) -> bool:
+        """Whether no open node can lead to a target by a shorter way."""
         return all(way.end.length <= node.length + 1 for way in self.ways.values())
 
     # what a node shows ----------------------------------------------------------------------

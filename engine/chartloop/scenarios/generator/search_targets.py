@@ -78,8 +78,8 @@ def _before_a_stop(spec: MachineSpec) -> frozenset[str]:
     return frozenset(found)
 
 
-def shown(taken: Iterable[str], reason: str, rules: frozenset[str]) -> frozenset[Target]:
-    """What a run has shown that took these edges and rules, and stopped for this reason."""
+def targets_of_run(taken: Iterable[str], reason: str, rules: frozenset[str]) -> frozenset[Target]:
+    """The targets covered by a run that took these edges and rules, and stopped for this reason."""
     found = {Target("rule" if name in rules else "edge", name) for name in taken}
     return frozenset(found | ({Target("reason", reason)} if reason else set()))
 
@@ -90,4 +90,4 @@ def shown_by(run: Run) -> frozenset[Target]:
     reason = run.result.reason
     signalled = {s.source for record in run.records for s in record.signals}
     taken = {name for record in run.records for name in record.taken} | (signalled & rules)
-    return shown(taken, "" if reason is None else str(reason), rules)
+    return targets_of_run(taken, "" if reason is None else str(reason), rules)

@@ -82,7 +82,7 @@ class Reasons:
 
     def __init__(self, chart: Chart, *, not_run: Collection[str], tried: int, end: Why) -> None:
         """`end` is what ended the search: it had nothing left, its work was done, or somebody."""
-        self._guards = _asked(chart.spec)
+        self._guards = _guards_by_target(chart.spec)
         self._not_run = sorted(not_run)
         self._end: Why = end
         self._said = _ENDS[end].format(say_number(tried))
@@ -107,8 +107,8 @@ _ENDS: Mapping[Why, str] = {
 }
 
 
-def _asked(spec: MachineSpec) -> dict[str, list[Expression]]:
-    """By target the guards that it asks, or that one beside it asks which may come first."""
+def _guards_by_target(spec: MachineSpec) -> dict[str, list[Expression]]:
+    """By target its guards, and those that may come before them."""
     guards = {rule.id: [rule.when] for rule in spec.rules}
     for rule in spec.rules:
         guards.setdefault(rule.stop or rule.signal, []).append(rule.when)

@@ -28,7 +28,7 @@ from chartloop.run.redact import Redactor
 from chartloop.run.replay import say_field
 from chartloop.run.sync import wait
 from chartloop.scenarios.file import scenario_of
-from chartloop.scenarios.model_requests import written
+from chartloop.scenarios.model_requests import scenario_requests
 from chartloop.scenarios.play import play_scenario
 from chartloop.scenarios.recorder.scenario_keys import expected_of, keys_of, script_of
 from chartloop.scenarios.report import ScenarioReport
@@ -81,26 +81,26 @@ def recording(
 
     `RunError` when there is nothing to record, or the machine does not decide what is recorded.
     """
-    found = _recorded(run)
+    found = _finished_run(run)
     given = None if journal is None else journal_of(journal, make=False)
     kept = run.session.journal if isinstance(run, Run) else given
     script = script_of(machine.chart, found, _children(kept, found.run_id))
     keys = keys_of(machine.chart, found, named or machine.name, script)
     keys = _hidden(keys, redact)
-    report = _played(keys, machine, str(found.row.reason or ""))
+    report = _play_recording(keys, machine, str(found.row.reason or ""))
     if report.result is None:
         raise RunError(
             f"the scenario of run `{found.run_id}` cannot be played: {report.problems[0]}"
         )
     if requests and report.requests:
-        keys["requests"] = written(report.requests)
+        keys["requests"] = scenario_requests(report.requests)
     keys["expect"] = expected_of(report.result)
     text = scenario_text(keys, head=_head(found, script.lacks))
     differences = _differences(found, report)
     return Recording(found.run_id, keys, text, differences, tuple(script.lacks))
 
 
-def _recorded(run: Run | RecordedRun) -> RecordedRun:
+def _finished_run(run: Run | RecordedRun) -> RecordedRun:
     (found,) = recorded_runs(run)
     if isinstance(found, Unread):
         raise RunError(f"run `{found.run_id}` cannot be recorded: {found.why}")
@@ -160,8 +160,8 @@ def _walk(value: Any, hide: Callable[[str], str]) -> Any:
     return value
 
 
-def _played(keys: Mapping[str, Any], machine: OfMachine, reason: str) -> ScenarioReport:
-    """The scenario played. `reason`: of the end; a caller may have cancelled for any."""
+def _play_recording(keys: Mapping[str, Any], machine: OfMachine, reason: str) -> ScenarioReport:
+    """Play the scenario. `reason`: of the end, as a caller may cancel for any."""
     known = builtin()
     own = machine.spec.registry
     registry = Registry(

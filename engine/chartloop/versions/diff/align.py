@@ -47,8 +47,8 @@ class Matched:
     gone: list[Part]
     new: list[Part]
 
-    def moved(self, order: Sequence[Part], other: Sequence[Part]) -> bool:
-        """Whether what stands in both stands in another order."""
+    def is_reordered(self, order: Sequence[Part], other: Sequence[Part]) -> bool:
+        """Whether the parts of both stand in another order."""
         place = {id(part): n for n, part in enumerate(order)}
         there = {id(part): n for n, part in enumerate(other)}
         found = [there[id(b)] for _, b in sorted(self.both, key=lambda pair: place[id(pair[0])])]
@@ -80,7 +80,7 @@ def match(ours: Sequence[Part], theirs: Sequence[Part], keys: Sequence[Key[Part]
 def states_of(a: MachineSpec, b: MachineSpec) -> dict[str, str]:
     """For each state of `a` that `b` still has, its name there."""
     found = {name: name for name in a.states if name in b.states}
-    for old, new in _declared(a, b):
+    for old, new in _declared_renames(a, b):
         if old in a.states and new in b.states and old not in found and new not in found.values():
             found[old] = new
     gone = [name for name in a.states if name not in found]
@@ -91,8 +91,8 @@ def states_of(a: MachineSpec, b: MachineSpec) -> dict[str, str]:
     return found
 
 
-def _declared(a: MachineSpec, b: MachineSpec) -> Iterator[tuple[str, str]]:
-    """What either file says of a rename, in the direction of this comparison."""
+def _declared_renames(a: MachineSpec, b: MachineSpec) -> Iterator[tuple[str, str]]:
+    """The renames that either file declares, in the direction of this comparison."""
     yield from b.renamed.items()
     yield from ((old, new) for new, old in a.renamed.items())
 
@@ -176,8 +176,8 @@ def _says(*aspects: str) -> Key[Part]:
     return lambda part: part.says(*aspects)
 
 
-def _labelled(part: Part) -> Hashable:
-    """Its label; an edge without one is like no other."""
+def _label_key(part: Part) -> Hashable:
+    """Its label; an edge without one matches no other."""
     return part.says("label")[0] or id(part)
 
 
@@ -215,7 +215,7 @@ def edges_of(
         _says("when", "label"),
         _says("when"),
         _says("to"),
-        _labelled,
+        _label_key,
     ]
     for one, other in found.values():
         fork = bool(one and one[0].id.partition(".")[2].startswith("all."))

@@ -282,8 +282,8 @@ def _thing(change: Change, side: Side) -> str:
     return f"{_CALLED.get(change.what, change.what)} `{side.name}`"
 
 
-def quoted(text: str) -> str:
-    """A text of a file within a sentence: one line, cut where it is long."""
+def quote(text: str) -> str:
+    """A text of a file for a sentence: one line, shortened where it is long."""
     line = " ".join(text.split())
     return f"`{line if len(line) <= LONGEST else line[: LONGEST - 1] + '…'}`" if line else "nothing"
 
@@ -303,17 +303,17 @@ def _say(change: Change) -> str:
         case "added" | "removed":
             of = "" if change.what == "machine" else f" of {thing}"
             name = phrase(change.what, change.aspect)
-            return f"{name}{of} {change.kind}: {quoted(side.text)}"
+            return f"{name}{of} {change.kind}: {quote(side.text)}"
         case "renamed":
             assert change.before is not None
             return f"{_thing(change, change.before)} renamed to `{side.name}`"
         case "retargeted":
-            return f"{thing} leads to {quoted(new)} instead of {quoted(old)}"
+            return f"{thing} leads to {quote(new)} instead of {quote(old)}"
         case "loosened" | "tightened":
             of = f"{phrase(change.what, change.aspect)} of {thing}" if change.aspect else thing
             return f"{of} {change.kind}: {_both(old, new)}"
         case _:
-            return _changed(change, thing, old, new)
+            return _describe_change(change, thing, old, new)
 
 
 def _short(text: str) -> str:
@@ -321,7 +321,7 @@ def _short(text: str) -> str:
     return line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
 
 
-def _changed(change: Change, thing: str, old: str, new: str) -> str:
+def _describe_change(change: Change, thing: str, old: str, new: str) -> str:
     if not change.aspect or (change.what in ("limit", "variable") and change.aspect == "value"):
         return f"{thing}: {_both(old, new)}"
     named = phrase(change.what, change.aspect)
@@ -333,7 +333,7 @@ def _both(old: str, new: str) -> str:
     """Two texts, as far as they differ where they are long."""
     if len(old) + len(new) > LONGEST:
         old, new = differing(old, new)
-    return f"{quoted(old)} → {quoted(new)}"
+    return f"{quote(old)} → {quote(new)}"
 
 
 _TOKEN = re.compile(r"\s+|[\w.]+|[^\w\s]+")
@@ -349,9 +349,9 @@ def differing(old: str, new: str) -> tuple[str, str]:
     rest = shorter - head
     tail = next((n for n in range(rest) if a[-1 - n] != b[-1 - n]), rest)
     first, last = max(0, head - _CONTEXT), max(0, tail - _CONTEXT)
-    return _cut(a, first, last), _cut(b, first, last)
+    return _middle_tokens(a, first, last), _middle_tokens(b, first, last)
 
 
-def _cut(tokens: list[str], first: int, last: int) -> str:
+def _middle_tokens(tokens: list[str], first: int, last: int) -> str:
     kept = "".join(tokens[first : len(tokens) - last]).strip()
     return f"{'… ' if first else ''}{kept}{' …' if last else ''}"

@@ -98,7 +98,7 @@ class _Comparing:
         yield from self._states()
         yield from self._error_edge()
         yield from self._rules()
-        yield from self._named()
+        yield from self._named_changes()
         yield from self._tasks()
         yield from self._children()
 
@@ -116,9 +116,9 @@ class _Comparing:
                 yield self._change("renamed", one, other)
             yield from self._differences(one, other)
             for ours, theirs, matched in edges_of(before, after, self.names):
-                yield from self._listed(matched)
+                yield from self._list_changes(matched)
                 self.edges |= {x.id: y.id for x, y in matched.both}
-                if matched.moved(ours, theirs):
+                if matched.is_reordered(ours, theirs):
                     yield self._order((one, other), "all" if before.all else "next", ours, theirs)
 
     def _error_edge(self) -> Iterator[Change]:
@@ -127,7 +127,7 @@ class _Comparing:
             for spec, names in self._both()
         )
         matched = match(ours, theirs, [lambda part: part.what])
-        yield from self._listed(matched)
+        yield from self._list_changes(matched)
         self.edges |= {x.id: y.id for x, y in matched.both}
 
     def _both(self) -> tuple[tuple[MachineSpec, Renaming], ...]:
@@ -135,13 +135,13 @@ class _Comparing:
 
     def _rules(self) -> Iterator[Change]:
         ours, theirs, matched = rules_of(self.a, self.b, self.names)
-        yield from self._listed(matched)
+        yield from self._list_changes(matched)
         self.rules |= {x.id: y.id for x, y in matched.both}
-        if matched.moved(ours, theirs):
+        if matched.is_reordered(ours, theirs):
             whole = machine_part(self.a), machine_part(self.b)
             yield self._order(whole, "rules", ours, theirs)
 
-    def _named(self) -> Iterator[Change]:
+    def _named_changes(self) -> Iterator[Change]:
         ours, theirs = [*named_parts(self.a, self.names)], [*named_parts(self.b)]
         matched = match(ours, theirs, [lambda part: (part.what, part.name)])
         yield from self._come_and_gone(matched.gone, matched.new)
@@ -149,14 +149,14 @@ class _Comparing:
             yield from self._differences(one, other)
         tools = [[p for p in parts if p.what == "tool"] for parts in (ours, theirs)]
         both = Matched([pair for pair in matched.both if pair[0].what == "tool"], [], [])
-        if both.moved(*tools):
+        if both.is_reordered(*tools):
             whole = machine_part(self.a), machine_part(self.b)
             yield self._order(whole, "tools", *tools)
 
     def _tasks(self) -> Iterator[Change]:
         ours, theirs, matched = tasks_of(self.a, self.b)
-        yield from self._listed(matched)
-        if matched.moved(ours, theirs):
+        yield from self._list_changes(matched)
+        if matched.is_reordered(ours, theirs):
             yield self._order((machine_part(self.a), machine_part(self.b)), "order", ours, theirs)
 
     def _children(self) -> Iterator[Change]:
@@ -177,8 +177,8 @@ class _Comparing:
         yield from (self._change("removed", part, None) for part in gone)
         yield from (self._change("added", None, part) for part in new)
 
-    def _listed(self, matched: Matched) -> Iterator[Change]:
-        """What differs in two lists but for their order."""
+    def _list_changes(self, matched: Matched) -> Iterator[Change]:
+        """The differences of two lists, apart from their order."""
         yield from self._come_and_gone(matched.gone, matched.new)
         for one, other in matched.both:
             yield from self._differences(one, other)
@@ -282,7 +282,7 @@ class _Comparing:
                 yield Effect(guard.before, guard.after, "on" if old is None else "off")
                 continue
             signs = [e.direction(f"limits.{name}") for e in (guard.old, guard.new)]
-            if signs[0] != signs[1] or signs[0] not in ("+", "-") or not _ordered(old, new):
+            if signs[0] != signs[1] or signs[0] not in ("+", "-") or not _are_numbers(old, new):
                 continue
             moved = (1 if new > old else -1) * (1 if signs[0] == "+" else -1)
             time: Way = "longer" if moved > 0 else "shorter"
@@ -290,7 +290,7 @@ class _Comparing:
             yield Effect(guard.before, guard.after, way)
 
 
-def _ordered(old: Any, new: Any) -> bool:
+def _are_numbers(old: Any, new: Any) -> bool:
     return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in (old, new))
 
 

@@ -84,7 +84,7 @@ class ReviewDress(Dress):
         style = dict(box_style(box))
         if box.id == HIDDEN:
             return style | {
-                "label": Html(f"<{escaped(box.label)}>"), "shape": "plaintext", "style": "",
+                "label": Html(f"<{escape_label(box.label)}>"), "shape": "plaintext", "style": "",
                 "fontcolor": INKS["same"].text, "fontname": FONT,
             }  # fmt: skip
         style |= {"fillcolor": ink.fill, "color": ink.line, "fontcolor": ink.text}
@@ -120,11 +120,11 @@ def _tip(marked: Marked, label: str) -> str:
     if marked.mark == "same":
         return said or " "
     was = f" (was: {one_line(marked.old)})" if marked.old else ""
-    notes = "; ".join(_said(note) for note in marked.notes)
+    notes = "; ".join(_describe_note(note) for note in marked.notes)
     return f"{marked.mark}: {said}{was}{'; ' if notes else ''}{notes}"
 
 
-def _said(note: Note) -> str:
+def _describe_note(note: Note) -> str:
     name = f"{note.name}: " if note.name else ""
     return f"{name}{one_line(note.old)} → {one_line(note.new)}"
 
@@ -132,14 +132,14 @@ def _said(note: Note) -> str:
 # labels -------------------------------------------------------------------------------------
 
 
-def escaped(text: str) -> str:
+def escape_label(text: str) -> str:
     """A text within an HTML-like label; never empty, which Graphviz refuses inside a tag."""
     return html_text(text) or "&#160;"
 
 
 def _broken(text: str) -> str:
     """A text with its line breaks."""
-    return "<BR/>".join(escaped(line) for line in _rows(text))
+    return "<BR/>".join(escape_label(line) for line in _rows(text))
 
 
 def _rows(text: str) -> list[str]:
@@ -153,7 +153,7 @@ def _small(text: str, colour: str) -> str:
 
 def _struck(text: str) -> str:
     """The old words. Each line by itself: Graphviz draws no strike across a break."""
-    return "<BR/>".join(f"<S>{escaped(line)}</S>" for line in _rows(text))
+    return "<BR/>".join(f"<S>{escape_label(line)}</S>" for line in _rows(text))
 
 
 def _box_label(box: Box, marked: Marked) -> str:
@@ -179,25 +179,24 @@ def _note(note: Note) -> str:
     """What no label shows: its name, the old words struck through, the new ones."""
     colour = INKS["changed"].line
     if not note.name:
-        return _small(f"<B>~ was </B><S>{escaped(note.old)}</S>", colour)
+        return _small(f"<B>~ was </B><S>{escape_label(note.old)}</S>", colour)
     if not (note.old or note.new):
-        return _small(f"<B>~ {escaped(note.name)}</B>", colour)
+        return _small(f"<B>~ {escape_label(note.name)}</B>", colour)
     old, new = differing(note.old, note.new)
     if len(old) + len(new) + len(note.name) <= _WIDE:
-        was = f"<S>{escaped(old)}</S> " if old else ""
-        return _small(
-            f"<B>~ {escaped(note.name)}</B> {was}<B>{escaped(new) if new else 'gone'}</B>", colour
-        )
-    rows = [f"<B>~ {escaped(note.name)}</B>"]
-    rows += [f"<S>{line}</S>" for line in _folded(old)] if old else []
-    rows += [f"<B>{line}</B>" for line in _folded(new)] if new else []
+        was = f"<S>{escape_label(old)}</S> " if old else ""
+        now = escape_label(new) if new else "gone"
+        return _small(f"<B>~ {escape_label(note.name)}</B> {was}<B>{now}</B>", colour)
+    rows = [f"<B>~ {escape_label(note.name)}</B>"]
+    rows += [f"<S>{line}</S>" for line in _wrap_text(old)] if old else []
+    rows += [f"<B>{line}</B>" for line in _wrap_text(new)] if new else []
     return "<BR/>".join(_small(row, colour) for row in rows)
 
 
-def _folded(text: str) -> Iterator[str]:
-    """A text in short lines, cut where it is long."""
+def _wrap_text(text: str) -> Iterator[str]:
+    """A text in short lines, shortened where it is long."""
     text = text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
-    yield from (escaped(line) for line in textwrap.wrap(text, _WIDE, break_on_hyphens=False))
+    yield from (escape_label(line) for line in textwrap.wrap(text, _WIDE, break_on_hyphens=False))
 
 
 def _rules(box: Box, marked: Marked) -> str:
@@ -211,8 +210,8 @@ def _rule(line: Line) -> Iterable[str]:
     ink = INKS[line.mark]
     rows: list[str] = []
     if line.old:
-        rows += [f'<FONT COLOR="{_OLD}">− <S>{row}</S></FONT>' for row in _wrapped(line.old)]
-    text = [*_wrapped(line.text)]
+        rows += [f'<FONT COLOR="{_OLD}">− <S>{row}</S></FONT>' for row in _wrap_rule(line.old)]
+    text = [*_wrap_rule(line.text)]
     if line.mark == "removed":
         text = [f"<S>{row}</S>" for row in text]
     if line.mark != "same":
@@ -224,15 +223,15 @@ def _rule(line: Line) -> Iterable[str]:
     return [*rows, *(f'<FONT COLOR="{colour}">{row}</FONT>' for row in text)]
 
 
-def _wrapped(text: str) -> list[str]:
-    return [escaped(row) for row in textwrap.wrap(text, _LISTED, break_on_hyphens=False)] or [
+def _wrap_rule(text: str) -> list[str]:
+    return [escape_label(row) for row in textwrap.wrap(text, _LISTED, break_on_hyphens=False)] or [
         "&#160;"
     ]
 
 
 def _arrow_label(arrow: Arrow, marked: Marked) -> str:
     shown = arrow.shown.strip()
-    rows = [f"&#160;{escaped(line)}&#160;" for line in _rows(shown)] if shown else []
+    rows = [f"&#160;{escape_label(line)}&#160;" for line in _rows(shown)] if shown else []
     sign = INKS[marked.mark].sign
     match marked.mark:
         case "same":
@@ -250,4 +249,4 @@ def _arrow_label(arrow: Arrow, marked: Marked) -> str:
     return "<BR/>".join(rows)
 
 
-__all__ = ["BOLD", "INKS", "ReviewDress", "escaped"]
+__all__ = ["BOLD", "INKS", "ReviewDress", "escape_label"]

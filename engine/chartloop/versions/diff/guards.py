@@ -130,11 +130,11 @@ class Shift:
             case "-":
                 return join((left, flip(right)))
             case "*" if left == 0:
-                return _scaled(right, b.left)
+                return _scale_sign(right, b.left)
             case "*" if right == 0:
-                return _scaled(left, b.right)
+                return _scale_sign(left, b.right)
             case "/" if right == 0:
-                return _scaled(left, b.right)
+                return _scale_sign(left, b.right)
             case _:
                 return None
 
@@ -209,7 +209,7 @@ def _parts(node: Node) -> list[Node]:
     return list(node.parts) if isinstance(node, Logic) else [node]
 
 
-def _scaled(moved: Sign, factor: Node) -> Sign:
+def _scale_sign(moved: Sign, factor: Node) -> Sign:
     if moved == 0 or factor.type.nonneg:
         return moved
     if isinstance(factor, Const) and isinstance(factor.value, (int, float)):

@@ -115,8 +115,8 @@ def canonical(value: Any) -> str:
     return json.dumps(_data(value), sort_keys=True, ensure_ascii=False, default=str)
 
 
-def shown(value: Any) -> str:
-    """A value of a spec as people read it."""
+def format_value(value: Any) -> str:
+    """A value of a spec for people to read."""
     match value:
         case None:
             return "none"
@@ -129,7 +129,7 @@ def shown(value: Any) -> str:
         case Expression(text=text) | Template(text=text) | Label(text=text):
             return " ".join(text.split()) if isinstance(value, Expression) else text
         case Given(value=inner):
-            return shown(inner)
+            return format_value(inner)
         case _:
             return json.dumps(_read(value), ensure_ascii=False, default=str)
 
@@ -143,7 +143,7 @@ def _read(value: Any) -> Any:
 
 
 def _seconds(value: Expression | float) -> str:
-    return shown(value) if isinstance(value, Expression) else write_duration(value)
+    return format_value(value) if isinstance(value, Expression) else write_duration(value)
 
 
 class _Aspects(dict[str, Aspect]):
@@ -165,7 +165,7 @@ class _Aspects(dict[str, Aspect]):
             return
         at = (*self.base, *(path or name.split(".")))
         said = self.renaming.text(canonical(value))
-        self[name] = Aspect(said, shown(value) if text is None else text, at, guard)
+        self[name] = Aspect(said, format_value(value) if text is None else text, at, guard)
 
     def guard(self, name: str, guard: Expression | None, path: Path = ()) -> None:
         """An expression."""
@@ -174,18 +174,18 @@ class _Aspects(dict[str, Aspect]):
     def sets(self, assigns: Iterable[Assign]) -> None:
         """What a `set` does, a variable at a time."""
         for one in assigns:
-            text = f"append {shown(one.value)}" if one.append else shown(one.value)
+            text = f"append {format_value(one.value)}" if one.append else format_value(one.value)
             self.add(f"set.{one.target}", [one.value, one.append], ("set", one.target), text=text)
 
     def saves(self, saves: Iterable[Save]) -> None:
         """What a `save` keeps."""
         for one in saves:
-            kept = _saved(one)
+            kept = _format_save(one)
             text = f"append {kept}" if one.append else kept
             self.add(f"save.{one.target}", [kept, one.append], ("save", one.target), text=text)
 
 
-def _saved(save: Save) -> str:
+def _format_save(save: Save) -> str:
     if save.template is not None:
         return save.template.text
     steps = (f".{p}" if isinstance(p, str) else f"[{p}]" for p in save.path or ())
@@ -216,7 +216,7 @@ def state_part(state: StateSpec, names: Renaming = SAME) -> Part:
         said.add("within", state.within, text=_seconds(state.within), guard=read)
     if state.retry is not None:
         retry = state.retry
-        waits = f"{write_duration(retry.base)} × {shown(retry.factor)}"
+        waits = f"{write_duration(retry.base)} × {format_value(retry.factor)}"
         said.add("retry", "given", text=f"{retry.times}, after {waits}, on {', '.join(retry.on)}")
         said.add("retry.times", retry.times, text=f"{retry.times}")
         said.add("retry.base", retry.base, text=write_duration(retry.base))
@@ -240,7 +240,7 @@ def _is_duration(state: StateSpec, name: str) -> bool:
 
 
 def _share(value: Expression | float) -> str:
-    return shown(value) if isinstance(value, Expression) else f"{value * 100:g}%"
+    return format_value(value) if isinstance(value, Expression) else f"{value * 100:g}%"
 
 
 def _state_line(state: StateSpec) -> str:
@@ -250,7 +250,7 @@ def _state_line(state: StateSpec) -> str:
             said = f"acts: {state.action.name if state.action else ''}"
         case "decide":
             asked = next((e.when for e in state.edges if e.role == "then"), None) or state.of
-            said = f"decides: {shown(asked)}" if asked else "decides"
+            said = f"decides: {format_value(asked)}" if asked else "decides"
         case "wait":
             events = dict.fromkeys(e.trigger for e in state.edges if e.role == "on")
             said = f"waits for {', '.join(events)}"
@@ -279,7 +279,7 @@ def edge_part(edge: Edge, names: Renaming = SAME) -> Part:
     for name, type in edge.data:
         said.add(f"data.{name}", type, ("data", name), text=str(type))
     name = dotted(edge.path[1:] if edge.path[:1] == ("states",) else edge.path)
-    when = f" when {shown(edge.when)}" if edge.when and edge.role in ("next", "on") else ""
+    when = f" when {format_value(edge.when)}" if edge.when and edge.role in ("next", "on") else ""
     return Part("edge", edge.id, name, edge.path, said, f"to {edge.target}{when}")
 
 
@@ -299,7 +299,7 @@ def rule_part(rule: Rule, number: int, names: Renaming = SAME) -> Part:
     called = rule.stop or rule.signal or f"to {rule.to}"
     raises = f"{rule.kind} {rule.stop or rule.signal}".strip() if rule.kind != "detour" else ""
     does = ", ".join(part for part in (raises, f"to {rule.to}" if rule.to else "") if part)
-    line = f"when {shown(rule.when)}: {does}"
+    line = f"when {format_value(rule.when)}: {does}"
     return Part("rule", rule.id, called, ("rules", number), said, line)
 
 
@@ -313,7 +313,11 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
         yield Part("limit", name, name, ("limits", name), said, text)
     for name, var in spec.vars.items():
         said = _Aspects(("vars", name))
-        text = write_duration(var.value) if _is_seconds(var.type, var.value) else shown(var.value)
+        text = (
+            write_duration(var.value)
+            if _is_seconds(var.type, var.value)
+            else format_value(var.value)
+        )
         said.add("value", [var.value], ("value",), text=text or '""')
         said.add("type", str(var.type), ("type",))
         yield Part("variable", name, name, ("vars", name), said, text or '""')
@@ -321,11 +325,11 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
         said = _Aspects(("define", name), names)
         said.guard("", made)
         said[""] = said[""]._replace(path=("define", name))
-        yield Part("definition", name, name, ("define", name), said, shown(made))
+        yield Part("definition", name, name, ("define", name), said, format_value(made))
     for name, reason in spec.reasons.items():
         said = _Aspects(("reasons", name))
         said.add("priority", [reason.priority], text=f"{reason.priority}")
-        said.add("forced", [reason.forced], text=shown(reason.forced))
+        said.add("forced", [reason.forced], text=format_value(reason.forced))
         said.add("status", [reason.status], text=str(reason.status))
         line = f"priority {reason.priority}, {reason.status}"
         yield Part("reason", name, name, ("reasons", name), said, line)
@@ -338,7 +342,7 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
     for name, value in spec.model.items():
         said = _Aspects(("model", name))
         text = write_duration(value) if name == "timeout" and isinstance(value, float) else None
-        said.add("", [value], ("model", name), text=shown(value) if text is None else text)
+        said.add("", [value], ("model", name), text=format_value(value) if text is None else text)
         said[""] = said[""]._replace(path=("model", name))
         yield Part("model", name, name, ("model", name), said, said[""].text)
     for number, name in enumerate(spec.tools):
@@ -368,8 +372,8 @@ def _notes(spec: MachineSpec) -> Iterator[Part]:
     for name, path, value in found:
         seen[name] = seen.get(name, 0) + 1
         called = name if seen[name] == 1 else f"{name} ({seen[name]})"
-        said = {"": Aspect(canonical([value]), shown(value), path)}
-        yield Part("note", called, called, path, said, shown(value))
+        said = {"": Aspect(canonical([value]), format_value(value), path)}
+        yield Part("note", called, called, path, said, format_value(value))
 
 
 def task_parts(spec: MachineSpec) -> list[Part]:
@@ -378,7 +382,7 @@ def task_parts(spec: MachineSpec) -> list[Part]:
     for number, task in enumerate(spec.tasks if isinstance(spec.tasks, tuple) else ()):
         said = _Aspects(("tasks", number))
         for name, value in task.items():
-            said.add(name, [value], text=shown(value))
+            said.add(name, [value], text=format_value(value))
         out.append(
             Part("task", f"{task['id']}", f"{task['id']}", ("tasks", number), said, task["text"])
         )

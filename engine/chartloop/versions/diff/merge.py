@@ -93,7 +93,7 @@ class _Merging:
         boxes = list(self._in_order())
         marks = {
             box.id: Marked("removed") if box.id not in back and box.id not in self._new else
-            Marked("added") if box.id not in back else self._compared(back[box.id], box)
+            Marked("added") if box.id not in back else self._compare_boxes(back[box.id], box)
             for box in boxes
         }  # fmt: skip
         for box in boxes:
@@ -132,19 +132,19 @@ class _Merging:
             if box.id in self.boxes:
                 last = self.boxes[box.id]
             else:
-                gone.setdefault(last, []).append(replace(box, id=self._gone(box.id)))
+                gone.setdefault(last, []).append(replace(box, id=self._merged_id(box.id)))
         yield from gone.get(None, ())
         for box in self.b.boxes:
             yield box
             yield from gone.get(box.id, ())
 
-    def _gone(self, name: str) -> str:
-        """The id of a box that is gone, or of one that is there, in the merged chart."""
+    def _merged_id(self, name: str) -> str:
+        """The id that a box of the old chart has in the merged one."""
         if name in self.boxes:
             return self.boxes[name]
         return f"{name}-removed" if name in self._new else name
 
-    def _compared(self, old: Box, new: Box) -> Marked:
+    def _compare_boxes(self, old: Box, new: Box) -> Marked:
         notes = self.notes.get(new.id, ())
         was = old.label if one_line(old.label) != one_line(new.label) else ""
         if new.role == "rules":
@@ -168,21 +168,21 @@ class _Merging:
         old = {line.id: line for line in self.a.rules}
         new = {line.id: line for line in self.b.rules}
         lines: list[Line] = []
-        for line in self._listed(self.b, self.states):
+        for line in self._listed_rules(self.b, self.states):
             if _moment(line, {}) == group and box.id in self._new:
                 was = old.get(back.get(line.id, ""))
                 lines.append(self._rule_line(line, was))
-        for line in self._listed(self.a, {box.id for box in self.a.boxes}):
+        for line in self._listed_rules(self.a, {box.id for box in self.a.boxes}):
             kept = new.get(self.pairs.rules.get(line.id, ""))
-            stays = kept is not None and kept in self._listed(self.b, self.states)
+            stays = kept is not None and kept in self._listed_rules(self.b, self.states)
             if _moment(line, self.pairs.states) == group and not stays:
                 lines.append(Line("removed", _words(line)))
         if marked.mark == "same" and any(line.mark != "same" for line in lines):
             marked = Marked("changed")
         return marked._replace(lines=tuple(lines))
 
-    def _listed(self, chart: Flowchart, drawn: set[str]) -> list[RuleLine]:
-        """The rules that are lines of words in their box, as they lead to no box."""
+    def _listed_rules(self, chart: Flowchart, drawn: set[str]) -> list[RuleLine]:
+        """The rules that are lines of their box because they lead to none."""
         return [line for line in chart.rules if line.to not in drawn]
 
     def _rule_line(self, line: RuleLine, was: RuleLine | None) -> Line:
@@ -201,13 +201,15 @@ class _Merging:
 
     def _arrows(self) -> tuple[list[Arrow], dict[Arrow, Marked]]:
         ours = [
-            replace(arrow, source=self._gone(arrow.source), target=self._gone(arrow.target))
+            replace(
+                arrow, source=self._merged_id(arrow.source), target=self._merged_id(arrow.target)
+            )
             for arrow in self.a.arrows
         ]
         theirs = list(self.b.arrows)
         marks: dict[Arrow, Marked] = {}
         for key in (self._by_id, _by_words):
-            paired = [*_zipped(ours, theirs, key)]
+            paired = [*_pair_arrows(ours, theirs, key)]
             for old, new in paired:
                 marks[new] = self._arrow(old, new)
             done = {id(arrow) for pair in paired for arrow in pair}
@@ -227,11 +229,11 @@ class _Merging:
         notes = self.notes.get(new.id, ()) or self.rule_notes.get(new.id, ())
         if one_line(old.words) != one_line(new.words):
             return Marked("changed", old.words)
-        if old.number != new.number and self._reordered(new.source):
+        if old.number != new.number and self._is_reordered(new.source):
             notes = (*notes, Note("order", _ordinal(old.number), _ordinal(new.number)))
         return Marked("changed", "", notes) if notes else UNCHANGED
 
-    def _reordered(self, state: str) -> bool:
+    def _is_reordered(self, state: str) -> bool:
         return any(
             c.kind == "moved" and c.what == "state" and c.side.id == state for c in self.changes
         )
@@ -241,7 +243,7 @@ def _by_words(arrow: Arrow, *, old: bool) -> Hashable:  # noqa: ARG001  the same
     return arrow.source, arrow.target, one_line(arrow.words), arrow.kind
 
 
-def _zipped(
+def _pair_arrows(
     ours: Iterable[Arrow], theirs: Iterable[Arrow], key: Callable[..., Hashable]
 ) -> Iterator[tuple[Arrow, Arrow]]:
     waiting: dict[Hashable, list[Arrow]] = {}

@@ -49,7 +49,7 @@ def to_review_mermaid(merged: Merged, *, most: int = MOST) -> str:
     """
     boxes, arrows = list(merged.chart.boxes), list(merged.chart.arrows)
     while True:
-        text = _written(merged, boxes, arrows, cut=len(merged.chart.boxes) - len(boxes))
+        text = _write_flowchart(merged, boxes, arrows, cut=len(merged.chart.boxes) - len(boxes))
         if (len(text) < most and len(arrows) <= ARROWS) or not boxes:
             return text
         # of arrows between boxes that are all joined half the boxes have a quarter
@@ -66,7 +66,7 @@ def _most_telling(merged: Merged, boxes: list[Box]) -> list[Box]:
     return sorted(boxes, key=lambda box: merged.of_box(box).mark == "same")
 
 
-def _written(merged: Merged, boxes: list[Box], arrows: list[Arrow], *, cut: int) -> str:
+def _write_flowchart(merged: Merged, boxes: list[Box], arrows: list[Arrow], *, cut: int) -> str:
     ids = safe_ids(box.id for box in boxes)
     listed = any(merged.of_box(box).lines for box in boxes)
     lines = [*([WIDE] if listed else []), f"flowchart {WAYS[merged.chart.direction]}"]
@@ -111,7 +111,7 @@ def _node(box: Box, name: str, marked: Marked) -> str:
 
 
 def _box_label(box: Box, marked: Marked) -> str:
-    rows = [_said(box.label)]
+    rows = [_escape_short(box.label)]
     if marked.lines:
         rows += [row for line in marked.lines for row in _rule(line)]
         alike = sum(line.mark == "same" for line in marked.lines)
@@ -124,13 +124,13 @@ def _box_label(box: Box, marked: Marked) -> str:
     return "<br/>".join(rows)
 
 
-def _said(text: str) -> str:
+def _escape_short(text: str) -> str:
     text = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     return escape(text)
 
 
 def _struck(text: str) -> str:
-    return f"<s>{_said(text)}</s>"
+    return f"<s>{_escape_short(text)}</s>"
 
 
 def _note(note: Note) -> str:
@@ -138,8 +138,8 @@ def _note(note: Note) -> str:
         return f"~ was {_struck(note.old)}"
     old, new = differing(note.old, note.new)
     was = f" {_struck(_short(old))}" if old else ""
-    now = f" {_said(_short(new))}" if new else " gone" if old else ""
-    return f"~ {_said(note.name)}{was}{now}"
+    now = f" {_escape_short(_short(new))}" if new else " gone" if old else ""
+    return f"~ {_escape_short(note.name)}{was}{now}"
 
 
 def _short(text: str) -> str:
@@ -155,7 +155,7 @@ def _rule(line: Line) -> Iterator[str]:
         case "same":
             return
         case _:
-            yield f"<b>{INKS[line.mark].sign} {_said(line.text)}</b>"
+            yield f"<b>{INKS[line.mark].sign} {_escape_short(line.text)}</b>"
 
 
 def _link(arrow: Arrow, ids: Mapping[str, str], marked: Marked) -> str:
@@ -166,7 +166,7 @@ def _link(arrow: Arrow, ids: Mapping[str, str], marked: Marked) -> str:
 
 
 def _link_label(arrow: Arrow, marked: Marked) -> str:
-    now = _said(arrow.words) if one_line(arrow.words) else ""
+    now = _escape_short(arrow.words) if one_line(arrow.words) else ""
     if arrow.number is not None:
         now = f"{arrow.number} · {now}".strip()
     match marked.mark:

@@ -41,7 +41,7 @@ def cause_of(chart: Chart, records: Sequence[Record], found: Replay, names: Name
         for name in dict.fromkeys((recorded.state, recorded.next))
         if name not in chart.step.nodes
     )
-    said, place = _decided(chart.spec, recorded, now)
+    said, place = _deciding_guard(chart.spec, recorded, now)
     place = place if place.line else _begins(chart.spec, found.position.state)
     what = f"{at}: {gone}{_differ(record, recorded, found.position, now)}{said}"
     return Cause(what, cure, record.seq, place)
@@ -72,18 +72,18 @@ def _moves(record: Record, taken: Sequence[str], next: str) -> tuple[str, str]:
 
 
 def _came(next: str, taken: Sequence[str], reasons: Sequence[object]) -> str:
-    way = f" by {', '.join(map(_quoted, taken))}" if taken else ""
+    way = f" by {', '.join(map(_quote_id, taken))}" if taken else ""
     raised = f", raising {', '.join(f'`{reason}`' for reason in reasons)}" if reasons else ""
     return f"`{next}`{way}{raised}"
 
 
-def _quoted(id: str) -> str:
+def _quote_id(id: str) -> str:
     known = id.removesuffix(GONE)
     return f"`{known}`{id[len(known) :]}"
 
 
-def _decided(spec: MachineSpec, recorded: Record, now: Explanation) -> tuple[str, Place]:
-    """The guard that leads elsewhere, with its values, and where it stands."""
+def _deciding_guard(spec: MachineSpec, recorded: Record, now: Explanation) -> tuple[str, Place]:
+    """The guard that leads elsewhere, with its values and its place."""
     last, gone = now.decision.taken[-1:], [*_gone_signals(recorded, now)]
     rest = [*gone, *last] if now.decision.next == recorded.next else [*last, *gone]
     ids = [*_other_ways(recorded, now), *_other_signals(recorded, now), *rest]
@@ -92,7 +92,7 @@ def _decided(spec: MachineSpec, recorded: Record, now: Explanation) -> tuple[str
     told = next((rows[id] for id in ids if id in rows and rows[id].atoms), None)
     if told is not None:
         return f": {_guard(told)}", place
-    gone = next((_quoted(id) for id in ids if id.endswith(GONE)), "")
+    gone = next((_quote_id(id) for id in ids if id.endswith(GONE)), "")
     return (f": it was raised by {gone}" if gone and not place.line else ""), place
 
 

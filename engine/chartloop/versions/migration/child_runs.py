@@ -29,7 +29,7 @@ def misfit_children(
 ) -> Iterator[Cause]:  # fmt: skip
     """A cause for each child that does not fit. `was` is the state of its parent under `old`."""
     if not rows and position.asked is not None:
-        yield from _asked(spec, old, position.asked, position.state)
+        yield from _asking_child(spec, old, position.asked, position.state)
         return
     state = spec.states[position.state]
     before = None if old is None else old.states.get(was)
@@ -71,20 +71,20 @@ def _machine_of(state: StateSpec, position: Position, row: RunRow) -> str | None
     name = behind.removeprefix(CHILD_MARK)
     match state.traits.runs:
         case "one":
-            return None if name else _said(state.args)
+            return None if name else _machine_name(state.args)
         case "several":
             given = state.args.get("children")
             fields: Mapping[str, Any] = {} if given is None else given.value
             if name in fields:
-                return _said(fields[name])
-            return _said(state.args) if "each" in state.args and name else None
+                return _machine_name(fields[name])
+            return _machine_name(state.args) if "each" in state.args and name else None
         case "task":
             return next((t.by.get("machine") for t in position.queue if t.id == name), None)
         case "none":
             return None
 
 
-def _said(fields: Mapping[str, Any]) -> str | None:
+def _machine_name(fields: Mapping[str, Any]) -> str | None:
     return str(fields["machine"].value) if "machine" in fields else None
 
 
@@ -93,8 +93,10 @@ def _each(state: StateSpec) -> str:
     return "" if given is None else str(getattr(given.value, "text", given.value))
 
 
-def _asked(spec: MachineSpec, old: MachineSpec | None, asked: Asked, state: str) -> Iterator[Cause]:
-    """The child that asks, where only its parent's records are known: an export has no more."""
+def _asking_child(
+    spec: MachineSpec, old: MachineSpec | None, asked: Asked, state: str
+) -> Iterator[Cause]:
+    """The child that asks, where an export holds only the records of its parent."""
     if old is None or not asked.machines:
         return
     name = asked.machines[0]

@@ -96,8 +96,8 @@ def stops(given: Standing) -> tuple[str, str]:
     position = given.position
     if position.ended or position.stopping:
         return "", ""
-    facts = _ticked(position.facts, given.now)
-    held = _spent(given.old, given.before, given.now)
+    facts = _advance_clock(position.facts, given.now)
+    held = _holding_guards(given.old, given.before, given.now)
     for rule in _looked_at(given.chart.spec, position.state):
         if _holds(rule, facts) and rule.when.text not in held:
             said = say_guard(rule.when, facts, None, given.chart.spec.roots)
@@ -105,16 +105,16 @@ def stops(given: Standing) -> tuple[str, str]:
     return "", ""
 
 
-def _spent(chart: Chart | None, position: Position | None, now: float | None) -> set[str]:
-    """The guards of the old machine's stop rules that hold where the run stands."""
+def _holding_guards(chart: Chart | None, position: Position | None, now: float | None) -> set[str]:
+    """The guards of the old machine's stop rules that hold at this position."""
     if chart is None or position is None:
         return set()
-    facts = _ticked(position.facts, now)
+    facts = _advance_clock(position.facts, now)
     rules = _looked_at(chart.spec, position.state)
     return {rule.when.text for rule in rules if _holds(rule, facts)}
 
 
-def _ticked(facts: Facts, now: float | None) -> Facts:
+def _advance_clock(facts: Facts, now: float | None) -> Facts:
     return facts if now is None else tick(facts, max(now, facts.marks.now))
 
 

@@ -29,9 +29,9 @@ from chartloop.versions.diff.align import Pairs
 from chartloop.versions.diff.compare import Comparison, compare
 from chartloop.versions.migration.cause import NEVER, cause_of
 from chartloop.versions.migration.compatibility import Standing, misfit, notes, stops
-from chartloop.versions.migration.pending_changes import Reach, ahead, rerouted
+from chartloop.versions.migration.pending_changes import Reach, ahead, changed_routes
 from chartloop.versions.migration.renames import Naming, naming, used
-from chartloop.versions.migration.state_alignment import placed
+from chartloop.versions.migration.state_alignment import align_states
 from chartloop.versions.migration.verdict import Ahead, Cause, Verdict
 
 ENDED = ("completed", "error")
@@ -61,7 +61,7 @@ class Upgrade:
             return Comparison((), Pairs({}, {}, {}))
         old, new = self.old.spec, self.new.spec
         found = compare(old, new)
-        if more := placed(old, new, found.pairs.states):
+        if more := align_states(old, new, found.pairs.states):
             return compare(old, replace(new, renamed={**new.renamed, **more}))
         return found
 
@@ -118,23 +118,23 @@ class _Judging:
         if self.run.row.machine_hash == self.upgrade.hash:
             return self.base
         try:
-            return self._decided()
+            return self._decide()
         except _Undecidable as error:
             return self._unsafe(Cause(f"its records cannot be decided: {error}", NEVER))
 
-    def _decided(self) -> Verdict:
+    def _decide(self) -> Verdict:
         naming = self.upgrade.naming
-        found = self._replayed(naming.given)
+        found = self._replay(naming.given)
         if found.same:
             return self._fitting(found.position, naming.given, {})
         if not (lines := used(self.run.records, naming.lines)):
             return self._otherwise(found, naming.given)
-        mapped = self._replayed(naming.proposed)
+        mapped = self._replay(naming.proposed)
         if mapped.same:
             return self._fitting(mapped.position, naming.proposed, lines)
         return self._otherwise(mapped, naming.proposed)
 
-    def _replayed(self, names: Names) -> Replay:
+    def _replay(self, names: Names) -> Replay:
         try:
             return replay(self.upgrade.new, self.run.records, self.run.run_id, names=names)
         except Exception as error:  # an export may hold anything
@@ -199,4 +199,4 @@ class _Judging:
         files = (old.spec.file, given.chart.spec.file)
         comparison = self.upgrade.comparison
         met = ahead(comparison.changes, *reach, given=chosen, files=files)
-        return (*met, *rerouted(old, given.chart, comparison.pairs.states))
+        return (*met, *changed_routes(old, given.chart, comparison.pairs.states))

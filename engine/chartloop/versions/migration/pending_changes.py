@@ -32,7 +32,7 @@ class Reach:
 
     def __init__(self, chart: Chart, begin: Collection[str]) -> None:
         self.spec: MachineSpec = chart.spec
-        self.states = _reached(chart, begin)
+        self.states = _reachable_states(chart, begin)
 
     @cached_property
     def acts(self) -> bool:
@@ -71,7 +71,7 @@ class Reach:
         return not named or not self.states.isdisjoint(named)
 
 
-def _reached(chart: Chart, begin: Collection[str]) -> frozenset[str]:
+def _reachable_states(chart: Chart, begin: Collection[str]) -> frozenset[str]:
     spec, seen = chart.spec, set[str]()
     pending = [*begin, *(chart.route(reason) for reason in spec.reasons)]
     pending += [spec.on_error.target] if spec.on_error is not None else []
@@ -110,8 +110,8 @@ def ahead(
     return tuple(Ahead(say(change), _where(change, files)) for change in met)
 
 
-def rerouted(old: Chart, new: Chart, states: Mapping[str, str]) -> Iterator[Ahead]:
-    """Stops that lead to another end, because another state has come or gone that takes them.
+def changed_routes(old: Chart, new: Chart, states: Mapping[str, str]) -> Iterator[Ahead]:
+    """Stops that lead to another end, because a state that takes them has come or gone.
 
     `states` are the old machine's by their names now. An `on_stop` that changed says it itself.
     """

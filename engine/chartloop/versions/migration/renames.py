@@ -35,7 +35,7 @@ def naming(old: MachineSpec | None, new: MachineSpec, pairs: Pairs) -> Naming:
     if old is None:
         return Naming(Names(new.renamed), Names(new.renamed), {})
     given = {**dict(_through(old, new)), **new.renamed}
-    lines = {o: n for o, n in _found(old, pairs) if o not in given and o not in new.states}
+    lines = {o: n for o, n in _aligned_names(old, pairs) if o not in given and o not in new.states}
     edges = dict(_edges(old, pairs))
     return Naming(Names(given, edges), Names({**given, **lines}, edges), lines)
 
@@ -49,8 +49,8 @@ def _through(old: MachineSpec, new: MachineSpec) -> Iterator[tuple[str, str]]:
     )
 
 
-def _found(old: MachineSpec, pairs: Pairs) -> Iterator[tuple[str, str]]:
-    """Each name that a record may have, with the one that the alignment has found."""
+def _aligned_names(old: MachineSpec, pairs: Pairs) -> Iterator[tuple[str, str]]:
+    """Each name that a record may have, with its aligned name of now."""
     yield from ((o, n) for o, n in pairs.states.items() if o != n)
     for first, middle in old.renamed.items():
         if middle in pairs.states:

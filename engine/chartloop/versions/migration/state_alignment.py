@@ -19,18 +19,18 @@ _FOR_PEOPLE = frozenset({"label", "ask", "about", "role", "shape"})
 Sign = frozenset[Hashable]
 
 
-def placed(old: MachineSpec, new: MachineSpec, known: Mapping[str, str]) -> dict[str, str]:
-    """States beside the `known` pairs that stand where one stood and say the same."""
+def align_states(old: MachineSpec, new: MachineSpec, known: Mapping[str, str]) -> dict[str, str]:
+    """The states, beside the `known` pairs, that stand in the same place and look alike."""
     found: dict[str, str] = {}
-    while more := dict(_placed(old, new, {**known, **found})):
+    while more := dict(_unique_pairs(old, new, {**known, **found})):
         found |= more
     return found
 
 
-def _placed(
+def _unique_pairs(
     old: MachineSpec, new: MachineSpec, states: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """States of both that are not paired and look alike, where no third one does."""
+    """Unpaired states of both that look alike, where no third one does."""
     back = {there: here for here, there in states.items()}
     names = Renaming(states)
     ours, theirs = dict[Sign, list[str]](), dict[Sign, list[str]]()

@@ -29,7 +29,7 @@ from chartloop.view.compare.cost import (
     least_cost,
     neighbours,
     node_changes,
-    refined,
+    refine_kinds,
 )
 from chartloop.view.compare.search import Search
 
@@ -41,7 +41,7 @@ _CLOSE = 6
 
 def align(a: Graph, b: Graph) -> list[int | None]:
     """For each node of `a` its like in `b`, or None. No node of `b` stands twice."""
-    kinds = refined(a, b)
+    kinds = refine_kinds(a, b)
     found = _Matching(a, b, kinds).match()
     cost = cost_of(a, b, found)
     if len(a.nodes) == len(b.nodes):  # one is perhaps the other, drawn again in the same order

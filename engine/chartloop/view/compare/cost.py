@@ -122,8 +122,8 @@ def image(b: Graph, v: int | None, x: int | None) -> Labels:
     return () if v is None or x is None else b.edges.get((v, x), ())
 
 
-def refined(a: Graph, b: Graph) -> list[Kinds]:
-    """Round by round the kind of each node of `a` and of `b`; equal numbers, equal kinds."""
+def refine_kinds(a: Graph, b: Graph) -> list[Kinds]:
+    """The kind of each node of `a` and of `b`, round by round; equal numbers are equal kinds."""
     numbers: dict[Any, int] = {}
 
     def number(kind: Any) -> int:

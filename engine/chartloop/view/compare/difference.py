@@ -66,8 +66,8 @@ def differences(a: Flowchart, b: Flowchart) -> tuple[Difference, ...]:
     return (*gone, *new, *changed, *_edge_differences(graph_a, graph_b, found, (names_a, names_b)))
 
 
-def matched(a: Flowchart, b: Flowchart) -> dict[str, str]:
-    """The id in `a` of each box of `b` that has a like there, and of each box of `a` that has none.
+def match_boxes(a: Flowchart, b: Flowchart) -> dict[str, str]:
+    """The id in `a` of each box of `b` with a match there, and of each box of `a` without one.
 
     The keys are the names that `differences` uses.
     """

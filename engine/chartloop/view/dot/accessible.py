@@ -21,7 +21,7 @@ _NAMED = re.compile(
 )
 
 
-def described(svg: str, chart: Flowchart, *, prefix: str, outline: str) -> str:
+def add_description(svg: str, chart: Flowchart, *, prefix: str, outline: str) -> str:
     """The `<svg>` element with a title, and the outline as its description.
 
     Where Graphviz wrote `%3` and `think->done` stand the title and `think → done: Yes`.
@@ -31,13 +31,13 @@ def described(svg: str, chart: Flowchart, *, prefix: str, outline: str) -> str:
     ids = svg_ids(chart, prefix).prefix
     role = f'role="img" aria-labelledby="{ids}title" aria-describedby="{ids}desc"'
     head = f'<title id="{ids}title">{_title(chart)}</title>\n'
-    head += f'<desc id="{ids}desc">{_escaped(_cut(outline))}</desc>\n'
+    head += f'<desc id="{ids}desc">{_escape_text(_shorten_outline(outline))}</desc>\n'
     opening, closing, rest = svg.partition(">\n")
     return f"{opening.replace('<svg', f'<svg {role}', 1)}{closing}{head}{rest}"
 
 
 def _title(chart: Flowchart) -> str:
-    return _escaped(one_line(chart.title) or "Flowchart")
+    return _escape_text(one_line(chart.title) or "Flowchart")
 
 
 def _names(chart: Flowchart, prefix: str) -> Mapping[str, str]:
@@ -46,20 +46,20 @@ def _names(chart: Flowchart, prefix: str) -> Mapping[str, str]:
     labels = {box.id: one_line(box.label) or box.id for box in chart.boxes}
     names = {ids.chart: _title(chart)}
     for box, name in ids.boxes.items():
-        names[name] = _escaped(labels[box])
+        names[name] = _escape_text(labels[box])
     for arrow, name in zip(chart.arrows, ids.arrows, strict=True):
         ends = f"{labels[arrow.source]} → {labels[arrow.target]}"
         said = one_line(arrow.tip)
-        names[name] = _escaped(f"{ends}: {said}" if said else ends)
+        names[name] = _escape_text(f"{ends}: {said}" if said else ends)
     return names
 
 
-def _cut(outline: str) -> str:
+def _shorten_outline(outline: str) -> str:
     if len(outline) <= _LONGEST:
         return outline
     kept = outline[:_LONGEST].rpartition("\n")[0]
     return f"{kept}\n… and more: `--format outline` has all of it\n"
 
 
-def _escaped(text: str) -> str:
+def _escape_text(text: str) -> str:
     return html.escape(printable(text), quote=False)

@@ -36,20 +36,20 @@ def dark(colour: str) -> str:
     return "#" + "".join(f"{round(part * 255):02x}" for part in parts)
 
 
-def darkened(dot: str) -> str:
-    """A DOT text in the colours of the dark."""
+def to_dark(dot: str) -> str:
+    """A DOT text in dark colours."""
     turned = _IN_DOT.sub(lambda found: f'{found[1]}"{dark(found[2])}"', dot)
     return turned.replace("\tgraph [", f'\tgraph [bgcolor="{PAPER}" ', 1)
 
 
 def adaptive(svg: str, chart: str) -> str:
     """An SVG that is dark where that is preferred; `chart` is the id of its outermost group."""
-    style = f"<style>{preferred(dark_attributes(svg, chart))}</style>\n"
+    style = f"<style>{dark_mode_rules(dark_attributes(svg, chart))}</style>\n"
     return svg.replace("</desc>\n", f"</desc>\n{style}", 1)
 
 
-def preferred(rules: str) -> str:
-    """Rules of CSS that count where dark is preferred."""
+def dark_mode_rules(rules: str) -> str:
+    """CSS rules that apply where a dark page is preferred."""
     return f"@media (prefers-color-scheme: dark){{{rules}}}"
 
 

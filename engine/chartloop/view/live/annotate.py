@@ -16,8 +16,8 @@ TAKEN = "•"
 """Stands at an arrow that was taken, where it is not known how often."""
 
 
-def marked(chart: Flowchart, plan: Plan) -> Flowchart:
-    """The chart with the badge in its box, counts on its arrows, and what was not reached pale."""
+def annotate_chart(chart: Flowchart, plan: Plan) -> Flowchart:
+    """The chart with the badge in its box, counts on its arrows, and unvisited parts pale."""
     boxes = tuple(_box(box, plan) for box in chart.boxes)
     arrows = tuple(_arrow(arrow, plan.counts.get(at)) for at, arrow in enumerate(chart.arrows))
     title = ": ".join(part for part in (one_line(chart.title), plan.caption) if part)

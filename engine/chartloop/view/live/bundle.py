@@ -25,7 +25,7 @@ def live_bundle(picture: LivePicture, standing: Standing) -> dict[str, Any]:
         svg = picture.svg(standing, "auto")
     except ChartloopError as error:  # no Graphviz, or a chart that it cannot lay out in time
         return {"text/plain": text if picture.engine == "mermaid" else f"{text}\n{error}\n"}
-    return {"text/html": on_page(svg, described(picture, standing)), "text/plain": text}
+    return {"text/html": on_page(svg, describe_picture(picture, standing)), "text/plain": text}
 
 
 _THEMES = (
@@ -44,8 +44,8 @@ def on_page(svg: str, alt: str) -> str:
     return f'<div class="cl-live"><style>{_FOLLOW}</style>{image(svg, alt)}</div>'
 
 
-def described(picture: LivePicture, standing: Standing) -> str:
-    """A picture in words, for who does not see it: the machine, how it stands, the way it took."""
+def describe_picture(picture: LivePicture, standing: Standing) -> str:
+    """A picture in words, for screen readers: the machine, its status, the states it entered."""
     title = one_line(picture.chart.title) or "a machine"
     entered = [state for state, times in standing.visits.items() if times]
     way = f"; it went through {', '.join(entered[:_NAMED])}" if entered else ""

@@ -37,8 +37,8 @@ class Css:
 
     def __init__(self, chart: Flowchart, ids: SvgIds, slots: Slots) -> None:
         self._ids, self._slots = ids, slots
-        self._faded = self._fade() + "".join(self._known(chart))
-        self._visited = {box.id: self._reached(box) for box in chart.boxes}
+        self._faded = self._fade() + "".join(self._rule_list_styles(chart))
+        self._visited = {box.id: self._visited_style(box) for box in chart.boxes}
         self._wide = frozenset(box.id for box in chart.boxes if not stands_out(box))
         self._arrows: dict[tuple[int, float], str] = {}
         self._badges: dict[How, str] = {how: self._badge(how) for how in get_args(How)}
@@ -68,8 +68,8 @@ class Css:
             f"{chart} .edge text{{paint-order:stroke;stroke:#fff;stroke-width:3}}"
         )
 
-    def _known(self, chart: Flowchart) -> Iterator[str]:
-        """The parts of which no run counts anything: the lists of rules hold after every step."""
+    def _rule_list_styles(self, chart: Flowchart) -> Iterator[str]:
+        """The style of the parts that runs do not count: lists of rules, which always hold."""
         for box in chart.boxes:
             if box.origin == "rule":
                 yield self._box(box.id, PAINTS[box.role].border, 1.2)
@@ -79,7 +79,7 @@ class Css:
                 yield f"#{name}.edge path,#{name}.edge polygon{{stroke:#64748b}}"
                 yield f"#{name}.edge polygon{{fill:#64748b}}#{name}.edge text{{fill:{INK}}}"
 
-    def _reached(self, box: Box) -> str:
+    def _visited_style(self, box: Box) -> str:
         style = self._box(box.id, visited_border(box), 1.9)
         if not box.entry:
             return style

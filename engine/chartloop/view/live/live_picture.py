@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple
 
 from chartloop.core.errors import ChartloopError
 from chartloop.extras import install
-from chartloop.view.dot.accessible import described
+from chartloop.view.dot.accessible import add_description
 from chartloop.view.dot.engine import Engine, find_engine, render
-from chartloop.view.dot.theme import adaptive, dark_attributes, dark_rules, preferred
+from chartloop.view.dot.theme import adaptive, dark_attributes, dark_mode_rules, dark_rules
 from chartloop.view.dot.write import svg_ids, to_dot
 from chartloop.view.flowchart import Flowchart
 from chartloop.view.live.css import Css
@@ -91,12 +91,12 @@ class LivePicture:
         drawn = render(source, "svg", engine=self.engine, timeout=self._timeout).decode()
         arrows = zip(self.chart.arrows, self.ids.arrows, strict=True)
         counted = [name for arrow, name in arrows if arrow.id]
-        return Slots(self._described(drawn), self.ids, counted)
+        return Slots(self._add_outline(drawn), self.ids, counted)
 
-    def _described(self, drawn: str) -> str:
-        """The element with the chart's outline: what it says of a moment is in its texts."""
+    def _add_outline(self, drawn: str) -> str:
+        """The element with the chart's outline: texts tell the moment."""
         element, outline = drawn[drawn.index("<svg") :], to_outline(self.chart)
-        return described(element, self.chart, prefix=self.prefix, outline=outline)
+        return add_description(element, self.chart, prefix=self.prefix, outline=outline)
 
     @cached_property
     def _css(self) -> Css:
@@ -105,14 +105,14 @@ class LivePicture:
     @cached_property
     def _dark(self) -> str:
         """The rules for what no moment paints, in the dark."""
-        return dark_attributes(self._slots.filled("", {}), self.ids.chart)
+        return dark_attributes(self._slots.fill("", {}), self.ids.chart)
 
     def changes(self, standing: Standing, theme: PageTheme = "light") -> Changes:
         """The style and the texts of a moment, for a picture that is on a page already."""
         plan = self._planner.plan(standing)
         style = self._css.style(plan)
         if theme == "auto":
-            style += preferred(self._dark + dark_rules(style))
+            style += dark_mode_rules(self._dark + dark_rules(style))
         return Changes(style, self._texts(plan))
 
     def svg(self, standing: Standing, theme: PageTheme = "light") -> str:
@@ -120,14 +120,14 @@ class LivePicture:
 
         Errors: see `view.dot.engine.render`.
         """
-        return self._slots.filled(*self.changes(standing, theme))
+        return self._slots.fill(*self.changes(standing, theme))
 
     def still(self, standing: Standing, theme: PageTheme = "light") -> str:
         """An `<svg>` element of a moment that will not be painted again: laid out for it alone.
 
         No room is kept in it for what other moments would say. That takes the time of a layout.
         """
-        svg = self._described(self._still(standing, "svg").decode())
+        svg = self._add_outline(self._still(standing, "svg").decode())
         return adaptive(svg, self.ids.chart) if theme == "auto" else svg
 
     def png(self, standing: Standing) -> bytes:

@@ -61,7 +61,7 @@ class LiveDress(Dress):
     def title(self, chart: Flowchart) -> Style:
         """The title, with a line under it."""
         return title_style(chart) | {
-            "label": Html(f"<{titled(chart, self.caption())}{LEFT} {LEFT}>")
+            "label": Html(f"<{title_label(chart, self.caption())}{LEFT} {LEFT}>")
         }
 
     def box(self, box: Box) -> Style:
@@ -98,7 +98,7 @@ class LiveDress(Dress):
         return COUNT
 
 
-def titled(chart: Flowchart, caption: str) -> str:
+def title_label(chart: Flowchart, caption: str) -> str:
     """The inside of an HTML label: the title, and a smaller line under it."""
     title = f"{html_text(said)}{LEFT}" if (said := one_line(chart.title)) else ""
     # the line is as high as its largest letter

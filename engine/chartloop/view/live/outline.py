@@ -17,7 +17,7 @@ class Outline:
 
     def __init__(self, chart: Flowchart) -> None:
         self._title = one_line(chart.title)
-        self._boxes = [(box.id, *_said(box)) for box in chart.boxes]
+        self._boxes = [(box.id, *_box_lines(box)) for box in chart.boxes]
         self._leaving: dict[str, list[tuple[int, str]]] = {}
         for place, arrow in enumerate(chart.arrows):
             said = " ".join(part for part in (one_line(arrow.whole), "→") if part)
@@ -44,8 +44,8 @@ class Outline:
                 yield f"  {count:>6} {to}"
 
 
-def _said(box: Box) -> tuple[str, list[str]]:
-    """What stands for a box, and below it the rules that it lists."""
+def _box_lines(box: Box) -> tuple[str, list[str]]:
+    """The line of a box, and below it the rules that it lists."""
     name = one_line(box.id)
     listed = box.label.strip("\n").split("\n") if box.role == "rules" else [box.label]
     label, *rules = map(one_line, listed)

@@ -71,7 +71,7 @@ class Planner:
         visited = frozenset(name for name in self.boxes if visits.get(name))
         taken = standing.taken
         return Plan(
-            now, standing.how, self._badge(now, standing), self._failed(now, standing),
+            now, standing.how, self._badge(now, standing), self._failure_counts(now, standing),
             shorten(standing.said, _CAPTION), visited,
             {} if taken is None else self._counts(taken, visited), taken is not None,
         )  # fmt: skip
@@ -83,7 +83,7 @@ class Planner:
                 counts[place] = 0
         return counts
 
-    def _failed(self, now: str, standing: Standing) -> dict[str, str]:
+    def _failure_counts(self, now: str, standing: Standing) -> dict[str, str]:
         counts = standing.failed.items()
         return {name: f"✗ {n} failed" for name, n in counts if name != now and name in self.boxes}
 

@@ -50,13 +50,13 @@ class Slots:
             name = named[1] if named else ""
             self.shapes[name] = tuple(dict.fromkeys(_SHAPE.findall(part)))
             if name in looks:
-                lowered = _lowered(part) if looks[name] is _BADGE else part
-                self._cut(lowered, slot_id(name), looks[name])
+                lowered = _move_down(part) if looks[name] is _BADGE else part
+                self._cut_slot(lowered, slot_id(name), looks[name])
             else:
                 self._pieces.append(part)
 
-    def _cut(self, part: str, slot: str, look: str) -> None:
-        """Make a place of the last text of a part that ends with a room."""
+    def _cut_slot(self, part: str, slot: str, look: str) -> None:
+        """Turn the last text of a part that ends with a placeholder into a slot."""
         found = [text for text in _TEXT.finditer(part) if text[2].endswith(_ROOMS)]
         text = found[-1]
         room = next(room for room in _ROOMS if text[2].endswith(room))
@@ -67,8 +67,8 @@ class Slots:
             f"</tspan>{part[text.end(2) :]}",
         ]
 
-    def filled(self, style: str, texts: Mapping[str, str]) -> str:
-        """The SVG with this style and these texts, by the ids of their places."""
+    def fill(self, style: str, texts: Mapping[str, str]) -> str:
+        """The SVG with this style and these texts, by the ids of their slots."""
         pieces = self._pieces.copy()
         pieces[1] = style
         for slot, text in texts.items():
@@ -77,7 +77,7 @@ class Slots:
         return "".join(pieces)
 
 
-def _lowered(part: str) -> str:
+def _move_down(part: str) -> str:
     return _Y.sub(lambda y: f'{y[1]}{float(y[2]) + _LOWER:.2f}"', part)
 
 

@@ -15,8 +15,8 @@ from chartloop.view.live.progress import Meter
 from chartloop.view.report.cells import CELLS, full_cells, word
 
 
-def placed(chart: Flowchart, meters: Mapping[str, Meter]) -> dict[str, Meter]:
-    """The values by what they stand in: in a chain a rule is a decision of its own."""
+def place_meters(chart: Flowchart, meters: Mapping[str, Meter]) -> dict[str, Meter]:
+    """The meters by the element that shows them: in a chain a rule is a decision of its own."""
     found = dict(meters)
     boxes = {box.id: box for box in chart.boxes}
     for arrow in chart.arrows:
@@ -36,9 +36,9 @@ def listed_rules(chart: Flowchart) -> dict[str, list[RuleLine]]:
     return found
 
 
-def measured(chart: Flowchart, meters: Mapping[str, Meter]) -> Flowchart:
-    """The chart with each value, and a bar of ten characters, under the label that it is for."""
-    found, lists = placed(chart, meters), listed_rules(chart)
+def add_meters(chart: Flowchart, meters: Mapping[str, Meter]) -> Flowchart:
+    """The chart with each value, and a bar of ten characters, under its label."""
+    found, lists = place_meters(chart, meters), listed_rules(chart)
     boxes = tuple(_box(box, found, lists.get(box.id, [])) for box in chart.boxes)
     arrows = tuple(_arrow(arrow, found) for arrow in chart.arrows)
     return replace(chart, boxes=boxes, arrows=arrows)

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 
 from chartloop.view.dot.write import Html, Style, html_text, title_style
 from chartloop.view.flowchart import Arrow, Box, Flowchart
-from chartloop.view.from_graph import LISTED, wrapped
+from chartloop.view.from_graph import LISTED, wrap_label
 from chartloop.view.live.colours import PALE_INK, TAKEN
-from chartloop.view.live.live_style import LEFT, SPACE, PaintedDress, titled
+from chartloop.view.live.live_style import LEFT, SPACE, PaintedDress, title_label
 from chartloop.view.live.plan import Plan, say_times
 from chartloop.view.live.progress import Meter
 from chartloop.view.report.cells import SMALL_INK, bar, cells, legend, row, small, table, word
-from chartloop.view.report.measure import listed_rules, placed
+from chartloop.view.report.measure import listed_rules, place_meters
 
 
 class ReportDress(PaintedDress):
@@ -26,12 +26,12 @@ class ReportDress(PaintedDress):
 
     def __init__(self, chart: Flowchart, plan: Plan, meters: Mapping[str, Meter]) -> None:
         super().__init__(chart, plan)
-        self._meters = placed(chart, meters)
+        self._meters = place_meters(chart, meters)
         self._lines = listed_rules(chart)
 
     def title(self, chart: Flowchart) -> Style:
         """The title, how the run stands, and what the colours mean."""
-        said = f"{titled(chart, self.caption())}{LEFT}{legend()}{LEFT} {LEFT}"
+        said = f"{title_label(chart, self.caption())}{LEFT}{legend()}{LEFT} {LEFT}"
         return title_style(chart) | {"label": Html(f"<{said}>")}
 
     def box_label(self, box: Box) -> str:
@@ -65,7 +65,7 @@ class ReportDress(PaintedDress):
         """A list of rules as a table: what each asks, its value, and its bar."""
         rows = [row(f"<B>{html_text(_lines_of(box.label)[0])}</B>", "LEFT", 3)]
         for line in self._lines[box.id]:
-            asked = wrapped(f"{line.text} → {line.does}", LISTED).split("\n")
+            asked = wrap_label(f"{line.text} → {line.does}", LISTED).split("\n")
             meter = self._meters.get(line.id, Meter(""))
             measured = "" if meter.share is None else bar(meter.share)
             said = small(f"{SPACE * 3}{meter.said}{word(meter.share)}{SPACE * 2}", SMALL_INK)

@@ -13,14 +13,14 @@ from typing import Literal
 from chartloop.view.dot.engine import Engine
 from chartloop.view.dot.write import to_dot
 from chartloop.view.flowchart import Flowchart
-from chartloop.view.live.annotate import marked
+from chartloop.view.live.annotate import annotate_chart
 from chartloop.view.live.live_style import PaintedDress
 from chartloop.view.live.outline import Outline
 from chartloop.view.live.plan import Planner
 from chartloop.view.live.progress import Meter, Standing
 from chartloop.view.mermaid import to_mermaid
 from chartloop.view.picture import Picture
-from chartloop.view.report.measure import measured
+from chartloop.view.report.measure import add_meters
 from chartloop.view.report.report_style import ReportDress
 from chartloop.view.text.draw import WIDTH, Drawing
 
@@ -46,7 +46,7 @@ class RunPicture(Picture):
         super().__init__(chart, prefix=prefix, engine=engine)
         self._standing, self._meters = standing, meters
         self._plan = Planner(chart).plan(standing)
-        self._valued = chart if meters is None else measured(chart, meters)
+        self._valued = chart if meters is None else add_meters(chart, meters)
         self._dress = (
             PaintedDress(chart, self._plan)
             if meters is None
@@ -63,11 +63,11 @@ class RunPicture(Picture):
 
     def mermaid(self) -> str:
         """Mermaid text, with the badge, the counts and the values in its labels."""
-        return to_mermaid(marked(self._valued, self._plan))
+        return to_mermaid(annotate_chart(self._valued, self._plan))
 
     def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
         """The picture in characters, with where the run is and how often it went which way."""
-        chart = marked(self._valued, self._plan)
+        chart = annotate_chart(self._valued, self._plan)
         return Picture(chart).drawn(width=width, here=here or self._plan.now)
 
     def outline(self) -> str:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 from chartloop.view.flowchart import Role
-from chartloop.view.text.cells import clusters, size, wrapped
+from chartloop.view.text.cells import clusters, size, wrap_text
 
 Kind = Literal["", "title", "line", "label", "held", "not-held", "dim"] | Role
 """What a character belongs to: a line, a label, or the border of a box of this role."""
@@ -61,7 +61,7 @@ class Canvas:
     def say(self, row: int, column: int, text: str, room: int, kind: Kind) -> int:
         """Write a text into so many columns, cut where it is longer; gives the column behind it."""
         if size(text) > room:
-            text = wrapped(text.replace(" ", "\xa0"), max(1, room - 1))[0] + "…"
+            text = wrap_text(text.replace(" ", "\xa0"), max(1, room - 1))[0] + "…"
         self.put(row, column, text, kind)
         return column + size(text)
 

@@ -54,7 +54,7 @@ def _is_pair(found: str, sign: str) -> bool:
     return len(found) == 1 and all(0x1F1E6 <= ord(c) <= 0x1F1FF for c in (found, sign))
 
 
-def wrapped(text: str, width: int) -> list[str]:
+def wrap_text(text: str, width: int) -> list[str]:
     """The text in lines of at most `width` columns, words whole where they fit; never empty."""
     lines: list[str] = []
     for given in text.split("\n"):

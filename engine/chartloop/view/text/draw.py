@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from chartloop.view.flowchart import Flowchart, Shape, one_line
 from chartloop.view.text.canvas import Canvas, Span
-from chartloop.view.text.cells import wrapped
+from chartloop.view.text.cells import wrap_text
 from chartloop.view.text.lanes import Lane, lanes
-from chartloop.view.text.order import ordered
-from chartloop.view.text.place import HANGING, Area, Form, Label, Layout, Run, placed
+from chartloop.view.text.order import order_chart
+from chartloop.view.text.place import HANGING, Area, Form, Label, Layout, Run, place_chart
 
 WIDTH = 100
 """Columns of a picture where no terminal says how many there are."""
@@ -78,17 +78,19 @@ def draw(
 
     `here` is the box where a run is: its border is heavy, and `▶` stands in it.
     """
-    orders = {depth: ordered(chart, depth=depth) for depth in {form.depth for form in forms}}
+    orders = {depth: order_chart(chart, depth=depth) for depth in {form.depth for form in forms}}
     for form in forms:
-        layout = placed(orders[form.depth], form, here=here)
+        layout = place_chart(orders[form.depth], form, here=here)
         found = lanes(layout)
         wide = max([*layout.extents.values(), *(lane.column for lane in found)], default=0)
         if wide < width:
-            return _drawn(chart, layout, found, here, width)
+            return _draw_layout(chart, layout, found, here, width)
     return None
 
 
-def _drawn(chart: Flowchart, layout: Layout, found: list[Lane], here: str, width: int) -> Drawing:
+def _draw_layout(
+    chart: Flowchart, layout: Layout, found: list[Lane], here: str, width: int
+) -> Drawing:
     canvas = Canvas()
     for area in layout.areas.values():
         draw_box(canvas, area, heavy=area.box.id == here)
@@ -96,7 +98,7 @@ def _drawn(chart: Flowchart, layout: Layout, found: list[Lane], here: str, width
     for label in layout.labels:
         _label(canvas, label)
     title = one_line(chart.title)
-    head = [(Span(line, "title"),) for line in wrapped(title, width)] + [()] if title else []
+    head = [(Span(line, "title"),) for line in wrap_text(title, width)] + [()] if title else []
     for area in layout.areas.values():
         area.top += len(head)
     return Drawing((*head, *canvas.lines(layout.rows)), layout.areas)
@@ -109,7 +111,7 @@ def draw_box(canvas: Canvas, area: Area, *, heavy: bool) -> None:
     """Draw the border of a box and what stands in it."""
     box, inner = area.box, area.width - 2
     if box.shape in ("diamond", "hexagon"):
-        _pointed(canvas, area, heavy=heavy)
+        _draw_decision(canvas, area, heavy=heavy)
         return
     frame = _HEAVY if heavy else _RULES if box.role == "rules" else _FRAMES.get(box.shape, _PLAIN)
     corners, across = frame.corners, frame.across
@@ -122,8 +124,8 @@ def draw_box(canvas: Canvas, area: Area, *, heavy: bool) -> None:
         canvas.put(area.top + number, area.left + 2, line, "", box.id)
 
 
-def _pointed(canvas: Canvas, area: Area, *, heavy: bool) -> None:
-    """A decision: its sides lean outwards to the middle."""
+def _draw_decision(canvas: Canvas, area: Area, *, heavy: bool) -> None:
+    """Draw a decision: its sides lean outwards to the middle."""
     box, across = area.box, ("━" if heavy else "─") * (area.width - 4)
     canvas.put(area.top, area.left + 1, f"╱{across}╲", box.role, box.id)
     canvas.put(area.bottom, area.left + 1, f"╲{across}╱", box.role, box.id)

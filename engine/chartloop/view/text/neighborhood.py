@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from chartloop.view.flowchart import Arrow, Box, Flowchart, one_line, printable
 from chartloop.view.text.canvas import Canvas, Kind
-from chartloop.view.text.cells import size, wrapped
+from chartloop.view.text.cells import size, wrap_text
 from chartloop.view.text.draw import WIDTH, Drawing, draw_box
 from chartloop.view.text.outline import name_of
 from chartloop.view.text.place import HERE, TRUNK, Area
@@ -69,14 +69,14 @@ def _words(box: Box, inside: Sequence[str], width: int) -> list[str]:
     label, name = one_line(box.label), one_line(box.id)
     first = name if label in ("", name) else f"{name} · {label}"
     room = width - 8
-    lines = [line for text in (first, *map(printable, inside)) for line in wrapped(text, room)]
+    lines = [line for text in (first, *map(printable, inside)) for line in wrap_text(text, room)]
     return [f"{HERE} {lines[0]}", *(f"  {line}" for line in lines[1:])]
 
 
 def _arriving(canvas: Canvas, arrows: list[Arrow], boxes: Mapping[str, Box], width: int) -> int:
     """The lines from above; gives the row of the box."""
     shown = arrows if len(arrows) <= IN else arrows[: IN - 1]
-    said = [(_named(boxes[a.source]), one_line(a.shown)) for a in shown]
+    said = [(_label_of(boxes[a.source]), one_line(a.shown)) for a in shown]
     if len(arrows) > len(shown):
         said.append((f"and {len(arrows) - len(shown)} more", ""))
     for row, (name, label) in enumerate(said):
@@ -91,7 +91,7 @@ def _arriving(canvas: Canvas, arrows: list[Arrow], boxes: Mapping[str, Box], wid
     return len(said)
 
 
-def _named(box: Box) -> str:
+def _label_of(box: Box) -> str:
     return f"({one_line(box.label)})" if box.role == "rules" else name_of(box)
 
 
@@ -130,7 +130,7 @@ class _Leaving:
         canvas.across(row, TRUNK, name_at - 2)
         canvas.put(row, name_at - 2, "▶ ", "line")
         canvas.say(row, name_at, name, max(4, self._width - name_at), "")
-        lines = wrapped(label, wide) if label else []
+        lines = wrap_text(label, wide) if label else []
         if lines:
             canvas.put(row, left - 1, f" {lines[0]} ", kind)
         for number, line in enumerate(lines[1:], start=1):
@@ -139,7 +139,7 @@ class _Leaving:
         if note.said and note_at + size(note.said) <= self._width:
             canvas.put(row, note_at, printable(note.said), "dim")
         elif note.said:
-            for line in wrapped(printable(note.said), self._width - left - 2):
+            for line in wrap_text(printable(note.said), self._width - left - 2):
                 canvas.put(end, left + 2, line, "dim")
                 end += 1
         return end
@@ -150,4 +150,4 @@ class _Leaving:
 
     def _to(self, arrow: Arrow) -> str:
         back = arrow.kind == "return"
-        return "where the run was going" if back else _named(self._boxes[arrow.target])
+        return "where the run was going" if back else _label_of(self._boxes[arrow.target])

@@ -51,8 +51,8 @@ Column = list[Node]
 """Boxes under one another."""
 
 
-def ordered(chart: Flowchart, *, depth: int) -> Column:
-    """The spine, with what stands beside it, `depth` columns at most."""
+def order_chart(chart: Flowchart, *, depth: int) -> Column:
+    """The spine, with what stands beside it, in at most `depth` columns."""
     return _Order(chart, depth).spine()
 
 
@@ -82,7 +82,7 @@ class _Order:
             for target in targets:
                 self._before[target].append(name)
         self._height = self._heights()
-        self._only_through, self._weight = self._dominated()
+        self._only_through, self._weight = self._dominator_tree()
         self._placed: set[str] = set()
 
     def spine(self) -> Column:
@@ -155,7 +155,7 @@ class _Order:
             height[name] = 1 + max((height[t] for t in self._ahead[name]), default=0)
         return height
 
-    def _dominated(self) -> tuple[dict[str, list[str]], Counter[str]]:
+    def _dominator_tree(self) -> tuple[dict[str, list[str]], Counter[str]]:
         """For each box those next to it that are reached through it only; how many in all."""
         above: dict[str, str | None] = {}
         level: dict[str | None, int] = {None: 0}

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from chartloop.view.flowchart import Arrow, Box, Role, one_line, printable
-from chartloop.view.text.cells import size, wrapped
+from chartloop.view.text.cells import size, wrap_text
 from chartloop.view.text.order import Column, Exit, Node, all_nodes
 
 TRUNK = 3
@@ -119,22 +119,22 @@ class Layout:
         self.rows = max(self.rows, row + 1)
 
 
-def placed(spine: Column, form: Form, *, here: str = "") -> Layout:
-    """The layout of a chart. `here` is the box where a run is."""
+def place_chart(spine: Column, form: Form, *, here: str = "") -> Layout:
+    """The layout of a chart. `here` is the box of a run's state."""
     return _Placing(spine, form, here).all()
 
 
-def said(arrow: Arrow) -> list[str]:
+def arrow_lines(arrow: Arrow) -> list[str]:
     """The label of an arrow in lines; none where it has none."""
-    return [line for line in wrapped(printable(arrow.shown), SAID) if line]
+    return [line for line in wrap_text(printable(arrow.shown), SAID) if line]
 
 
-def _listed(text: str, width: int) -> list[str]:
+def _wrap_entries(text: str, width: int) -> list[str]:
     """A list: the further lines of each entry are indented."""
     lines: list[str] = []
     for entry in text.split("\n"):
-        first, *rest = wrapped(entry, width)
-        lines += [first, *(" " * HANGING + line for line in wrapped(" ".join(rest), width - 2))]
+        first, *rest = wrap_text(entry, width)
+        lines += [first, *(" " * HANGING + line for line in wrap_text(" ".join(rest), width - 2))]
     return [line for line in lines if line.strip()] or [""]
 
 
@@ -156,11 +156,11 @@ class _Placing:
         mark = "".join(f"{sign} " for sign in signs if sign)
         text = printable(box.label if box.label.split() else box.id)
         if box.role == "rules":
-            first, *rest = _listed(text, form.words + form.words // 2)
+            first, *rest = _wrap_entries(text, form.words + form.words // 2)
         else:
             room = form.words - len(mark)
             joined = one_line(text)
-            first, *rest = wrapped(joined if size(joined) <= room else text, room)
+            first, *rest = wrap_text(joined if size(joined) <= room else text, room)
         return [mark + first, *(" " * len(mark) + line for line in rest)]
 
     def _columns(self) -> tuple[list[int], list[int]]:
@@ -169,7 +169,9 @@ class _Placing:
         column: list[Column] = [self._spine]
         while column:
             nodes = [node for part in column for node in part]
-            wide = max((self._wanted(n.box) for n in nodes if n.box.role != "rules"), default=8)
+            wide = max(
+                (self._wanted_width(n.box) for n in nodes if n.box.role != "rules"), default=8
+            )
             widths[-1] = wide
             between = max((self._between(node, wide) for node in nodes), default=0)
             lefts.append(lefts[-1] + wide + between)
@@ -184,14 +186,14 @@ class _Placing:
         for number, way in enumerate(leaving):
             if way.beside is None:
                 continue
-            words = max(map(size, said(way.arrow)), default=0)
+            words = max(map(size, arrow_lines(way.arrow)), default=0)
             at_border = number == 0 and way.arrow.target not in self._lanes
             # before and behind the words a line, its arrow, and what is between trunk and border
             needed = words + 6 if words else 4
             room = max(room, needed if at_border else needed - (wide - TRUNK - 2))
         return room
 
-    def _wanted(self, box: Box) -> int:
+    def _wanted_width(self, box: Box) -> int:
         return max(size(line) for line in self._lines[box.id]) + (
             6 if box.shape in ("diamond", "hexagon") else 4
         )
@@ -221,7 +223,7 @@ class _Placing:
         return row
 
     def _area(self, box: Box, depth: int, top: int) -> Area:
-        width = self._wanted(box) if box.role == "rules" else self._widths[depth]
+        width = self._wanted_width(box) if box.role == "rules" else self._widths[depth]
         area = Area(box, self._lines[box.id], self._lefts[depth], top, max(width, 2 * TRUNK))
         self._layout.areas[box.id] = area
         for row in range(top, area.bottom + 1):
@@ -235,7 +237,7 @@ class _Placing:
 
     def _label(self, arrow: Arrow, row: int, left: int) -> int:
         """Put the words of an arrow; gives how many rows they take."""
-        lines = said(arrow)
+        lines = arrow_lines(arrow)
         if lines:
             self._layout.labels.append(Label(row, left, lines))
         for number, line in enumerate(lines):
@@ -260,7 +262,7 @@ class _Placing:
         """Whether an exit can leave at the right border."""
         if way.beside is None:
             return True
-        wide = max(map(size, said(way.arrow)), default=0)
+        wide = max(map(size, arrow_lines(way.arrow)), default=0)
         fits = area.right + wide + 6 <= self._lefts[depth + 1]
         return fits and way.arrow.target not in self._lanes
 
