@@ -44,9 +44,9 @@ class _Held(NamedTuple):
     consumed: tuple[str, ...] = ()
 
     def with_event(self, event: Event, update: Update | None, consumed: Sequence[str]) -> _Held:
-        """With one more event, the newest update, and more letters that are done with."""
-        events, known, letters = self
-        return _Held((*events, event), update or known, (*letters, *consumed))
+        """With one more event, the newest update, and more messages that are done with."""
+        events, known, messages = self
+        return _Held((*events, event), update or known, (*messages, *consumed))
 
 
 _NOTHING_HELD = _Held()

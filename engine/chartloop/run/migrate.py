@@ -44,7 +44,7 @@ async def fork_under(
 ) -> None:  # fmt: skip
     """A new run `row` of this machine, with the events of `run_id` below record `record_seq`.
 
-    With all of them come letters, and children of the action at hand as far as this machine has
+    With all of them come messages, and children of the action at hand as far as this machine has
     theirs. The run that it is made of is left to whoever drives it.
     """
     ids = _Ids(run_id, row.run_id, names)
@@ -97,8 +97,8 @@ async def _forked(
     kept = events[: events_below(events, row.fork_seq or 0)]
     made, position = _as_decided(kept, chart, ids, origin)
     whole = not any(event.record is not None for event in events[len(kept) :])
-    letters_of = ids.old if whole else ""  # what was sent to it is for whoever goes on with it
-    runs, below = [WholeRun(row.replace(parent=ids.old), made, letters_of)], list[RunRow]()
+    inbox_of = ids.old if whole else ""  # what was sent to it is for whoever goes on with it
+    runs, below = [WholeRun(row.replace(parent=ids.old), made, inbox_of)], list[RunRow]()
     if whole and chart.spec.machines and not position.ended:
         at_hand = kept[-1].record.next if kept and kept[-1].record is not None else ""
         first = f"{ids.old}{CHILD_MARK}{at_hand}{CHILD_MARK}{position.facts.run.steps}"

@@ -109,7 +109,7 @@ _POSITION = {
     "queue": _TASK,
 }
 STRUCTURE: Mapping[str, Any] = {
-    # records, intents and letters
+    # records, intents and messages
     **dict.fromkeys("kind state event taken next status key action reason".split(), _KEEP),
     "outcome": _OUTCOME,
     "signals": _SIGNAL,

@@ -26,7 +26,15 @@ from chartloop.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
 from chartloop.run.events import Delta, Recorded
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.job import Job, job_of
-from chartloop.run.journal import Event, Journal, Letter, MemoryJournal, RunRow, Update, digest
+from chartloop.run.journal import (
+    Event,
+    InboxMessage,
+    Journal,
+    MemoryJournal,
+    RunRow,
+    Update,
+    digest,
+)
 from chartloop.run.lease_holder import Holder, Turn, say_doubt
 from chartloop.run.log import PAGE, RunLog
 from chartloop.run.ports import Cancel
@@ -339,13 +347,13 @@ class Session:
         action = job.action
         return job.paid and action is not None and (action.settles_itself or not action.own_intents)
 
-    def discard(self, letters: Sequence[str]) -> None:
-        """Let letters that change nothing, by id, go out of the inbox with the next record."""
-        self._spent = letters
+    def discard(self, messages: Sequence[str]) -> None:
+        """Let messages that change nothing, by id, go out of the inbox with the next record."""
+        self._spent = messages
 
-    async def letters(self) -> list[Letter]:
+    async def inbox(self) -> list[InboxMessage]:
         """What has come from outside and was not yet looked at."""
-        return await self.log.journal.letters(self.log.run_id)
+        return await self.log.journal.inbox(self.log.run_id)
 
     async def put_snapshot(self) -> None:
         """Keep the position as it is now, so that the run opens without folding its log."""
@@ -437,7 +445,7 @@ class Session:
 
     @property
     def can_be_stopped(self) -> bool:
-        """Whether anybody could ask it to stop, other than by letter."""
+        """Whether anybody could ask it to stop, other than by message."""
         return bool(self.cancels) or self.above is not None
 
     async def find_stop_request(self) -> StopRequest | None:
@@ -452,7 +460,7 @@ class Session:
         return StopRequest("user_requested", "", "caller") if self.cancel_requested() else None
 
     async def find_any_stop_request(self) -> StopRequest | None:
-        """The same, by letter too: for a child, while this run's own loop stands still.
+        """The same, by message too: for a child, while this run's own loop stands still.
 
         Nobody, once this run is on its way out: what that runs is to come to its end.
         """
@@ -460,10 +468,10 @@ class Session:
             return None
         if (asked := await self.find_stop_request()) is not None:
             return asked
-        for letter in await self.letters():
-            if letter.data.get("kind") == "cancel":
-                said: Mapping[str, Any] = letter.data.get("data") or EMPTY
-                reason = str(letter.data.get("reason", "user_requested"))
+        for message in await self.inbox():
+            if message.data.get("kind") == "cancel":
+                said: Mapping[str, Any] = message.data.get("data") or EMPTY
+                reason = str(message.data.get("reason", "user_requested"))
                 return StopRequest(reason, str(said.get("message", "")), "outside")
         return None
 

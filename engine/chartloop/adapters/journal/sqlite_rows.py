@@ -24,7 +24,7 @@ from chartloop.run.journal import (
     CHILD_MARK,
     Check,
     Event,
-    Letter,
+    InboxMessage,
     RunRow,
     Snapshot,
     Update,
@@ -38,7 +38,7 @@ from chartloop.run.journal_records import EVENT_TYPES, UNREADABLE
 from chartloop.run.lease import Acquired, Claim
 from chartloop.run.payload import DEEPEST, pack, too_deep, unpack
 from chartloop.run.redact import Redactor
-from chartloop.run.validate_record import as_row, wrong_with_letter
+from chartloop.run.validate_record import as_row, wrong_with_message
 
 
 class Line(NamedTuple):
@@ -338,13 +338,13 @@ class Filled(NamedTuple):
 
     row: RunRow
     lines: Sequence[Line]
-    letters_of: str
+    inbox_of: str
 
 
 def create_whole(
     db: Connection, runs: Sequence[Filled], after: Sequence[RunRow], claim: Claim, now: float
 ) -> None:
-    """New runs with their events and letters. `Fenced` when a run of `after` went on since."""
+    """New runs with their events and messages. `Fenced` when a run of `after` went on since."""
     for read in after:
         found = known(db, read.run_id)
         sqlite_leases.granted(db, read.run_id, claim, now)
@@ -361,7 +361,7 @@ def create_whole(
         db.execute(
             "INSERT INTO inbox (run_id, msg_id, at, data) SELECT ?, msg_id, at, data FROM inbox "
             "WHERE run_id = ? AND seq IS NULL ORDER BY number",
-            (new, run.letters_of),
+            (new, run.inbox_of),
         )
 
 
@@ -369,21 +369,21 @@ def create_whole(
 
 
 def send(
-    db: Connection, run_id: str, letter: Letter, data: str, check: Check | None = None
+    db: Connection, run_id: str, message: InboxMessage, data: str, check: Check | None = None
 ) -> bool:
-    """Put a letter into the inbox, if `check` has nothing against it.
+    """Put a message into the inbox, if `check` has nothing against it.
 
-    False when a letter of that id is there already.
+    False when a message of that id is there already.
     """
     if check is not None:
         sql = "SELECT 1 FROM inbox WHERE run_id = ? AND msg_id = ?"
-        if db.execute(sql, (run_id, letter.msg_id)).fetchone():
+        if db.execute(sql, (run_id, message.msg_id)).fetchone():
             return False
-        check(known(db, run_id), letters(db, run_id))
+        check(known(db, run_id), inbox(db, run_id))
     sent = db.execute(
         "INSERT INTO inbox (run_id, msg_id, at, data) SELECT run_id, ?, ?, ? FROM run "
         "WHERE run_id = ? ON CONFLICT (run_id, msg_id) DO NOTHING",
-        (letter.msg_id, letter.at, stored_text(data), run_id),
+        (message.msg_id, message.at, stored_text(data), run_id),
     )
     if sent.rowcount == 0:
         known(db, run_id)
@@ -391,14 +391,14 @@ def send(
 
 
 def received(db: Connection, run_id: str, msg_id: str) -> bool:
-    """Whether the run or a child of it was ever sent a letter of that id."""
+    """Whether the run or a child of it was ever sent a message of that id."""
     below = run_id + CHILD_MARK
     sql = "SELECT 1 FROM inbox WHERE msg_id = ? AND (run_id = ? OR run_id >= ? AND run_id < ?)"
     return db.execute(sql, (msg_id, run_id, below, _beyond(below))).fetchone() is not None
 
 
-def letters(db: Connection, run_id: str) -> list[Letter]:
-    """Letters not yet consumed, in order of arrival."""
+def inbox(db: Connection, run_id: str) -> list[InboxMessage]:
+    """Messages not yet consumed, in order of arrival."""
     found = db.execute(
         "SELECT msg_id, at, data FROM run LEFT JOIN inbox "
         "ON inbox.run_id = run.run_id AND inbox.seq IS NULL "
@@ -407,20 +407,20 @@ def letters(db: Connection, run_id: str) -> list[Letter]:
     ).fetchall()
     if not found:
         known(db, run_id)
-    return [_letter(*columns) for columns in found if columns[0] is not None]
+    return [_inbox_message(*columns) for columns in found if columns[0] is not None]
 
 
-def _letter(msg_id: str, at: Any, stored: Stored) -> Letter:
-    """A letter; one that nobody can read says so, and is dropped by the run that gets it."""
+def _inbox_message(msg_id: str, at: Any, stored: Stored) -> InboxMessage:
+    """A message; one that nobody can read says so, and is dropped by the run that gets it."""
     data: Any = None
     try:
         data = json.loads(read_text(stored))
-        wrong = wrong_with_letter(at, data)
+        wrong = wrong_with_message(at, data)
     except UNREAD as error:
         wrong = f"{type(error).__name__} {error}"
     if wrong:
-        return Letter(msg_id, 0.0, {"kind": UNREADABLE, "why": wrong})
-    return Letter(msg_id, at, data)
+        return InboxMessage(msg_id, 0.0, {"kind": UNREADABLE, "why": wrong})
+    return InboxMessage(msg_id, at, data)
 
 
 def put_snapshot(db: Connection, run_id: str, snapshot: Snapshot, data: str) -> None:
