@@ -81,7 +81,7 @@ READS: list[Call] = [
     call("row", lambda j: j.row("a"), rows),
     call("rows", lambda j: j.rows(prefix="a", limit=1), rows),
     call("inbox", lambda j: j.inbox("a"), rows),
-    call("received", lambda j: j.received("a", "first"), rows),
+    call("has_message", lambda j: j.has_message("a", "first"), rows),
     call("blob", lambda j: j.blob("x"), rows),
     call("snapshot", lambda j: j.snapshot("a"), rows),
 ]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chartloop.actions.run_tool import failed
+from chartloop.actions.run_tool import failed_result
 from chartloop.core.conversation import unanswered
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import Outcome, ToolResult
@@ -53,8 +53,8 @@ class Approvals:
         self.asked: Mapping[str, Any] = ctx.kept.get(APPROVAL, EMPTY) if self.tools else EMPTY
 
     @property
-    def spent(self) -> Mapping[str, Any]:
-        """What is kept once all calls are done: an approval is good for one time."""
+    def kept_after_use(self) -> Mapping[str, Any]:
+        """What stays kept when all calls are done: an approval is used once."""
         return {APPROVAL: {"calls": [], "wait": ""}} if self.asked else EMPTY
 
     def refusal(self, call: ToolCall) -> ToolResult | None:
@@ -69,7 +69,9 @@ class Approvals:
             answer, "nobody was asked"
         )
         note = str(self.asked.get("note", "")) if answer == "deny" else ""
-        return failed(f"`{call.name}` was not approved: {why}" + (f": {note}" if note else ""))
+        return failed_result(
+            f"`{call.name}` was not approved: {why}" + (f": {note}" if note else "")
+        )
 
 
 ACTIONS = (

@@ -15,7 +15,7 @@ from chartloop.language.file.unreadable import Unread
 from chartloop.language.spec import MachineSpec, StateSpec, said_at
 from chartloop.language.yaml.document import dotted
 from chartloop.language.yaml.reading import MAX_FINDINGS, Path
-from chartloop.machine.abstract.signals import OUTSIDE, signalled
+from chartloop.machine.abstract.signals import OUTSIDE, raised_by_states
 from chartloop.machine.build import Chart
 from chartloop.machine.regions import GuardedTransition
 from chartloop.proofs.digraph import Digraph
@@ -87,7 +87,7 @@ class Subject:
         """What can be come to: from the start, by rules and signals, by what was not read."""
         spec, route = self.spec, self.chart.route
         starts: set[str | None] = {spec.start, *(t.dest for t in self.rules)}
-        starts |= {route(reason) for reason in (*OUTSIDE, *signalled(spec))}
+        starts |= {route(reason) for reason in (*OUTSIDE, *raised_by_states(spec))}
         if spec.on_error is not None:
             starts.add(spec.on_error.target)
         starts |= self.unread.words | self.starts

@@ -17,7 +17,7 @@ from chartloop.language.label import Label
 from chartloop.language.spec import Assign, MachineSpec, Save, StateSpec
 from chartloop.language.template.template import Template
 from chartloop.language.yaml.reading import Path
-from chartloop.machine.abstract.signals import OUTSIDE, carried_out, signalled
+from chartloop.machine.abstract.signals import OUTSIDE, carried_out, raised_by_states
 
 _ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})
 """Parts of a spec that are no texts of the machine."""
@@ -139,7 +139,7 @@ def _raised(spec: MachineSpec) -> set[str]:
     found = {s.stop for s in spec.states.values()} | {e.stop for e in spec.edges()}
     found |= {r.stop for r in spec.rules} | {r.signal for r in spec.rules}
     found |= {spec.on_error.stop} if spec.on_error is not None else set()
-    return (found | {*signalled(spec)}) - {""}
+    return (found | {*raised_by_states(spec)}) - {""}
 
 
 def _judged(spec: MachineSpec) -> set[str]:

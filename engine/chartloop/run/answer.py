@@ -68,7 +68,7 @@ async def send_answer(
     if answer.wait and answer.ahead:
         raise AheadError("an answer is for a wait or ahead of one, not both", state=answer.ahead)
     id = message_id or secrets.token_hex(8)
-    if message_id is not None and await session.journal.received(session.run_id, id):
+    if message_id is not None and await session.journal.has_message(session.run_id, id):
         return Sent(session.run_id, id, answer.wait, new=False)
     when = float(session.ports.clock.now() if at is None else at)
     data = {"kind": "answer", "event": answer.event, "data": dict(answer.data)}
@@ -165,7 +165,7 @@ def _still_open(session: Session, question: Question) -> Check:
             if data.get("kind") == "answer" and (
                 data.get("wait") == own or data.get("ahead") == state
             ):
-                raise _answered(question.wait, str(data.get("event")), message.at, question)
+                raise _answered_error(question.wait, str(data.get("event")), message.at, question)
 
     return check
 
@@ -213,7 +213,7 @@ async def _refusal(session: Session, wait: str) -> AnswerError:
     if began is None:
         return WaitError(f"there is no wait {wait}", hint=hint, wait=wait, question=question)
     if ended is not None and ended.kind == "answer":
-        return _answered(wait, ended.input.event, ended.input.at, question, hint)
+        return _answered_error(wait, ended.input.event, ended.input.at, question, hint)
     how = "is over"
     if ended is not None and ended.kind in _ENDED:
         how = f"{_ENDED[ended.kind]} at {say_time(ended.input.at)}"
@@ -237,7 +237,7 @@ async def _course(session: Session, wait: str) -> tuple[Record | None, Record | 
     return began, next(ended, None)
 
 
-def _answered(
+def _answered_error(
     wait: str, event: str, at: float, question: Question | None, hint: str = ""
 ) -> AnsweredError:
     said = f"wait {wait} was answered already, with `{event}` at {say_time(at)}"

@@ -133,8 +133,8 @@ class Journal(Leases, Protocol):
         """
         ...
 
-    async def received(self, run_id: str, msg_id: str) -> bool:
-        """Whether a message of that id was ever put into the inbox of the run, or of a child."""
+    async def has_message(self, run_id: str, msg_id: str) -> bool:
+        """Whether the inbox of the run or of a child ever held a message of that id."""
         ...
 
     async def inbox(self, run_id: str) -> list[InboxMessage]:
@@ -198,8 +198,8 @@ def is_own_commit(row: RunRow, head: int, epoch: int, count: int) -> bool:
     return row.epoch == epoch and row.head == head + count
 
 
-def fenced(row: RunRow, head: int, epoch: int) -> Fenced:
-    """The refusal of an append that does not fit the run's row."""
+def fenced_error(row: RunRow, head: int, epoch: int) -> Fenced:
+    """The error for an append that does not fit the run's row."""
     return Fenced(
         f"run `{row.run_id}` is driven by another process",
         hint=f"this one expected event {head} in epoch {epoch}, "
@@ -207,8 +207,8 @@ def fenced(row: RunRow, head: int, epoch: int) -> Fenced:
     )
 
 
-def taken(run_id: str) -> RunError:
-    """The refusal of a new run whose id another one has."""
+def duplicate_run_error(run_id: str) -> RunError:
+    """The error for a new run whose id is in use."""
     return RunError(f"there is a run `{run_id}` already", hint="choose another run id")
 
 
@@ -250,7 +250,7 @@ class MemoryJournal(MemoryLeases):
 
     async def create(self, row: RunRow) -> None:
         if row.run_id in self._logs:
-            raise taken(row.run_id)
+            raise duplicate_run_error(row.run_id)
         self._logs[row.run_id] = _Log(row)
 
     async def create_whole(
@@ -262,7 +262,7 @@ class MemoryJournal(MemoryLeases):
             refuse_overtaken(row, read)
         for run in runs:
             if run.row.run_id in self._logs:
-                raise taken(run.row.run_id)
+                raise duplicate_run_error(run.row.run_id)
         waiting = [await self.inbox(run.inbox_of) if run.inbox_of else [] for run in runs]
         for read in after:
             await self.acquire(read.run_id, take_over=True)
@@ -292,7 +292,7 @@ class MemoryJournal(MemoryLeases):
         if row.head != head or row.epoch != epoch:
             if is_own_commit(row, head, epoch, len(events)) and log.events[head:] == events:
                 return row.head
-            raise fenced(row, head, epoch)
+            raise fenced_error(row, head, epoch)
         log.events.extend(events)
         head += len(events)
         if update is None:
@@ -344,7 +344,7 @@ class MemoryJournal(MemoryLeases):
         inbox[message.msg_id] = (message, False)
         return True
 
-    async def received(self, run_id: str, msg_id: str) -> bool:
+    async def has_message(self, run_id: str, msg_id: str) -> bool:
         below = run_id + CHILD_MARK
         return any(
             msg_id in log.inbox

@@ -197,7 +197,7 @@ class Session:
                 try:
                     self._fold(event)
                 except _UNDECIDED as error:
-                    raise await self._undecided(event, error, upto) from error
+                    raise await self._undecidable_error(event, error, upto) from error
             if len(page) < PAGE:
                 break
         if upto is None:
@@ -206,17 +206,19 @@ class Session:
     async def _check_record(self, record: Record, upto: int | None) -> None:
         """Refuse a record that no engine wrote, and a run of rules that this one does not have."""
         if wrong := wrong_with(record):
-            raise self.log.damaged(f"record {record.seq}: {wrong}")
+            raise self.log.corrupt_error(f"record {record.seq}: {wrong}")
         if record.kind == "start":
             self.rules = rules_version.rules_of(record.input)
             if not rules_version.is_known(self.rules):
                 raise await self._of_other_rules(upto)
 
-    async def _undecided(self, event: Event, error: Exception, upto: int | None) -> RunError:
+    async def _undecidable_error(
+        self, event: Event, error: Exception, upto: int | None
+    ) -> RunError:
         if self.rules is None and isinstance(error, rules_version.OTHERWISE):
             return await self._of_other_rules(upto)
         said = f"event {event.seq} cannot be decided: {type(error).__name__} {error}"
-        return self.log.damaged(said)
+        return self.log.corrupt_error(said)
 
     async def _of_other_rules(self, upto: int | None) -> RunError:
         events = await self.journal.events(self.run_id)
@@ -250,7 +252,9 @@ class Session:
                 if self.rules is None:
                     raise rules_version.Otherwise
                 what = f"record {record.seq} went to `{event.record.next}`"
-                raise self.log.damaged(f"{what}, and what it holds leads to `{decision.next}`")
+                raise self.log.corrupt_error(
+                    f"{what}, and what it holds leads to `{decision.next}`"
+                )
         else:
             self._adopt_note(event)
         self.log.head = event.seq + 1
@@ -258,7 +262,7 @@ class Session:
     def _adopt_note(self, event: Event) -> None:
         key = event.data.get("key")
         if not isinstance(key, str):
-            raise self.log.damaged(f"event {event.seq} says not of which call it is")
+            raise self.log.corrupt_error(f"event {event.seq} says not of which call it is")
         if event.type in ("intent", "result"):
             self.calls.add(event, key)
         else:
@@ -421,7 +425,7 @@ class Session:
     def at_breakpoint(self) -> bool:
         """Whether one was reached since this was asked last. Never, once they are taken away."""
         watch = None if self.breakpoints is None else self._watch
-        return watch is not None and watch.reached()
+        return watch is not None and watch.hits_breakpoint()
 
     @property
     def facts(self) -> Facts:
@@ -429,7 +433,7 @@ class Session:
         return self.position.facts
 
     @property
-    def taken(self) -> Mapping[str, int]:
+    def edge_counts(self) -> Mapping[str, int]:
         """How often each edge and rule was taken, by id."""
         return self.tally.taken
 
@@ -445,7 +449,7 @@ class Session:
 
     @property
     def can_be_stopped(self) -> bool:
-        """Whether anybody could ask it to stop, other than by message."""
+        """Whether something other than a message can ask the run to stop."""
         return bool(self.cancels) or self.above is not None
 
     async def find_stop_request(self) -> StopRequest | None:

@@ -166,9 +166,9 @@ class CrashAt:
         self._live()
         return await self.journal.lease(run_id)
 
-    async def received(self, run_id: str, msg_id: str) -> bool:
+    async def has_message(self, run_id: str, msg_id: str) -> bool:
         self._live()
-        return await self.journal.received(run_id, msg_id)
+        return await self.journal.has_message(run_id, msg_id)
 
     async def inbox(self, run_id: str) -> list[InboxMessage]:
         self._live()

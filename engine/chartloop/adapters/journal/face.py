@@ -164,9 +164,9 @@ class JournalFace(ABC):
             run_id, lambda db: sqlite_rows.send(db, run_id, message, data, check)
         )
 
-    async def received(self, run_id: str, msg_id: str) -> bool:
+    async def has_message(self, run_id: str, msg_id: str) -> bool:
         return await self._perform(
-            run_id, lambda db: sqlite_rows.received(db, run_id, msg_id), writes=False
+            run_id, lambda db: sqlite_rows.has_message(db, run_id, msg_id), writes=False
         )
 
     async def inbox(self, run_id: str) -> list[InboxMessage]:

@@ -28,11 +28,11 @@ from chartloop.run.journal import (
     RunRow,
     Snapshot,
     Update,
-    fenced,
+    duplicate_run_error,
+    fenced_error,
     is_own_commit,
     refuse_damaged,
     refuse_overtaken,
-    taken,
 )
 from chartloop.run.journal_records import EVENT_TYPES, UNREADABLE
 from chartloop.run.lease import Acquired, Claim
@@ -105,7 +105,7 @@ def create(db: Connection, row: RunRow) -> None:
     """A new run. `RunError` when the id is taken."""
     sql = f"INSERT INTO run ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT (run_id) DO NOTHING"  # noqa: S608
     if db.execute(sql, row.to_tuple()).rowcount == 0:
-        raise taken(row.run_id)
+        raise duplicate_run_error(row.run_id)
 
 
 def row(db: Connection, run_id: str) -> RunRow | None:
@@ -252,7 +252,7 @@ def _refuse(db: Connection, given: Append) -> int:
         there = db.execute(_LAST, (run_id, head)).fetchall()
         if there == [(epoch, line.type, line.record, line.at, line.data) for line in lines]:
             return found.head
-    raise fenced(found, head, epoch)
+    raise fenced_error(found, head, epoch)
 
 
 def _keep_payloads(db: Connection, run_id: str, seq: int, blobs: Mapping[str, str]) -> None:
@@ -351,7 +351,7 @@ def create_whole(
         refuse_overtaken(found, read)
     for run in runs:
         if row(db, run.row.run_id) is not None:
-            raise taken(run.row.run_id)
+            raise duplicate_run_error(run.row.run_id)
     for read in after:
         acquire(db, read.run_id, claim._replace(take_over=True), now)
     for run in runs:
@@ -390,8 +390,8 @@ def send(
     return sent.rowcount == 1
 
 
-def received(db: Connection, run_id: str, msg_id: str) -> bool:
-    """Whether the run or a child of it was ever sent a message of that id."""
+def has_message(db: Connection, run_id: str, msg_id: str) -> bool:
+    """Whether the inbox of the run or of a child ever held a message of that id."""
     below = run_id + CHILD_MARK
     sql = "SELECT 1 FROM inbox WHERE msg_id = ? AND (run_id = ? OR run_id >= ? AND run_id < ?)"
     return db.execute(sql, (msg_id, run_id, below, _beyond(below))).fetchone() is not None
@@ -411,7 +411,7 @@ def inbox(db: Connection, run_id: str) -> list[InboxMessage]:
 
 
 def _inbox_message(msg_id: str, at: Any, stored: Stored) -> InboxMessage:
-    """A message; one that nobody can read says so, and is dropped by the run that gets it."""
+    """A message; an unreadable one says so, and the run drops it."""
     data: Any = None
     try:
         data = json.loads(read_text(stored))

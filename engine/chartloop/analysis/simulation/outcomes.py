@@ -16,7 +16,7 @@ from itertools import accumulate, product
 from math import comb, prod
 from typing import Any, NamedTuple, cast
 
-from chartloop.actions.tasks import Attempt, attempted
+from chartloop.actions.tasks import Attempt, attempt_outcome
 from chartloop.analysis.simulation.assumptions import KEYS, Assumption, assumed, family_of, in_words
 from chartloop.analysis.simulation.cases import Case, Cases, Wait
 from chartloop.analysis.simulation.dependencies import facts_read, reads_texts
@@ -287,7 +287,7 @@ class Outcomes:
                 ok=error is None, error=error, spent=NOTHING_SPENT if error else spent,
                 unanswered=asked,
             )  # fmt: skip
-            return attempted(ctx, Attempt(made, "", result), **fields)
+            return attempt_outcome(ctx, Attempt(made, "", result), **fields)
 
         amounts = (happens.prompt_tokens or NOTHING, happens.completion_tokens or NOTHING)
         duration = happens.duration or NOTHING
@@ -303,7 +303,7 @@ def _cut_off(doing: Doing, position: Position) -> Outcome:
     ctx, fields = doing.given(position)
     asked = 0 if ctx.queue and "tool" in ctx.queue[0].by else 1  # else a model was being asked
     failed = Outcome.failed("TRANSIENT", "cut off", kind="timeout", unanswered=asked)
-    return attempted(ctx, Attempt(failed), **fields)
+    return attempt_outcome(ctx, Attempt(failed), **fields)
 
 
 _PAYING = ("model", "child", "work")

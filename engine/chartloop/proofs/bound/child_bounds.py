@@ -122,7 +122,7 @@ class Children:
         """The most that a limit can be set to; None where that is off, or may be anything."""
         if not isinstance(value, Expression):
             return value
-        high = number(judge(value.root, self.parent.world.known())).high
+        high = number(judge(value.root, self.parent.world.known_facts())).high
         return None if high == INF else high
 
     def _handed(self, proof: Proving, chart: Chart, limits: Mapping[str, Any]) -> dict[str, Handed]:

@@ -214,7 +214,7 @@ class Spending:
         if given is None:
             return INF
         if isinstance(given, Expression):
-            found = number(judge(given.root, self.world.known()))
+            found = number(judge(given.root, self.world.known_facts()))
             return INF if found.none else max(found.high, 0)
         return given
 

@@ -88,7 +88,7 @@ class Happenings:
         for rule in self._signalling:
             near = not into or into in rule.before
             at = looked_at and (not rule.at or here in rule.at)
-            if (near if rule.before else at) and self.routes.world.settled(rule.when) is not False:
+            if (near if rule.before else at) and self.routes.world.verdict(rule.when) is not False:
                 yield Happening("reason", rule.signal, sure=False)
                 yield Happening("edge", rule.id, sure=False)
 

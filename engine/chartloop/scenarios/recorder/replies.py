@@ -25,7 +25,7 @@ from chartloop.core.records import Record
 from chartloop.core.specs import Effect
 from chartloop.core.units import write_duration
 from chartloop.language.spec import MachineSpec
-from chartloop.run.sanitize import said as as_text
+from chartloop.run.sanitize import text_for_model as as_text
 
 Scripted = Any
 """A reply or a result in the form of a script."""
