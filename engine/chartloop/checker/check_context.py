@@ -141,20 +141,20 @@ class Subject:
         }
         return World(self.prover.world.words, limits)
 
-    def written(self, key: str) -> bool:
-        """Whether the file has a key, be its value empty: `tasks: []` leaves them to the caller."""
+    def has_key(self, key: str) -> bool:
+        """Whether the file has a key, even an empty one: `tasks: []` leaves them to the caller."""
         document = self.spec.document
         return document is not None and document.has((*self.spec.base, key))
 
     # findings -------------------------------------------------------------------------------
 
-    def said(self, path: Path) -> bool:
-        """Whether something has been said about exactly this place already."""
+    def has_finding_at(self, path: Path) -> bool:
+        """Whether a finding already has exactly this place."""
         full = self.full(path)
         return any(f.at == full for f in self.findings)
 
-    def accepted(self, code: str, path: Path) -> bool:
-        """Whether the file's `ignore` accepts such a finding there."""
+    def is_accepted(self, code: str, path: Path) -> bool:
+        """Whether the file's `ignore` accepts a finding of this code at this place."""
         return self.spec.accepts(finding(code, "", at=self.full(path)))
 
     def full(self, path: Path) -> str:

@@ -74,7 +74,7 @@ def _errors_as_completed(subject: Subject) -> None:
                 said = f"`{name}` ends as completed what was stopped for `{reason}`, an error"
                 hint = "write `end: by_reason`: the reason says how the run ended"
                 path = ("states", name, "end")
-                if not subject.said(path):
+                if not subject.has_finding_at(path):
                     subject.say("CL357", path, said, hint=hint)
 
 

@@ -115,7 +115,7 @@ def row(db: Connection, run_id: str) -> RunRow | None:
     return as_row(found) if found else None
 
 
-def known(db: Connection, run_id: str) -> RunRow:
+def require_row(db: Connection, run_id: str) -> RunRow:
     """One run's row. `UnknownRunError` when there is none, `JournalCorrupt` for a damaged one."""
     found = row(db, run_id)
     if found is None:
@@ -162,10 +162,10 @@ def _beyond(prefix: str) -> str | None:
 
 def acquire(db: Connection, run_id: str, claim: Claim, now: float) -> tuple[RunRow, Acquired]:
     """Raise the run's epoch, and give the claim its lease. `Driven` where it gets none."""
-    known(db, run_id)
+    require_row(db, run_id)
     acquired = sqlite_leases.take(db, run_id, claim, now)
     db.execute("UPDATE run SET epoch = epoch + 1 WHERE run_id = ?", (run_id,))
-    return known(db, run_id), acquired
+    return require_row(db, run_id), acquired
 
 
 def remove(db: Connection, run_ids: Iterable[str]) -> int:
@@ -247,7 +247,7 @@ def _insert(db: Connection, run_id: str, head: int, epoch: int, lines: Sequence[
 def _refuse(db: Connection, given: Append) -> int:
     """An append that does not fit: a commit of our own whose answer was lost, or `Fenced`."""
     run_id, head, epoch, lines = given[:4]
-    found = known(db, run_id)
+    found = require_row(db, run_id)
     if is_own_commit(found, head, epoch, len(lines)):
         there = db.execute(_LAST, (run_id, head)).fetchall()
         if there == [(epoch, line.type, line.record, line.at, line.data) for line in lines]:
@@ -272,7 +272,7 @@ def events(db: Connection, run_id: str, start: int, limit: int | None = None) ->
     )
     found = db.execute(sql, (run_id, start, -1 if limit is None else limit)).fetchall()
     if not found:
-        known(db, run_id)
+        require_row(db, run_id)
 
     def fetch(key: str) -> str:
         text = blob(db, key)
@@ -317,7 +317,7 @@ def _too_new(seq: int, kind: object) -> JournalTooNew:
 
 def fork(db: Connection, run_id: str, record_seq: int, new: RunRow) -> int:
     """A new run with the events below a record; gives its head."""
-    known(db, run_id)
+    require_row(db, run_id)
     sql = "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run_id = ? AND record < ?"
     head: int = db.execute(sql, (run_id, record_seq)).fetchone()[0]
     create(db, new.replace(parent=run_id, fork_seq=record_seq, head=head))
@@ -346,8 +346,8 @@ def create_whole(
 ) -> None:
     """New runs with their events and messages. `Fenced` when a run of `after` went on since."""
     for read in after:
-        found = known(db, read.run_id)
-        sqlite_leases.granted(db, read.run_id, claim, now)
+        found = require_row(db, read.run_id)
+        sqlite_leases.try_claim(db, read.run_id, claim, now)
         refuse_overtaken(found, read)
     for run in runs:
         if row(db, run.row.run_id) is not None:
@@ -379,14 +379,14 @@ def send(
         sql = "SELECT 1 FROM inbox WHERE run_id = ? AND msg_id = ?"
         if db.execute(sql, (run_id, message.msg_id)).fetchone():
             return False
-        check(known(db, run_id), inbox(db, run_id))
+        check(require_row(db, run_id), inbox(db, run_id))
     sent = db.execute(
         "INSERT INTO inbox (run_id, msg_id, at, data) SELECT run_id, ?, ?, ? FROM run "
         "WHERE run_id = ? ON CONFLICT (run_id, msg_id) DO NOTHING",
         (message.msg_id, message.at, stored_text(data), run_id),
     )
     if sent.rowcount == 0:
-        known(db, run_id)
+        require_row(db, run_id)
     return sent.rowcount == 1
 
 
@@ -406,7 +406,7 @@ def inbox(db: Connection, run_id: str) -> list[InboxMessage]:
         (run_id,),
     ).fetchall()
     if not found:
-        known(db, run_id)
+        require_row(db, run_id)
     return [_inbox_message(*columns) for columns in found if columns[0] is not None]
 
 
@@ -426,12 +426,12 @@ def _inbox_message(msg_id: str, at: Any, stored: Stored) -> InboxMessage:
 def put_snapshot(db: Connection, run_id: str, snapshot: Snapshot, data: str) -> None:
     """Keep a snapshot in place of the earlier one."""
     if not sqlite_texts.put_snapshot(db, run_id, snapshot, data):
-        known(db, run_id)
+        require_row(db, run_id)
 
 
 def snapshot(db: Connection, run_id: str) -> Snapshot | None:
     """The run's snapshot, or None."""
     found = sqlite_texts.snapshot(db, run_id)
     if found is None:
-        known(db, run_id)
+        require_row(db, run_id)
     return found
