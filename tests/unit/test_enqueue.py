@@ -12,7 +12,7 @@ from chartloop import Run, load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import SpecError, StatusError, TaskError
 from chartloop.core.facts import QueueFacts, Task
-from chartloop.core.fold import named
+from chartloop.core.fold import name_tasks
 from chartloop.core.plain import plain
 from chartloop.core.records import Record
 from chartloop.run.journal import MemoryJournal
@@ -231,7 +231,9 @@ class Ids(NamedTuple):
 )
 def test_every_task_has_an_id_of_its_own(case: Ids) -> None:
     tasks = [Task(id, "t") for id in case.given]
-    assert [task.id for task in named(tasks, case.taken, QueueFacts(done=case.gone))] == case.made
+    assert [
+        task.id for task in name_tasks(tasks, case.taken, QueueFacts(done=case.gone))
+    ] == case.made
 
 
 def test_two_that_send_at_once_do_not_collide() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from chartloop.actions.run_tool import failed_result
-from chartloop.core.conversation import unanswered
+from chartloop.core.conversation import open_calls
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import Outcome, ToolResult
 from chartloop.core.position import APPROVAL
@@ -27,7 +27,7 @@ def ask_approval(
     first: bool = False,
 ) -> Outcome:  # fmt: skip
     """The open calls of these tools, and the question whether they may be carried out."""
-    open_ = unanswered(ctx.messages)
+    open_ = open_calls(ctx.messages)
     calls = [call for call in (open_[:1] if first else open_) if call.name in tools]
     shown = [call.to_mapping() for call in calls]
     kept: dict[str, Any] = {APPROVAL: {"calls": shown, "wait": wait}}

@@ -18,7 +18,7 @@ import anyio
 from chartloop.actions.approval import Approvals
 from chartloop.actions.builtin_tools import append_text, replace_text
 from chartloop.actions.run_tool import failed_result, refusal, run_tool
-from chartloop.core.conversation import calls_of, tool_reply, trim_calls, unanswered
+from chartloop.core.conversation import calls_of, open_calls, tool_reply, trim_calls
 from chartloop.core.errors import Category
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Spent, ToolResult
@@ -45,7 +45,7 @@ async def call_tools(
     ctx: Context, on_error: str = "reply", at_most: int = MOST_CALLS
 ) -> Outcome:  # fmt: skip
     """The calls of the newest reply, at once; memory tools one after the other."""
-    calls = unanswered(ctx.messages)
+    calls = open_calls(ctx.messages)
     outcome = await _carry_out(ctx, calls[:at_most], on_error)
     return without(outcome, calls[at_most:], at_most) if len(calls) > at_most else outcome
 
@@ -66,7 +66,7 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
 
     Source: 004 "Execute first tool call".
     """
-    calls = unanswered(ctx.messages)
+    calls = open_calls(ctx.messages)
     outcome = await _carry_out(ctx, calls[:1], on_error)
     if len(calls) < 2:
         return outcome
@@ -254,7 +254,7 @@ async def update_memory(
     """Memory blocks: what the model's memory tools ask for, or what `with` says."""
     if not block:
         editing = {tool.name for tool in ctx.tools if tool.memory}
-        asked = [call for call in unanswered(ctx.messages) if call.name in editing]
+        asked = [call for call in open_calls(ctx.messages) if call.name in editing]
         outcome = await _carry_out(ctx, asked[:MOST_CALLS], "reply")
         left = asked[MOST_CALLS:]
         return without(outcome, left, MOST_CALLS) if left else outcome

@@ -17,7 +17,7 @@ from chartloop.core.conversation import system, tool_reply, user
 from chartloop.core.errors import Category, SetupError
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message, Outcome, Reply, Spent
-from chartloop.core.position import REPAIRED, repaired
+from chartloop.core.position import REPAIRED, repair_count
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.tokens import estimate_messages
 from chartloop.core.traits import ActionTraits
@@ -316,7 +316,7 @@ def ask_again(ctx: Context, broken: Outcome, asked: Asked) -> Outcome:
 
     The next attempt is a step and a record of its own, so that rules are looked at between.
     """
-    times = repaired(ctx.kept, ctx.state.name, ctx.position.attempt)
+    times = repair_count(ctx.kept, ctx.state.name, ctx.position.attempt)
     if times >= asked.repair or ctx.position.stopping:
         return broken
     assert broken.error is not None

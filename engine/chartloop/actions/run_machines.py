@@ -18,7 +18,7 @@ import anyio
 
 from chartloop.core.errors import Category, LimitError
 from chartloop.core.facts import Failure
-from chartloop.core.fold import named
+from chartloop.core.fold import name_tasks
 from chartloop.core.outcome import Blocked, Outcome, Spent
 from chartloop.core.position import CHILD
 from chartloop.core.reasons import StopSignal
@@ -270,7 +270,9 @@ async def _merge_shared(child: Child, outcome: Outcome) -> Outcome:
         before, own = child.ctx.facts.queue, facts.queue
         now = before.replace(done=before.done + own.done, failed=before.failed + own.failed)
         changes |= {"queue.done": now.done, "queue.failed": now.failed}
-        late = named(await child.tasks_added_meanwhile(), (task.id for task in position.queue), now)
+        late = name_tasks(
+            await child.tasks_added_meanwhile(), (task.id for task in position.queue), now
+        )
         outcome = outcome.replace(queue=(*position.queue, *late))
     return outcome.replace(changes=changes)
 

@@ -23,7 +23,7 @@ from chartloop.actions.run_tool import run_tool
 from chartloop.core.conversation import user
 from chartloop.core.errors import Category, ModelError, TaskError, nearest
 from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task
-from chartloop.core.fold import named
+from chartloop.core.fold import name_tasks
 from chartloop.core.outcome import Blocked, Outcome, Spent
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.traits import ActionTraits, Count
@@ -83,7 +83,7 @@ def tasks_of(
         if task.id in ids:
             raise _bad(number, f": there is a task `{task.id}` already", "give it another `id`")
         ids |= {task.id} - {""}
-    return named(tasks, there, queue)
+    return name_tasks(tasks, there, queue)
 
 
 def _bad(number: int, said: str, hint: str) -> TaskError:

@@ -13,7 +13,7 @@ from chartloop.core.specs import Supply
 from chartloop.language.expression import Expression
 from chartloop.language.file.unreadable import Unread
 from chartloop.language.spec import MachineSpec, StateSpec, said_at
-from chartloop.language.yaml.document import dotted
+from chartloop.language.yaml.document import dotted_path
 from chartloop.language.yaml.reading import MAX_FINDINGS, Path
 from chartloop.machine.abstract.signals import OUTSIDE, raised_by_states
 from chartloop.machine.build import Chart
@@ -159,7 +159,7 @@ class Subject:
 
     def full(self, path: Path) -> str:
         """A place in the words of the whole file: what `Finding.at` holds."""
-        return dotted(self.spec.base + said_at(self.spec.made, path))
+        return dotted_path(self.spec.base + said_at(self.spec.made, path))
 
     def say(
         self, code: str, path: Path, message: str, *, hint: str = "", key: bool = False,
@@ -169,7 +169,7 @@ class Subject:
 
         Nothing is said about a state, rule or limit that could not be read whole.
         """
-        if len(self.findings) < MAX_FINDINGS and dotted(path[:2]) not in self.unread.places:
+        if len(self.findings) < MAX_FINDINGS and dotted_path(path[:2]) not in self.unread.places:
             place = place or self.spec.place(path, key=key, of=of)
             self.findings.append(finding(code, message, place, hint=hint, at=at or self.full(path)))
 

@@ -186,7 +186,7 @@ def _scope(chart: Chart) -> Scope:
     nullable = {f"{r}.{n}" for r, t in spec.roots.items() for n in _nullable(t)}
     defines = {name: e.text for name, e in spec.define.items()}
     scope = Scope(spec.roots, defines=defines, guards=spec.registry.guards)
-    return scope.narrowed(NULLABLE | nullable)
+    return scope.narrow(NULLABLE | nullable)
 
 
 def _nullable(root: Type) -> Iterator[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from chartloop.core.facts import Facts
-from chartloop.core.html_table import Cell, Tone, bundle, folded, line, pairs, table
+from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, pairs, table
 from chartloop.core.plain import plain
 from chartloop.core.position import METADATA, Position
 from chartloop.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
@@ -151,7 +151,7 @@ class Result:
         tone: Tone = "good" if self.success else "strong" if self.reason is None else "bad"
         shown = [line(first, tone), *map(line, more), _summary(self)]
         if self.profile:
-            shown.append(folded("where time and tokens went", _profile(self)))
+            shown.append(details_element("where time and tokens went", _profile(self)))
         said = "" if self.output is None else f"\n{say_output(self.output)}"
         return bundle("".join(shown), f"{self.explain()}{said}")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
-from chartloop.core.conversation import arguments_of, unanswered
+from chartloop.core.conversation import arguments_of, open_calls
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Outcome
 from chartloop.core.plain import plain
@@ -154,7 +154,7 @@ class _History:
         if given.kind == "start":
             self.agent = self.given_agent or given.data.get("agent") or self.agent
             self.task = given.data.get("task", "")
-            self.calls = unanswered(given.data.get("messages", ()))
+            self.calls = open_calls(given.data.get("messages", ()))
         if given.outcome is None or state is None:
             return None
         step = self.begin_step(state, given.started)

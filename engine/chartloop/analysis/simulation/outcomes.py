@@ -26,7 +26,7 @@ from chartloop.analysis.simulation.world import SAYS_NOTHING, Choice, Happens, W
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import EMPTY, Failure, ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Blocked, Message, Outcome, Reply, Spent
-from chartloop.core.position import REPAIRED, Position, repaired
+from chartloop.core.position import REPAIRED, Position, repair_count
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.abstract.signals import carried_out
 from chartloop.machine.build import Chart
@@ -364,7 +364,7 @@ def _broken(
     outcome: Outcome, state: StateSpec, position: Position, _a: float, _b: float
 ) -> Outcome:
     """A reply that breaks its schema, asked for again while the state says so."""
-    times = repaired(position.kept, state.name, position.attempt)
+    times = repair_count(position.kept, state.name, position.attempt)
     if times >= state.repairs or position.stopping:
         return outcome
     note = {REPAIRED: {"state": state.name, "times": times + 1}}
