@@ -258,7 +258,7 @@ def checking() -> Figures:
 
 def proving() -> Figures:
     """The moderator, checked and proven; and a thousand states with dense loops. CPU time."""
-    text = catalog.read_text(catalog.shipped()["moderator"])
+    text = catalog.read_text(catalog.shipped_machines()["moderator"])
     hard = load_text(dense(1_000, 5_000), "dense.yaml", builtin()).spec
     assert hard is not None
     charted, known = Chart(hard, lifecycle()), machine(text)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 
 from chartloop import Machine, load
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent / "examples"
@@ -21,7 +21,7 @@ EXAMPLES = HERE.parent / "examples"
 
 def pictures() -> dict[str, Machine]:
     """The machines that are drawn, by the name of their picture."""
-    return {name: load(name) for name in shipped()} | {
+    return {name: load(name) for name in shipped_machines()} | {
         file.parent.name: example(file.parent) for file in sorted(EXAMPLES.glob("*/machine.yaml"))
     }
 

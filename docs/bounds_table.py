@@ -25,7 +25,7 @@ def table() -> str:
         "| machine | actions | model calls | tool calls | tokens | waiting |",
         "|---|---|---|---|---|---|",
     ]
-    for name in sorted(catalog.shipped()):
+    for name in sorted(catalog.shipped_machines()):
         figures = load(name).bound().figures
         cells = " | ".join(_cell(figures[column]) for column in COLUMNS)
         lines.append(f"| `{name}` | {cells} |")

@@ -37,7 +37,7 @@ def coverages() -> tuple[Coverage, ...]:
             if not report.passed:
                 raise SystemExit(str(report))
     found = {one.machine: one for one in covering.coverages()}
-    return tuple(found[name] for name in sorted(catalog.shipped()))
+    return tuple(found[name] for name in sorted(catalog.shipped_machines()))
 
 
 def table() -> str:

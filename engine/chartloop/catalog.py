@@ -30,7 +30,7 @@ def folder() -> Path:
     raise SetupError("the shipped machines are not there", hint="install chartloop again")
 
 
-def shipped() -> dict[str, Path]:
+def shipped_machines() -> dict[str, Path]:
     """The shipped machines by name."""
     return {p.stem: p for p in sorted(folder().glob("*.yaml"))}
 
@@ -41,7 +41,7 @@ def find(source: str | Path) -> Path:
     if path.is_file():
         return path
     name = str(source)
-    known = shipped()
+    known = shipped_machines()
     if name in known:
         return known[name]
     if path.is_dir():
@@ -57,7 +57,7 @@ def folder_of(path: Path) -> str:
     folder = path.absolute().parent
     if not folder.is_dir():
         return f"`{path.parent}`, which is not a folder"
-    return "this folder" if folder == Path.cwd() else f"`{shown(folder)}`"
+    return "this folder" if folder == Path.cwd() else f"`{display_path(folder)}`"
 
 
 def nearest_file(path: Path, shipped: Iterable[str] = ()) -> str:
@@ -82,8 +82,8 @@ def _machine_files(path: Path) -> Iterator[str]:
         return
 
 
-def shown(path: Path) -> str:
-    """A path as messages write it: from the working directory, where it is inside that."""
+def display_path(path: Path) -> str:
+    """A path for messages: relative where it is inside the working directory."""
     inside = path.absolute().is_relative_to(Path.cwd())
     return os.path.relpath(path) if inside else str(path)
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
-from chartloop.actions.prune import parted
+from chartloop.actions.prune import split_messages
 from chartloop.adapters.model.litellm import LiteLLM
 from chartloop.core.conversation import Messages, sliding, system, truncate
 from chartloop.core.errors import LimitError, SetupError
@@ -229,7 +229,7 @@ async def _optimized(
 
 
 async def _summarized(window: ContextWindow, messages: Messages, asked: _Asked) -> Messages:
-    parts = parted(messages, window.room, window.count)
+    parts = split_messages(messages, window.room, window.count)
     if not parts.older:
         return messages
     question = window.count(parts._replace(older=()).request)

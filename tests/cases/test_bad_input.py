@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import Machine, Result, Run, SpecError, load
-from chartloop.run.journal import Letter
+from chartloop.run.journal import InboxMessage
 from chartloop.run.sync import by_hand
 from chartloop.testing import ManualClock
 
@@ -85,7 +85,7 @@ def test_an_answer_after_the_deadline_is_none() -> None:
     run = machine.start("Mend it.", script=[failing] * 3, clock=clock)
     while run.status != "paused":
         assert run.advance() is not None
-    late = Letter(
+    late = InboxMessage(
         "late", clock.now() + 301, {"kind": "answer", "event": "fix", "data": {"note": "x"}}
     )
     assert by_hand(run.session.journal.send(run.id, late))

@@ -21,7 +21,7 @@ import pytest
 
 from chartloop import Result, load
 from chartloop.adapters.model.scripted import parse_replies
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 from chartloop.core.plain import plain
 from chartloop.run.sync import loop_thread
 from chartloop.scenarios import Scenario, find_scenarios, load_scenario, run_scenario
@@ -129,7 +129,7 @@ def test_it_is_the_same_run_over_http(played: Played, stream: bool) -> None:
     assert len(server.requests) == len(replies)
 
 
-@pytest.mark.parametrize("machine", sorted(m for m in shipped() if "model" in uses(m)))
+@pytest.mark.parametrize("machine", sorted(m for m in shipped_machines() if "model" in uses(m)))
 def test_every_machine_that_asks_a_model_is_asked_over_http(machine: str) -> None:
     assert machine in {played.scenario.machine for played in OVER_HTTP}
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import Facts, load
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 from chartloop.core.errors import WaitError
 from chartloop.core.facts import ErrorFacts, ProgressFacts, UsageFacts
 from chartloop.interchange.mermaid.read import read_mermaid
@@ -366,7 +366,9 @@ def test_the_time_for_an_answer_is_drawn_as_it_is() -> None:
 
 
 def test_another_number_in_the_file_is_another_picture() -> None:
-    text = shipped()["moderator"].read_text("utf-8").replace("runtime: 24h", "runtime: 12h")
+    text = (
+        shipped_machines()["moderator"].read_text("utf-8").replace("runtime: 24h", "runtime: 12h")
+    )
     boxes = {box.id: box.label for box in load(text).draw().chart.boxes}
     assert boxes["check_runtime"] == "Runtime\n≥ 12 hours?"
 

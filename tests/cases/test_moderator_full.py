@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import ToolResult, load, tool
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 from chartloop.scenarios import run_scenario
 from chartloop.testing import ManualClock
 from tests.cases.moderating import BROKEN, BUSY, REFUSED, late, moderated, reply, upto, visits
@@ -123,7 +123,7 @@ def test_a_tool_can_be_the_judge() -> None:
         """
         return 0.0 if set(work.split()) & set(requirements.split()) else 0.9
 
-    text = shipped()["moderator_full"].read_text("utf-8")
+    text = shipped_machines()["moderator_full"].read_text("utf-8")
     head, _, rest = text.partition("  judge:\n")
     judge = (
         "  judge:\n    do: tool\n    with:\n      name: topic_drift\n"

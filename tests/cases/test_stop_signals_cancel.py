@@ -1,7 +1,7 @@
 """Cooperative cancellation: what document 002 says of it.
 
 Whom a request means, files and signals of the system are in `tests/unit/test_cancel.py`; the
-journal's letters, from another process, in `tests/cli/test_resume.py`.
+journal's messages, from another process, in `tests/cli/test_resume.py`.
 """
 
 from __future__ import annotations
@@ -213,11 +213,11 @@ def by_source(run: Run, cancel: Cancellation) -> None:
     cancel.request()
 
 
-def by_letter(run: Run, cancel: Cancellation) -> None:
+def by_message(run: Run, cancel: Cancellation) -> None:
     run.cancel()
 
 
-@pytest.mark.parametrize("ask", [by_source, by_letter], ids=["source", "letter"])
+@pytest.mark.parametrize("ask", [by_source, by_message], ids=["source", "message"])
 def test_a_continuation_does_not_put_a_caller_off(
     ask: Callable[[Run, Cancellation], None],
 ) -> None:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 from tests.cli.shell import Shell
 
 GATE = """\
@@ -39,7 +39,7 @@ def test_the_figures_the_limits_the_stops(sh: Shell) -> None:
 
 def agent_of_an_unknown_model(sh: Shell) -> str:
     """The shipped agent with a model whose price no table has: litellm may be installed."""
-    text = shipped()["agent"].read_text("utf-8")
+    text = shipped_machines()["agent"].read_text("utf-8")
     sh.write("unpriced.yaml", text.replace("openai/gpt-4o-mini", "openai/nobodys-model"))
     return "unpriced.yaml"
 

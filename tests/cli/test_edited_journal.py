@@ -21,7 +21,7 @@ from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS
 from chartloop.api import load
 from chartloop.cli import inbox
-from chartloop.run.journal import Letter
+from chartloop.run.journal import InboxMessage
 from chartloop.run.sync import by_hand
 from tests.cli.shell import ASKER, Shell
 
@@ -87,7 +87,7 @@ def _fill(path: Path) -> None:
         run = machine.start(LONG, script=["forty-two"] * 3, journal=journal, run_id=name)
         run.run()
         by_hand(run.session.put_snapshot())
-        by_hand(journal.send(name, Letter(f"later-{name}", 1.0, {"kind": "pause"})))
+        by_hand(journal.send(name, InboxMessage(f"later-{name}", 1.0, {"kind": "pause"})))
     by_hand(journal.close())
     with closing(sqlite3.connect(path)) as db, db:
         of = "('bad', 'token', 'cli', 'elsewhere', 1, 'x', 'y', 1, 1, 2)"
@@ -200,7 +200,7 @@ def test_a_snapshot_that_says_something_else_is_not_believed(edited: Shell) -> N
     assert shown["usage"]["llm_calls"] == 1
 
 
-LETTERS = {
+MESSAGES = {
     "no-json": "{", "null": "null", "a-list": "[]", "no-event": '{"kind": "answer"}',
     "event-list": '{"kind": "answer", "event": []}', "data-text": '{"kind": "cancel", "data": "x"}',
     "reason-list": '{"kind": "cancel", "reason": []}', "kind-list": '{"kind": []}',
@@ -210,7 +210,7 @@ LETTERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("data", LETTERS.values(), ids=LETTERS)
+@pytest.mark.parametrize("data", MESSAGES.values(), ids=MESSAGES)
 def test_one_bad_message_is_dropped_on_the_record(data: Any, edited: Shell) -> None:
     assert edit(edited.folder, "UPDATE inbox SET data = ? WHERE run_id = 'bad'", data)
     done = resumed(edited)

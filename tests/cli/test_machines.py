@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from chartloop.actions import builtin
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 from chartloop.checker.trust import needs_trust
 from chartloop.core.facts import FACTS
 from chartloop.extras import install
@@ -345,7 +345,7 @@ def test_a_picture_that_cannot_be_written(sh: Shell) -> None:
 @pytest.mark.slow("takes seconds")
 def test_machines_lists_what_is_shipped(sh: Shell) -> None:
     told = sh("machines", "--format", "json").json
-    assert [m["machine"] for m in told] == list(shipped())
+    assert [m["machine"] for m in told] == list(shipped_machines())
     assert all(m["ok"] and m["title"] and m["source"] for m in told)
     assert "Step-based agent" in sh("machines").out
 

@@ -1,4 +1,4 @@
-"""`chartloop upgrade`, and going on with a changed file: verdicts, state maps, letters, exit codes."""
+"""`chartloop upgrade`, and going on with a changed file: verdicts, state maps, messages, exit codes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A run moves to a changed file: killed at every statement for real, and by two at once.
 
 The law: what a process that dies leaves is the old run alone, or the new one whole, with its
-children and its letters. Of several that move one run, one does.
+children and its messages. Of several that move one run, one does.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def whole(journal: SqliteJournal) -> str:
     assert set(rows) == HERE | {f"{new}/went/1/x", f"{new}/went/1/y", new}
     for row in rows.values():
         assert row.head == len(by_hand(journal.events(row.run_id))) > 0
-    (letter,) = by_hand(journal.letters(f"{new}/went/1/x"))
-    assert letter.data["event"] == "yes"
+    (message,) = by_hand(journal.inbox(f"{new}/went/1/x"))
+    assert message.data["event"] == "yes"
     return new
 
 

@@ -13,7 +13,7 @@ import pytest
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.outcome import Outcome, Reply
 from chartloop.core.records import Input, Record
-from chartloop.run.journal import Event, Letter, RunRow, Snapshot, digest
+from chartloop.run.journal import Event, InboxMessage, RunRow, Snapshot, digest
 from chartloop.run.payload import LARGE
 from chartloop.run.redact import Redactor
 from chartloop.run.sync import by_hand
@@ -42,7 +42,7 @@ def tell_secrets(journal: SqliteJournal) -> None:
         Event(1, "result", 1.0, None, {"key": "r/1", "env": [SECRET]}),
     ]
     by_hand(journal.append("r", 0, 0, events))
-    by_hand(journal.send("r", Letter("m", 1.0, {"kind": "answer", "data": {"x": SECRET}})))
+    by_hand(journal.send("r", InboxMessage("m", 1.0, {"kind": "answer", "data": {"x": SECRET}})))
     by_hand(journal.put_snapshot("r", Snapshot(2, 1, {"position": {"state": "act", "v": SECRET}})))
 
 
@@ -58,7 +58,7 @@ def test_no_secret_reaches_the_file(path: Path) -> None:
         result={"text": f"it is {mark}"}, reply=Reply(f"{mark}!" * LARGE)
     )
     assert second.data == {"key": "r/1", "env": [mark]}
-    assert by_hand(journal.letters("r"))[0].data == {"kind": "answer", "data": {"x": mark}}
+    assert by_hand(journal.inbox("r"))[0].data == {"kind": "answer", "data": {"x": mark}}
     assert by_hand(journal.snapshot("r")) == Snapshot(
         2, 1, {"position": {"state": "act", "v": mark}}
     )

@@ -13,7 +13,7 @@ import pytest
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS, Connection, Migration
 from chartloop.core.errors import Fenced, JournalError, JournalLocked, RunError, UnknownRunError
-from chartloop.run.journal import Event, Letter, RunRow
+from chartloop.run.journal import Event, InboxMessage, RunRow
 from chartloop.run.sync import by_hand
 
 
@@ -78,7 +78,7 @@ def test_each_caller_gets_its_own_result_or_error(journal: SqliteJournal) -> Non
             grouped.append("c", 0, 0, [note(0)]),
             grouped.append("no such run", 0, 0, [note(0)]),
             grouped.append("d", 0, 0, [note(0)], consumed=["lone \ud800"]),
-            grouped.send("a", Letter("m", 1.0, {})),
+            grouped.send("a", InboxMessage("m", 1.0, {})),
             grouped.create(RunRow("a")),
             grouped.row("a"),
             grouped.append("a", 1, 0, [note(1)], consumed=["m"]),
@@ -90,7 +90,7 @@ def test_each_caller_gets_its_own_result_or_error(journal: SqliteJournal) -> Non
         int, Fenced, Fenced, UnknownRunError, RunError, bool, RunError, RunRow, int,
     ]  # fmt: skip
     assert heads(journal) == {"a": 2, "b": 0, "c": 0, "d": 0}
-    assert by_hand(journal.letters("a")) == []
+    assert by_hand(journal.inbox("a")) == []
 
 
 def test_loops_in_several_threads_share_a_journal(journal: SqliteJournal) -> None:
@@ -212,7 +212,7 @@ def test_a_closed_journal_says_so(journal: SqliteJournal) -> None:
     async def after_close() -> None:
         assert await journal.grouped.append("a", 0, 0, [note(0)]) == 1
         await journal.grouped.close()
-        for call in (journal.grouped.letters("a"), journal.grouped.events("a")):
+        for call in (journal.grouped.inbox("a"), journal.grouped.events("a")):
             with pytest.raises(JournalError, match="is closed"):
                 await call
 

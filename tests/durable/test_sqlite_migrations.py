@@ -12,7 +12,7 @@ from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS, Connection,
 from chartloop.core.errors import JournalError, JournalTooNew
 from chartloop.core.outcome import Outcome
 from chartloop.core.records import Input, Record
-from chartloop.run.journal import Event, Letter, Snapshot, digest
+from chartloop.run.journal import Event, InboxMessage, Snapshot, digest
 from chartloop.run.sync import by_hand
 
 VERSION_1 = """
@@ -129,7 +129,7 @@ def test_a_file_of_version_1_is_read(old: Path, migrations: tuple[Migration, ...
         Event(1, "intent", 2.0, None, {"key": "old/1", "state": "think"}, 2),
         Event(2, "record", 3.0, Record(1, "think", Input("step", "", Outcome(result="a large text"), 2.0, 3.0), next="ask", status="paused", wake_at=99.5), {}, 2),
     ]  # fmt: skip
-    assert by_hand(journal.letters("old")) == [Letter("m2", 3.5, {"kind": "answer"})]
+    assert by_hand(journal.inbox("old")) == [InboxMessage("m2", 3.5, {"kind": "answer"})]
     assert by_hand(journal.snapshot("old")) == Snapshot(3, 2, {"position": {}})
     assert by_hand(journal.blob(MACHINE)) == "the machine"
     assert by_hand(journal.append("old", 3, 2, [Event(3, "intent", 4.0, None, {"key": "x"})])) == 4

@@ -1,4 +1,4 @@
-"""Several real processes over one file: fencing, letters, kills."""
+"""Several real processes over one file: fencing, messages, kills."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.durability import DURABILITIES, Durability
 from chartloop.core.errors import Fenced
-from chartloop.run.journal import Event, Letter, RunRow, Update
+from chartloop.run.journal import Event, InboxMessage, RunRow, Update
 from chartloop.run.sync import by_hand
 
 pytestmark = pytest.mark.slow("kills processes")
@@ -23,7 +23,7 @@ PRELUDE = """
 import asyncio, sys
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import Fenced
-from chartloop.run.journal import Event, Letter, RunRow, Update
+from chartloop.run.journal import Event, InboxMessage, RunRow, Update
 from chartloop.run.sync import by_hand
 
 path, name, durability = sys.argv[1:]
@@ -45,7 +45,7 @@ INTRUDER = """
 journal = SqliteJournal(path)
 row, _ = by_hand(journal.acquire(name))
 by_hand(journal.append(name, row.head, row.epoch, [event(row.head)]))
-by_hand(journal.send(name, Letter("stop", 5.0, {"kind": "cancel"})))
+by_hand(journal.send(name, InboxMessage("stop", 5.0, {"kind": "cancel"})))
 by_hand(journal.close())
 """
 
@@ -54,7 +54,7 @@ journal = SqliteJournal(path, durability=durability)
 runs = [f"{name}-{n}" for n in range(5)]
 for run in runs:
     by_hand(journal.create(RunRow(run)))
-    by_hand(journal.send(run, Letter("m", 1.0, {})))
+    by_hand(journal.send(run, InboxMessage("m", 1.0, {})))
 head = 0
 while True:
     for run in runs:
@@ -66,7 +66,7 @@ while True:
 GROUPED_UNTIL_KILLED = """
 async def begin(journal, run):
     await journal.create(RunRow(run))
-    await journal.send(run, Letter("m", 1.0, {}))
+    await journal.send(run, InboxMessage("m", 1.0, {}))
 
 async def drive(journal, run):
     head = 0
@@ -119,7 +119,7 @@ def test_a_run_that_another_process_acquired_is_fenced_here(tmp_path: Path) -> N
     epoch = by_hand(journal.acquire("r"))[0].epoch
     mine = Event(0, "intent", 1.0, None, {"key": "mine"})
     assert by_hand(journal.append("r", 0, epoch, [mine])) == 1
-    assert by_hand(journal.letters("r")) == []
+    assert by_hand(journal.inbox("r")) == []
 
     finish(start(INTRUDER, path, "r"))
 
@@ -133,7 +133,7 @@ def test_a_run_that_another_process_acquired_is_fenced_here(tmp_path: Path) -> N
                 )
             )
     assert (by_hand(journal.row("r")), by_hand(journal.events("r"))) == before
-    assert by_hand(journal.letters("r")) == [Letter("stop", 5.0, {"kind": "cancel"})]
+    assert by_hand(journal.inbox("r")) == [InboxMessage("stop", 5.0, {"kind": "cancel"})]
     by_hand(journal.close())
 
 
@@ -165,7 +165,7 @@ def check(path: Path, confirmed: dict[str, int]) -> None:
         events = by_hand(journal.events(row.run_id))
         assert [event.seq for event in events] == list(range(row.head))
         assert row.head % 2 == 0  # appended two by two
-        assert bool(by_hand(journal.letters(row.run_id))) == (row.head == 0)
+        assert bool(by_hand(journal.inbox(row.run_id))) == (row.head == 0)
         # a number that the kill cut short is only smaller
         assert row.head >= confirmed.pop(row.run_id, 0)
     assert not confirmed

@@ -11,7 +11,7 @@ from typing import NamedTuple, cast
 import pytest
 
 from chartloop import ChartloopError, Machine, load
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 from chartloop.interchange.documents import flowcharts
 from chartloop.interchange.mermaid.read import read_mermaid
 from chartloop.interchange.verify import Verdict, verify
@@ -35,7 +35,7 @@ def machines() -> Mapping[str, Machine]:
 
 def test_every_shipped_machine_and_every_example_is_drawn(machines: Mapping[str, Machine]) -> None:
     examples = {folder.parent.name for folder in ROOT.glob("examples/*/machine.yaml")}
-    assert set(machines) == {*shipped(), *examples}
+    assert set(machines) == {*shipped_machines(), *examples}
     for suffix in ("mmd", "svg"):
         assert {p.stem for p in DIAGRAMS.glob(f"*.{suffix}")} == set(machines)
 

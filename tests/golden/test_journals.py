@@ -11,7 +11,7 @@ import pytest
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine
 from chartloop.api.loader import find_faults
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 from chartloop.run.journal import CHILD_MARK, RunRow
 from chartloop.run.sync import by_hand
 
@@ -37,7 +37,7 @@ def machine_of(journal: SqliteJournal, row: RunRow) -> Machine:
 
 def test_there_is_a_run_of_every_shipped_machine(journal: SqliteJournal) -> None:
     rows = by_hand(journal.rows(children=False))
-    assert {row.machine for row in rows} >= shipped().keys() - {"lifecycle"}
+    assert {row.machine for row in rows} >= shipped_machines().keys() - {"lifecycle"}
     assert {row.ended for row in rows} == {True, False}
 
 

@@ -28,7 +28,7 @@ from chartloop.core.types import BOOL, COUNT, INT, STR, struct
 from chartloop.extras import install
 from chartloop.language.expression import GUARD_ERRORS, Expression, Scope, no_oracle, parse
 from chartloop.language.load import load
-from chartloop.language.yaml.document import dotted
+from chartloop.language.yaml.document import dotted_path
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
@@ -269,7 +269,7 @@ def _explored(chart: Chart) -> Iterator[Decision]:
 def _never_taken(chart: Chart, report: Report) -> set[str]:
     """The edges and rules of which the report says that they are never taken."""
     spec, out = chart.spec, set[str]()
-    by_path = {dotted(e.path): e for e in spec.edges()}
+    by_path = {dotted_path(e.path): e for e in spec.edges()}
     for found in report.findings:
         parts = found.at.split(".")
         if found.code not in ("CL307", "CL326", "CL327", "CL328", "CL330"):

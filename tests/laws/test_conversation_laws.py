@@ -12,13 +12,13 @@ from chartloop.core.conversation import (
     assistant,
     calls_of,
     groups,
+    open_calls,
     prunable,
     search,
     sliding,
     tool_reply,
     trim_calls,
     truncate,
-    unanswered,
     user,
     without_reopened,
 )
@@ -91,16 +91,16 @@ def test_a_call_and_its_replies_are_in_one_group(messages: Messages) -> None:
 
 @given(ANY)
 def test_replies_to_what_is_unanswered_leave_nothing_unanswered(messages: Messages) -> None:
-    missing = unanswered(messages)
+    missing = open_calls(messages)
     answered = [*messages, *(tool_reply(call, "") for call in missing)]
-    assert unanswered(answered) == ()
+    assert open_calls(answered) == ()
     assert not missing or set(missing) <= set(calls_of(groups(answered)[-1][0]))
 
 
 @given(WELL_FORMED)
 def test_the_made_conversations_are_well_formed(messages: Messages) -> None:
     assert is_well_formed(messages)
-    assert unanswered(messages) == ()
+    assert open_calls(messages) == ()
 
 
 @given(ANY, BUDGETS, FIRST)
@@ -140,7 +140,7 @@ def test_a_cut_keeps_to_its_budget_unless_one_group_is_too_much(
 @given(ANY, BUDGETS, FIRST)
 def test_a_cut_opens_no_call_again(messages: Messages, budget: int, first: int) -> None:
     left = sliding(messages, budget, estimate_messages, first=first)
-    assert {*unanswered(without_reopened(left, messages))} <= {*unanswered(messages)}
+    assert {*open_calls(without_reopened(left, messages))} <= {*open_calls(messages)}
 
 
 @given(ANY, BUDGETS)

@@ -473,7 +473,7 @@ def test_margins_agree_with_the_verdict(text: str, facts: Facts) -> None:
         # beyond this a float no longer tells neighbouring whole numbers apart
         if reading.margin is None or max(abs(reading.left), abs(reading.right)) >= 2**53:
             continue
-        atom = parse(reading.text, SCOPE.narrowed(NULLABLE)).root
+        atom = parse(reading.text, SCOPE.narrow(NULLABLE)).root
         assert isinstance(atom, Compare)
         op = atom.links[0].op
         if reading.margin != reading.right - reading.left:
@@ -502,7 +502,7 @@ def fact(facts: Facts, path: str) -> Any:
 @pytest.mark.slow("tries hundreds of examples for seconds")
 @given(TRUTHS, all_facts())
 def test_an_atom_says_by_itself_what_it_says_in_its_guard(text: str, facts: Facts) -> None:
-    there = SCOPE.narrowed(path for path in NULLABLE if fact(facts, path) is not None)
+    there = SCOPE.narrow(path for path in NULLABLE if fact(facts, path) is not None)
     for reading in checked(text).readings(facts, no):
         wrong = fault_of(reading.text, there)
         if wrong is not None:

@@ -27,7 +27,7 @@ from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Run, load
 from chartloop.core.errors import AnswerError, StatusError
 from chartloop.core.records import Record
-from chartloop.run.journal import Letter
+from chartloop.run.journal import InboxMessage
 from chartloop.run.sync import by_hand
 from chartloop.testing import ManualClock
 
@@ -120,7 +120,9 @@ class Inbox(RuleBasedStateMachine):
     @rule(event=EVENTS)
     def an_answer_of_an_older_version(self, event: str) -> None:
         data = {"kind": "answer", "event": event, "data": {"n": -1}}
-        by_hand(self.there.send("r", Letter(f"old{next(self.numbers)}", self.clock.now(), data)))
+        by_hand(
+            self.there.send("r", InboxMessage(f"old{next(self.numbers)}", self.clock.now(), data))
+        )
 
     @precondition(lambda self: not self.driver.ended)
     @rule(who=WHO)
@@ -132,8 +134,8 @@ class Inbox(RuleBasedStateMachine):
     @rule()
     def resume(self) -> None:
         """As `chartloop resume` does."""
-        letter = Letter(f"resume{next(self.numbers)}", self.clock.now(), {"kind": "resume"})
-        by_hand(self.there.send("r", letter))
+        message = InboxMessage(f"resume{next(self.numbers)}", self.clock.now(), {"kind": "resume"})
+        by_hand(self.there.send("r", message))
         self.wanted = "resume"
 
     @rule(n=st.integers(0, 9))
@@ -204,7 +206,7 @@ class Inbox(RuleBasedStateMachine):
         records = self.records()
         taken = {r.input.data["n"] for r in records if r.kind == "answer"}
         dropped = sum(r.kind == "drop" for r in records)
-        inbox = [x for x in by_hand(self.there.letters("r")) if x.data["kind"] == "answer"]
+        inbox = [x for x in by_hand(self.there.inbox("r")) if x.data["kind"] == "answer"]
         waiting = {x.data["data"]["n"] for x in inbox if x.data["data"]["n"] >= 0}
         assert not taken & waiting
         assert len(self.given) - len(taken) - len(waiting) <= dropped

@@ -32,8 +32,8 @@ from chartloop.core.reasons import REASONS, StopSignal, StopSignals
 from chartloop.core.records import KINDS, Input, Record, from_json, to_json, to_json_fast
 from chartloop.run.journal import (
     Event,
+    InboxMessage,
     Journal,
-    Letter,
     MemoryJournal,
     RunRow,
     Snapshot,
@@ -136,10 +136,10 @@ def test_what_was_appended_is_read_back(records: list[Record], data: Mapping[str
         by_hand(journal.acquire("r"))
         by_hand(journal.append("r", 0, 1, events))
         by_hand(journal.put_snapshot("r", Snapshot(1, 1, data)))
-        by_hand(journal.send("r", Letter("m", 0.1, data)))
+        by_hand(journal.send("r", InboxMessage("m", 0.1, data)))
         assert by_hand(journal.events("r")) == events
         assert by_hand(journal.snapshot("r")) == Snapshot(1, 1, data)
-        assert by_hand(journal.letters("r")) == [Letter("m", 0.1, data)]
+        assert by_hand(journal.inbox("r")) == [InboxMessage("m", 0.1, data)]
 
 
 @given(data=MAPPINGS)
@@ -313,9 +313,11 @@ class OneBehaviour(RuleBasedStateMachine):
         if run_id in self.last:
             self.call("append", run_id, *self.last[run_id])
 
-    @rule(run_id=IDS, letter=st.builds(Letter, SHORT, st.just(1.0), st.just({"kind": "pause"})))
-    def send(self, run_id: str, letter: Letter) -> None:
-        self.call("send", run_id, letter)
+    @rule(
+        run_id=IDS, message=st.builds(InboxMessage, SHORT, st.just(1.0), st.just({"kind": "pause"}))
+    )
+    def send(self, run_id: str, message: InboxMessage) -> None:
+        self.call("send", run_id, message)
 
     @rule(text=SHORT)
     def put_blob(self, text: str) -> None:
@@ -354,7 +356,7 @@ class OneBehaviour(RuleBasedStateMachine):
             events = self.call("events", row.run_id)
             assert row.head == len(events)
             self.call("events", row.run_id, row.head // 2)
-            self.call("letters", row.run_id)
+            self.call("inbox", row.run_id)
             self.call("lease", row.run_id)
             self.call("snapshot", row.run_id)
             self.call("blob", digest("x"))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from chartloop.core.facts import Facts
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Fact, facts_of
-from chartloop.language.intervals.arithmetic import arithmetic, rounded
+from chartloop.language.intervals.arithmetic import arithmetic, round_range
 from chartloop.language.intervals.evaluate import Known, judge
 from chartloop.language.intervals.interval import Range, Truth, Value, of_plain
 from tests.laws.test_expression_laws import (
@@ -134,5 +134,5 @@ def test_whole_numbers_are_exact(row: Row) -> None:
 
 
 def test_rounding_keeps_the_order() -> None:
-    assert rounded(Range(0.4, 2.5), None) == Range(0, 2)
-    assert rounded(Range(-math.inf, 2.6), None) == Range(-math.inf, 3)
+    assert round_range(Range(0.4, 2.5), None) == Range(0, 2)
+    assert round_range(Range(-math.inf, 2.6), None) == Range(-math.inf, 3)

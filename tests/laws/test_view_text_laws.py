@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chartloop import load
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 from chartloop.view.flowchart import Arrow, Box, Flowchart, printable
 from chartloop.view.text.cells import size, wrap_text
 from chartloop.view.text.draw import FORMS, draw
@@ -98,7 +98,7 @@ def test_no_arrow_is_lost_in_a_tangle(chart: Flowchart, forms: tuple[Form, ...])
 
 
 @pytest.mark.slow("takes seconds")
-@pytest.mark.parametrize("name", sorted(shipped()))
+@pytest.mark.parametrize("name", sorted(shipped_machines()))
 @pytest.mark.parametrize("rules", ["box", "chain"])
 def test_the_shipped_machines_are_read_back_at_the_widths_of_terminals(
     name: str, rules: str

@@ -12,7 +12,7 @@ import pytest
 
 from chartloop.analysis.coverage.targets import Kind
 from chartloop.api import load
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 from chartloop.core.facts import FACTS
 from chartloop.core.plain import plain
 from chartloop.language.yaml.reading import Document
@@ -51,7 +51,7 @@ def test_the_shipped_scenarios_pass() -> None:
     assert len(SHIPPED) > 20
 
 
-@pytest.mark.parametrize("machine", sorted(shipped().keys() - {"lifecycle"}))
+@pytest.mark.parametrize("machine", sorted(shipped_machines().keys() - {"lifecycle"}))
 def test_the_scenarios_reach_every_edge(machine: str) -> None:
     chart = load(machine).chart
     every = {t.origin for t in chart.step.transitions()}
@@ -72,7 +72,7 @@ def test_the_scenarios_show_every_shipped_machine_whole() -> None:
     """All but atoms of guards, of which some cannot decide in a run; docs/coverage.md names them."""
     assert all(reports().values())
     found = {coverage.machine: coverage for coverage in COVERING.coverages()}
-    assert found.keys() == shipped().keys()
+    assert found.keys() == shipped_machines().keys()
     assert COVERING.passed == ()
     whole: dict[Kind, float] = dict.fromkeys(("state", "edge", "rule", "reason", "child"), 100)
     assert [said for coverage in found.values() for said in coverage.below(whole)] == []

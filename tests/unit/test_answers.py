@@ -21,7 +21,7 @@ from chartloop.core.errors import (
     ToolError,
     WaitError,
 )
-from chartloop.run.journal import Journal, Letter, MemoryJournal
+from chartloop.run.journal import InboxMessage, Journal, MemoryJournal
 from chartloop.run.sync import by_hand
 from chartloop.testing import ManualClock
 from chartloop.testing.crash import CrashAt, Crashed
@@ -176,7 +176,7 @@ def test_an_answer_to_a_wait_that_is_over_is_refused(case: Late, stale: bool) ->
     assert raised.value.question == asked
     if asked is not None:
         assert f"it asks now, as wait {asked.wait}" in raised.value.hint
-    assert by_hand(journal.letters("r")) == []
+    assert by_hand(journal.inbox("r")) == []
 
 
 @pytest.mark.parametrize("wait", ["0", "7", "x", "-1", "٣", "9" * 400, "go/1:2"])
@@ -206,7 +206,7 @@ def test_the_data_of_an_answer_are_checked_when_it_is_sent() -> None:
             run.send("correct", data)
         with pytest.raises(AnswerError):
             gate().send("correct", data, ahead="approve")
-    assert by_hand(run.session.letters()) == []
+    assert by_hand(run.session.inbox()) == []
 
 
 def test_the_same_message_may_come_again_after_its_wait() -> None:
@@ -258,15 +258,15 @@ def test_of_two_processes_that_answer_at_once_one_is_told(tmp_path: Path) -> Non
         go.touch()
         said = [output.read().strip() for output in outputs]
     assert sorted(said) == ["AnsweredError", "sent"]
-    assert len(by_hand(journal.letters("r"))) == 1
+    assert len(by_hand(journal.inbox("r"))) == 1
     by_hand(journal.close())
 
 
 # dropped --------------------------------------------------------------------------------------
 
 
-def letter(id: str, run: Run, **data: Any) -> Letter:
-    return Letter(id, run.session.ports.clock.now(), {"kind": "answer", "data": {}, **data})
+def message(id: str, run: Run, **data: Any) -> InboxMessage:
+    return InboxMessage(id, run.session.ports.clock.now(), {"kind": "answer", "data": {}, **data})
 
 
 @pytest.mark.parametrize(
@@ -280,17 +280,17 @@ def letter(id: str, run: Run, **data: Any) -> Letter:
     ],
     ids=["of-an-older-version", "past", "to-come", "another-event", "ahead-of-no-wait"],
 )
-def test_a_letter_that_fits_no_wait_opens_none_and_the_record_says_so(
+def test_a_message_that_fits_no_wait_opens_none_and_the_record_says_so(
     data: dict[str, Any], why: str
 ) -> None:
     run = waiting()
-    assert by_hand(run.session.journal.send("r", letter("m", run, **data)))
+    assert by_hand(run.session.journal.send("r", message("m", run, **data)))
     result = run.run()
     assert result.kind == "waiting"
     assert kinds(run) == ["start", "step", "drop"]
     assert any(why in warning for warning in result.warnings)
     assert run.result.wait == "1"  # and the question is the same one
-    assert by_hand(run.session.letters()) == []
+    assert by_hand(run.session.inbox()) == []
     assert run.replay().same
     assert why in str(run.why())
 
@@ -373,7 +373,7 @@ def test_a_pause_that_was_sent_before_a_resume_stops_nothing_after_it() -> None:
 
 def test_a_resume_that_had_nothing_to_resume_does_not_end_a_later_pause() -> None:
     run = line()
-    early = Letter("early", run.session.ports.clock.now(), {"kind": "resume"})
+    early = InboxMessage("early", run.session.ports.clock.now(), {"kind": "resume"})
     assert by_hand(run.session.journal.send("r", early))
     run.pause()
     assert run.run().status == "paused"

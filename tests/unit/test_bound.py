@@ -13,7 +13,7 @@ from chartloop import SpecError, load
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api import Machine
 from chartloop.api.bounds import AT_START
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 from chartloop.core.errors import LimitError, SetupError
 from chartloop.proofs.bound import Assume, Bound, bound
 from tests.exploring import adversaries, built, playing
@@ -273,7 +273,7 @@ def test_bounds_are_remembered() -> None:
     assert agent.bound(limits={"steps": 13}) is not agent.bound(limits={"steps": 12})
 
 
-@pytest.mark.parametrize("name", sorted(shipped()))
+@pytest.mark.parametrize("name", sorted(shipped_machines()))
 def test_the_proof_for_a_certificate_is_short(name: str) -> None:
     assert not bound(load(name).chart, effort=AT_START // 2, brief=True).unknown
 

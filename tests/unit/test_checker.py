@@ -51,7 +51,7 @@ def test_an_accepted_error_of_the_file_is_not_accepted() -> None:
 
 
 @pytest.mark.slow("takes seconds")
-@pytest.mark.parametrize("name", sorted(catalog.shipped()))
+@pytest.mark.parametrize("name", sorted(catalog.shipped_machines()))
 def test_nothing_is_wrong_with_what_we_ship(name: str) -> None:
     machine, findings = find_faults(name)
     assert findings == ()

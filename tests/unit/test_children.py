@@ -367,8 +367,8 @@ def test_nobody_answers_and_the_childs_wait_expires(asking: Run) -> None:
     assert result.elapsed == 300.0
 
 
-@pytest.mark.parametrize("by_letter", [True, False])
-def test_a_cancel_reaches_every_child(by_letter: bool) -> None:
+@pytest.mark.parametrize("by_message", [True, False])
+def test_a_cancel_reaches_every_child(by_message: bool) -> None:
     class Asked:
         now = False
 
@@ -380,17 +380,17 @@ def test_a_cancel_reaches_every_child(by_letter: bool) -> None:
     run = machine.start(clock=ManualClock(), cancel=cancel)
     while run.advance() is not None and run.status != "paused":
         pass
-    if by_letter:
+    if by_message:
         run.cancel("stop_requested", "enough")
     else:
         cancel.now = True
     result = run.run()
-    reason = "stop_requested" if by_letter else "user_requested"
+    reason = "stop_requested" if by_message else "user_requested"
     assert result.reason == reason
     rows = by_hand(run.session.journal.rows())
     assert {row.reason for row in rows} == {reason}
     assert len(rows) == 3
-    assert result.signals[0].message == ("enough" if by_letter else "")
+    assert result.signals[0].message == ("enough" if by_message else "")
 
 
 def test_a_cancel_while_the_child_works_reaches_it_before_its_next_action() -> None:

@@ -89,7 +89,7 @@ def test_an_answer_to_a_fork_is_not_one_to_the_child_of_the_other_run() -> None:
     assert forked.run().reason == "completed"
     assert family(forked) == {"": "completed", "/go/0": "completed"}
     assert run.run().question == "Really?"
-    assert by_hand(run.session.journal.letters(f"{run.id}/go/0")) == []
+    assert by_hand(run.session.journal.inbox(f"{run.id}/go/0")) == []
 
 
 def test_a_run_that_is_pickled_takes_its_children_along() -> None:
@@ -286,8 +286,8 @@ states:
     assert run.run().reason == "user_requested"
 
 
-@pytest.mark.parametrize("by_letter", [True, False])
-def test_a_child_on_the_way_out_of_a_cancelled_run_comes_to_its_end(by_letter: bool) -> None:
+@pytest.mark.parametrize("by_message", [True, False])
+def test_a_child_on_the_way_out_of_a_cancelled_run_comes_to_its_end(by_message: bool) -> None:
     text = """
 on_stop: report
 machines:
@@ -305,7 +305,7 @@ states:
     cancel = Cancellation()
     run = load(HEAD + text).start(clock=ManualClock(), cancel=cancel)
     run.run()
-    if by_letter:
+    if by_message:
         run.cancel()
     else:
         cancel.request()

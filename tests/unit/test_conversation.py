@@ -12,6 +12,7 @@ from chartloop.core.conversation import (
     assistant,
     calls_of,
     groups,
+    open_calls,
     prunable,
     search,
     sliding,
@@ -20,7 +21,6 @@ from chartloop.core.conversation import (
     tool_reply,
     trim_calls,
     truncate,
-    unanswered,
     user,
 )
 from chartloop.core.facts import ToolCall
@@ -104,7 +104,7 @@ GROUPED = [
 def test_groups(case: Grouped) -> None:
     messages = [message for group in case.groups for message in group]
     assert groups(messages) == tuple(map(tuple, case.groups))
-    assert unanswered(messages) == case.unanswered
+    assert open_calls(messages) == case.unanswered
     assert prunable(messages) == (len(case.groups) > 1)
 
 

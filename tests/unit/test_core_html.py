@@ -7,7 +7,17 @@ from html.parser import HTMLParser
 
 import pytest
 
-from chartloop.core.html_table import LONGEST, MOST, Cell, bundle, folded, image, line, pairs, table
+from chartloop.core.html_table import (
+    LONGEST,
+    MOST,
+    Cell,
+    bundle,
+    details_element,
+    image,
+    line,
+    pairs,
+    table,
+)
 
 ALLOWED = {"table", "thead", "tbody", "tr", "th", "td", "p", "br", "img", "details", "summary"}
 MORE = {"img": {"alt", "src", "style"}}
@@ -70,7 +80,7 @@ def test_each_cell_says_its_own_room() -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_whatever_stands_in_a_cell_is_shown(text: str) -> None:
     shown = table([(text, Cell(text, "bad"))], head=(text,)) + line(text, "dim")
-    said = "".join(Strict(shown + folded(text, pairs([(text, text)]))).said)
+    said = "".join(Strict(shown + details_element(text, pairs([(text, text)]))).said)
     assert said.count(re.sub(r"[\x00\x1b\u202e\ud800]", "\ufffd", text)) == 7
 
 

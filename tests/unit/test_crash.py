@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop.run.journal import Event, Journal, Letter, RunRow, Snapshot, WholeRun
+from chartloop.run.journal import Event, InboxMessage, Journal, RunRow, Snapshot, WholeRun
 from chartloop.run.lease import Driver, Lease, Leases
 from chartloop.run.processes import Process
 from chartloop.run.sync import by_hand
@@ -20,13 +20,13 @@ ME, HELD = Driver("me"), Driver("other", "python", Process("far", 7))
 
 
 def prepared() -> MemoryJournal:
-    """A journal with a run that has one event, a letter, a blob and a snapshot."""
+    """A journal with a run that has one event, a message, a blob and a snapshot."""
     journal = MemoryJournal(now=lambda: 5.0)
     by_hand(journal.create(RunRow("a")))
     by_hand(journal.create(RunRow("held")))
     by_hand(journal.acquire("held", HELD))
     by_hand(journal.append("a", 0, 0, [Event(0, "intent", 1.0, None, {"key": "k"})]))
-    by_hand(journal.send("a", Letter("first", 1.0, {})))
+    by_hand(journal.send("a", InboxMessage("first", 1.0, {})))
     by_hand(journal.put_blob("blob"))
     by_hand(journal.put_snapshot("a", Snapshot(1, 0, {})))
     return journal
@@ -61,7 +61,9 @@ WRITES: list[Call] = [
     call("acquire", lambda j: j.acquire("a", ME), lambda j: (rows(j), leases(j))),
     call("release", lambda j: j.release("held", HELD), leases),
     call("append", lambda j: j.append("a", 1, 0, [Event(1, "result", 2.0)]), rows),
-    call("send", lambda j: j.send("a", Letter("m", 2.0, {})), lambda j: by_hand(j.letters("a"))),
+    call(
+        "send", lambda j: j.send("a", InboxMessage("m", 2.0, {})), lambda j: by_hand(j.inbox("a"))
+    ),
     call("put_blob", lambda j: j.put_blob("x"), lambda j: sorted(vars(j)["_blobs"])),
     call(
         "put_snapshot",
@@ -78,8 +80,8 @@ READS: list[Call] = [
     call("events", lambda j: j.events("a"), rows),
     call("row", lambda j: j.row("a"), rows),
     call("rows", lambda j: j.rows(prefix="a", limit=1), rows),
-    call("letters", lambda j: j.letters("a"), rows),
-    call("received", lambda j: j.received("a", "first"), rows),
+    call("inbox", lambda j: j.inbox("a"), rows),
+    call("has_message", lambda j: j.has_message("a", "first"), rows),
     call("blob", lambda j: j.blob("x"), rows),
     call("snapshot", lambda j: j.snapshot("a"), rows),
 ]

@@ -12,7 +12,7 @@ from chartloop import Run, load, tool
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import SpecError, StatusError, TaskError
 from chartloop.core.facts import QueueFacts, Task
-from chartloop.core.fold import named
+from chartloop.core.fold import name_tasks
 from chartloop.core.plain import plain
 from chartloop.core.records import Record
 from chartloop.run.journal import MemoryJournal
@@ -201,12 +201,12 @@ def test_a_run_that_has_ended_takes_none() -> None:
 def test_what_is_sent_has_the_id_that_it_gets() -> None:
     run = worker(journal=(journal := MemoryJournal()))
     run.enqueue(["two", {"id": "x", "text": "three"}])
-    (letter,) = by_hand(journal.letters("r"))
-    assert [task["id"] for task in letter.data["tasks"]] == ["task_1", "x"]
+    (message,) = by_hand(journal.inbox("r"))
+    assert [task["id"] for task in message.data["tasks"]] == ["task_1", "x"]
     run.advance()
     run.enqueue("four")
-    (letter,) = by_hand(journal.letters("r"))
-    assert [task["id"] for task in letter.data["tasks"]] == ["task_2"]
+    (message,) = by_hand(journal.inbox("r"))
+    assert [task["id"] for task in message.data["tasks"]] == ["task_2"]
 
 
 class Ids(NamedTuple):
@@ -231,13 +231,15 @@ class Ids(NamedTuple):
 )
 def test_every_task_has_an_id_of_its_own(case: Ids) -> None:
     tasks = [Task(id, "t") for id in case.given]
-    assert [task.id for task in named(tasks, case.taken, QueueFacts(done=case.gone))] == case.made
+    assert [
+        task.id for task in name_tasks(tasks, case.taken, QueueFacts(done=case.gone))
+    ] == case.made
 
 
 def test_two_that_send_at_once_do_not_collide() -> None:
     run = worker()
     run.enqueue("two")
-    run.enqueue("three")  # the queue is as it was: the letters have not been read
+    run.enqueue("three")  # the queue is as it was: the messages have not been read
     run.advance()
     run.advance()
     assert ids(run) == ["first", "task_1", "task_2"]

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from chartloop.api import load
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 from chartloop.interchange.scxml import NAMESPACE, to_scxml
 from chartloop.interchange.xstate import LONGEST, to_xstate, xstate_config
 from tests.exporting import Happening, Live, Oracle, Statemachine, resting, told
@@ -22,7 +22,7 @@ from tests.support import machine
 
 SCXML = "{http://www.w3.org/2005/07/scxml}"
 OURS = f"{{{NAMESPACE}}}"
-SHIPPED = sorted(shipped())
+SHIPPED = sorted(shipped_machines())
 
 
 def document(text: str) -> ET.Element:

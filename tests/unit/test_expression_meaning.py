@@ -425,7 +425,7 @@ def test_a_constant_reads_nothing() -> None:
 
 
 def test_a_field_of_a_fact_is_read_as_the_fact() -> None:
-    expression = parse("errors.last.category == 'CRITICAL'", SCOPE.narrowed({"errors.last"}))
+    expression = parse("errors.last.category == 'CRITICAL'", SCOPE.narrow({"errors.last"}))
     assert expression.reads == {"errors.last"}
 
 

@@ -293,7 +293,7 @@ def test_types_as_they_are_told() -> None:
     assert parse("run.steps * 2", SCOPE).type == COUNT
     assert parse("run.steps - 2", SCOPE).type == INT
     assert parse("errors.last", SCOPE).type.nullable
-    assert not parse("errors.last", SCOPE.narrowed({"errors.last"})).type.nullable
+    assert not parse("errors.last", SCOPE.narrow({"errors.last"})).type.nullable
 
 
 class Broken(NamedTuple):

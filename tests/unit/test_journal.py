@@ -16,8 +16,8 @@ from chartloop.core.reasons import REASONS, StopSignal, StopSignals
 from chartloop.core.records import Input, Record
 from chartloop.run.journal import (
     Event,
+    InboxMessage,
     Journal,
-    Letter,
     MemoryJournal,
     RunRow,
     Snapshot,
@@ -56,7 +56,7 @@ class Desk:
         journal = self.journal
         return (
             self(journal.row(run_id)), self(journal.events(run_id)),
-            self(journal.letters(run_id)), self(journal.snapshot(run_id)),
+            self(journal.inbox(run_id)), self(journal.snapshot(run_id)),
         )  # fmt: skip
 
 
@@ -118,8 +118,8 @@ UNKNOWN: dict[str, Callable[[Journal], Coroutine[Any, Any, Any]]] = {
     "append": lambda j: j.append("no", 0, 0, [step(0)]),
     "append-nothing": lambda j: j.append("no", 0, 0, []),
     "events": lambda j: j.events("no"),
-    "send": lambda j: j.send("no", Letter("m", 1.0, {})),
-    "letters": lambda j: j.letters("no"),
+    "send": lambda j: j.send("no", InboxMessage("m", 1.0, {})),
+    "inbox": lambda j: j.inbox("no"),
     "put-snapshot": lambda j: j.put_snapshot("no", Snapshot(1, 1, {})),
     "snapshot": lambda j: j.snapshot("no"),
     "fork": lambda j: j.fork("no", 0, RunRow("new")),
@@ -213,7 +213,7 @@ def test_a_driver_that_was_overtaken_writes_nothing(
     desk.write("r", 0, [step(0)])
     desk(desk.journal.acquire("r"))
     desk.write("r", 1, [step(1)])
-    desk(desk.journal.send("r", Letter("m", 1.0, {})))
+    desk(desk.journal.send("r", InboxMessage("m", 1.0, {})))
     before = desk.all()
     with pytest.raises(Fenced, match="driven by another process") as refused:
         desk(
@@ -241,25 +241,28 @@ def test_a_commit_whose_answer_was_lost_counts_as_done(desk: Desk) -> None:
     assert desk.all() == before
 
 
-def test_letters_come_in_order_and_once(desk: Desk) -> None:
+def test_messages_come_in_order_and_once(desk: Desk) -> None:
     desk.begin()
-    first, second = Letter("b", 9.0, {"kind": "answer", "data": {"n": 1}}), Letter("a", 8.0, {})
+    first, second = (
+        InboxMessage("b", 9.0, {"kind": "answer", "data": {"n": 1}}),
+        InboxMessage("a", 8.0, {}),
+    )
     assert desk(desk.journal.send("r", first)) is True
     assert desk(desk.journal.send("r", second)) is True
-    assert desk(desk.journal.send("r", Letter("b", 10.0, {"other": 1}))) is False
-    assert desk(desk.journal.letters("r")) == [first, second]
+    assert desk(desk.journal.send("r", InboxMessage("b", 10.0, {"other": 1}))) is False
+    assert desk(desk.journal.inbox("r")) == [first, second]
 
 
-def test_a_consumed_letter_is_gone_and_its_id_stays_taken(desk: Desk) -> None:
+def test_a_consumed_message_is_gone_and_its_id_stays_taken(desk: Desk) -> None:
     desk.begin()
     desk.begin("other")
     for run_id in ("r", "other"):
-        desk(desk.journal.send(run_id, Letter("a", 1.0, {})))
-        desk(desk.journal.send(run_id, Letter("b", 1.0, {})))
+        desk(desk.journal.send(run_id, InboxMessage("a", 1.0, {})))
+        desk(desk.journal.send(run_id, InboxMessage("b", 1.0, {})))
     desk.write("r", 0, [step(0)], consumed=["a", "never sent"])
-    assert [letter.msg_id for letter in desk(desk.journal.letters("r"))] == ["b"]
-    assert [letter.msg_id for letter in desk(desk.journal.letters("other"))] == ["a", "b"]
-    assert desk(desk.journal.send("r", Letter("a", 2.0, {}))) is False
+    assert [message.msg_id for message in desk(desk.journal.inbox("r"))] == ["b"]
+    assert [message.msg_id for message in desk(desk.journal.inbox("other"))] == ["a", "b"]
+    assert desk(desk.journal.send("r", InboxMessage("a", 2.0, {}))) is False
 
 
 class Listing(NamedTuple):
@@ -360,12 +363,12 @@ def test_a_fork_needs_an_id_of_its_own(desk: Desk) -> None:
 
 
 def family(desk: Desk) -> list[RunRow]:
-    """Two runs with letters, one of them read by now; and their rows."""
+    """Two runs with messages, one of them read by now; and their rows."""
     for run_id in ("r", "r/a/0"):
         desk.begin(run_id)
         desk.write(run_id, 0, [step(0)])
         for id in ("read", "one", "two"):
-            desk(desk.journal.send(run_id, Letter(id, 1.0, {"from": run_id})))
+            desk(desk.journal.send(run_id, InboxMessage(id, 1.0, {"from": run_id})))
         desk.write(run_id, 1, [step(1)], consumed=["read"])
     rows = [desk(desk.journal.row(run_id)) for run_id in ("r", "r/a/0")]
     return [row for row in rows if row is not None]
@@ -378,13 +381,13 @@ def test_whole_runs_come_into_being_with_all_that_they_hold(desk: Desk) -> None:
     below = new.replace(run_id="new/a/0", parent="new", epoch=7, head=9)
     runs = [WholeRun(new, events, "r"), WholeRun(below, events[:1], "r/a/0")]
     desk(desk.journal.create_whole(runs, after=read))
-    letters = [Letter(id, 1.0, {"from": "r"}) for id in ("one", "two")]
-    assert desk.all("new") == (new.replace(head=3), written(events, 0), letters, None)
+    messages = [InboxMessage(id, 1.0, {"from": "r"}) for id in ("one", "two")]
+    assert desk.all("new") == (new.replace(head=3), written(events, 0), messages, None)
     assert desk.all("new/a/0")[:2] == (below.replace(head=1, epoch=0), written(events[:1], 0))
-    assert [letter.data["from"] for letter in desk.all("new/a/0")[2]] == ["r/a/0"] * 2
+    assert [message.data["from"] for message in desk.all("new/a/0")[2]] == ["r/a/0"] * 2
     for row in read:
         assert desk.all(row.run_id)[0] == row.replace(epoch=2)
-        assert [letter.msg_id for letter in desk.all(row.run_id)[2]] == ["one", "two"]
+        assert [message.msg_id for message in desk.all(row.run_id)[2]] == ["one", "two"]
         with pytest.raises(Fenced):
             desk(desk.journal.append(row.run_id, row.head, row.epoch, [step(2)]))
     assert desk.write("new", 3, [step(3, 2)]) == 4  # and it goes on
@@ -418,7 +421,7 @@ def test_removed_runs_are_gone_and_others_stay(desk: Desk) -> None:
     for run_id in ("r", "other", "third"):
         desk.begin(run_id)
         desk.write(run_id, 0, [step(0, result=text)])
-        desk(desk.journal.send(run_id, Letter("a", 1.0, {})))
+        desk(desk.journal.send(run_id, InboxMessage("a", 1.0, {})))
     desk(desk.journal.fork("r", 1, RunRow("fork")))
     before = desk.all("other"), desk.all("fork")
     assert desk(desk.journal.remove(["r", "no such run", "third", "r"])) == 2
@@ -430,7 +433,7 @@ def test_removed_runs_are_gone_and_others_stay(desk: Desk) -> None:
     # the id is free again, and nothing of the old run comes back with it
     desk.begin("r")
     assert desk.all()[1:] == ([], [], None)
-    assert desk(desk.journal.send("r", Letter("a", 1.0, {}))) is True
+    assert desk(desk.journal.send("r", InboxMessage("a", 1.0, {}))) is True
 
 
 def test_what_nobody_holds_any_more_is_forgotten_but_for_what_was_put(desk: Desk) -> None:

@@ -23,8 +23,8 @@ from chartloop.adapters.sandbox.monty import (
     LOST,
     POLICY,
     MontySandbox,
-    sealed,
-    unsealed,
+    seal,
+    unseal,
 )
 from chartloop.adapters.sandbox.monty_values import PRINTED, VALUE, Printed, as_json, text_of
 from chartloop.core.errors import SetupError
@@ -181,13 +181,13 @@ def cut(session: bytes) -> bytes:
 
 
 def payload_of(session: bytes) -> bytes:
-    payload = unsealed(session)
+    payload = unseal(session)
     assert payload is not None
     return payload
 
 
 def of_another_version(session: bytes) -> bytes:
-    return sealed(b"MONTY\0\x01" + payload_of(session)[7:])
+    return seal(b"MONTY\0\x01" + payload_of(session)[7:])
 
 
 def instead(other: bytes) -> Callable[[bytes], bytes]:
@@ -208,9 +208,9 @@ UNREADABLE = [
     Unreadable("one-bit", damaged),
     Unreadable("cut", cut),
     Unreadable("unsealed", payload_of),
-    Unreadable("sealed-and-foreign", instead(sealed(b"MONTY\0\xff"))),
+    Unreadable("sealed-and-foreign", instead(seal(b"MONTY\0\xff"))),
     Unreadable("of-another-version", of_another_version),
-    Unreadable("too-large", instead(sealed(b"a" * 5_000_000))),
+    Unreadable("too-large", instead(seal(b"a" * 5_000_000))),
 ]
 
 
@@ -233,9 +233,9 @@ def test_variables_are_lost_when_their_checkpoint_cannot_be_read(
 
 @given(st.binary(max_size=200))
 def test_what_is_sealed_is_unsealed_and_nothing_else(payload: bytes) -> None:
-    assert unsealed(sealed(payload)) == payload
-    assert unsealed(payload) is None
-    assert unsealed(damaged(sealed(payload))) is None
+    assert unseal(seal(payload)) == payload
+    assert unseal(payload) is None
+    assert unseal(damaged(seal(payload))) is None
 
 
 @needs_monty

@@ -12,7 +12,7 @@ import pytest
 from chartloop.actions.declare import tool_spec
 from chartloop.api import Machine, Run
 from chartloop.core.errors import AnswerError, Fenced, JournalError, StatusError
-from chartloop.run.journal import Event, Letter, MemoryJournal, RunRow, Update
+from chartloop.run.journal import Event, InboxMessage, MemoryJournal, RunRow, Update
 from chartloop.run.log import SNAPSHOT_AFTER
 from chartloop.run.sync import by_hand
 from chartloop.testing.clock import ManualClock
@@ -109,7 +109,7 @@ class TestDoubt:
             run.resume()
         with pytest.raises(AnswerError):
             run.send("yes")
-        by_hand(kept[1].send("r", Letter("x", 1_700_000_100, {"kind": "resume"})))
+        by_hand(kept[1].send("r", InboxMessage("x", 1_700_000_100, {"kind": "resume"})))
         assert run.run().kind == "waiting"  # nor does a resume from elsewhere answer it
         run = reopened(*kept)  # the question outlives another process
         run.send(answer)
@@ -303,7 +303,7 @@ def _without_snapshots(journal: MemoryJournal) -> MemoryJournal:
     return made
 
 
-def test_letters_from_another_thread_are_taken_between_actions() -> None:
+def test_messages_from_another_thread_are_taken_between_actions() -> None:
     entered, release = threading.Event(), threading.Event()
 
     def one() -> str:

@@ -14,7 +14,7 @@ from chartloop.api import Machine, Run
 from chartloop.core.errors import MachineChangedError
 from chartloop.core.outcome import Outcome
 from chartloop.language.load import load
-from chartloop.run.journal import Letter, MemoryJournal
+from chartloop.run.journal import InboxMessage, MemoryJournal
 from chartloop.run.log import SNAPSHOT_AFTER
 from chartloop.run.replay import replay
 from chartloop.run.sync import by_hand
@@ -103,7 +103,7 @@ class TestRenamed:
     def test_what_was_sent_comes_along(self) -> None:
         journal = recorded()[1]
         answer: dict[str, Any] = {"kind": "answer", "event": "no", "data": {}, "wait": "2"}
-        by_hand(journal.send("r", Letter("x", ManualClock().now(), answer)))
+        by_hand(journal.send("r", InboxMessage("x", ManualClock().now(), answer)))
         run = opened(journal)
         assert path_after(run) == "a choice labour choice human z"
 

@@ -24,7 +24,7 @@ from chartloop.analysis.simulation.limits import limits_watched, rounded_up
 from chartloop.analysis.simulation.statistics import quantile, share, spread
 from chartloop.analysis.simulation.world import World
 from chartloop.analysis.simulation.world_file import read_world, world_data, world_of, write_world
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 from chartloop.core.errors import SetupError
 from chartloop.language.yaml.reading import read
 from chartloop.run.journal import MemoryJournal
@@ -410,7 +410,7 @@ def test_a_simulation_shows_itself_and_obeys_no_text() -> None:
 
 
 @pytest.mark.slow("takes seconds")
-@pytest.mark.parametrize("name", sorted(set(shipped()) - {"lifecycle"}))
+@pytest.mark.parametrize("name", sorted(set(shipped_machines()) - {"lifecycle"}))
 def test_every_shipped_machine_is_simulated_at_once(name: str) -> None:
     found = simulate(load(name), runs=150)
     assert found.runs == 150

@@ -12,7 +12,7 @@ from chartloop.api import Machine, Run
 from chartloop.core.errors import MachineChangedError, SetupError
 from chartloop.core.outcome import Blocked
 from chartloop.core.records import Record
-from chartloop.run.journal import Letter, MemoryJournal
+from chartloop.run.journal import InboxMessage, MemoryJournal
 from chartloop.run.migrate import ORIGIN
 from chartloop.run.recorded import RecordedRun, Unread, read_run
 from chartloop.run.renaming import Names, as_now
@@ -511,7 +511,7 @@ def test_a_child_that_waits_comes_along(asked: str) -> None:
         run.send("yes")
     else:
         answer: dict[str, Any] = {"kind": "answer", "event": "yes", "data": {}, "wait": "0"}
-        by_hand(journal.send("r/go/1/q/1", Letter("x", ManualClock().now(), answer)))
+        by_hand(journal.send("r/go/1/q/1", InboxMessage("x", ManualClock().now(), answer)))
     assert run.run().reason == "completed"
     ids = {
         row.run_id.removeprefix(run.id): row.status for row in by_hand(journal.rows(prefix=run.id))

@@ -96,7 +96,7 @@ def meaning_of(annotation: Any) -> Meaning | None:
     made = type_from(annotation)
     if name := next((mark for mark in marks if isinstance(mark, Name)), None):
         return Meaning("name", made, names=name.of)
-    if kind := _marked(marks, _MARKED_KINDS):
+    if kind := _meaning_of_marks(marks, _MARKED_KINDS):
         return Meaning(kind, made)
     if made.kind == "enum":
         return Meaning("enum", made, choices=made.values)
@@ -122,12 +122,12 @@ def type_from(annotation: Any) -> Type:
 
 def _type(annotation: Any, depth: int) -> Type:
     core, marks, nullable = _unwrap(annotation)
-    found = _marked(marks, _MARKED_TYPES) or _core_type(core, depth)
+    found = _meaning_of_marks(marks, _MARKED_TYPES) or _core_type(core, depth)
     return found.maybe() if nullable else found
 
 
-def _marked(marks: Sequence[Any], table: Mapping[type, T]) -> T | None:
-    """What the first mark of the table means; a marker may be written as class or object."""
+def _meaning_of_marks(marks: Sequence[Any], table: Mapping[type, T]) -> T | None:
+    """The meaning of the first mark that the table has, given as class or object."""
     return next((v for m in marks for k, v in table.items() if m is k or isinstance(m, k)), None)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chartloop.actions.run_tool import failed
-from chartloop.core.conversation import unanswered
+from chartloop.actions.run_tool import failed_result
+from chartloop.core.conversation import open_calls
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import Outcome, ToolResult
 from chartloop.core.position import APPROVAL
@@ -27,7 +27,7 @@ def ask_approval(
     first: bool = False,
 ) -> Outcome:  # fmt: skip
     """The open calls of these tools, and the question whether they may be carried out."""
-    open_ = unanswered(ctx.messages)
+    open_ = open_calls(ctx.messages)
     calls = [call for call in (open_[:1] if first else open_) if call.name in tools]
     shown = [call.to_mapping() for call in calls]
     kept: dict[str, Any] = {APPROVAL: {"calls": shown, "wait": wait}}
@@ -53,8 +53,8 @@ class Approvals:
         self.asked: Mapping[str, Any] = ctx.kept.get(APPROVAL, EMPTY) if self.tools else EMPTY
 
     @property
-    def spent(self) -> Mapping[str, Any]:
-        """What is kept once all calls are done: an approval is good for one time."""
+    def kept_after_use(self) -> Mapping[str, Any]:
+        """What stays kept when all calls are done: an approval is used once."""
         return {APPROVAL: {"calls": [], "wait": ""}} if self.asked else EMPTY
 
     def refusal(self, call: ToolCall) -> ToolResult | None:
@@ -69,7 +69,9 @@ class Approvals:
             answer, "nobody was asked"
         )
         note = str(self.asked.get("note", "")) if answer == "deny" else ""
-        return failed(f"`{call.name}` was not approved: {why}" + (f": {note}" if note else ""))
+        return failed_result(
+            f"`{call.name}` was not approved: {why}" + (f": {note}" if note else "")
+        )
 
 
 ACTIONS = (

@@ -50,7 +50,7 @@ def arguments_of(tool: str, parameters: Sequence[Parameter], place: str) -> Argu
         adapter = _adapter(_shape(tool, parameters))
         schema = _tidy(adapter.json_schema())
     except Exception as error:
-        raise SetupError(*_blamed(parameters, place, error)) from error
+        raise SetupError(*_blame_parameter(parameters, place, error)) from error
     for p in parameters:
         if not p.required and (default := _plain(p.default)) is not None:
             schema["properties"][p.name]["default"] = default[0]
@@ -65,7 +65,7 @@ def data_check(parameter: Parameter, place: str) -> Callable[[Any], str | None]:
         try:
             return _adapter(parameter.annotation)
         except Exception as error:
-            raise SetupError(*_blamed([parameter], place, error)) from error
+            raise SetupError(*_blame_parameter([parameter], place, error)) from error
 
     def check(value: Any) -> str | None:
         try:
@@ -127,8 +127,8 @@ def _shape(tool: str, parameters: Iterable[Parameter]) -> Any:
     return shape
 
 
-def _blamed(parameters: Iterable[Parameter], place: str, error: Exception) -> tuple[str]:
-    """Which parameter cannot be described, and why."""
+def _blame_parameter(parameters: Iterable[Parameter], place: str, error: Exception) -> tuple[str]:
+    """The fault of the first parameter that has no JSON Schema."""
     for p in parameters:
         try:
             _adapter(p.annotation).json_schema()
@@ -192,7 +192,7 @@ def _read(text: str) -> bytes:
         raise ValueError(f"they are {len(text):,} characters long; at most {LONGEST:,} are read")
     given = _DECODER.decode(text)
     if not isinstance(given, dict):
-        got = _shown(given)
+        got = _json_excerpt(given)
         raise ValueError(f"they must be a JSON object, not {got}")  # noqa: TRY004 - as the port says
     try:
         return text.encode()
@@ -205,7 +205,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"{_shown(key)} is given twice")
+            raise ValueError(f"{_json_excerpt(key)} is given twice")
         found[key] = value
     return found
 
@@ -222,7 +222,7 @@ def _int(digits: str) -> int:
 
 def _float(digits: str) -> float:
     if math.isinf(value := float(digits)):
-        raise ValueError(f"{_cut(digits, SHOWN)} is too large a number")
+        raise ValueError(f"{_cut_text(digits, SHOWN)} is too large a number")
     return value
 
 
@@ -236,7 +236,7 @@ def _faults(error: Exception, takes: Sequence[str] | None = None) -> list[str]:
     from pydantic import ValidationError  # noqa: PLC0415
 
     if not isinstance(error, ValidationError):
-        return [_cut(_first_line(error) or type(error).__name__, 4 * SHOWN)]
+        return [_cut_text(_first_line(error) or type(error).__name__, 4 * SHOWN)]
     found = error.errors(include_url=False, include_context=False)
     told = [_fault(e["type"], e["loc"], e["msg"], e["input"], takes) for e in found[:FAULTS]]
     rest = len(found) - FAULTS
@@ -246,25 +246,25 @@ def _faults(error: Exception, takes: Sequence[str] | None = None) -> list[str]:
 def _fault(
     kind: str, loc: tuple[Any, ...], message: str, got: Any, takes: Sequence[str] | None
 ) -> str:
-    where = _cut(".".join(map(str, loc)), SHOWN) or "the data"
+    where = _cut_text(".".join(map(str, loc)), SHOWN) or "the data"
     if kind == "missing":
         return f"{where}: is missing"
     if kind == "json_invalid":
         return message
     if kind == "extra_forbidden" and len(loc) == 1 and takes is not None:
         return f"{where}: there is no such argument; known: {', '.join(takes) or 'none'}"
-    return f"{where}: {_cut(message, 4 * SHOWN)}; got {_shown(got)}"
+    return f"{where}: {_cut_text(message, 4 * SHOWN)}; got {_json_excerpt(got)}"
 
 
-def _shown(value: Any) -> str:
-    """A value as JSON, cut."""
+def _json_excerpt(value: Any) -> str:
+    """The beginning of a value as JSON."""
     try:
-        return _cut(json.dumps(value, default=str, ensure_ascii=False), SHOWN)
+        return _cut_text(json.dumps(value, default=str, ensure_ascii=False), SHOWN)
     except (TypeError, ValueError, RecursionError):
-        return _cut(type(value).__name__, SHOWN)
+        return _cut_text(type(value).__name__, SHOWN)
 
 
-def _cut(text: str, most: int) -> str:
-    """So much of a text, and nothing that cannot be written as UTF-8."""
+def _cut_text(text: str, most: int) -> str:
+    """At most `most` characters of a text, in characters that UTF-8 can encode."""
     whole = text if len(text) <= most else text[: most - 1] + "…"
     return whole.encode("utf-8", "replace").decode()

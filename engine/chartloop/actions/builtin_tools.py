@@ -51,7 +51,7 @@ def core_memory_read(_ctx: Context, block_name: str) -> ToolResult:
     if value is None:
         return _no_block(_ctx, block_name)
     spec = _ctx.machine.memory[block_name]
-    return ToolResult(spec.shown(block_name, value), result={"block_name": block_name})
+    return ToolResult(spec.render(block_name, value), result={"block_name": block_name})
 
 
 @tool(effect="pure", memory=True, blocking=False)

@@ -17,8 +17,8 @@ import anyio
 
 from chartloop.actions.approval import Approvals
 from chartloop.actions.builtin_tools import append_text, replace_text
-from chartloop.actions.run_tool import failed, refusal, run_tool
-from chartloop.core.conversation import calls_of, tool_reply, trim_calls, unanswered
+from chartloop.actions.run_tool import failed_result, refusal, run_tool
+from chartloop.core.conversation import calls_of, open_calls, tool_reply, trim_calls
 from chartloop.core.errors import Category
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Spent, ToolResult
@@ -29,7 +29,7 @@ from chartloop.core.types import ANY, BOOL, INT, STR, list_of, struct
 from chartloop.core.units import say_count
 from chartloop.run.context import Context
 from chartloop.run.exceptions import describe
-from chartloop.run.sanitize import cut, sound_text
+from chartloop.run.sanitize import cut_text, sound_text
 
 AT_ONCE = 64
 """Calls of one reply that are made at the same time; the others wait for a place."""
@@ -45,7 +45,7 @@ async def call_tools(
     ctx: Context, on_error: str = "reply", at_most: int = MOST_CALLS
 ) -> Outcome:  # fmt: skip
     """The calls of the newest reply, at once; memory tools one after the other."""
-    calls = unanswered(ctx.messages)
+    calls = open_calls(ctx.messages)
     outcome = await _carry_out(ctx, calls[:at_most], on_error)
     return without(outcome, calls[at_most:], at_most) if len(calls) > at_most else outcome
 
@@ -66,7 +66,7 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
 
     Source: 004 "Execute first tool call".
     """
-    calls = unanswered(ctx.messages)
+    calls = open_calls(ctx.messages)
     outcome = await _carry_out(ctx, calls[:1], on_error)
     if len(calls) < 2:
         return outcome
@@ -90,7 +90,7 @@ async def _carry_out(ctx: Context, calls: Sequence[ToolCall], on_error: str) -> 
     await batch.carry_out()
     outcome = batch.outcome()
     if outcome.tool_errors and on_error == "fail":
-        text = cut("; ".join(outcome.tool_errors))
+        text = cut_text("; ".join(outcome.tool_errors))
         failed_ = Outcome.failed(Category.RECOVERABLE, text, kind="tool")
         return outcome.replace(ok=False, error=failed_.error, tool_errors=())
     return outcome
@@ -151,7 +151,7 @@ class _Batch:
             ],
             messages=tuple([tool_reply(c, d.text) for c, d in done]),
             spent=Spent(tools=counts) if counts else NOTHING_SPENT,
-            kept=self.approvals.spent if len(done) == len(self.calls) else EMPTY,
+            kept=self.approvals.kept_after_use if len(done) == len(self.calls) else EMPTY,
         )
         if all(d.is_text for _, d in done):
             return outcome
@@ -188,7 +188,7 @@ class _Batch:
             arguments = spec.parse(call.arguments)
         except Exception as error:  # noqa: BLE001  a schema of the application reads them
             text = str(error) if isinstance(error, ValueError) else describe(error)
-            self.done[n] = failed(text)
+            self.done[n] = failed_result(text)
             return
         if spec.effect is not Effect.PAID:
             await ctx.settle()
@@ -254,7 +254,7 @@ async def update_memory(
     """Memory blocks: what the model's memory tools ask for, or what `with` says."""
     if not block:
         editing = {tool.name for tool in ctx.tools if tool.memory}
-        asked = [call for call in unanswered(ctx.messages) if call.name in editing]
+        asked = [call for call in open_calls(ctx.messages) if call.name in editing]
         outcome = await _carry_out(ctx, asked[:MOST_CALLS], "reply")
         left = asked[MOST_CALLS:]
         return without(outcome, left, MOST_CALLS) if left else outcome

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chartloop.actions.tasks import KEPT, Kept, kept
+from chartloop.actions.tasks import KEPT, TaskReports, reports_of
 from chartloop.core.errors import Category
 from chartloop.core.facts import Task
 from chartloop.core.outcome import Outcome
@@ -36,7 +36,7 @@ def magnitude(current: Mapping[str, float], previous: Mapping[str, float]) -> fl
 
 def measure(ctx: Context) -> Outcome:
     """Where the queue stands: improvement phase, what is identified, and the cycle that ended."""
-    known: Kept = kept(ctx)
+    known: TaskReports = reports_of(ctx)
     progress, queue = ctx.facts.progress, ctx.queue
     identified = sum(1 for t in queue if t.kind == "improvement" and not t.cycle)
     begun = any(t.cycle for t in queue)

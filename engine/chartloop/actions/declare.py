@@ -277,7 +277,7 @@ _KINDS = {ActionSpec: "actions", ToolSpec: "tools", GuardSpec: "guards", TypeSpe
 def _declare(function: Any, declared: Declared) -> Any:
     def mark(marked: F) -> F:
         check_function(marked, declared.what)
-        if earlier := _declared(marked):
+        if earlier := _declaration_of(marked):
             hint = f"make the second spec by hand: `{declared.what}_spec(...)`"
             raise SetupError(f"{place_of(marked)} is already a {earlier.what}", hint=hint)
         setattr(marked, ATTRIBUTE, declared)
@@ -286,8 +286,8 @@ def _declare(function: Any, declared: Declared) -> Any:
     return mark if function is None else mark(function)
 
 
-def _declared(thing: object) -> Declared | None:
-    """What a decorator left on a function. Runs no code of the thing itself."""
+def _declaration_of(thing: object) -> Declared | None:
+    """What a decorator left on a function; runs no code of the function."""
     function = thing.__func__ if inspect.ismethod(thing) else thing
     left = inspect.getattr_static(function, ATTRIBUTE, None)
     return left if isinstance(left, Declared) and inspect.isroutine(thing) else None
@@ -308,13 +308,13 @@ def _specs(source: object, bare: What | None) -> Iterator[Spec]:
             yield from named.values()
     elif isinstance(source, ModuleType):
         for thing in vars(source).values():
-            if isinstance(thing, Spec) or _declared(thing) or is_described(thing):
+            if isinstance(thing, Spec) or _declaration_of(thing) or is_described(thing):
                 yield from _specs(thing, None)
     elif is_described(source):
         assert isinstance(source, type)
         yield type_spec(source)
     elif inspect.isroutine(source):
-        declared = _declared(source)
+        declared = _declaration_of(source)
         if declared is None and bare is None:
             hint = "decorate it with `@tool`, `@action` or `@guard`"
             raise SetupError(f"{place_of(source)} declares nothing", hint=hint)

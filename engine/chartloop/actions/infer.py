@@ -17,7 +17,7 @@ from chartloop.core.conversation import system, tool_reply, user
 from chartloop.core.errors import Category, SetupError
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message, Outcome, Reply, Spent
-from chartloop.core.position import REPAIRED, repaired
+from chartloop.core.position import REPAIRED, repair_count
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.tokens import estimate_messages
 from chartloop.core.traits import ActionTraits
@@ -27,7 +27,7 @@ from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.assignment import template_names
 from chartloop.run.context import Context
 from chartloop.run.ports import Model, ModelReply, ModelRequest
-from chartloop.run.sanitize import cut, is_sound, read_json, sound_data, sound_text
+from chartloop.run.sanitize import cut_text, is_sound, read_json, sound_data, sound_text
 
 KEEP = "prompt"
 """Under this name `prompt` leaves a note for the `infer` that follows."""
@@ -108,10 +108,10 @@ async def infer(ctx: Context, **fields: Any) -> Outcome:
     """One model call."""
     asked = Asked(**fields)
     answered = await complete(ctx, request_messages(ctx), ctx.offered, asked)
-    outcome = _refused(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
+    outcome = _refuse_unoffered(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
     if asked.output is None:
         return outcome
-    structured = _structured(outcome, answered.reply.text, asked.output)
+    structured = _parse_structured(outcome, answered.reply.text, asked.output)
     return structured if structured.ok else ask_again(ctx, structured, asked)
 
 
@@ -146,22 +146,22 @@ async def complete(
         ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
     streaming = ctx.streaming or bool(settings.get("stream"))
-    before, ctx.so_far = ctx.so_far, partial(_unanswered, ctx.so_far)
+    before, ctx.so_far = ctx.so_far, partial(_outcome_in_flight, ctx.so_far)
     made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
     ctx.so_far = before
     memory = ctx.host.chart.memory_tools
     wants_memory = bool(made.tool_calls) and all(c.name in memory for c in made.tool_calls)
     reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
-    spent, warnings = _spent(made, request, model, reply)
+    spent, warnings = _measure_spent(made, request, model, reply)
     if made.finish_reason == "length":
         warnings += (CUT_OFF,)
     return Answered(reply, spent, warnings)
 
 
-def _spent(
+def _measure_spent(
     made: ModelReply, request: ModelRequest, model: Model, reply: Reply
 ) -> tuple[Spent, tuple[str, ...]]:
-    """What a call took: as it was reported, and estimated where that cannot be believed."""
+    """What a call spent: as reported, estimated where the report is missing or impossible."""
     sent, written, cost = made.prompt_tokens, made.completion_tokens, made.cost
     if sent == written == 0:  # no call takes nothing: some servers send zeros for "not counted"
         sent = written = None
@@ -181,8 +181,8 @@ def _spent(
     return Spent(1, sent, written, cost, bool(wrong or missing)), warnings
 
 
-def _unanswered(so_far: Callable[[], Outcome] | None) -> Outcome:
-    """What an action has come to while a model call is under way: if it is cut off, it was made."""
+def _outcome_in_flight(so_far: Callable[[], Outcome] | None) -> Outcome:
+    """An action's outcome during a model call: one that is cut off counts as made."""
     return (so_far() if so_far is not None else Outcome()).replace(unanswered=1)
 
 
@@ -205,7 +205,7 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
             unique = f"call_{ctx.step}_{n}"
         ids.add(unique)
         called = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
-        calls.append(ToolCall(unique, called, cut(call.arguments or "{}")))
+        calls.append(ToolCall(unique, called, cut_text(call.arguments or "{}")))
     return reply.replace(
         text=sound_text(reply.text or ""), tool_calls=tuple(calls),
         finish_reason=sound_text(str(reply.finish_reason)), model=sound_text(str(reply.model)),
@@ -219,14 +219,14 @@ def _outcome(ctx: Context, answered: Answered, keep: bool | None) -> Outcome:
     return Outcome(
         result=reply.result,
         reply=reply,
-        messages=_added(ctx, reply, keep),
+        messages=_messages_to_add(ctx, reply, keep),
         spent=spent,
         context_tokens=size if ctx.prompt is None else None,
         warnings=(*warnings, EMPTY) if empty else warnings,
     )
 
 
-def _refused(ctx: Context, outcome: Outcome, reply: Reply) -> Outcome:
+def _refuse_unoffered(ctx: Context, outcome: Outcome, reply: Reply) -> Outcome:
     """The outcome with an answer to each call of a tool that this state did not show.
 
     Such a call is answered here, beside the reply that asks for it: whatever comes between this
@@ -283,8 +283,8 @@ def _cost(
     return None if None in prices else cost
 
 
-def _added(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]:
-    """What a reply adds to the conversation."""
+def _messages_to_add(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]:
+    """The messages that a reply adds to the conversation."""
     said = reply.message
     if ctx.prompt is None:
         return (said,) if keep is not False or reply.tool_calls else ()
@@ -295,12 +295,12 @@ def _added(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]
     return ()
 
 
-def _structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outcome:
-    """A reply that must be JSON of a schema: its data becomes the result."""
+def _parse_structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outcome:
+    """The outcome with a reply's JSON as result, or a failure when it does not fit the schema."""
     try:
         data = wanted.data_of(read_json(text))
     except BrokenReplyError as error:
-        problem = f"the reply does not fit the schema: {cut(str(error))}"
+        problem = f"the reply does not fit the schema: {cut_text(str(error))}"
     except ValueError as error:
         problem = f"the reply is no JSON: {error}"
     else:
@@ -316,7 +316,7 @@ def ask_again(ctx: Context, broken: Outcome, asked: Asked) -> Outcome:
 
     The next attempt is a step and a record of its own, so that rules are looked at between.
     """
-    times = repaired(ctx.kept, ctx.state.name, ctx.position.attempt)
+    times = repair_count(ctx.kept, ctx.state.name, ctx.position.attempt)
     if times >= asked.repair or ctx.position.stopping:
         return broken
     assert broken.error is not None

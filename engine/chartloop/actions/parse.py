@@ -54,7 +54,7 @@ def parse(ctx: Context, targets: Mapping[str, Any]) -> Outcome:
             if rule.get("required"):
                 return Outcome.failed(
                     Category.RECOVERABLE,
-                    f"the reply has no {_named(rule)} for `{name}` ({spec.type})",
+                    f"the reply has no {_format_rule(rule)} for `{name}` ({spec.type})",
                     kind="parse",
                 )
             found = spec.value
@@ -62,7 +62,7 @@ def parse(ctx: Context, targets: Mapping[str, Any]) -> Outcome:
     return Outcome(result={n.removeprefix("vars."): v for n, v in changes.items()}, changes=changes)
 
 
-def _named(rule: Mapping[str, Any]) -> str:
+def _format_rule(rule: Mapping[str, Any]) -> str:
     if "tag" in rule:
         return f"<{rule['tag']}>"
     return (

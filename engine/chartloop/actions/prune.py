@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chartloop.actions.infer import complete
-from chartloop.actions.tasks import done_when, kept
+from chartloop.actions.tasks import done_when, reports_of
 from chartloop.core.conversation import (
     Count,
     Messages,
@@ -61,7 +61,7 @@ async def prune_context(
         case "essentials":
             made = Shortened(essentials(ctx, messages))
         case "summarize":
-            made = await _summarized(ctx, messages, parted(messages, budget, count))
+            made = await _summarize(ctx, messages, split_messages(messages, budget, count))
         case _:
             shorter = sliding(messages, budget, count, first=keep_first)
             made = Shortened(without_reopened(shorter, messages))
@@ -84,7 +84,7 @@ def essentials(ctx: Context, messages: tuple[Message, ...]) -> tuple[Message, ..
     parts = [f"Task: {task.text}" if task is not None else f"Task: {ctx.facts.run.task}"]
     if task is not None and task.acceptance:
         parts.append(done_when(task))
-    parts += [f"Earlier result: {text}" for text in kept(ctx).results]
+    parts += [f"Earlier result: {text}" for text in reports_of(ctx).results]
     short = (user("\n\n".join(parts)),)
     return messages if messages == short or not messages else short
 
@@ -93,7 +93,7 @@ SUMMARY = "Summary of the conversation so far:\n\n"
 """What stands before a summary in the conversation."""
 
 
-class Parted(NamedTuple):
+class SplitMessages(NamedTuple):
     """A conversation that is to be summarized."""
 
     older: Messages
@@ -111,18 +111,18 @@ class Parted(NamedTuple):
         return (user(SUMMARY + text), *self.newest)
 
 
-def parted(messages: Messages, budget: int, count: Count) -> Parted:
+def split_messages(messages: Messages, budget: int, count: Count) -> SplitMessages:
     """The newest groups within half of the budget, and at least one; the others are older."""
     newest = truncate(messages, budget // 2, count)
     if len(newest) < len(messages):
-        return Parted(messages[: len(messages) - len(newest)], newest)
+        return SplitMessages(messages[: len(messages) - len(newest)], newest)
     parts = groups(messages)
     if len(parts) < 2:
-        return Parted((), messages)
-    return Parted(messages[: -len(parts[-1])], parts[-1])
+        return SplitMessages((), messages)
+    return SplitMessages(messages[: -len(parts[-1])], parts[-1])
 
 
-async def _summarized(ctx: Context, messages: Messages, parts: Parted) -> Shortened:
+async def _summarize(ctx: Context, messages: Messages, parts: SplitMessages) -> Shortened:
     """The newest messages, after a summary of all others that the model wrote."""
     if not parts.older:
         return Shortened(messages)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chartloop.actions.tasks import kept
+from chartloop.actions.tasks import reports_of
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import Task
 from chartloop.core.outcome import Outcome
@@ -49,11 +49,11 @@ def account(ctx: Context) -> dict[str, Any]:
         "signals": ctx.position.signals.to_list(),
         "metrics": {
             "usage": plain(facts.usage), "errors": plain(facts.errors),
-            "progress": plain(facts.progress), "reported": dict(kept(ctx).metrics),
+            "progress": plain(facts.progress), "reported": dict(reports_of(ctx).metrics),
         },
         "tasks": {
             "done": queue.done, "failed": queue.failed, "waiting": [_task(t) for t in ctx.queue],
-            "results": [*kept(ctx).results],
+            "results": [*reports_of(ctx).results],
         },
         "failures": [dict(error) for error in tally.errors],
         "timeline": [
@@ -87,7 +87,7 @@ def markdown(data: Mapping[str, Any]) -> str:
         ("Time", say_elapsed(data["elapsed"])), ("Model calls", f"{data['llm_calls']:,}"),
         ("Tool calls", f"{data['tool_calls']:,}"), ("Tokens", f"{data['total_tokens']:,}"),
         ("Cost", cost), ("Errors", f"{data['errors']:,}"),
-        *([("Tasks", _said(tasks))] if any(tasks.values()) else []),
+        *([("Tasks", _count_tasks(tasks))] if any(tasks.values()) else []),
         *((_cell(name), f"{value:g}") for name, value in data["metrics"]["reported"].items()),
     ]  # fmt: skip
     parts = [
@@ -119,7 +119,7 @@ def markdown(data: Mapping[str, Any]) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _said(tasks: Mapping[str, Any]) -> str:
+def _count_tasks(tasks: Mapping[str, Any]) -> str:
     return f"{tasks['done']} done, {tasks['failed']} failed, {len(tasks['waiting'])} left"
 
 

@@ -18,7 +18,7 @@ import anyio
 
 from chartloop.core.errors import Category, LimitError
 from chartloop.core.facts import Failure
-from chartloop.core.fold import named
+from chartloop.core.fold import name_tasks
 from chartloop.core.outcome import Blocked, Outcome, Spent
 from chartloop.core.position import CHILD
 from chartloop.core.reasons import StopSignal
@@ -26,11 +26,11 @@ from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.traits import ActionTraits
 from chartloop.core.types import ANY, BOOL, COUNT, DURATION, STR, list_of, map_of, struct
 from chartloop.machine.child_budget import AT_ONCE
-from chartloop.run.children import SHARED, Child, Given, InOrder, calls_of
+from chartloop.run.children import SHARED, Child, ChildStart, InOrder, calls_of
 from chartloop.run.context import Context, StopRequest
 from chartloop.run.exceptions import stop_with_parent, too_long
 from chartloop.run.result import Result
-from chartloop.run.sanitize import cut
+from chartloop.run.sanitize import cut_text
 from chartloop.run.shared_budget import SharedBudget, say_unbegun
 
 MOST = 1_000
@@ -39,7 +39,7 @@ MOST = 1_000
 
 async def run_machine(ctx: Context, machine: str, **fields: Any) -> Outcome | Blocked:
     """One child, to its end. Fails when the child ends in an error."""
-    given = _given(machine, fields)
+    given = _child_start(machine, fields)
     try:
         (child,) = await drive(ctx, {"": given})
     except LimitError as error:
@@ -47,13 +47,13 @@ async def run_machine(ctx: Context, machine: str, **fields: Any) -> Outcome | Bl
     if not child.ended:
         return waiting([child])
     outcome = await outcome_of(ctx, child)
-    return await _shared(child, outcome.replace(result=result_data(child.result)))
+    return await _merge_shared(child, outcome.replace(result=result_data(child.result)))
 
 
 async def run_machines(ctx: Context, wait_for: str = "all", **fields: Any) -> Outcome | Blocked:
     """Several children at once; with `wait_for: any` the first that ends well stops the others."""
     try:
-        given = {n: _given(f["machine"], f) for n, f in fields.get("children", {}).items()}
+        given = {n: _child_start(f["machine"], f) for n, f in fields.get("children", {}).items()}
         given |= _of_list(fields.get("each", ()), fields)
         found = await drive(ctx, given, first=wait_for == "any")
     except (LimitError, _BadItem) as error:
@@ -63,29 +63,29 @@ async def run_machines(ctx: Context, wait_for: str = "all", **fields: Any) -> Ou
     return await _together(ctx, dict(zip(given, found, strict=True)), wait_for)
 
 
-def _given(machine: str, fields: Mapping[str, Any]) -> Given:
+def _child_start(machine: str, fields: Mapping[str, Any]) -> ChildStart:
     said: dict[str, Any] = {name: value for name, value in fields.items() if name != "machine"}
     if "share" in said:
         said["share"] = tuple(said["share"])
-    return Given(machine, **said)
+    return ChildStart(machine, **said)
 
 
 class _BadItem(ValueError):
     """Something in `each` that no child can be started with."""
 
 
-def _of_list(each: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, Given]:
+def _of_list(each: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, ChildStart]:
     """A child for each item: a text is its task, a mapping holds `task` and `vars`."""
     if len(each) > MOST:
         raise _BadItem(f"`each` has {len(each):,} items; at most {MOST:,} children are run at once")
-    limits, out = fields.get("limits", {}), dict[str, Given]()
+    limits, out = fields.get("limits", {}), dict[str, ChildStart]()
     for number, item in enumerate(each, 1):
         said: Any = {"task": item} if isinstance(item, str) else item
         if not _is_item(said):
             raise _BadItem(
                 f"item {number} of `each` is neither a text nor {{task: text, vars: mapping}}"
             )
-        out[str(number)] = _given(fields["machine"], {**said, "limits": limits})
+        out[str(number)] = _child_start(fields["machine"], {**said, "limits": limits})
     return out
 
 
@@ -99,14 +99,14 @@ def _is_item(said: Any) -> bool:
 
 def _misfit(error: Exception) -> Outcome:
     text = error.message if isinstance(error, LimitError) else str(error)
-    return Outcome.failed(Category.CRITICAL, cut(text), kind="with")
+    return Outcome.failed(Category.CRITICAL, cut_text(text), kind="with")
 
 
 # driving ------------------------------------------------------------------------------------
 
 
 async def drive(
-    ctx: Context, given: Mapping[str, Given], *, first: bool = False, grace: float = 0.0
+    ctx: Context, given: Mapping[str, ChildStart], *, first: bool = False, grace: float = 0.0
 ) -> list[Child]:
     """Children by name, driven as far as they can be now. A name is the end of the child's id.
 
@@ -193,7 +193,7 @@ async def outcome_of(ctx: Context, *children: Child) -> Outcome:
     """What children that have ended come to for their parent; without a result."""
     results, asked = [child.result for child in children], await ctx.host.find_any_stop_request()
     outcome = Outcome(
-        spent=_spent(results),
+        spent=_total_spent(results),
         unanswered=sum(child.session.tally.failed_calls for child in children),
         warnings=tuple(
             f"{child.result.machine}: {warning}"
@@ -219,7 +219,7 @@ def _passed_on(
     ctx: Context, asked: StopRequest | None, children: Iterable[Child]
 ) -> tuple[StopSignal, ...]:
     """What the run was asked to stop for, where its children saw it first and did not finish."""
-    if asked is None or not any(child.told for child in children):
+    if asked is None or not any(child.stopped_by_parent for child in children):
         return ()
     return (StopSignal(ctx.machine.reason(asked.reason), asked.message, {}, asked.source),)
 
@@ -231,11 +231,11 @@ def _failure(result: Result) -> Failure:
         why = f": {last.message}"
     category = last.category if last is not None else str(Category.RECOVERABLE)
     return Failure(
-        category, cut(f"`{result.machine}` stopped for `{result.reason}`{why}"), "", "child"
+        category, cut_text(f"`{result.machine}` stopped for `{result.reason}`{why}"), "", "child"
     )
 
 
-def _spent(results: Iterable[Result]) -> Spent:
+def _total_spent(results: Iterable[Result]) -> Spent:
     calls: Counter[str] = Counter()
     total = Spent()
     for usage in (result.facts.usage for result in results):
@@ -256,12 +256,12 @@ def result_data(result: Result) -> dict[str, Any]:
     return {**data, "tokens": result.facts.usage.total_tokens, "text": result.facts.last.text}
 
 
-async def _shared(child: Child, outcome: Outcome) -> Outcome:
-    """What a child made of the conversation, memory and queue that it shared."""
+async def _merge_shared(child: Child, outcome: Outcome) -> Outcome:
+    """The outcome with what a child changed in the parts of the run that it shared."""
     share, position = child.given.share, child.session.position
     facts, changes = position.facts, dict(outcome.changes)
     if "messages" in share:
-        added, whole = child.said()
+        added, whole = child.own_messages()
         outcome = outcome.replace(messages=added, rewrite=whole)
     if "memory" in share:
         own = child.ctx.facts.memory
@@ -270,7 +270,9 @@ async def _shared(child: Child, outcome: Outcome) -> Outcome:
         before, own = child.ctx.facts.queue, facts.queue
         now = before.replace(done=before.done + own.done, failed=before.failed + own.failed)
         changes |= {"queue.done": now.done, "queue.failed": now.failed}
-        late = named(await child.missed(), (task.id for task in position.queue), now)
+        late = name_tasks(
+            await child.tasks_added_meanwhile(), (task.id for task in position.queue), now
+        )
         outcome = outcome.replace(queue=(*position.queue, *late))
     return outcome.replace(changes=changes)
 

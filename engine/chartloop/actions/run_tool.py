@@ -22,7 +22,7 @@ from chartloop.core.specs import ToolSpec
 from chartloop.run.abandon import or_leave
 from chartloop.run.context import Context
 from chartloop.run.exceptions import AgentStop, describe, is_own, stop_signal
-from chartloop.run.sanitize import cut, said, sound_data, sound_signal
+from chartloop.run.sanitize import cut_text, sound_data, sound_signal, text_for_model
 from chartloop.run.workers import Made, in_thread
 
 
@@ -31,21 +31,21 @@ async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -
     call = partial(spec.call, *((ctx,) if spec.wants_context else ()), **arguments)
     if not spec.suspends:
         return _at_once(ctx, spec, call)
-    made, error = await (in_thread(spec.name, call) if spec.blocking else _awaited(call))
+    made, error = await (in_thread(spec.name, call) if spec.blocking else _await_tool(call))
     if error is None and inspect.isawaitable(made):  # a plain function that gives a coroutine
-        made, error = await _awaited(partial(_itself, made))
+        made, error = await _await_tool(partial(_itself, made))
     return _result_of(ctx, spec, made, error)
 
 
 def _result_of(ctx: Context, spec: ToolSpec, made: Any, error: BaseException | None) -> ToolResult:
     if isinstance(error, AgentStop):
-        text = cut(error.message) or "stopped"
+        text = cut_text(error.message) or "stopped"
         signal = stop_signal(ctx, error, spec.name)
         return ToolResult(text, result=dict(signal.context), signals=(signal,))
     if isinstance(error, ScriptError):
         raise error
     if error is not None:
-        return failed(_said(error), _category(error))
+        return failed_result(_error_text(error), _category(error))
     return _result(ctx, made)
 
 
@@ -79,20 +79,20 @@ HELD_UP = (
 NO_COROUTINE = "says that it does not block, and gave a coroutine: make it `async`"
 
 
-def failed(text: str, category: str = Category.RECOVERABLE) -> ToolResult:
-    """What the model is told of a call that failed."""
-    return ToolResult(cut(f"error: {text}"), ok=False, category=category)
+def failed_result(text: str, category: str = Category.RECOVERABLE) -> ToolResult:
+    """The result of a failed call, as the model reads it."""
+    return ToolResult(cut_text(f"error: {text}"), ok=False, category=category)
 
 
 def refusal(ctx: Context, name: str, why: str) -> ToolResult:
     """What the model is told of a call that is refused: why, and what it may call instead."""
     listed = ", ".join(f"`{tool.name}`" for tool in ctx.tools) or "none"
     if name not in ctx.machine.registry.tools:
-        return failed(f"there is no tool `{name}`; the tools are: {listed}")
-    return failed(f"tool `{name}` {why}; you may call: {listed}")
+        return failed_result(f"there is no tool `{name}`; the tools are: {listed}")
+    return failed_result(f"tool `{name}` {why}; you may call: {listed}")
 
 
-def _said(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return error.message if isinstance(error, ToolError) else describe(error)
 
 
@@ -103,7 +103,7 @@ def _category(error: BaseException) -> str:
     return Category.TRANSIENT if late else Category.RECOVERABLE
 
 
-async def _awaited(call: Callable[[], Awaitable[Any]]) -> Made:
+async def _await_tool(call: Callable[[], Awaitable[Any]]) -> Made:
     try:
         return await or_leave(call()), None
     except BaseException as error:
@@ -118,28 +118,32 @@ async def _itself(made: Awaitable[Any]) -> Any:
 
 def _result(ctx: Context, made: Any) -> ToolResult:
     if type(made) is str:  # nearly always
-        text = cut(made)
+        text = cut_text(made)
         return ToolResult(text, result=text)
     if inspect.isgenerator(made) or inspect.isasyncgen(made):
-        return failed("the tool returned a generator; it must return what that would give")
+        return failed_result("the tool returned a generator; it must return what that would give")
     try:
         if isinstance(made, ToolResult):
-            return _checked(ctx, made)
-        return ToolResult(said(made), result=sound_data(made))
+            return _validate_result(ctx, made)
+        return ToolResult(text_for_model(made), result=sound_data(made))
     except Exception as error:  # noqa: BLE001  a value may raise anything when it is read
-        return failed(f"what the tool returned cannot be read: {describe(error)}")
+        return failed_result(f"what the tool returned cannot be read: {describe(error)}")
 
 
-def _checked(ctx: Context, made: ToolResult) -> ToolResult:
-    """A result that a tool wrote itself, with nothing in it that a record cannot hold."""
+def _validate_result(ctx: Context, made: ToolResult) -> ToolResult:
+    """A result that a tool wrote itself, without values that a record cannot hold."""
     for name, value in made.changes.items():
         root, _, block = name.partition(".")
         if root != "memory" or block not in ctx.facts.memory or not isinstance(value, str):
-            return failed(f"the tool changed `{name}`: tools change memory blocks only, to a text")
-    changes = {name: cut(cast(str, value)) for name, value in made.changes.items()}
+            return failed_result(
+                f"the tool changed `{name}`: tools change memory blocks only, to a text"
+            )
+    changes = {name: cut_text(cast(str, value)) for name, value in made.changes.items()}
     return made.replace(
-        text=said(made.text), ok=bool(made.ok), result=sound_data(made.result), changes=changes,
-        partial=tuple(said(part) for part in made.partial),
+        text=text_for_model(made.text), ok=bool(made.ok), result=sound_data(made.result),
+        changes=changes,
+        partial=tuple(text_for_model(part) for part in made.partial),
         signals=tuple(sound_signal(signal) for signal in made.signals),
-        progressed=bool(made.progressed), warnings=tuple(said(one) for one in made.warnings),
+        progressed=bool(made.progressed),
+        warnings=tuple(text_for_model(one) for one in made.warnings),
     )  # fmt: skip

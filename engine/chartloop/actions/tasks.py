@@ -23,26 +23,26 @@ from chartloop.actions.run_tool import run_tool
 from chartloop.core.conversation import user
 from chartloop.core.errors import Category, ModelError, TaskError, nearest
 from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task
-from chartloop.core.fold import named
+from chartloop.core.fold import name_tasks
 from chartloop.core.outcome import Blocked, Outcome, Spent
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.traits import ActionTraits, Count
 from chartloop.core.types import ANY, COUNTER, STR, list_of, struct
-from chartloop.run.children import Given
+from chartloop.run.children import ChildStart
 from chartloop.run.context import Context
 from chartloop.run.exceptions import failure_of_call
-from chartloop.run.sanitize import cut, read_json, sound_data
+from chartloop.run.sanitize import cut_text, read_json, sound_data
 
 KEPT = "work"
-"""Under this name the queue's actions keep what tasks reported: see `Kept`."""
+"""Under this name the queue's actions keep what tasks reported: see `TaskReports`."""
 GRACE = 0.25
 """Seconds before the deadline of `work` at which a child is stopped, to end in its own way."""
 RECENT_RESULTS = 3
 """How many results of tasks are kept for the essentials of a conversation."""
 
 
-class Kept(NamedTuple):
-    """What tasks have reported so far."""
+class TaskReports(NamedTuple):
+    """The reports of tasks so far."""
 
     metrics: Mapping[str, float] = EMPTY
     """The newest value of each."""
@@ -54,9 +54,9 @@ class Kept(NamedTuple):
     """The texts of the newest results, oldest first."""
 
 
-def kept(ctx: Context) -> Kept:
-    """What tasks have reported so far."""
-    return Kept(**ctx.kept.get(KEPT, EMPTY))
+def reports_of(ctx: Context) -> TaskReports:
+    """The reports of tasks so far."""
+    return TaskReports(**ctx.kept.get(KEPT, EMPTY))
 
 
 # the queue ----------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def tasks_of(
         if task.id in ids:
             raise _bad(number, f": there is a task `{task.id}` already", "give it another `id`")
         ids |= {task.id} - {""}
-    return named(tasks, there, queue)
+    return name_tasks(tasks, there, queue)
 
 
 def _bad(number: int, said: str, hint: str) -> TaskError:
@@ -175,12 +175,12 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
 
     A task that failed stays first, so that a wait or a person's fix is for it.
     """
-    queue, known = _ready(ctx.queue, kept(ctx), await _begun(ctx))
+    queue, known = _ready(ctx.queue, reports_of(ctx), await _task_with_child(ctx))
     if not queue or not _waits(queue[0]):
         return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     task = queue[0]
     begun = Outcome(kept={KEPT: known._asdict()})
-    ctx.so_far = partial(_failed, ctx, begun, _failure("cut off"), queue, attempts)
+    ctx.so_far = partial(_fail_task, ctx, begun, _failure("cut off"), queue, attempts)
     if "machine" not in task.by:  # a child writes down its own calls
         await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "work"})
     made = await _attempt(ctx, task)
@@ -190,39 +190,39 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     return await _at_deadline(ctx, outcome) if outcome.timed_out else outcome
 
 
-def attempted(ctx: Context, made: Attempt, attempts: int = 3) -> Outcome:
-    """What `work` comes to when its next task was attempted so: the part without effects."""
-    queue, known = _ready(ctx.queue, kept(ctx), "")
+def attempt_outcome(ctx: Context, made: Attempt, attempts: int = 3) -> Outcome:
+    """The outcome of `work` after this attempt at its next task; pure."""
+    queue, known = _ready(ctx.queue, reports_of(ctx), "")
     if not queue or not _waits(queue[0]):
         return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     return _came_of(ctx, made, queue, known, attempts)
 
 
 def _came_of(
-    ctx: Context, made: Attempt, queue: tuple[Task, ...], known: Kept, attempts: int
+    ctx: Context, made: Attempt, queue: tuple[Task, ...], known: TaskReports, attempts: int
 ) -> Outcome:
     """The outcome of an attempt at the first task of the queue."""
     task, rest = queue[0], queue[1:]
     outcome, text, result = made
     outcome = outcome.replace(kept={KEPT: known._asdict()})
     if outcome.error is not None:
-        return _failed(ctx, outcome, outcome.error, queue, attempts)
+        return _fail_task(ctx, outcome, outcome.error, queue, attempts)
     try:
         metrics, more = _report(result, task, rest, ctx.facts.queue)
     except TaskError as error:
         wrong = _failure(f"the report of `{task.id}`: {error.message}", kind="report")
-        return _failed(ctx, outcome, wrong, queue, attempts)
+        return _fail_task(ctx, outcome, wrong, queue, attempts)
     return outcome.replace(
         result={"task": task.id, "text": text, "result": result},
         queue=(*rest, *more),
-        kept={KEPT: _noted(known, metrics, text)._asdict()},
+        kept={KEPT: _add_report(known, metrics, text)._asdict()},
         changes={**outcome.changes, "queue.done": ctx.facts.queue.done + 1},
         progressed=True,
     )
 
 
-async def _begun(ctx: Context) -> str:
-    """The task whose child has begun, and is to be gone on with: its id, or nothing."""
+async def _task_with_child(ctx: Context) -> str:
+    """The id of the task whose child run exists, to continue it; or an empty text."""
     if not any("machine" in task.by for task in ctx.queue):
         return ""
     runs = {row.run_id for row in await ctx.host.find_children()}
@@ -233,7 +233,9 @@ def _child_id(ctx: Context, task: Task) -> str:
     return f"{ctx.key}/{task.id}"
 
 
-def _ready(queue: Sequence[Task], known: Kept, begun: str) -> tuple[tuple[Task, ...], Kept]:
+def _ready(
+    queue: Sequence[Task], known: TaskReports, begun: str
+) -> tuple[tuple[Task, ...], TaskReports]:
     """The queue with what is to be done first, after a new improvement cycle where one begins."""
     at_hand = [task for task in queue if task.id == begun] or queue
     if queue and not any(map(_waits, at_hand)):
@@ -256,7 +258,7 @@ def _failure(text: str, category: str = Category.RECOVERABLE, kind: str = "task"
     return Failure(str(category), text, "", kind)
 
 
-def _failed(
+def _fail_task(
     ctx: Context, outcome: Outcome, error: Failure, queue: Sequence[Task], attempts: int
 ) -> Outcome:
     task, *rest = queue
@@ -303,10 +305,10 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _noted(known: Kept, metrics: Mapping[str, float], text: str) -> Kept:
+def _add_report(known: TaskReports, metrics: Mapping[str, float], text: str) -> TaskReports:
     return known._replace(
         metrics={**known.metrics, **metrics},
-        results=(*known.results, cut(text)[:2000])[-RECENT_RESULTS:],
+        results=(*known.results, cut_text(text)[:2000])[-RECENT_RESULTS:],
     )
 
 
@@ -372,7 +374,7 @@ async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:
     if name not in ctx.machine.machines:
         return _gone_wrong(f"there is no child machine `{name}`", Category.CRITICAL)
     told = "\n\n".join(part for part in (task.text, done_when(task)) if part)
-    (child,) = await drive(ctx, {task.id: Given(name, told)}, grace=GRACE)
+    (child,) = await drive(ctx, {task.id: ChildStart(name, told)}, grace=GRACE)
     if not child.ended:
         return waiting([child])
     outcome, result = await outcome_of(ctx, child), child.result

@@ -56,7 +56,7 @@ def checked_tasks(
 
 def read_tasks_file(path: Path, spec: MachineSpec) -> list[dict[str, Any]]:
     """The tasks of a file for a machine. `SpecError` with everything that is wrong with it."""
-    text, shown = catalog.read_text(path), catalog.shown(path)
+    text, shown = catalog.read_text(path), catalog.display_path(path)
     tasks, findings = load_tasks(text, shown, spec.registry, spec.machines)
     if findings:
         raise SpecError(findings)

@@ -14,17 +14,17 @@ from typing import NamedTuple
 
 from chartloop.core.position import Position
 from chartloop.core.records import Input
-from chartloop.run.journal import CHILD_MARK, Event, Letter, MemoryJournal, RunRow, Update
+from chartloop.run.journal import CHILD_MARK, Event, InboxMessage, MemoryJournal, RunRow, Update
 from chartloop.run.session import Session
 from chartloop.run.sync import by_hand
 
 
-class RunLog(NamedTuple):
+class StoredLog(NamedTuple):
     """The row, events and inbox messages that a journal in memory holds of one run."""
 
     row: RunRow
     events: tuple[Event, ...]
-    letters: tuple[Letter, ...]
+    messages: tuple[InboxMessage, ...]
 
 
 class DetachedRun(NamedTuple):
@@ -35,7 +35,7 @@ class DetachedRun(NamedTuple):
     position: Position
     begun: Input | None
     """What it was given, when it had no record yet."""
-    logs: tuple[RunLog, ...] = ()
+    logs: tuple[StoredLog, ...] = ()
     """Its log and its children's, when they were kept in memory; else they are in its journal."""
 
     @property
@@ -50,13 +50,13 @@ class DetachedRun(NamedTuple):
     def journal(self) -> MemoryJournal:
         """A journal in memory that holds what was kept."""
         journal = MemoryJournal()
-        for row, events, letters in self.logs:
+        for row, events, messages in self.logs:
             by_hand(journal.create(row.replace(head=0, epoch=0)))
             update = Update(row.status, row.state, row.reason, row.steps, row.wake_at)
             epoch = by_hand(journal.acquire(row.run_id))[0].epoch
             by_hand(journal.append(row.run_id, 0, epoch, events, update=update))
-            for letter in letters:
-                by_hand(journal.send(row.run_id, letter))
+            for message in messages:
+                by_hand(journal.send(row.run_id, message))
         return journal
 
 
@@ -73,6 +73,6 @@ def detach(session: Session) -> DetachedRun:
     return DetachedRun(own, session.position, None, logs)
 
 
-def _read_log(journal: MemoryJournal, row: RunRow) -> RunLog:
-    events, letters = journal.events(row.run_id), journal.letters(row.run_id)
-    return RunLog(row, tuple(by_hand(events)), tuple(by_hand(letters)))
+def _read_log(journal: MemoryJournal, row: RunRow) -> StoredLog:
+    events, messages = journal.events(row.run_id), journal.inbox(row.run_id)
+    return StoredLog(row, tuple(by_hand(events)), tuple(by_hand(messages)))

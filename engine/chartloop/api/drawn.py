@@ -13,7 +13,7 @@ from typing import Any
 
 from chartloop.core.errors import SetupError, nearest
 from chartloop.core.facts import Facts
-from chartloop.core.html_table import Cell, Tone, bundle, folded, image, line, table
+from chartloop.core.html_table import Cell, Tone, bundle, details_element, image, line, table
 from chartloop.proofs.bound import Bound
 from chartloop.proofs.bound.bound import WORDS, Figure
 from chartloop.proofs.query import Answer, Questions
@@ -54,7 +54,7 @@ class DrawnBound(Bound):
         if not self.figures:
             return bundle(line(str(self), "warn"), str(self))
         rows = [(WORDS[n], Cell(f.amount, _tone(f)), f.reason) for n, f in self.figures.items()]
-        assumed = folded(
+        assumed = details_element(
             f"{len(self.assumptions)} assumptions", table([(said,) for said in self.assumptions])
         )
         head = line(f"{self.machine}, at worst", "strong")

@@ -105,7 +105,7 @@ def _text_of(source: str | Path) -> tuple[str, str, Path | None]:
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
         return source, "<text>", None
     path = catalog.find(source)
-    return catalog.read_text(path), catalog.shown(path), path.parent
+    return catalog.read_text(path), catalog.display_path(path), path.parent
 
 
 def child_file(source: str, file: str) -> Found:
@@ -115,14 +115,14 @@ def child_file(source: str, file: str) -> Found:
         if not path.is_file():
             said = f"there is no file `{source}`: looked in {catalog.folder_of(path)}"
             raise SetupError(said, hint=catalog.nearest_file(path))
-    elif (found := catalog.shipped().get(source)) is not None:
+    elif (found := catalog.shipped_machines().get(source)) is not None:
         path = found
     else:
-        known = catalog.shipped()
+        known = catalog.shipped_machines()
         hint = nearest(source, known, otherwise=f"write `machines: {{{source}: {source}.yaml}}`")
         raise SetupError(f"there is no child machine `{source}`", hint=hint)
     path = Path(os.path.normpath(path))
-    return Found(catalog.read_text(path), catalog.shown(path))
+    return Found(catalog.read_text(path), catalog.display_path(path))
 
 
 def load(

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 @cache
 def lifecycle() -> MachineSpec:
     """The machine of the status region, from `machines/lifecycle.yaml`."""
-    path = catalog.shipped()["lifecycle"]
+    path = catalog.shipped_machines()["lifecycle"]
     loaded = load_text(catalog.read_text(path), path.name, builtin())
     if loaded.spec is None or not loaded.ok:
         raise SpecError(loaded.findings)

@@ -11,7 +11,7 @@ from typing import Any
 
 from chartloop.api.caller_tasks import checked_tasks
 from chartloop.core.errors import StatusError
-from chartloop.run.journal import Letter
+from chartloop.run.journal import InboxMessage
 from chartloop.run.loop import IN_DOUBT, advance
 from chartloop.run.question import question_of
 from chartloop.run.session import Session
@@ -26,8 +26,8 @@ async def post(session: Session, data: Mapping[str, Any], *, message_id: str | N
             f"the run has ended ({session.position.status})",
             hint="`next` starts a new run that goes on from it",
         )
-    letter = Letter(message_id or secrets.token_hex(8), session.ports.clock.now(), data)
-    await session.journal.send(session.run_id, letter)
+    message = InboxMessage(message_id or secrets.token_hex(8), session.ports.clock.now(), data)
+    await session.journal.send(session.run_id, message)
 
 
 def tasks_message(session: Session, tasks: Any, *, fresh: bool) -> dict[str, Any]:

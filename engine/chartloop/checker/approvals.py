@@ -29,20 +29,20 @@ def _named_by_the_file(subject: Subject, given: Approve) -> None:
 
 def _in_children(subject: Subject, given: Approve) -> None:
     for name, child in subject.spec.machines.items():
-        for tool in sorted(set(_unapproved(child)).intersection(given.tools)):
+        for tool in sorted(set(_tools_without_approval(child)).intersection(given.tools)):
             said = f"child machine `{name}` carries out `{tool}`, with no approval"
             hint = f"write `approve: {{tools: [{tool}]}}` in the child, too"
             path: Path = ("machines", name) if child.base else ("approve",)
             subject.say("CL339", path, said, hint=hint, key=True)
 
 
-def _unapproved(spec: MachineSpec) -> Iterator[str]:
-    """The tools that a machine or one of its children carries out with no approval."""
+def _tools_without_approval(spec: MachineSpec) -> Iterator[str]:
+    """The tools that a machine or its children call without approval."""
     held = spec.approve.tools if spec.approve is not None else ()
     for state in spec.states.values():
         yield from (tool for tool in carried_out(spec, state) if tool not in held)
     for child in spec.machines.values():
-        yield from _unapproved(child)
+        yield from _tools_without_approval(child)
 
 
 def _never_asked(subject: Subject, given: Approve) -> None:

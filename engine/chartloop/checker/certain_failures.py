@@ -63,15 +63,17 @@ def _expressions(subject: Subject) -> Iterator[tuple[Path, Expression]]:
             yield path, guard
     for name in subject.in_order(reached):
         state = subject.spec.states[name]
-        yield from _assigned(("states", name, "set"), state.set)
+        yield from _assigned_expressions(("states", name, "set"), state.set)
         for edge in state.edges:
-            yield from _assigned((*edge.path, "set"), edge.set)
+            yield from _assigned_expressions((*edge.path, "set"), edge.set)
         for field, given in state.args.items():
             if isinstance(given.value, Expression):
                 yield ("states", name, "with", field), given.value
 
 
-def _assigned(path: Path, assigns: tuple[Assign, ...]) -> Iterator[tuple[Path, Expression]]:
+def _assigned_expressions(
+    path: Path, assigns: tuple[Assign, ...]
+) -> Iterator[tuple[Path, Expression]]:
     for one in assigns:
         if isinstance(one.value, Expression):
             yield (*path, one.target), one.value
@@ -79,7 +81,7 @@ def _assigned(path: Path, assigns: tuple[Assign, ...]) -> Iterator[tuple[Path, E
 
 def dividing_by_zero(node: Node, known: Known) -> Arith | None:
     """A division by zero that is made whenever the expression is evaluated."""
-    for part in _evaluated(node, known):
+    for part in _evaluated_parts(node, known):
         if (found := dividing_by_zero(part, known)) is not None:
             return found
     if isinstance(node, Arith) and node.op in _DIVIDING:
@@ -89,7 +91,7 @@ def dividing_by_zero(node: Node, known: Known) -> Arith | None:
     return None
 
 
-def _evaluated(node: Node, known: Known) -> Iterator[Node]:
+def _evaluated_parts(node: Node, known: Known) -> Iterator[Node]:
     """The parts of a node that are evaluated whenever it is."""
     match node:
         case Logic(op=op, parts=parts):
@@ -137,7 +139,7 @@ def _deadline(subject: Subject, state: StateSpec, known: Known) -> None:
 def _retry(subject: Subject, state: StateSpec, retry: Retry) -> None:
     """Say which of the extra attempts no run makes, because a rule has stopped it by then."""
     for failures in range(1, min(retry.times, _MOST_TIMES) + 1):
-        known = partial(_after_failures, _failed(subject, state, failures), subject)
+        known = partial(_after_failures, _facts_after_failures(subject, state, failures), subject)
         for rule in subject.spec.rules:
             if _asked_at(rule, state.name) and surely(judge(rule.when.root, known)):
                 _cut_off(subject, state, rule, retry, failures)
@@ -154,8 +156,8 @@ def _asked_at(rule: Rule, name: str) -> bool:
     return name in rule.before if rule.before else not rule.at or name in rule.at
 
 
-def _failed(subject: Subject, state: StateSpec, failures: int) -> Mapping[str, Value]:
-    """What is known after so many failed attempts."""
+def _facts_after_failures(subject: Subject, state: StateSpec, failures: int) -> Mapping[str, Value]:
+    """The facts known after this number of failed attempts."""
     assert state.action is not None
     at_least = Range(failures, INF)
     known: dict[str, Value] = {

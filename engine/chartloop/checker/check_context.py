@@ -13,9 +13,9 @@ from chartloop.core.specs import Supply
 from chartloop.language.expression import Expression
 from chartloop.language.file.unreadable import Unread
 from chartloop.language.spec import MachineSpec, StateSpec, said_at
-from chartloop.language.yaml.document import dotted
+from chartloop.language.yaml.document import dotted_path
 from chartloop.language.yaml.reading import MAX_FINDINGS, Path
-from chartloop.machine.abstract.signals import OUTSIDE, signalled
+from chartloop.machine.abstract.signals import OUTSIDE, raised_by_states
 from chartloop.machine.build import Chart
 from chartloop.machine.regions import GuardedTransition
 from chartloop.proofs.digraph import Digraph
@@ -87,7 +87,7 @@ class Subject:
         """What can be come to: from the start, by rules and signals, by what was not read."""
         spec, route = self.spec, self.chart.route
         starts: set[str | None] = {spec.start, *(t.dest for t in self.rules)}
-        starts |= {route(reason) for reason in (*OUTSIDE, *signalled(spec))}
+        starts |= {route(reason) for reason in (*OUTSIDE, *raised_by_states(spec))}
         if spec.on_error is not None:
             starts.add(spec.on_error.target)
         starts |= self.unread.words | self.starts
@@ -141,25 +141,25 @@ class Subject:
         }
         return World(self.prover.world.words, limits)
 
-    def written(self, key: str) -> bool:
-        """Whether the file has a key, be its value empty: `tasks: []` leaves them to the caller."""
+    def has_key(self, key: str) -> bool:
+        """Whether the file has a key, even an empty one: `tasks: []` leaves them to the caller."""
         document = self.spec.document
         return document is not None and document.has((*self.spec.base, key))
 
     # findings -------------------------------------------------------------------------------
 
-    def said(self, path: Path) -> bool:
-        """Whether something has been said about exactly this place already."""
+    def has_finding_at(self, path: Path) -> bool:
+        """Whether a finding already has exactly this place."""
         full = self.full(path)
         return any(f.at == full for f in self.findings)
 
-    def accepted(self, code: str, path: Path) -> bool:
-        """Whether the file's `ignore` accepts such a finding there."""
+    def is_accepted(self, code: str, path: Path) -> bool:
+        """Whether the file's `ignore` accepts a finding of this code at this place."""
         return self.spec.accepts(finding(code, "", at=self.full(path)))
 
     def full(self, path: Path) -> str:
         """A place in the words of the whole file: what `Finding.at` holds."""
-        return dotted(self.spec.base + said_at(self.spec.made, path))
+        return dotted_path(self.spec.base + said_at(self.spec.made, path))
 
     def say(
         self, code: str, path: Path, message: str, *, hint: str = "", key: bool = False,
@@ -169,7 +169,7 @@ class Subject:
 
         Nothing is said about a state, rule or limit that could not be read whole.
         """
-        if len(self.findings) < MAX_FINDINGS and dotted(path[:2]) not in self.unread.places:
+        if len(self.findings) < MAX_FINDINGS and dotted_path(path[:2]) not in self.unread.places:
             place = place or self.spec.place(path, key=key, of=of)
             self.findings.append(finding(code, message, place, hint=hint, at=at or self.full(path)))
 

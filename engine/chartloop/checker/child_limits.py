@@ -109,7 +109,7 @@ def _misfit(child: MachineSpec, field: str, name: str, given: Given) -> str:
     own = (child.vars if field == "vars" else child.limits)[name].type
     if isinstance(given.value, Expression):
         type = given.value.type
-        fits = type.kind in ("any", "none") or assignable(type.known(), own.known())
+        fits = type.kind in ("any", "none") or assignable(type.without_none(), own.without_none())
         return "" if fits else f"`{name}` of `{child.name}` is {own}, and this is {type}"
     try:
         (var_value if field == "vars" else limit_value)(child, name, given.value)

@@ -74,7 +74,7 @@ def _endless(subject: Subject, circle: list[str]) -> None:
     states = subject.spec.states
     ways_out = [e for n in circle for e in states[n].edges if e.target not in circle]
     acting = [n for n in subject.in_order(circle) if states[n].action is not None]
-    reads = sorted({f"`{r}`" for guard in _asked(subject, ways_out) for r in guard.reads})
+    reads = sorted({f"`{r}`" for guard in _exit_guards(subject, ways_out) for r in guard.reads})
     by_failure = any(e.role in ("failed", "expired") for e in ways_out)
     if not acting or not reads or by_failure or not subject.whole(circle):
         return  # without a way out, or with one that is never taken, it has another finding
@@ -84,8 +84,8 @@ def _endless(subject: Subject, circle: list[str]) -> None:
     subject.say_of("CL350", states[acting[0]], said, hint=hint)
 
 
-def _asked(subject: Subject, ways_out: Iterable[Edge]) -> Iterator[Expression]:
-    """What is asked where the loop could be left."""
+def _exit_guards(subject: Subject, ways_out: Iterable[Edge]) -> Iterator[Expression]:
+    """The guards of the states from which the loop can be left."""
     for name in dict.fromkeys(edge.source for edge in ways_out):
         state = subject.spec.states[name]
         yield from (edge.when for edge in state.edges if edge.when is not None)

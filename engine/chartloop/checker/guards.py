@@ -17,7 +17,7 @@ _CONSTANT = {"True": "always holds", "False": "never holds"}
 def check_guards(subject: Subject, knowledge: Knowledge) -> None:
     """What is never taken, and what need not hold."""
     for state in subject.spec.states.values():
-        _shadowed(subject, state)
+        _report_shadowed(subject, state)
         _stuck(subject, state, knowledge.at(state.name))
     _rules(subject)
 
@@ -30,8 +30,8 @@ def _texts(t: GuardedTransition) -> frozenset[str]:
     return frozenset(_same(g.__name__) for g in t.guards)
 
 
-def _shadowed(subject: Subject, state: StateSpec) -> None:
-    """An edge behind one that holds whenever it does."""
+def _report_shadowed(subject: Subject, state: StateSpec) -> None:
+    """Report each edge behind one that always holds with it, or whose guard never holds."""
     for trigger, event in subject.chart.step.triggers.items():
         if trigger == "check":
             continue

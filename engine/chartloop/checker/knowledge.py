@@ -65,7 +65,7 @@ class Knowledge:
         self._blank = self._entered_otherwise()
         self._incoming: dict[str, list[tuple[StateSpec, Edge, Known]]] = {}
         for state in self._spec.states.values():
-            for edge, before in _tried(state):
+            for edge, before in _edges_with_claims(state):
                 self._incoming.setdefault(edge.target, []).append((state, edge, before))
         self._latest, self._standing = Latest(subject), Standing(subject)
         self._at: dict[str, Known] = {}
@@ -104,7 +104,7 @@ class Knowledge:
         ]  # fmt: skip
         # rules are looked at together: one of them may have raised a signal since
         claims = (Claim(r.when.root, False) for r in rules)
-        return tuple(_untouched(claims, ["signals"]))[-MOST:]
+        return tuple(_unaffected_claims(claims, ["signals"]))[-MOST:]
 
     def _on_entry(self, state: StateSpec) -> Known:
         if state.name in self._blank:
@@ -123,7 +123,7 @@ class Knowledge:
         changed = {*_set(edge.set), *_set(into.set), f"run.visits.{into.name}"}
         changed |= {"signals"} if edge.stop or into.stop else set()
         changed |= {"run.status"} if into.status else set()
-        return tuple(_untouched(held, changed))
+        return tuple(_unaffected_claims(held, changed))
 
 
 def _in_both(one: Known, other: Known) -> Known:
@@ -131,8 +131,8 @@ def _in_both(one: Known, other: Known) -> Known:
     return tuple(c for c in one if c in found)
 
 
-def _tried(state: StateSpec) -> Iterator[tuple[Edge, Known]]:
-    """The edges of a state, each with what did not hold when it is taken."""
+def _edges_with_claims(state: StateSpec) -> Iterator[tuple[Edge, Known]]:
+    """The edges of a state, each with the guards that failed before it is taken."""
     for group in groups(state):
         before: Known = ()
         for edge in group:
@@ -146,8 +146,8 @@ def _set(assigns: Sequence[Assign]) -> Iterator[str]:
     return (a.target for a in assigns)
 
 
-def _untouched(claims: Iterable[Claim], changed: Collection[str]) -> Iterator[Claim]:
-    """The claims that read nothing of what changed, no part of it and nothing that holds it."""
+def _unaffected_claims(claims: Iterable[Claim], changed: Collection[str]) -> Iterator[Claim]:
+    """The claims that read neither a changed name, nor a part of one, nor what contains one."""
     names, holders = set(changed), {above for name in changed for above in _holders(name)}
     for claim in claims:
         reads, held_by = _reads(claim.node)

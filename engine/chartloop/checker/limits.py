@@ -18,7 +18,7 @@ from chartloop.language.yaml.reading import Path
 
 def check_limits(subject: Subject) -> None:
     """Limits without a reader, costs without a price, a context without a window."""
-    used = _used(subject.spec) | _mentioned(subject)
+    used = _used(subject.spec) | _limits_in_unread(subject)
     for name in subject.spec.limits:
         if name not in used:
             said = f"limit `{name}` is declared and nothing reads it: it would not be enforced"
@@ -38,8 +38,8 @@ def _used(spec: MachineSpec) -> set[str]:
     return used | (set(spec.limits) if "limits" in reads else set())
 
 
-def _mentioned(subject: Subject) -> set[str]:
-    """The limits that stand in a text which could not be read, misspelt perhaps."""
+def _limits_in_unread(subject: Subject) -> set[str]:
+    """The limits that an unreadable text seems to name, even misspelt."""
     known = list(subject.spec.limits)
     words = [w.split(".") for w in subject.unread.words if "." in w]
     meant = [name for root, name, *_ in words if get_close_matches(root, ["limits"])]
@@ -52,23 +52,23 @@ def _expressions(spec: MachineSpec) -> Iterator[Expression]:
     for state in spec.states.values():
         found += [state.within, state.warn_at, *(a.value for a in state.set)]
         found += [a.value for e in state.edges for a in e.set]
-        found += [e for given in state.args.values() for e in _given(given)]
+        found += [e for given in state.args.values() for e in _expressions_in(given)]
     if spec.on_error is not None:
         found += [a.value for a in spec.on_error.set]
     found += spec.output.values() if isinstance(spec.output, dict) else [spec.output]
     yield from (x for x in found if isinstance(x, Expression))
 
 
-def _given(given: Given) -> Iterator[Expression]:
+def _expressions_in(given: Given) -> Iterator[Expression]:
     if isinstance(given.value, Expression):
         yield given.value
     elif given.kind == "values":
         for inner in given.value.values():
-            yield from _given(inner)
+            yield from _expressions_in(inner)
     elif given.kind == "fields":
         for fields in given.value.values():
             for inner in fields.values():
-                yield from _given(inner)
+                yield from _expressions_in(inner)
 
 
 def _templates(spec: MachineSpec) -> Iterator[Template]:

@@ -55,7 +55,7 @@ def _of_the_file(subject: Subject, supply: Supply) -> bool:
     """Whether the file itself brings it, with no action."""
     spec = subject.spec
     if supply == "tasks":
-        return spec.tasks is not None or subject.written("tasks")
+        return spec.tasks is not None or subject.has_key("tasks")
     if supply == "conversation":
         return bool(spec.memory) or (
             spec.instructions is not None and bool(spec.instructions.reads)

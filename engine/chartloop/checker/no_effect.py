@@ -51,8 +51,8 @@ def _one_way(subject: Subject, state: StateSpec) -> None:
         subject.say("CL356", ("states", state.name, "all"), said, hint=hint, key=True)
     ways = [e for g in groups(state) for e in g if e.role not in ("failed", "expired")]
     if len(ways) > 1 and len({_effect(e) for e in ways}) == 1 and state.warn_at is None:
-        told = subject.said(("states", state.name, "next"))
-        if told or any(e.data or subject.said(e.path) for e in ways):
+        told = subject.has_finding_at(("states", state.name, "next"))
+        if told or any(e.data or subject.has_finding_at(e.path) for e in ways):
             return
         what = "every answer to" if state.job == "wait" else "every edge of"
         said = f"{what} `{state.name}` leads to `{ways[0].target}`: the question changes nothing"
@@ -85,7 +85,7 @@ def _still(subject: Subject) -> None:
     still = {name: why for name in FACTS if (why := _why_still(subject, name))}
     for path, fact in reads_of_guards(spec):
         name = next((n for n in still if fact == n or fact.startswith(f"{n}.")), "")
-        if name and not subject.said(path):
+        if name and not subject.has_finding_at(path):
             said = f"`{fact}` never changes: {still[name]}"
             subject.say("CL352", path, said, hint=_mover(spec, name), of=fact)
 
@@ -99,7 +99,7 @@ def _why_still(subject: Subject, name: str) -> str:
         moves = any(_moves(a.changes, name) for a in actions)
         return "" if moves else "no state has an action that changes it"
     others = spec.machines or any(a.needs == "tasks" for a in actions)
-    return "" if others or subject.written("tools") else "the file lists no tools"
+    return "" if others or subject.has_key("tools") else "the file lists no tools"
 
 
 def _moves(changes: frozenset[str], name: str) -> bool:

@@ -34,12 +34,14 @@ def check_secrets(subject: Subject) -> None:
             article = "an" if kind[0] in "aeiou" else "a"
             said = f"this looks like {article} {kind}: everybody who has the file has it"
             hint = "name an environment variable (`api_key_env`), and have the secret replaced"
-            subject.say("CL337", path, said, hint=hint, place=replace(place, text=_masked(shown)))
+            subject.say(
+                "CL337", path, said, hint=hint, place=replace(place, text=_mask_credentials(shown))
+            )
             break
 
 
-def _masked(line: str) -> str:
-    """A line without anything else on it that looks like a credential."""
+def _mask_credentials(line: str) -> str:
+    """The line with everything that looks like a credential masked."""
     for pattern in PATTERNS:
         line = pattern.regex.sub(lambda m: "•" * len(m[0]), line)
     return line

@@ -32,7 +32,7 @@ def check_hidden(subject: Subject, knowledge: Knowledge) -> None:
     settled = [r for r in subject.spec.rules if r.when.text not in _WRITTEN_OUT]
     for rule in settled:
         path = _path(rule)
-        if not subject.said(path[:2]) and not subject.said(path):
+        if not subject.has_finding_at(path[:2]) and not subject.has_finding_at(path):
             _ = _alone(subject, rule, path) or _hidden(subject, rule, settled, path)
     _edges(subject, knowledge)
 
@@ -57,7 +57,7 @@ def _alone(subject: Subject, rule: Rule, path: Path) -> bool:
         said = f"`{rule.when.text}` always holds: from the start on this rule does"
         subject.say("CL327", path, said, hint="compare with something that can still be reached")
         return True
-    if _bounded(rule.when) and not _ask(subject, [Claim(node)], path, subject.as_written):
+    if _asks_for_limit(rule.when) and not _ask(subject, [Claim(node)], path, subject.as_written):
         said = f"`{rule.when.text}` can never hold with {say_limits(subject, rule.when)}"
         hint = "set the limit to what its fact can reach, or to null"
         subject.say("CL330", path, said, hint=hint)
@@ -82,7 +82,7 @@ def _hidden(subject: Subject, rule: Rule, rules: Sequence[Rule], path: Path) -> 
             return False
         wins = rule.kind == "detour" or _rank(subject, other) < _rank(subject, rule)
         both = [Claim(rule.when.root), Claim(other.when.root, False)]
-        if not rule.when.reads & other.when.reads and not _related(rule, other):
+        if not rule.when.reads & other.when.reads and not _share_facts(rule, other):
             continue
         if wins and not _ask(subject, both, path):
             said = f"this rule never decides: whenever it holds, `{other.id}` does, and comes first"
@@ -116,8 +116,8 @@ def _rank(subject: Subject, rule: Rule) -> tuple[int, int]:
     return subject.spec.reason(rule.stop).priority, subject.spec.rules.index(rule)
 
 
-def _related(rule: Rule, other: Rule) -> bool:
-    """Whether facts of the two are parts of each other: prompt tokens, and all tokens."""
+def _share_facts(rule: Rule, other: Rule) -> bool:
+    """Whether both read facts of one group, such as prompt tokens and all tokens."""
     usage = {r.partition(".")[0] for r in rule.when.reads} & {
         r.partition(".")[0] for r in other.when.reads
     }
@@ -155,11 +155,11 @@ def _edges(subject: Subject, knowledge: Knowledge) -> None:
     for state in subject.spec.states.values():
         known = knowledge.at(state.name)
         for edge in (e for group in groups(state) for e in group):
-            if edge.when is None or not _bounded(edge.when):
+            if edge.when is None or not _asks_for_limit(edge.when):
                 continue
             asked = edge.role == "then"
             path = ("states", state.name, "when") if asked else (*edge.path, "when")
-            if not subject.said(path) and not subject.said(edge.path):
+            if not subject.has_finding_at(path) and not subject.has_finding_at(edge.path):
                 mine = known if edge.role != "failed" else ()
                 _edge(subject, edge.when, mine, path)
 
@@ -180,8 +180,8 @@ def _edge(subject: Subject, guard: Expression, known: Known, path: Path) -> None
         subject.say("CL330", path, said, hint=hint)
 
 
-def _bounded(guard: Expression) -> bool:
-    """Whether a guard says that a fact has reached a limit, or a counter a number."""
+def _asks_for_limit(guard: Expression) -> bool:
+    """Whether a guard asks if a fact reached a limit, or a counter a number."""
     return any("limits." in b.bound_text or b.grows for b in guard.bounds)
 
 

@@ -13,7 +13,7 @@ from chartloop.core.units import say_count
 from chartloop.language.spec import HIGHEST, Rule
 from chartloop.language.yaml.reading import Path
 from chartloop.machine.abstract.counters import Counting
-from chartloop.machine.abstract.signals import OUTSIDE, asks_to_stop, signalled
+from chartloop.machine.abstract.signals import OUTSIDE, asks_to_stop, raised_by_states
 from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.regions import GuardedTransition
 
@@ -36,7 +36,11 @@ def check_endings(subject: Subject) -> None:
 
 def _highest(subject: Subject) -> None:
     spec = subject.spec
-    if subject.own_code or any(r.kind == "signal" for r in spec.rules) or any(signalled(spec)):
+    if (
+        subject.own_code
+        or any(r.kind == "signal" for r in spec.rules)
+        or any(raised_by_states(spec))
+    ):
         return
     if any(map(asks_to_stop, spec.states.values())) or not subject.signals_stop:
         return
@@ -70,7 +74,7 @@ def _errors_as_completed(subject: Subject) -> None:
                 said = f"`{name}` ends as completed what was stopped for `{reason}`, an error"
                 hint = "write `end: by_reason`: the reason says how the run ended"
                 path = ("states", name, "end")
-                if not subject.said(path):
+                if not subject.has_finding_at(path):
                     subject.say("CL357", path, said, hint=hint)
 
 

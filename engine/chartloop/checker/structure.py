@@ -144,8 +144,8 @@ def epilogue(subject: Subject) -> set[str]:
     return {n for o in openers(subject) for n in subject.behind.onward(o)}
 
 
-def unstopped(subject: Subject) -> set[str]:
-    """The states that a run can be in with no reason to stop."""
+def states_without_stop(subject: Subject) -> set[str]:
+    """The states that a run can be in while it has no reason to stop."""
     spec, before = subject.spec, subject.before
     starts = {spec.start} | {r.to for r in spec.rules if r.kind == "detour"}
     return {n for s in starts if s in before for n in before.onward(s)}
@@ -189,7 +189,7 @@ def _returns(subject: Subject) -> None:
 def _by_reason(subject: Subject) -> None:
     """Ends that take the reason's status need a signal on every way there."""
     spec = subject.spec
-    for name in subject.in_order(unstopped(subject)):
+    for name in subject.in_order(states_without_stop(subject)):
         if spec.states[name].end == "by_reason":
             said = f"`{name}` can be reached with no reason to stop"
             hint = f"raise one on the way with `stop:` (`{HIGHEST}`: one that is raised already)"

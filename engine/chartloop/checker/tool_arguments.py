@@ -45,7 +45,7 @@ def _check(subject: Subject, state: StateSpec, arg: ArgSpec, tool: ToolSpec) -> 
     at = (*path, arg.name) if arg.name in state.args else path
     takes = cast("Mapping[str, Any]", tool.parameters["properties"])
     wrong = _unknown(subject, at, tool, arguments.keys() - takes.keys())
-    missing = [n for n in _required(tool) if n not in arguments]
+    missing = [n for n in _required_names(tool) if n not in arguments]
     meant = {word for name in wrong for word in get_close_matches(name, missing, n=1)}
     if lost := [n for n in missing if n not in meant]:
         names = ", ".join(f"`{n}`" for n in lost)
@@ -56,7 +56,7 @@ def _check(subject: Subject, state: StateSpec, arg: ArgSpec, tool: ToolSpec) -> 
         subject.say("CL341", at, said, hint="mend the value: the call always fails", key=True)
 
 
-def _required(tool: ToolSpec) -> Sequence[str]:
+def _required_names(tool: ToolSpec) -> Sequence[str]:
     return cast("Sequence[str]", tool.parameters.get("required", ()))
 
 

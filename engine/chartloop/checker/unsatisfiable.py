@@ -48,7 +48,7 @@ class _Group:
             if guard is None:
                 self._default(edge)
                 return
-            if guard.text in _WRITTEN_OUT or self._told(edge):
+            if guard.text in _WRITTEN_OUT or self._has_finding(edge):
                 self.before.append((edge, guard))
                 continue
             if not self._never(edge, guard) and number + 1 < len(self.edges):
@@ -56,8 +56,10 @@ class _Group:
                     return
             self.before.append((edge, guard))
 
-    def _told(self, edge: Edge) -> bool:
-        return self.subject.said(edge.path) or self.subject.said(self._path(edge))
+    def _has_finding(self, edge: Edge) -> bool:
+        return self.subject.has_finding_at(edge.path) or self.subject.has_finding_at(
+            self._path(edge)
+        )
 
     def _path(self, edge: Edge) -> Path:
         if edge.role == "then":
@@ -132,7 +134,7 @@ class _Group:
 
     def _default(self, edge: Edge) -> None:
         before = [Claim(node, False) for _, node in self.before]
-        if not before or self._told(edge):
+        if not before or self._has_finding(edge):
             return
         if not self._possible(*self.known, *before, edge=self.before[-1][0]):
             what = self._lost(edge)

@@ -17,7 +17,7 @@ from chartloop.language.label import Label
 from chartloop.language.spec import Assign, MachineSpec, Save, StateSpec
 from chartloop.language.template.template import Template
 from chartloop.language.yaml.reading import Path
-from chartloop.machine.abstract.signals import OUTSIDE, carried_out, signalled
+from chartloop.machine.abstract.signals import OUTSIDE, carried_out, raised_by_states
 
 _ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})
 """Parts of a spec that are no texts of the machine."""
@@ -99,7 +99,7 @@ def _variables(subject: Subject) -> None:
     for name in spec.vars:
         path = f"vars.{name}"
         if path not in used:
-            written = any(t == path for t in _written(spec))
+            written = any(t == path for t in _assigned_variables(spec))
             what = "is written and nothing reads it" if written else "is declared and never used"
             hint = f"read `{path}` in a guard, a template or `output`, or remove it"
             subject.say("CL334", ("vars", name), f"variable `{name}` {what}", hint=hint, key=True)
@@ -115,11 +115,11 @@ def variables_read(spec: MachineSpec) -> frozenset[str]:
 
 def parameters(spec: MachineSpec) -> list[str]:
     """The variables that keep their first value unless a caller gives another."""
-    written = {*_written(spec)}
+    written = {*_assigned_variables(spec)}
     return [name for name in spec.vars if f"vars.{name}" not in written]
 
 
-def _written(spec: MachineSpec) -> Iterator[str]:
+def _assigned_variables(spec: MachineSpec) -> Iterator[str]:
     """The variables that the file assigns."""
     for state in spec.states.values():
         yield from (a.target for a in state.set)
@@ -134,16 +134,16 @@ def _written(spec: MachineSpec) -> Iterator[str]:
 # reasons ------------------------------------------------------------------------------------
 
 
-def _raised(spec: MachineSpec) -> set[str]:
+def _raised_reasons(spec: MachineSpec) -> set[str]:
     """The reasons that the file raises."""
     found = {s.stop for s in spec.states.values()} | {e.stop for e in spec.edges()}
     found |= {r.stop for r in spec.rules} | {r.signal for r in spec.rules}
     found |= {spec.on_error.stop} if spec.on_error is not None else set()
-    return (found | {*signalled(spec)}) - {""}
+    return (found | {*raised_by_states(spec)}) - {""}
 
 
-def _judged(spec: MachineSpec) -> set[str]:
-    """Words that guards compare with: a reason among them is expected from outside."""
+def _compared_words(spec: MachineSpec) -> set[str]:
+    """The words that expressions compare with; a reason among them may come from outside."""
     parts = (part for part, _ in _all_parts(spec) if isinstance(part, Expression))
     nodes = (n for part in parts for n in walk(part.root) if isinstance(n, Const))
     return {n.value for n in nodes if isinstance(n.value, str)}
@@ -154,7 +154,7 @@ def _reasons(subject: Subject) -> None:
     own = [name for name in spec.own_reasons if name not in REASONS]
     if not own or subject.own_code or spec.registry.own_tools:
         return
-    known = _raised(spec) | _judged(spec)
+    known = _raised_reasons(spec) | _compared_words(spec)
     for name in own:
         if name not in known:
             said = f"reason `{name}` is declared, and nothing raises or reads it"
@@ -165,7 +165,7 @@ def _reasons(subject: Subject) -> None:
 def _ties(subject: Subject) -> None:
     """Two reasons to which the file itself gives one number."""
     spec = subject.spec
-    raised = _raised(spec) | set(OUTSIDE)
+    raised = _raised_reasons(spec) | set(OUTSIDE)
     given = [n for n in spec.own_reasons if n in raised and _has_priority(spec, n)]
     for first, second in combinations(given, 2):
         priority = spec.reasons[first].priority
@@ -209,7 +209,7 @@ def _never_carried_out(
     subject: Subject, offering: Sequence[StateSpec], tools: tuple[str, ...]
 ) -> None:
     """One finding for all states that offer the same in vain; each that is accepted has its own."""
-    accepted = [s for s in offering if subject.accepted("CL333", _offer(s))]
+    accepted = [s for s in offering if subject.is_accepted("CL333", _offer(s))]
     rest = [s for s in offering if s not in accepted]
     for states in (*([s] for s in accepted), *([rest] if rest else [])):
         names = ", ".join(f"`{t}`" for t in tools[:3]) + (" and more" if len(tools) > 3 else "")

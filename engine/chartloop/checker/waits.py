@@ -61,7 +61,7 @@ def _detour(subject: Subject, rule: Rule) -> None:
     if not names or any(_makes_false(subject, rule.when, n) for n in names):
         return
     path: Path = ("rules", int(rule.id.partition(".")[2]), "when")
-    if subject.said(path):
+    if subject.has_finding_at(path):
         return
     what = f"`{names[0]}`" if len(names) == 1 else f"`{names[0]}` to `{names[-1]}`"
     said = f"once `{rule.when.text}` holds, this detour is made after every action, without end: "

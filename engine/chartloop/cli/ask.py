@@ -125,7 +125,7 @@ def _more_came() -> bool:
 
 
 def _over(run: Run) -> Callable[[], bool]:
-    """Tells whether the question has expired, or a letter has come that decides it."""
+    """Tells whether the question has expired, or a message has come that decides it."""
     from chartloop.run.sync import wait
 
     session, due = run.session, run.session.position.wake_at
@@ -134,8 +134,8 @@ def _over(run: Run) -> Callable[[], bool]:
         """Those of the run, and those of the child that asks."""
         question, journal = run.question, session.journal
         runs = {run.id, question.run if question is not None else run.id}
-        found = [wait(journal.letters(name), suspends=run.suspends) for name in runs]
-        return {letter.msg_id for letters in found for letter in letters}
+        found = [wait(journal.inbox(name), suspends=run.suspends) for name in runs]
+        return {message.msg_id for messages in found for message in messages}
 
     early = open_letters()
 

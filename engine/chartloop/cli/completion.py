@@ -27,7 +27,9 @@ def machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     """The shipped machines, and files."""
     from chartloop import catalog
 
-    found = [CompletionItem(n, help="shipped") for n in catalog.shipped() if n != "lifecycle"]
+    found = [
+        CompletionItem(n, help="shipped") for n in catalog.shipped_machines() if n != "lifecycle"
+    ]
     named = [item for item in found if str(item.value).startswith(incomplete)]
     return [*named, CompletionItem(incomplete, type="file")]
 

@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from chartloop.run.journal import Journal, RunRow
 
 PATIENCE = 1.5
-"""Seconds in which a process that drives the run is expected to have taken the letter."""
+"""Seconds in which a process that drives the run is expected to have taken the message."""
 _WILL = {
     "answer": "takes it when it goes on",
     "enqueue": "takes them when it goes on",
     "pause": "pauses before its next action",
     "cancel": "stops before its next action",
 }
-"""What a run does with a letter that nobody has taken yet."""
+"""What a run does with a message that nobody has taken yet."""
 _CALLED = {"enqueue": "tasks", "pause": "request to pause", "cancel": "request to stop"}
 
 
 class Posted(NamedTuple):
-    """A letter that was sent."""
+    """A message that was sent."""
 
     data: Mapping[str, Any]
     run: str
@@ -47,18 +47,18 @@ def post_message(
     message_id: str | None = None,
 ) -> None:
     """Put a message into the inbox of a run, and report what became of it."""
-    from chartloop.run.journal import Letter
+    from chartloop.run.journal import InboxMessage
     from chartloop.run.sync import by_hand
 
     if row.ended:
         raise StatusError(f"run `{row.run_id}` has ended ({row.status})")
-    letter = Letter(message_id or secrets.token_hex(8), time.time(), data)
-    fresh = by_hand(journal.send(row.run_id, letter))
-    report_message(journal, row, options, Posted(data, row.run_id, letter.msg_id, fresh))
+    message = InboxMessage(message_id or secrets.token_hex(8), time.time(), data)
+    fresh = by_hand(journal.send(row.run_id, message))
+    report_message(journal, row, options, Posted(data, row.run_id, message.msg_id, fresh))
 
 
 def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: Posted) -> None:
-    """Say what became of a letter."""
+    """Say what became of a message."""
     from chartloop.cli.journal_access import resume_line
     from chartloop.run.sync import by_hand
 
@@ -84,12 +84,12 @@ def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: P
 
 
 def _is_taken(journal: Journal, run_id: str, message_id: str) -> bool:
-    """Whether somebody takes the letter out while we look."""
+    """Whether somebody takes the message out while we look."""
     from chartloop.run.sync import by_hand
 
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:
-        if message_id not in {x.msg_id for x in by_hand(journal.letters(run_id))}:
+        if message_id not in {x.msg_id for x in by_hand(journal.inbox(run_id))}:
             return True
         time.sleep(0.05)
     return False

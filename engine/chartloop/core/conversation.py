@@ -82,7 +82,7 @@ def arguments_of(call: ToolCall) -> Any:
         return call.arguments
 
 
-def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
     """The calls of the last assistant message that have no reply, in order.
 
     Older ones are never answered any more: see `groups`. Looks at no more than is after them.
@@ -90,7 +90,7 @@ def unanswered(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
     replies: list[str] = []
     for message in reversed(messages):
         if message["role"] == "assistant":
-            return tuple(call for call in calls_of(message) if not _taken(replies, call.id))
+            return tuple(call for call in calls_of(message) if not _remove_id(replies, call.id))
         if message["role"] == "tool":
             replies.append(message.get("tool_call_id", ""))
     return ()
@@ -105,9 +105,9 @@ def trim_calls(messages: Iterable[Message], keep_ids: Collection[str]) -> Messag
     parts = list(groups(messages))
     for at in reversed(range(len(parts))):
         if parts[at][0]["role"] == "assistant":
-            parts[at] = _trimmed(parts[at], keep_ids)
+            parts[at] = _trim_group(parts[at], keep_ids)
             break
-    return _joined(parts)
+    return _join_groups(parts)
 
 
 def truncate(messages: Sequence[Message], budget_tokens: int, count: Count) -> Messages:
@@ -134,7 +134,7 @@ def sliding(
         head, rest = parts[:kept], parts[kept:]
         drop = _fewest(head, rest, lambda shorter: count(shorter) <= budget_tokens)
         if drop is not None:
-            return _joined([*head, *rest[drop:]])
+            return _join_groups([*head, *rest[drop:]])
     return parts[-1]
 
 
@@ -145,7 +145,7 @@ def without_reopened(shorter: Messages, messages: Sequence[Message]) -> Messages
     """
     said = _newest_reply(messages)
     while (now := _newest_reply(shorter)) is not None and now is not said:
-        open_ = {call.id for call in unanswered(shorter)}
+        open_ = {call.id for call in open_calls(shorter)}
         if not open_:
             break
         shorter = trim_calls(shorter, {call.id for call in calls_of(now)} - open_)
@@ -202,36 +202,36 @@ def _groups(messages: Iterable[Message]) -> Iterator[Messages]:
         if message["role"] == "tool":
             group += [*aside, message]
             aside = []
-            _taken(waiting, message.get("tool_call_id", ""))
+            _remove_id(waiting, message.get("tool_call_id", ""))
         elif waiting and message["role"] != "assistant":
             aside.append(message)
         else:
-            yield from _closed(group, aside)
+            yield from _split_group(group, aside)
             group, aside = [message], []
             waiting = [call.id for call in calls_of(message)]
-    yield from _closed(group, aside)
+    yield from _split_group(group, aside)
 
 
-def _closed(group: list[Message], aside: list[Message]) -> Iterator[Messages]:
-    """A group that no further reply can join, and what came after it one by one."""
+def _split_group(group: list[Message], aside: list[Message]) -> Iterator[Messages]:
+    """A finished group, then each message after it as a group of its own."""
     if group:
         yield tuple(group)
     yield from ((message,) for message in aside)
 
 
-def _taken(ids: list[str], wanted: str) -> bool:
-    """Whether the id was there; it is there once less now."""
+def _remove_id(ids: list[str], wanted: str) -> bool:
+    """Remove one occurrence of an id; whether there was one."""
     if wanted in ids:
         ids.remove(wanted)
         return True
     return False
 
 
-def _joined(parts: Iterable[Messages]) -> Messages:
+def _join_groups(parts: Iterable[Messages]) -> Messages:
     return tuple(message for part in parts for message in part)
 
 
-def _trimmed(group: Messages, keep_ids: Collection[str]) -> Messages:
+def _trim_group(group: Messages, keep_ids: Collection[str]) -> Messages:
     said, *rest = group
     asked: Sequence[Mapping[str, Any]] = said.get("tool_calls") or ()
     kept = [call for call in asked if call["id"] in keep_ids]
@@ -250,11 +250,11 @@ def _fewest(
 ) -> int | None:
     """How many groups of `rest`, oldest first, must go; None when its newest alone is too much."""
     low, high = 0, len(rest) - 1
-    if not fits(_joined([*head, rest[high]])):
+    if not fits(_join_groups([*head, rest[high]])):
         return None
     while low < high:
         middle = (low + high) // 2
-        if fits(_joined([*head, *rest[middle:]])):
+        if fits(_join_groups([*head, *rest[middle:]])):
             high = middle
         else:
             low = middle + 1

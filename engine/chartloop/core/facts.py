@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, cast
 
 from chartloop.core.format import say_value
-from chartloop.core.html_table import Cell, Cells, bundle, folded, table
+from chartloop.core.html_table import Cell, Cells, bundle, details_element, table
 from chartloop.core.plain import plain
 from chartloop.core.types import (
     ANY,
@@ -253,7 +253,9 @@ class Facts(Value, frozen=True, gc=False):
             row = (Cell(name, "code"), said, Cell(spec.about if spec is not None else "", "dim"))
             (others if name in at_first and value == at_first[name] else changed).append(row)
         head = ("fact", "value", "what it is")
-        rest = folded(f"{len(others)} more, as they are at the beginning", table(others, head=head))
+        rest = details_element(
+            f"{len(others)} more, as they are at the beginning", table(others, head=head)
+        )
         text = "\n".join(f"{row[0].text}: {row[1]}" for row in changed if isinstance(row[0], Cell))
         return bundle(table(changed, head=head) + rest, text)
 

@@ -70,9 +70,9 @@ def fold(  # noqa: PLR0913  called once, with what one step came to
         made = assign(facts, changed)
         queue, progress, memory, vars_ = made.queue, made.progress, made.memory, made.vars
     if outcome.queue is not None:
-        queue, moved = queued(queue, outcome.queue), True
+        queue, moved = queue_facts(queue, outcome.queue), True
     if outcome.reply is not None:
-        progress, seen, calls = _called(progress, marks, outcome.reply)
+        progress, seen, calls = _count_calls(progress, marks, outcome.reply)
         moved = moved or seen is not marks.seen
     else:
         seen, calls = marks.seen, marks.last_calls
@@ -82,7 +82,7 @@ def fold(  # noqa: PLR0913  called once, with what one step came to
         marks.has_queue or outcome.queue is not None,
     )  # fmt: skip
     return Facts(
-        _stepped(facts.run, now, undriven),
+        _count_step(facts.run, now, undriven),
         _used(facts.usage, outcome, messages),
         _failures(facts.errors, outcome, state, queue, marks, work=work),
         _progress(progress, outcome, action, marks, work=work, moved=moved),
@@ -91,7 +91,7 @@ def fold(  # noqa: PLR0913  called once, with what one step came to
     )  # fmt: skip
 
 
-def _called(
+def _count_calls(
     progress: ProgressFacts, marks: Marks, reply: Reply
 ) -> tuple[ProgressFacts, tuple[int, ...], tuple[int, ...]]:
     """Progress after a reply; the calls that are remembered, and those of the reply."""
@@ -130,8 +130,8 @@ def _newest(last: LastFacts, outcome: Outcome, state: str, name: str) -> LastFac
     return now.replace(calls_dropped=len(outcome.dropped)) if outcome.dropped else now
 
 
-def _stepped(run: RunFacts, now: float, undriven: float) -> RunFacts:
-    """One step more, at that time. `undriven` are seconds in which nobody drove the run."""
+def _count_step(run: RunFacts, now: float, undriven: float) -> RunFacts:
+    """The run facts after one more step. `undriven` are seconds in which nothing drove the run."""
     elapsed, idle = now - run.started_at, run.idle + undriven
     return run.replace(
         steps=run.steps + 1, visits=dict(run.visits), elapsed=elapsed, working=elapsed - idle,
@@ -200,7 +200,7 @@ def _failures(
 ) -> ErrorFacts:
     in_trouble = work and (errors.consecutive or errors.retries)
     if not outcome.ok or outcome.tool_errors or outcome.forgiven or in_trouble:
-        errors = _erred(errors, outcome, state, work)
+        errors = _count_errors(errors, outcome, state, work)
     if work or outcome.queue is not None:
         rate = _rate(queue, marks.work, marks.work_failed, marks.has_queue)
         if rate != errors.rate:
@@ -208,7 +208,7 @@ def _failures(
     return errors
 
 
-def _erred(errors: ErrorFacts, outcome: Outcome, state: str, work: bool) -> ErrorFacts:
+def _count_errors(errors: ErrorFacts, outcome: Outcome, state: str, work: bool) -> ErrorFacts:
     total, last = errors.total, errors.last
     consecutive, retries = errors.consecutive, errors.retries
     if outcome.tool_errors:
@@ -239,7 +239,7 @@ def _fingerprints(calls: tuple[ToolCall, ...]) -> tuple[int, ...]:
     ])  # fmt: skip
 
 
-def queued(queue: QueueFacts, tasks: Sequence[Task]) -> QueueFacts:
+def queue_facts(queue: QueueFacts, tasks: Sequence[Task]) -> QueueFacts:
     """The facts of a queue that holds these tasks. The one that was begun stands first."""
     waiting = sum(1 for task in tasks if task.kind == "primary" or task.cycle)
     current = tasks[0] if tasks and tasks[0].attempts else None
@@ -247,7 +247,7 @@ def queued(queue: QueueFacts, tasks: Sequence[Task]) -> QueueFacts:
     return queue.replace(size=waiting, primary_done=not primary, current=current)
 
 
-def named(tasks: Sequence[Task], taken: Iterable[str], queue: QueueFacts) -> tuple[Task, ...]:
+def name_tasks(tasks: Sequence[Task], taken: Iterable[str], queue: QueueFacts) -> tuple[Task, ...]:
     """Tasks with ids of their own: one without, or with one that is taken, gets `task_<n>`.
 
     That is the first number that is free, and beyond as many as the queue has seen go.

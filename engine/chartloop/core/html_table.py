@@ -54,7 +54,7 @@ class Cell(NamedTuple):
 Cells = Sequence[str | Cell]
 
 
-def escaped(text: str) -> str:
+def escape_html(text: str) -> str:
     """A text for the inside of an element, or of an attribute in quotes."""
     if len(text) > LONGEST:
         text = f"{text[: LONGEST - 1]}…"
@@ -69,7 +69,7 @@ def table(rows: Iterable[Cells], *, head: Sequence[str] = (), right: Collection[
         cells = (Cell(name, "strong") for name in head)
         lines.append(f"<thead><tr>{''.join(_cells(cells, right, 'th'))}</tr></thead>")
     lines.append("<tbody>")
-    lines += [f"<tr>{''.join(_cells(row, right, 'td'))}</tr>" for row in _shown(all_rows)]
+    lines += [f"<tr>{''.join(_cells(row, right, 'td'))}</tr>" for row in _limit_rows(all_rows)]
     lines.append("</tbody></table>")
     return "\n".join(lines)
 
@@ -86,16 +86,16 @@ def line(text: str, tone: Tone = "") -> str:
     return f"<p{style}>{_inner(text)}</p>"
 
 
-def folded(title: str, inside: str) -> str:
-    """What is shown once somebody opens it; `inside` is HTML."""
-    return f"<details><summary>{escaped(title)}</summary>{inside}</details>"
+def details_element(title: str, inside: str) -> str:
+    """A `<details>` element, closed at first; `inside` is HTML."""
+    return f"<details><summary>{escape_html(title)}</summary>{inside}</details>"
 
 
 def image(svg: str, alt: str) -> str:
     """An image with an SVG inside: nothing of it runs, and nothing of it styles the page."""
     data = base64.b64encode(svg.encode()).decode()
     return (
-        f'<img alt="{escaped(alt)}" src="data:image/svg+xml;base64,{data}"'
+        f'<img alt="{escape_html(alt)}" src="data:image/svg+xml;base64,{data}"'
         ' style="max-width:100%;height:auto">'
     )
 
@@ -105,7 +105,7 @@ def bundle(shown: str, text: str) -> dict[str, str]:
     return {"text/html": shown, "text/plain": text}
 
 
-def _shown(rows: list[Cells]) -> Iterator[Cells]:
+def _limit_rows(rows: list[Cells]) -> Iterator[Cells]:
     if len(rows) <= MOST:
         yield from rows
         return
@@ -127,4 +127,4 @@ def _cells(cells: Iterable[str | Cell], right: Collection[int], tag: str) -> Ite
 
 
 def _inner(text: str) -> str:
-    return escaped(text).replace("\n", "<br>")
+    return escape_html(text).replace("\n", "<br>")

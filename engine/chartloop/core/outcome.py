@@ -238,7 +238,7 @@ def _failure(data: Mapping[str, Any]) -> Failure:
     return Failure(**data)
 
 
-def _spent(data: Mapping[str, Any]) -> Spent:
+def _spent_from_dict(data: Mapping[str, Any]) -> Spent:
     return Spent(**data)
 
 
@@ -260,7 +260,7 @@ def _reply(data: Mapping[str, Any]) -> Reply:
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "error": _failure,
     "reply": _reply,
-    "spent": _spent,
+    "spent": _spent_from_dict,
     "queue": _tasks,
     "dropped": _calls,
     **dict.fromkeys(("messages", "rewrite", "prompt", "tool_errors", "partial", "warnings"), tuple),

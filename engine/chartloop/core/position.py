@@ -34,8 +34,8 @@ REPAIRED = "repaired"
 """Under this name `Position.kept` holds how often an action has asked to be done again."""
 
 
-def repaired(kept: Mapping[str, Any], state: str, attempt: int) -> int:
-    """How many of the extra attempts so far the action of a state asked for itself."""
+def repair_count(kept: Mapping[str, Any], state: str, attempt: int) -> int:
+    """The number of extra attempts so far that a state's action asked for itself."""
     note = kept.get(REPAIRED) if attempt else None
     return min(note["times"], attempt) if note and note["state"] == state else 0
 

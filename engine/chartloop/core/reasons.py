@@ -155,24 +155,28 @@ class StopSignal:
     @classmethod
     def steps_limit(cls, steps: int, limit: int, *, source: str = "") -> StopSignal:
         """The steps are used up: ``20 of 20 steps``."""
-        return cls._spent("steps_limit", ("run.steps", steps), ("limits.steps", limit), source)
+        return cls._limit_signal(
+            "steps_limit", ("run.steps", steps), ("limits.steps", limit), source
+        )
 
     @classmethod
     def token_limit(cls, tokens: int, limit: int, *, source: str = "") -> StopSignal:
         """The tokens are used up: ``16,200 of 16,000 tokens``."""
         spent = ("usage.total_tokens", tokens)
-        return cls._spent("token_limit", spent, ("limits.tokens", limit), source)
+        return cls._limit_signal("token_limit", spent, ("limits.tokens", limit), source)
 
     @classmethod
     def time_limit(cls, elapsed: float, limit: float, *, source: str = "") -> StopSignal:
         """The time is used up, in seconds: ``61 s of 60 s``."""
-        return cls._spent("time_limit", ("run.elapsed", elapsed), ("limits.time", limit), source)
+        return cls._limit_signal(
+            "time_limit", ("run.elapsed", elapsed), ("limits.time", limit), source
+        )
 
     @classmethod
     def retry_limit(cls, retries: int, limit: int, *, source: str = "") -> StopSignal:
         """The retries are used up: ``3 of 3 retries``."""
         spent = ("errors.retries", retries)
-        return cls._spent("retry_limit", spent, ("limits.retries", limit), source)
+        return cls._limit_signal("retry_limit", spent, ("limits.retries", limit), source)
 
     @classmethod
     def finish_reason(
@@ -224,7 +228,7 @@ class StopSignal:
         return cls.error(f"{kind}: {error}", {"exception": kind}, source=source)
 
     @classmethod
-    def _spent(
+    def _limit_signal(
         cls, name: str, value: tuple[str, float], limit: tuple[str, float], source: str
     ) -> StopSignal:
         what = limit[0].removeprefix("limits.")

@@ -65,20 +65,20 @@ def lay_out(
         return []
     columns = range(len(rows[0].cells))
     wanted = [max(size(line) for r in rows for line in r.cells[c].split("\n")) for c in columns]
-    kept = _kept(wanted, width - len(indent), spare)
+    kept = _columns_that_fit(wanted, width - len(indent), spare)
     room = width - len(indent) - len(GAP) * (len(kept) - 1)
     words = [max((size(w) for r in rows for w in r.cells[c].split()), default=0) for c in kept]
-    widths = _fitted([wanted[c] for c in kept], words, room)
+    widths = _fit_widths([wanted[c] for c in kept], words, room)
     at_right = {n for n, c in enumerate(kept) if c in right}
     return [
         Line(f"{indent}{line}".rstrip(), row.colour)
         for row in rows
-        for line in _drawn([row.cells[c] for c in kept], widths, at_right, row.hang)
+        for line in _draw_row([row.cells[c] for c in kept], widths, at_right, row.hang)
     ]
 
 
-def _kept(wanted: list[int], width: int, spare: Sequence[int]) -> list[int]:
-    """The columns that stay."""
+def _columns_that_fit(wanted: list[int], width: int, spare: Sequence[int]) -> list[int]:
+    """The columns that fit into the width, after dropping `spare` ones."""
     kept = list(range(len(wanted)))
     for column in spare:
         if sum(min(wanted[c], _READABLE) + len(GAP) for c in kept) - len(GAP) <= width:
@@ -87,8 +87,8 @@ def _kept(wanted: list[int], width: int, spare: Sequence[int]) -> list[int]:
     return kept
 
 
-def _fitted(wanted: list[int], words: list[int], room: int) -> list[int]:
-    """The widths, the widest cut down until all fit: words are broken where nothing else helps."""
+def _fit_widths(wanted: list[int], words: list[int], room: int) -> list[int]:
+    """The widths, the widest reduced until all fit; breaks words only where nothing else helps."""
     whole = [max(_NARROWEST, min(word, _NAME)) for word in words]
     return _cut_down(_cut_down(wanted, whole, room), [_NARROWEST] * len(wanted), room)
 
@@ -107,7 +107,9 @@ def _cut_down(wanted: list[int], least: list[int], room: int) -> list[int]:
     return widths
 
 
-def _drawn(cells: list[str], widths: list[int], right: Collection[int], hang: int) -> Iterator[str]:
+def _draw_row(
+    cells: list[str], widths: list[int], right: Collection[int], hang: int
+) -> Iterator[str]:
     wrapped = [list(_wrap(cell, widths[n])) for n, cell in enumerate(cells)]
     if hang and hang + _NARROWEST <= widths[-1]:
         first, *_ = _wrap(cells[-1], widths[-1])
@@ -135,14 +137,14 @@ def _wrap(cell: str, width: int) -> Iterator[str]:
                 yield row
             row = word.lstrip()
             while size(row) > width:
-                cut = _cut(row, width)
+                cut = _break_point(row, width)
                 yield row[:cut]
                 row = row[cut:]
         yield row
 
 
-def _cut(word: str, width: int) -> int:
-    """Where to break a word that is too long: behind a sign within a name, else where it must."""
+def _break_point(word: str, width: int) -> int:
+    """Where to break a long word: after a sign within a name, else at the width."""
     most = next(n for n in range(len(word), 0, -1) if n == 1 or size(word[:n]) <= width)
     sign = max(word.rfind(sign, 0, most) for sign in _SIGNS) + 1
     return sign if sign >= _FEW else most

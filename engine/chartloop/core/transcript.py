@@ -243,7 +243,7 @@ class _Sendable:
 
     def _close(self, conversation: Conversation) -> None:
         messages, self._open = self._open, []
-        sent = messages if _in_order(messages) else _answered(messages)
+        sent = messages if _in_order(messages) else _with_every_reply(messages)
         self._settle(conversation, messages, sent)
 
     def _settle(
@@ -260,7 +260,7 @@ class _Sendable:
     def messages(self, conversation: Conversation) -> Sequence[Message]:
         """What the conversation is sent as: it ends where it has been read."""
         if self._open:
-            sent = _answered(self._open)
+            sent = _with_every_reply(self._open)
             if self._differs or not _same(self._open, sent):
                 return Joined((), self._settled, sent)
         elif self._differs:
@@ -280,8 +280,8 @@ def _in_order(messages: Sequence[Message]) -> bool:
     return True
 
 
-def _answered(messages: Sequence[Message]) -> list[Message]:
-    """A message with calls, the reply to each, and then what else came after it."""
+def _with_every_reply(messages: Sequence[Message]) -> list[Message]:
+    """A message with calls, the reply to each, then the other messages after it."""
     said, *rest = messages
     replies = [m for m in rest if m["role"] == "tool"]
     sent = [said]

@@ -86,7 +86,7 @@ class Type:
         """The type of a field of a struct, or None."""
         return next((t for n, t in self.fields if n == name), None)
 
-    def known(self) -> Type:
+    def without_none(self) -> Type:
         """The same type without None: after an `is not None` test."""
         return replace(self, nullable=False) if self.nullable else self
 

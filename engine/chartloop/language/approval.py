@@ -101,8 +101,8 @@ class _Maker:
         rest = tuple(name for name in allowed if name not in self.given.tools)
         yield self._asking()
         yield self._waiting()
-        yield self._carrying(self.approved, self.state.allow, self._named("approved"))
-        yield self._carrying(self.others, rest, self._named("the others"))
+        yield self._carrying(self.approved, self.state.allow, self._label_for("approved"))
+        yield self._carrying(self.others, rest, self._label_for("the others"))
 
     def _asking(self) -> StateSpec:
         action = self.spec.registry.actions[ACTION]
@@ -148,8 +148,8 @@ class _Maker:
     def _edge(self, id: str, to: str) -> Edge:
         return Edge(id, id.partition(".")[0], to, path=HERE)
 
-    def _named(self, which: str) -> Label | None:
-        """The label of the calling state, with which of its calls are meant."""
+    def _label_for(self, which: str) -> Label | None:
+        """The label of the calling state, naming which of its calls are meant."""
         own = self.state.label
         if own is None:
             return None

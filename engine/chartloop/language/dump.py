@@ -167,7 +167,7 @@ def _percent(value: float) -> Any:
 
 def _limit(limit: LimitSpec) -> Any:
     value = _quantity(limit.type, limit.value)
-    return {"type": str(limit.type.known()), "value": value} if limit.typed else value
+    return {"type": str(limit.type.without_none()), "value": value} if limit.typed else value
 
 
 def _var(var: VarSpec) -> Any:
@@ -258,7 +258,7 @@ def _field(value: Any) -> Any:
     if isinstance(value, Given):
         return _field(value.value)
     if isinstance(value, ReplySchema):
-        return value.written()
+        return value.canonical()
     if isinstance(value, Mapping):
         return {k: _field(v) for k, v in cast(Mapping[str, Any], value).items()}
     if isinstance(value, (list, tuple)):

@@ -57,7 +57,7 @@ from chartloop.language.readers.settings import (
 from chartloop.language.readers.states import read_state
 from chartloop.language.readers.words import doubts_a_word, written_words
 from chartloop.language.spec import Edge, LimitSpec, MachineSpec, StateSpec
-from chartloop.language.yaml.document import dotted, short
+from chartloop.language.yaml.document import dotted_path, short
 from chartloop.language.yaml.reading import Document, Path, read
 
 __all__ = ["VERSION", "Find", "Found", "Loaded", "StateSpec", "load"]
@@ -127,11 +127,11 @@ def _load(text: str, file_name: str, reading: _Reading) -> Loaded:
     shaped = shape(document)
     findings = list(shaped.findings)
     if shaped.file is None:
-        return Loaded(None, _sorted(findings), shaped.unread)
+        return Loaded(None, _sort_findings(findings), shaped.unread)
     findings += _version(document, shaped.file.chartloop)
     given = _File(document, shaped, reading)
     spec, more, unread = _machine(given, (), shaped.file.machine, shaped.file)
-    return Loaded(spec, _sorted([*findings, *more]), unread)
+    return Loaded(spec, _sort_findings([*findings, *more]), unread)
 
 
 def _version(document: Document, found: int) -> list[Finding]:
@@ -148,7 +148,7 @@ def _version(document: Document, found: int) -> list[Finding]:
     return []
 
 
-def _sorted(findings: list[Finding]) -> tuple[Finding, ...]:
+def _sort_findings(findings: list[Finding]) -> tuple[Finding, ...]:
     unique = dict.fromkeys(findings)
     return tuple(sorted(unique, key=lambda f: (f.place.file, f.place.line, f.place.column, f.code)))
 
@@ -167,7 +167,7 @@ def _machine(
             continue
         spec, found, left = _machine(given, path, child, inner)
         findings += found
-        unread = unread.joined(left)
+        unread = unread.union(left)
         if spec is not None:
             children[child] = spec
     reader = _reader(given, base, unread)
@@ -180,7 +180,7 @@ def _machine(
     declared = shape.machines or {}
     said = {n: ((*base, *p), n) for n, p in reader.children.items() if n not in declared}
     for child, (path, source) in (named | said).items():
-        linked, found = _linked(given, path, source)
+        linked, found = _load_linked(given, path, source)
         findings += found
         if linked is not None:
             children[child] = linked
@@ -190,8 +190,8 @@ def _machine(
     return spec, [*findings, *own], reader.unread
 
 
-def _linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | None, list[Finding]]:
-    """A child machine of another file, which becomes part of this one; without errors only."""
+def _load_linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | None, list[Finding]]:
+    """A child machine of another file, as part of this one, and its findings; None on errors."""
     reading, place = given.reading, given.document.at(path)
     here = given.document.file
     within = (*reading.within, here)
@@ -199,15 +199,15 @@ def _linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | None, 
     if reading.find is None or (by_name and bad_name((), source)):
         said = f"there is no child machine `{short(source)}`"
         hint = f"write `machines: {{a_name: {short(source)}}}`, and that name here"
-        return None, [finding("CL409", said, place, hint=hint, at=dotted(path))]
+        return None, [finding("CL409", said, place, hint=hint, at=dotted_path(path))]
     try:
         text, name = reading.find(source, here)
     except SetupError as error:
-        return None, [finding("CL409", error.message, place, hint=error.hint, at=dotted(path))]
+        return None, [finding("CL409", error.message, place, hint=error.hint, at=dotted_path(path))]
     if name in within:
         said = f"`{short(source)}` would run itself: {' → '.join((*within, name))}"
         hint = "a machine is no part of itself: loop inside one machine"
-        return None, [finding("CL409", said, place, hint=hint, at=dotted(path))]
+        return None, [finding("CL409", said, place, hint=hint, at=dotted_path(path))]
     loaded = _load(text, name, reading._replace(define={}, within=within))
     return loaded.spec if loaded.ok else None, list(loaded.findings)
 
@@ -287,7 +287,7 @@ def _roots(
     reader: Reader, name: str, shape: file.MachineShape, limits: Mapping[str, LimitSpec]
 ) -> dict[str, Type]:
     return make_roots(
-        _named(reader, name, shape), limits={n: x.type for n, x in limits.items()},
+        _known_names(reader, name, shape), limits={n: x.type for n, x in limits.items()},
         variables=reader.variables, blocks=tuple(shape.memory or {}),
     )  # fmt: skip
 
@@ -299,7 +299,7 @@ def _spoken(type: Type, words: Words | None) -> Type:
     return replace(type, words=words) if words is not None else type
 
 
-def _named(reader: Reader, name: str, shape: file.MachineShape) -> Named:
+def _known_names(reader: Reader, name: str, shape: file.MachineShape) -> Named:
     every = tuple(reader.registry.tools)
     tools = reader.tools or every
     return Named(
@@ -334,13 +334,13 @@ def _start(reader: Reader, given: str | None) -> str:
 def _on_error(reader: Reader, shape: Any) -> Edge | None:
     if shape is None:
         return None
-    scope = reader.scope.narrowed({"last.error", "errors.last"})
+    scope = reader.scope.narrow({"last.error", "errors.last"})
     return read_edge(reader, Slot(("on_error",), "", "error", "on_error"), shape, scope)
 
 
 def _output(reader: Reader, shape: Any) -> Expression | dict[str, Expression] | None:
     """`output`: read at the end, when it may be None that a fact has no value."""
-    scope = reader.scope.narrowed(NULLABLE)
+    scope = reader.scope.narrow(NULLABLE)
     if shape is None:
         return None
     if not isinstance(shape, dict):

@@ -22,7 +22,7 @@ from chartloop.core.types import ANY, Type
 from chartloop.language.expression import Expression
 from chartloop.language.label import Label
 from chartloop.language.template.template import Template
-from chartloop.language.yaml.document import Document, Path, dotted
+from chartloop.language.yaml.document import Document, Path, dotted_path
 
 Job = Literal["act", "decide", "wait", "fork", "pass", "end"]
 EdgeRole = Literal["next", "then", "else", "case", "on", "expired", "failed", "all", "error"]
@@ -282,9 +282,9 @@ class BlockSpec:
         if self.on_demand:
             label, size = self.label or name, f"{len(value):,}"
             return f"Memory block `{name}` ({label}): {size} characters, read by core_memory_read."
-        return self.shown(name, value)
+        return self.render(name, value)
 
-    def shown(self, name: str, value: str) -> str:
+    def render(self, name: str, value: str) -> str:
         """The block as the model reads it."""
         label = self.label or name
         if self.template is not None:
@@ -387,7 +387,7 @@ class MachineSpec:
 
     def accepts(self, found: Finding) -> bool:
         """Whether the machine's own `ignore` names the finding, in the machine's own words."""
-        base = dotted(self.base)
+        base = dotted_path(self.base)
         at = found.at.removeprefix(base + ".") if base else found.at
         return any(
             i.code == found.code and (not i.at or f"{at}.".startswith(f"{i.at}."))

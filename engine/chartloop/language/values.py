@@ -31,7 +31,7 @@ def limit_value(spec: MachineSpec, name: str, value: Any) -> Any:
         return None
     fits, made = coerce(limit.type, value)
     if not fits or (limit.type.nonneg and isinstance(made, (int, float)) and made < 0):
-        raise LimitError(f"limit `{name}` is {limit.type.known()}: `{value}` is not")
+        raise LimitError(f"limit `{name}` is {limit.type.without_none()}: `{value}` is not")
     if limit.type.kind == "fraction" and made > 1 and _is_percent_unsaid(value):
         said = f"limit `{name}` is a fraction: `{value}` would be {say_fraction(made)}"
         raise LimitError(said, hint=f"write `{value}%`")

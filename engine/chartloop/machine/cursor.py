@@ -149,8 +149,8 @@ class Cursor(Configuration):
     # moving ---------------------------------------------------------------------------------
 
     @property
-    def diverted(self) -> bool:
-        """Whether a failed action leads elsewhere than the state's own way."""
+    def leaves_for_failure(self) -> bool:
+        """Whether a failed action is retried or leaves by another edge."""
         return self.retrying or (self.failed and self.state in self.chart.diverting)
 
     def choose(self, trigger: str) -> GuardedTransition | None:

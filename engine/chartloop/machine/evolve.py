@@ -17,14 +17,14 @@ from typing import Any
 
 from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY, Task
-from chartloop.core.fold import assign, fold, named, queued, tick
+from chartloop.core.fold import assign, fold, name_tasks, queue_facts, tick
 from chartloop.core.outcome import Outcome
 from chartloop.core.position import (
     APPROVAL,
     CHILD,
     METADATA,
     Position,
-    repaired,
+    repair_count,
 )
 from chartloop.core.reasons import StopSignal
 from chartloop.core.records import Input
@@ -94,7 +94,7 @@ def _start(cursor: Cursor, input: Input) -> None:
         limits={**facts.limits, **data.get("limits", EMPTY)},
         vars={**facts.vars, **data.get("vars", EMPTY)},
         memory={**facts.memory, **data.get("memory", EMPTY)},
-        queue=queued(facts.queue, queue),
+        queue=queue_facts(facts.queue, queue),
         marks=facts.marks.replace(now=at, progress_at=at, has_queue=bool(queue)),
     )  # fmt: skip
     cursor.draft = cursor.draft.replace(messages=messages, queue=queue)
@@ -184,7 +184,9 @@ def _try_again(cursor: Cursor, state: StateSpec, outcome: Outcome) -> float | No
     category = outcome.error.category if outcome.error is not None else Category.CRITICAL
     if retry is None or category not in retry.on:
         return None
-    retried = cursor.draft.attempt - repaired(cursor.draft.kept, state.name, cursor.draft.attempt)
+    retried = cursor.draft.attempt - repair_count(
+        cursor.draft.kept, state.name, cursor.draft.attempt
+    )
     if retried >= retry.times or not _may_wait(cursor, state.name, outcome, retry, retried):
         return None
     return retry.wait(retried, outcome.error.retry_after if outcome.error is not None else None)
@@ -298,10 +300,10 @@ def _edit(cursor: Cursor, input: Input) -> None:
 def _enqueue(cursor: Cursor, input: Input) -> None:
     facts, added = tick(cursor.facts, input.at), [Task(**t) for t in input.data["tasks"]]
     queue = cursor.draft.queue
-    queue += named(added, (task.id for task in queue), facts.queue)
+    queue += name_tasks(added, (task.id for task in queue), facts.queue)
     cursor.draft = cursor.draft.replace(queue=queue)
     cursor.facts = facts.replace(
-        queue=queued(facts.queue, queue), marks=facts.marks.replace(has_queue=True)
+        queue=queue_facts(facts.queue, queue), marks=facts.marks.replace(has_queue=True)
     )
 
 

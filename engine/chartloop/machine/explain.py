@@ -94,10 +94,10 @@ class Explanation(NamedTuple):
     def lines(self, width: int = _WIDEST) -> list[Line]:
         """Everything that was looked at as one table, and where it led."""
         found = [Line(""), *_table(self.rows, width), Line("")] if self.rows else []
-        led = [_clean(row, "") for row in self._led()]
+        led = [_clean(row, "") for row in self._consequences()]
         return [*found, *lay_out(led, width=width)]
 
-    def _led(self) -> Iterator[tuple[str, str]]:
+    def _consequences(self) -> Iterator[tuple[str, str]]:
         d = self.decision
         yield from (("signal", str(signal)) for signal in d.signals)
         yield from (("warning", warning) for warning in d.warnings)
@@ -116,7 +116,7 @@ class Explanation(NamedTuple):
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """What a notebook shows: the table, a group for each moment, and where it led."""
-        led = pairs((name, _visible(text)) for name, text in self._led())
+        led = pairs((name, _visible(text)) for name, text in self._consequences())
         shown = line(self.title, "strong") + (_html_table(self.rows) if self.rows else "") + led
         return bundle(shown, str(self))
 

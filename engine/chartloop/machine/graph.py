@@ -45,7 +45,7 @@ def region_graph(chart: Chart, region: Region, facts: Facts, *, engine: bool = F
     for order, (name, node) in enumerate(region.nodes.items()):
         spec = node.spec
         out.add_node(name, order=order, **_node(chart, name, spec, facts))
-    for order, (t, number, last) in enumerate(_drawn(region)):
+    for order, (t, number, last) in enumerate(_drawn_transitions(region)):
         key = t.origin if t.kind != "return" else f"{t.origin}→{t.dest}"
         guard = "else" if last else _guard(chart, t, facts)
         out.add_edge(
@@ -55,7 +55,7 @@ def region_graph(chart: Chart, region: Region, facts: Facts, *, engine: bool = F
     return out
 
 
-class _Drawn(NamedTuple):
+class _DrawnTransition(NamedTuple):
     """A transition, and its place among those that are tried before and after it."""
 
     transition: GuardedTransition
@@ -64,8 +64,8 @@ class _Drawn(NamedTuple):
     """It asks nothing, and is taken where nothing before it held."""
 
 
-def _drawn(region: Region) -> Iterator[_Drawn]:
-    """Everything but `check`, in the order of the states."""
+def _drawn_transitions(region: Region) -> Iterator[_DrawnTransition]:
+    """The transitions of all triggers but `check`, in the order of the states."""
     for name, node in region.nodes.items():
         spec = node.spec
         for trigger, event in region.triggers.items():
@@ -78,7 +78,9 @@ def _drawn(region: Region) -> Iterator[_Drawn]:
             contrasts = numbered or any(_is_silent(t) and _asks(t) for t in found)
             for t in found:
                 last = contrasts and _is_silent(t) and not t.guards
-                yield _Drawn(t, tried.index(t) + 1 if numbered and t in tried else None, last)
+                yield _DrawnTransition(
+                    t, tried.index(t) + 1 if numbered and t in tried else None, last
+                )
 
 
 def _asks(t: GuardedTransition) -> bool:
@@ -92,7 +94,7 @@ def _is_silent(t: GuardedTransition) -> bool:
 
 def _guard(chart: Chart, t: GuardedTransition, facts: Facts) -> str:
     asked = (guard.expression for guard in t.guards if isinstance(guard, Holds))
-    return " and ".join(_shown(chart, expression, facts) for expression in asked)
+    return " and ".join(_guard_with_limits(chart, expression, facts) for expression in asked)
 
 
 def _rules(chart: Chart, region: Region, facts: Facts) -> Iterator[dict[str, Any]]:
@@ -105,14 +107,14 @@ def _rules(chart: Chart, region: Region, facts: Facts) -> Iterator[dict[str, Any
         seen.add(t.origin)
         guard = next((g.expression for g in t.guards if isinstance(g, RuleHolds)), rule.when)
         yield {
-            "id": rule.id, "text": guard.text, "shown": _shown(chart, guard, facts),
+            "id": rule.id, "text": guard.text, "shown": _guard_with_limits(chart, guard, facts),
             "kind": rule.kind,
             "reason": rule.stop or rule.signal, "to": t.dest or "", "at": list(rule.at),
             "before": list(rule.before),
         }  # fmt: skip
 
 
-def _shown(chart: Chart, guard: Expression, facts: Facts) -> str:
+def _guard_with_limits(chart: Chart, guard: Expression, facts: Facts) -> str:
     """A guard with the value of each limit behind its name: ``run.steps >= limits.steps (50)``."""
     text = " ".join(guard.text.split())
     for read in sorted(guard.reads, key=len, reverse=True):

@@ -145,7 +145,7 @@ def _interrupt(cursor: Cursor, taken: GuardedTransition, trigger: str | None) ->
     if not cursor.chart.returnable.get(rule.id):
         return
     made = Return(rule.id, ReturnPoint("state", state))
-    if trigger is not None and state in cursor.chart.joins and not cursor.diverted:
+    if trigger is not None and state in cursor.chart.joins and not cursor.leaves_for_failure:
         made = Return(rule.id, ReturnPoint("fork", state))
     elif trigger is not None and (chosen := cursor.choose(trigger)) is not None:
         if (

@@ -70,7 +70,7 @@ def _move(cursor: Cursor, trigger: str) -> None:
     state = cursor.state
     if cursor.looks is not None:
         cursor.keep_facts()
-    if state in chart.joins and trigger == "advance" and not cursor.diverted:
+    if state in chart.joins and trigger == "advance" and not cursor.leaves_for_failure:
         _fork(cursor, state)
         return
     if state in chart.warns:

@@ -146,7 +146,7 @@ def _checks(spec: MachineSpec) -> Iterator[Way]:
             rank, to = spec.reason(rule.stop).priority, rule.to or route(spec, rule.stop)
         else:
             rank, to = (20, rule.to) if rule.kind == "detour" else (21, None)
-        for source in _covered(spec, rule, live):
+        for source in _states_under(spec, rule, live):
             ranked.append(
                 (
                     (rank, number),
@@ -169,7 +169,7 @@ def _checks(spec: MachineSpec) -> Iterator[Way]:
     yield from (way for _, way in ranked)
 
 
-def _covered(spec: MachineSpec, rule: Rule, live: list[str]) -> list[str]:
+def _states_under(spec: MachineSpec, rule: Rule, live: list[str]) -> list[str]:
     if rule.before:
         sources = {e.source for e in spec.edges() if e.target in rule.before} | set(rule.before)
         sources |= {n for n, _ in returning_states(spec)}

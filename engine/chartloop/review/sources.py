@@ -66,7 +66,7 @@ class Looking:
         """A file, or a shipped machine."""
         path = catalog.find(source)
         machine, findings = find_faults(path, tools=[self.own], define=self.define, assume=True)
-        return Side(catalog.shown(path), machine, findings)
+        return Side(catalog.display_path(path), machine, findings)
 
     def in_revision(self, revision: Revision, path: str) -> Side:
         """A file of a revision."""
@@ -123,7 +123,7 @@ def _split(source: str) -> tuple[Revision | None, str]:
         there = Path(source).exists()
     except (OSError, ValueError):
         there = False
-    if there or not colon or source in catalog.shipped():
+    if there or not colon or source in catalog.shipped_machines():
         return None, source
     if not name or not path:
         raise SetupError(f"`{source}` is no REV:PATH", hint="write `main:machines/agent.yaml`")

@@ -25,7 +25,7 @@ async def or_leave(made: Awaitable[T]) -> T:
 
     Needs an event loop.
     """
-    task = asyncio.ensure_future(_kept(made))
+    task = asyncio.ensure_future(_catch_error(made))
     done = task.get_loop().create_future()
     task.add_done_callback(partial(_tell, done))
     try:
@@ -47,8 +47,11 @@ def _tell(done: asyncio.Future[None], _: asyncio.Task[object]) -> None:
         done.set_result(None)
 
 
-async def _kept(made: Awaitable[T]) -> tuple[T | None, BaseException | None]:
-    """A task that raises Ctrl-C would end the whole event loop: it is handed over instead."""
+async def _catch_error(made: Awaitable[T]) -> tuple[T | None, BaseException | None]:
+    """What an awaitable gives, or the error that it raises.
+
+    A task that raises Ctrl-C would end the whole event loop: the error is handed over instead.
+    """
     try:
         return await made, None
     except asyncio.CancelledError:

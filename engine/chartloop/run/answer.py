@@ -1,7 +1,7 @@
 """Answers, sent: each to the wait that its sender has seen, or ahead for a state.
 
 An answer is bound to a wait when it is sent. That this wait is still at hand, and that nobody has
-answered it, is looked at in the transaction that writes the letter: of two that answer at the same
+answered it, is looked at in the transaction that writes the message: of two that answer at the same
 time one is told. An answer to what a child asks goes into the inbox of that child.
 
 Belongs here: checking and sending, for every face. Never: what the driver does with an answer
@@ -29,7 +29,7 @@ from chartloop.core.facts import EMPTY
 from chartloop.core.records import Record
 from chartloop.core.types import Type, accepts
 from chartloop.run.execute import IN_DOUBT
-from chartloop.run.journal import Check, Letter, RunRow
+from chartloop.run.journal import Check, InboxMessage, RunRow
 from chartloop.run.question import Question, asked_here, question_of, wait_of
 from chartloop.run.session import Session
 
@@ -68,13 +68,15 @@ async def send_answer(
     if answer.wait and answer.ahead:
         raise AheadError("an answer is for a wait or ahead of one, not both", state=answer.ahead)
     id = message_id or secrets.token_hex(8)
-    if message_id is not None and await session.journal.received(session.run_id, id):
+    if message_id is not None and await session.journal.has_message(session.run_id, id):
         return Sent(session.run_id, id, answer.wait, new=False)
     when = float(session.ports.clock.now() if at is None else at)
     data = {"kind": "answer", "event": answer.event, "data": dict(answer.data)}
     if answer.ahead:
-        return await _send_ahead(session, answer, Letter(id, when, {**data, "ahead": answer.ahead}))
-    return await _send_to_wait(session, answer, Letter(id, when, data))
+        return await _send_ahead(
+            session, answer, InboxMessage(id, when, {**data, "ahead": answer.ahead})
+        )
+    return await _send_to_wait(session, answer, InboxMessage(id, when, data))
 
 
 def refuse_data(event: str, fields: Mapping[str, Type], data: Mapping[str, Any]) -> None:
@@ -92,7 +94,7 @@ def refuse_data(event: str, fields: Mapping[str, Type], data: Mapping[str, Any])
 # to a wait ----------------------------------------------------------------------------------
 
 
-async def _send_to_wait(session: Session, answer: Answer, letter: Letter) -> Sent:
+async def _send_to_wait(session: Session, answer: Answer, message: InboxMessage) -> Sent:
     at_hand = question_of(session)
     wait = answer.wait or (at_hand.wait if at_hand is not None else "")
     view = session
@@ -110,15 +112,15 @@ async def _send_to_wait(session: Session, answer: Answer, letter: Letter) -> Sen
             hint = "`resume` lets the run go on; then look at what it asks"
             said = f"the child that asked has gone on since: wait {wait} is over"
             raise WaitError(said, hint=hint, wait=wait)
-        _refuse_late(waiting, question, letter.at)
-        bound = letter._replace(data={**letter.data, "wait": wait_of(waiting)})
+        _refuse_late(waiting, question, message.at)
+        bound = message._replace(data={**message.data, "wait": wait_of(waiting)})
         try:
             check = _still_open(waiting, question)
             new = await view.journal.send(waiting.run_id, bound, check=check)
         except _Moved:
             view = await _read_again(view) or view
             continue
-        return Sent(waiting.run_id, letter.msg_id, wait, new)
+        return Sent(waiting.run_id, message.msg_id, wait, new)
 
 
 async def _read_again(view: Session) -> Session | None:
@@ -152,18 +154,18 @@ async def _run_that_waits(session: Session) -> Session | None:
 
 
 def _still_open(session: Session, question: Question) -> Check:
-    """Called in the transaction that writes the letter."""
+    """Called in the transaction that writes the message."""
     own, head, state = wait_of(session), session.head, session.position.state
 
-    def check(row: RunRow, letters: Sequence[Letter]) -> None:
+    def check(row: RunRow, messages: Sequence[InboxMessage]) -> None:
         if row.head != head:
             raise _Moved("the run has gone on")
-        for letter in letters:
-            data = letter.data
+        for message in messages:
+            data = message.data
             if data.get("kind") == "answer" and (
                 data.get("wait") == own or data.get("ahead") == state
             ):
-                raise _answered(question.wait, str(data.get("event")), letter.at, question)
+                raise _answered_error(question.wait, str(data.get("event")), message.at, question)
 
     return check
 
@@ -211,7 +213,7 @@ async def _refusal(session: Session, wait: str) -> AnswerError:
     if began is None:
         return WaitError(f"there is no wait {wait}", hint=hint, wait=wait, question=question)
     if ended is not None and ended.kind == "answer":
-        return _answered(wait, ended.input.event, ended.input.at, question, hint)
+        return _answered_error(wait, ended.input.event, ended.input.at, question, hint)
     how = "is over"
     if ended is not None and ended.kind in _ENDED:
         how = f"{_ENDED[ended.kind]} at {say_time(ended.input.at)}"
@@ -235,7 +237,7 @@ async def _course(session: Session, wait: str) -> tuple[Record | None, Record | 
     return began, next(ended, None)
 
 
-def _answered(
+def _answered_error(
     wait: str, event: str, at: float, question: Question | None, hint: str = ""
 ) -> AnsweredError:
     said = f"wait {wait} was answered already, with `{event}` at {say_time(at)}"
@@ -263,7 +265,7 @@ def say_time(at: float) -> str:
 # ahead --------------------------------------------------------------------------------------
 
 
-async def _send_ahead(session: Session, answer: Answer, letter: Letter) -> Sent:
+async def _send_ahead(session: Session, answer: Answer, message: InboxMessage) -> Sent:
     chart, state, event = session.chart, answer.ahead, answer.event
     if state not in chart.waiting:
         hint = nearest(state, sorted(chart.waiting)) if chart.waiting else "no state of it waits"
@@ -272,20 +274,20 @@ async def _send_ahead(session: Session, answer: Answer, letter: Letter) -> Sent:
         listed = ", ".join(f"`{e}`" for e in chart.events_at(state))
         raise AnswerError(f"`{state}` does not take `{event}`", hint=f"it takes {listed}")
     refuse_data(event, chart.answer_fields(state, event), answer.data)
-    new = await session.journal.send(session.run_id, letter, check=_still_ahead(state))
-    return Sent(session.run_id, letter.msg_id, "", new)
+    new = await session.journal.send(session.run_id, message, check=_still_ahead(state))
+    return Sent(session.run_id, message.msg_id, "", new)
 
 
 def _still_ahead(state: str) -> Check:
-    def check(row: RunRow, letters: Sequence[Letter]) -> None:
+    def check(row: RunRow, messages: Sequence[InboxMessage]) -> None:
         if row.ended:
             raise AheadError(f"the run has ended ({row.status})", state=state)
         if row.status == "paused" and row.state == state:
             hint = "answer its question without `ahead`"
             raise AheadError(f"`{state}` asks now", hint=hint, state=state)
-        for letter in letters:
-            if letter.data.get("kind") == "answer" and letter.data.get("ahead") == state:
-                event = letter.data.get("event")
+        for message in messages:
+            if message.data.get("kind") == "answer" and message.data.get("ahead") == state:
+                event = message.data.get("event")
                 hint = "its first wait takes that one; this one would be for a later wait"
                 said = f"`{event}` was given ahead for `{state}` already"
                 raise AheadError(said, hint=hint, state=state)

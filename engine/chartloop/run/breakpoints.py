@@ -50,7 +50,7 @@ class Driven(Protocol):
         ...
 
     @property
-    def taken(self) -> Mapping[str, int]:
+    def edge_counts(self) -> Mapping[str, int]:
         """How often each edge and rule was taken, by id."""
         ...
 
@@ -138,8 +138,8 @@ class Watch:
         # What a drive goes on to may be so already; a breakpoint is where something happens.
         self._at_once = until if until and until.guard and self._count(until) else None
 
-    def reached(self) -> bool:
-        """Whether the run is to rest here."""
+    def hits_breakpoint(self) -> bool:
+        """Whether a breakpoint was hit since the last call."""
         before, self._counts = self._counts, [(b, self._count(b)) for b, _ in self._counts]
         grown = (b for (b, old), (_, new) in zip(before, self._counts, strict=True) if new > old)
         first, self._at_once = self._at_once or next(grown, None), None
@@ -152,7 +152,7 @@ class Watch:
         if of.kind == "state":
             return self._run.facts.run.visits.get(of.text, 0)
         if of.guard is None:
-            return self._run.taken.get(of.text, 0)
+            return self._run.edge_counts.get(of.text, 0)
         return _holds(of.guard, self._run.facts, self._run.ask)
 
 
@@ -186,7 +186,7 @@ def _scope(chart: Chart) -> Scope:
     nullable = {f"{r}.{n}" for r, t in spec.roots.items() for n in _nullable(t)}
     defines = {name: e.text for name, e in spec.define.items()}
     scope = Scope(spec.roots, defines=defines, guards=spec.registry.guards)
-    return scope.narrowed(NULLABLE | nullable)
+    return scope.narrow(NULLABLE | nullable)
 
 
 def _nullable(root: Type) -> Iterator[str]:

@@ -41,7 +41,7 @@ SHARED = ("messages", "memory", "queue")
 """What a child may have of its parent's; what it makes of them is the parent's again."""
 
 
-class Given(NamedTuple):
+class ChildStart(NamedTuple):
     """What a child is started with: the fields of `run_machine`."""
 
     machine: str
@@ -57,7 +57,13 @@ class Child:
     """One child of a run. It has `grace` seconds less than the action that drives it."""
 
     def __init__(
-        self, ctx: Context, given: Given, run_id: str, model: Model | None, *, grace: float = 0.0
+        self,
+        ctx: Context,
+        given: ChildStart,
+        run_id: str,
+        model: Model | None,
+        *,
+        grace: float = 0.0,
     ) -> None:
         self.ctx = ctx
         self.given = given
@@ -137,7 +143,7 @@ class Child:
 
     @property
     def ended(self) -> bool:
-        """Whether it is over."""
+        """Whether it has ended or was refused."""
         return self.session.position.ended or self.refused is not None
 
     @property
@@ -177,8 +183,8 @@ class Child:
         return any(s.source == PARENT and s.reason == LATE for s in self.session.tally.signals)
 
     @property
-    def told(self) -> bool:
-        """Whether its parent stopped it: because it was asked to stop itself, or is late."""
+    def stopped_by_parent(self) -> bool:
+        """Whether its parent stopped it: the parent was asked to stop, or its time ran out."""
         return any(s.source == PARENT for s in self.session.tally.signals)
 
     # what came of it ------------------------------------------------------------------------
@@ -215,14 +221,14 @@ class Child:
         times = (self.session.position.wake_at, deadline)
         return min((at for at in times if at is not None), default=None)
 
-    async def missed(self) -> tuple[Task, ...]:
-        """The tasks that its parent got while it had the queue."""
+    async def tasks_added_meanwhile(self) -> tuple[Task, ...]:
+        """The tasks that its parent received while the child had the queue."""
         first = await self.session.journal.events(self.session.run_id, 0, 1)
         begun = first[0].record.input.data if first and first[0].record is not None else EMPTY
         return self.ctx.queue[len(begun.get("tasks", ())) :]
 
-    def said(self) -> tuple[tuple[Message, ...], tuple[Message, ...] | None]:
-        """Its conversation beside the one that it shared: what it added, or all if it differs."""
+    def own_messages(self) -> tuple[tuple[Message, ...], tuple[Message, ...] | None]:
+        """The messages that it added to the shared ones; or all of its own if they differ."""
         before, now = self.ctx.messages.whole(), self.session.messages.whole()
         if now[: len(before)] == before:
             return now[len(before) :], None

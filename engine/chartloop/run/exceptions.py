@@ -20,7 +20,7 @@ from chartloop.core.outcome import Outcome
 from chartloop.core.reasons import AgentStop, StopSignal
 from chartloop.core.units import say_elapsed
 from chartloop.run.context import TOO_LATE, Context
-from chartloop.run.sanitize import cut, sound_signal
+from chartloop.run.sanitize import cut_text, sound_signal
 
 A_HAIR = 0.05
 """Seconds by which the loop's clock, which ends an action, may be ahead of the run's."""
@@ -43,10 +43,10 @@ def failure_of(error: BaseException, context: Context) -> Outcome:
     if isinstance(error, ModelError):
         return Outcome(ok=False, error=failure_of_call(error), unanswered=1)
     if isinstance(error, ToolError):
-        return Outcome.failed(error.category, cut(error.message), kind="raised")
+        return Outcome.failed(error.category, cut_text(error.message), kind="raised")
     if isinstance(error, TimeoutError):
-        return Outcome.failed(Category.TRANSIENT, cut(describe(error)), kind="timeout")
-    return Outcome.failed(Category.CRITICAL, cut(describe(error)), kind="raised")
+        return Outcome.failed(Category.TRANSIENT, cut_text(describe(error)), kind="timeout")
+    return Outcome.failed(Category.CRITICAL, cut_text(describe(error)), kind="raised")
 
 
 def failure_of_call(error: ModelError) -> Failure:
@@ -54,7 +54,7 @@ def failure_of_call(error: ModelError) -> Failure:
     asked, wait = error.retry_after, None
     if isinstance(asked, (int, float)) and not isinstance(asked, bool) and 0 < asked < math.inf:
         wait = min(float(asked), LONGEST_ASKED)
-    return Failure(str(error.category), cut(error.message), "", error.kind, wait)
+    return Failure(str(error.category), cut_text(error.message), "", error.kind, wait)
 
 
 LONGEST_ASKED = 1e9

@@ -56,7 +56,7 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
     key = f"{session.run_id}/{state.name}/{facts.run.steps}"
     context = Context(
         session.chart.spec, state, position, facts, session.ports, session, started, key,
-        _deadline(session, state, started, await _waited(session, action, started)),
+        _deadline(session, state, started, await _time_waited(session, action, started)),
         session.calls.results, session.tally.failed_calls,
     )  # fmt: skip
     if session.listener is not None:
@@ -97,7 +97,7 @@ async def _call(
     context.so_far = None  # it holds what holds the context: nothing is left to the collector
     if isinstance(done, Blocked):
         return done
-    return _checked(action, context, done)
+    return _validate_outcome(action, context, done)
 
 
 _NO_BOUND: AbstractContextManager[Any] = nullcontext()
@@ -124,7 +124,7 @@ def _cut_off(action: ActionSpec, context: Context) -> Outcome:
     error = too_long(action.name, context.deadline - context.now)
     context.left = True
     done = context.so_far() if context.so_far is not None else Outcome()
-    done = _checked(action, context, done)
+    done = _validate_outcome(action, context, done)
     return done.replace(
         ok=False, error=error, timed_out=True,
         signals=(*done.signals, *stop_with_parent(context)),
@@ -132,8 +132,8 @@ def _cut_off(action: ActionSpec, context: Context) -> Outcome:
     )  # fmt: skip
 
 
-def _checked(action: ActionSpec, context: Context, done: Any) -> Outcome:
-    """The outcome as every journal can hold it, or the failure that it is none."""
+def _validate_outcome(action: ActionSpec, context: Context, done: Any) -> Outcome:
+    """The outcome in a form that every journal can hold; a failure when it has none."""
     if not isinstance(done, Outcome):
         return Outcome(result=sound_data(done))
     if done.result is not None and not (action.sound or is_sound(done.result)):
@@ -173,8 +173,8 @@ def _fits(machine: MachineSpec, name: str, value: Any) -> bool:
     return accepts(machine.vars[name].type, value) and is_sound(value)
 
 
-async def _waited(session: Session, action: ActionSpec, started: float) -> float:
-    """How long ago an action was begun that waits, itself or for a child, and is called again."""
+async def _time_waited(session: Session, action: ActionSpec, started: float) -> float:
+    """Seconds since an action that waits first began; 0 when this is its first call."""
     if not action.may_wait:
         return 0.0
     again = session.position.waited is not None or await session.find_children()

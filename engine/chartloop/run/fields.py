@@ -54,15 +54,15 @@ def _value(session: Asked, given: Given) -> Any:
             named = cast(Mapping[str, Mapping[str, Given]], given.value)
             return {name: _each(session, fields) for name, fields in named.items()}
         case _:
-            return _rendered(session, given.value)
+            return _render_value(session, given.value)
 
 
 def _each(session: Asked, fields: Mapping[str, Given]) -> dict[str, Any]:
     return {name: _value(session, part) for name, part in fields.items()}
 
 
-def _rendered(session: Asked, value: Any) -> Any:
-    """A template's text, or data in which every template is its text."""
+def _render_value(session: Asked, value: Any) -> Any:
+    """The value with every template in it rendered."""
     if isinstance(value, Template):
         if value.constant:
             return value.text
@@ -70,7 +70,7 @@ def _rendered(session: Asked, value: Any) -> Any:
         return value.render(template_names(session.chart.spec, facts, value.reads))
     if isinstance(value, dict):
         parts = cast(dict[str, Any], value)
-        return {name: _rendered(session, part) for name, part in parts.items()}
+        return {name: _render_value(session, part) for name, part in parts.items()}
     if isinstance(value, list):
-        return [_rendered(session, part) for part in cast(list[Any], value)]
+        return [_render_value(session, part) for part in cast(list[Any], value)]
     return value

@@ -1,10 +1,10 @@
-"""What a driver does with the letters in a run's inbox: which is next, and what becomes of it.
+"""What a driver does with the messages in a run's inbox: which is next, and what becomes of it.
 
 An answer is taken by the wait that it was sent to, or, given ahead, by the first wait of the state
 that it names. Any other is dropped, on the record. Pauses and resumes count in the order in which
 they came: a second pause adds nothing, and a resume ends every pause before it.
 
-Belongs here: decisions about letters, pure. Never: writing records (`run.loop`), sending
+Belongs here: decisions about messages, pure. Never: writing records (`run.loop`), sending
 (`run.answer`).
 Source: design "architecture", section 4; "language", section 5.
 """
@@ -16,13 +16,13 @@ from enum import Enum
 from typing import NamedTuple
 
 from chartloop.run.execute import IN_DOUBT
-from chartloop.run.journal import Letter
+from chartloop.run.journal import InboxMessage
 from chartloop.run.question import SETTLES, wait_of
 from chartloop.run.session import Session
 
 
 class Fate(Enum):
-    """What becomes of a letter that needs no explanation."""
+    """What becomes of a message that needs no explanation."""
 
     TAKE = "acted on now"
     KEEP = "its time may come"
@@ -30,36 +30,36 @@ class Fate(Enum):
 
 
 class Due(NamedTuple):
-    """The letter that a run acts on next."""
+    """The message that a run acts on next."""
 
-    letter: Letter
+    message: InboxMessage
     drop: str = ""
     """Why it is dropped; empty when it is acted on."""
 
 
-def next_due(session: Session, letters: Sequence[Letter]) -> tuple[Due | None, list[str]]:
-    """The first letter to act on, in order of arrival; and the ids of the spent ones before it.
+def next_due(session: Session, messages: Sequence[InboxMessage]) -> tuple[Due | None, list[str]]:
+    """The first message to act on, in order of arrival; and the ids of the spent ones before it.
 
     What is spent goes out of the inbox with the next record.
     """
     spent: list[str] = []
-    for letter in letters:
-        fate = _fate(session, letter)
+    for message in messages:
+        fate = _fate(session, message)
         if isinstance(fate, str):
-            return Due(letter, fate), spent
+            return Due(message, fate), spent
         if fate is Fate.TAKE:
-            return Due(letter), spent
+            return Due(message), spent
         if fate is Fate.SPENT:
-            spent.append(letter.msg_id)
+            spent.append(message.msg_id)
     return None, spent
 
 
-def _fate(session: Session, letter: Letter) -> Fate | str:
-    match letter.data.get("kind"):
-        case "answer" if "ahead" in letter.data:
-            return _ahead(session, letter)
+def _fate(session: Session, message: InboxMessage) -> Fate | str:
+    match message.data.get("kind"):
+        case "answer" if "ahead" in message.data:
+            return _ahead(session, message)
         case "answer":
-            return _answer(session, letter)
+            return _answer(session, message)
         case "cancel":
             return _cancel(session)
         case "pause":
@@ -69,13 +69,13 @@ def _fate(session: Session, letter: Letter) -> Fate | str:
         case "enqueue":
             return Fate.TAKE
         case "unreadable":
-            return f"it cannot be read: {letter.data.get('why', '')}"
+            return f"it cannot be read: {message.data.get('why', '')}"
         case _:
             return Fate.KEEP
 
 
-def _answer(session: Session, letter: Letter) -> Fate | str:
-    wait, event = letter.data.get("wait"), letter.data.get("event")
+def _answer(session: Session, message: InboxMessage) -> Fate | str:
+    wait, event = message.data.get("wait"), message.data.get("event")
     position = session.position
     if not isinstance(wait, str):
         return "it names no question; an older version sent it"
@@ -83,16 +83,16 @@ def _answer(session: Session, letter: Letter) -> Fate | str:
         return f"wait {wait}, which it was for, is over"
     if position.blocked_on == IN_DOUBT:
         return Fate.TAKE if event in SETTLES else f"wait {wait} does not take it"
-    if position.wake_at is not None and letter.at >= position.wake_at:
+    if position.wake_at is not None and message.at >= position.wake_at:
         return f"wait {wait} had expired when it came"
     taken = event in session.chart.events_at(position.state)
     return Fate.TAKE if taken else f"wait {wait} does not take it"
 
 
-def _ahead(session: Session, letter: Letter) -> Fate | str:
+def _ahead(session: Session, message: InboxMessage) -> Fate | str:
     position = session.position
-    state = session.names.state(str(letter.data["ahead"]))
-    if letter.data.get("event") not in session.chart.events_at(state):
+    state = session.names.state(str(message.data["ahead"]))
+    if message.data.get("event") not in session.chart.events_at(state):
         return f"`{state}`, which it was given ahead for, does not take it"
     here = position.status == "paused" and position.state == state
     return Fate.TAKE if here else Fate.KEEP

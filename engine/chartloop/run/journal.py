@@ -31,7 +31,7 @@ from chartloop.run.journal_records import (
     DAMAGED,
     Check,
     Event,
-    Letter,
+    InboxMessage,
     RunRow,
     Snapshot,
     Update,
@@ -96,7 +96,7 @@ class Journal(Leases, Protocol):
     ) -> int:
         """Write events `head`, `head + 1` ... in one transaction; gives the new head.
 
-        `consumed` are letters that these events answer. When this returns, the events survive
+        `consumed` are messages that these events answer. When this returns, the events survive
         what the journal promises to survive (`Durability`). Raises `Fenced` with nothing written,
         unless the very same events are the run's last, of this epoch: then they count as done.
         """
@@ -125,20 +125,20 @@ class Journal(Leases, Protocol):
         """Runs that fit, the newest first; with `children` false no child's (see `CHILD_MARK`)."""
         ...
 
-    async def send(self, run_id: str, letter: Letter, *, check: Check | None = None) -> bool:
-        """Put a letter into the run's inbox. False when a letter of that id was put there before.
+    async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
+        """Put a message into the run's inbox. False when a message of that id was put there before.
 
-        `check` is called in the same transaction, for a new letter: what it looks at is still so
-        when the letter is written. What it raises is raised, with nothing written.
+        `check` is called in the same transaction, for a new message: what it looks at is still so
+        when the message is written. What it raises is raised, with nothing written.
         """
         ...
 
-    async def received(self, run_id: str, msg_id: str) -> bool:
-        """Whether a letter of that id was ever put into the inbox of the run, or of a child."""
+    async def has_message(self, run_id: str, msg_id: str) -> bool:
+        """Whether the inbox of the run or of a child ever held a message of that id."""
         ...
 
-    async def letters(self, run_id: str) -> list[Letter]:
-        """Letters not yet consumed, in order of arrival."""
+    async def inbox(self, run_id: str) -> list[InboxMessage]:
+        """Messages not yet consumed, in order of arrival."""
         ...
 
     async def put_blob(self, data: str) -> str:
@@ -198,8 +198,8 @@ def is_own_commit(row: RunRow, head: int, epoch: int, count: int) -> bool:
     return row.epoch == epoch and row.head == head + count
 
 
-def fenced(row: RunRow, head: int, epoch: int) -> Fenced:
-    """The refusal of an append that does not fit the run's row."""
+def fenced_error(row: RunRow, head: int, epoch: int) -> Fenced:
+    """The error for an append that does not fit the run's row."""
     return Fenced(
         f"run `{row.run_id}` is driven by another process",
         hint=f"this one expected event {head} in epoch {epoch}, "
@@ -207,8 +207,8 @@ def fenced(row: RunRow, head: int, epoch: int) -> Fenced:
     )
 
 
-def taken(run_id: str) -> RunError:
-    """The refusal of a new run whose id another one has."""
+def duplicate_run_error(run_id: str) -> RunError:
+    """The error for a new run whose id is in use."""
     return RunError(f"there is a run `{run_id}` already", hint="choose another run id")
 
 
@@ -225,7 +225,9 @@ def refuse_overtaken(row: RunRow, read: RunRow) -> None:
 class _Log:
     row: RunRow
     events: list[Event] = field(default_factory=list[Event])
-    inbox: dict[str, tuple[Letter, bool]] = field(default_factory=dict[str, tuple[Letter, bool]])
+    inbox: dict[str, tuple[InboxMessage, bool]] = field(
+        default_factory=dict[str, tuple[InboxMessage, bool]]
+    )
     snapshot: Snapshot | None = None
 
 
@@ -248,7 +250,7 @@ class MemoryJournal(MemoryLeases):
 
     async def create(self, row: RunRow) -> None:
         if row.run_id in self._logs:
-            raise taken(row.run_id)
+            raise duplicate_run_error(row.run_id)
         self._logs[row.run_id] = _Log(row)
 
     async def create_whole(
@@ -260,15 +262,15 @@ class MemoryJournal(MemoryLeases):
             refuse_overtaken(row, read)
         for run in runs:
             if run.row.run_id in self._logs:
-                raise taken(run.row.run_id)
-        waiting = [await self.letters(run.letters_of) if run.letters_of else [] for run in runs]
+                raise duplicate_run_error(run.row.run_id)
+        waiting = [await self.inbox(run.inbox_of) if run.inbox_of else [] for run in runs]
         for read in after:
             await self.acquire(read.run_id, take_over=True)
-        for (row, events, _), letters in zip(runs, waiting, strict=True):
+        for (row, events, _), messages in zip(runs, waiting, strict=True):
             self._logs[row.run_id] = _Log(
                 row.replace(head=len(events), epoch=0),
                 [event.replace(epoch=0) for event in events],
-                {letter.msg_id: (letter, False) for letter in letters},
+                {message.msg_id: (message, False) for message in messages},
             )
 
     async def acquire(
@@ -290,7 +292,7 @@ class MemoryJournal(MemoryLeases):
         if row.head != head or row.epoch != epoch:
             if is_own_commit(row, head, epoch, len(events)) and log.events[head:] == events:
                 return row.head
-            raise fenced(row, head, epoch)
+            raise fenced_error(row, head, epoch)
         log.events.extend(events)
         head += len(events)
         if update is None:
@@ -332,17 +334,17 @@ class MemoryJournal(MemoryLeases):
         found.sort(key=lambda r: r.created, reverse=True)
         return found[:limit]
 
-    async def send(self, run_id: str, letter: Letter, *, check: Check | None = None) -> bool:
+    async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
         log = self._log(run_id)
         inbox = log.inbox
-        if letter.msg_id in inbox:
+        if message.msg_id in inbox:
             return False
         if check is not None:
-            check(log.row, await self.letters(run_id))
-        inbox[letter.msg_id] = (letter, False)
+            check(log.row, await self.inbox(run_id))
+        inbox[message.msg_id] = (message, False)
         return True
 
-    async def received(self, run_id: str, msg_id: str) -> bool:
+    async def has_message(self, run_id: str, msg_id: str) -> bool:
         below = run_id + CHILD_MARK
         return any(
             msg_id in log.inbox
@@ -350,9 +352,9 @@ class MemoryJournal(MemoryLeases):
             if name == run_id or name.startswith(below)
         )
 
-    async def letters(self, run_id: str) -> list[Letter]:
+    async def inbox(self, run_id: str) -> list[InboxMessage]:
         inbox = self._log(run_id).inbox
-        return [letter for letter, used in inbox.values() if not used] if inbox else []
+        return [message for message, used in inbox.values() if not used] if inbox else []
 
     async def put_blob(self, data: str) -> str:
         key = digest(data)

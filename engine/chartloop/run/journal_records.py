@@ -16,7 +16,7 @@ EVENT_TYPES: tuple[EventType, ...] = ("record", "intent", "result", "in_doubt")
 DAMAGED = "damaged"
 """The status of a run whose row cannot be read; its reason says why."""
 UNREADABLE = "unreadable"
-"""The kind of a letter that cannot be read: ``why`` says why. It is dropped, on the record."""
+"""The kind of a message that cannot be read: ``why`` says why. It is dropped, on the record."""
 
 
 class Event(Value, frozen=True, gc=False):
@@ -70,7 +70,7 @@ class Update(Value, frozen=True, gc=False):
     wake_at: float | None = None
 
 
-class Letter(NamedTuple):
+class InboxMessage(NamedTuple):
     """Something sent to a run from outside: an answer, a pause, a cancel, tasks."""
 
     msg_id: str
@@ -78,8 +78,8 @@ class Letter(NamedTuple):
     data: Mapping[str, Any]
 
 
-Check: TypeAlias = Callable[[RunRow, Sequence[Letter]], None]
-"""Looks at a run's row and its open letters, and raises a `RunError` where nothing may be sent."""
+Check: TypeAlias = Callable[[RunRow, Sequence[InboxMessage]], None]
+"""Looks at a run's row and its open messages, and raises a `RunError` where nothing may be sent."""
 
 
 class Snapshot(NamedTuple):
@@ -99,5 +99,5 @@ class WholeRun(NamedTuple):
     """Its `head` and `epoch` are set by the journal."""
     events: Sequence[Event] = ()
     """Numbered from 0; kept as of epoch 0, since no driver of this run wrote them."""
-    letters_of: str = ""
-    """The run whose letters go along, those that are not yet consumed; empty for none."""
+    inbox_of: str = ""
+    """The run whose messages go along, those that are not yet consumed; empty for none."""

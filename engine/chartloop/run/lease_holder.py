@@ -66,8 +66,8 @@ class Turn:
         self._lock.release()
 
     @property
-    def taken(self) -> bool:
-        """Whether somebody drives the run at this moment."""
+    def is_held(self) -> bool:
+        """Whether the run is being driven at this moment."""
         return self._lock.locked()
 
 
@@ -96,7 +96,7 @@ class Holder:
     @property
     def busy(self) -> bool:
         """Whether its turn is going on."""
-        return self._turn.taken
+        return self._turn.is_held
 
     @property
     def doubt(self) -> Mapping[str, str]:
@@ -197,8 +197,8 @@ class Holder:
                 hint="nothing more was done here; open the run anew to go on where it is now",
             )
 
-    async def fenced(self, error: Fenced) -> Fenced:
-        """The same refusal of the journal's, with who it was that took the run over."""
+    async def explain_fenced(self, error: Fenced) -> Fenced:
+        """The journal's error, naming the driver that took the run over where it is known."""
         if self._journal is not None and self.driver is not None and not self._lost:
             lease = await self._journal.lease(self.run_id)
             if lease is not None and lease.driver.token != self.driver.token:

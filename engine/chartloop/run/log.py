@@ -44,9 +44,9 @@ class _Held(NamedTuple):
     consumed: tuple[str, ...] = ()
 
     def with_event(self, event: Event, update: Update | None, consumed: Sequence[str]) -> _Held:
-        """With one more event, the newest update, and more letters that are done with."""
-        events, known, letters = self
-        return _Held((*events, event), update or known, (*letters, *consumed))
+        """With one more event, the newest update, and more messages that are done with."""
+        events, known, messages = self
+        return _Held((*events, event), update or known, (*messages, *consumed))
 
 
 _NOTHING_HELD = _Held()
@@ -94,21 +94,21 @@ class RunLog:
     async def check(self, event: Event) -> None:
         """Refuse an event that does not follow those that were read."""
         if event.seq != self.head:
-            raise self.damaged(f"event {self.head} is not there")
+            raise self.corrupt_error(f"event {self.head} is not there")
         if event.epoch <= self.epoch:
             return
         row = await self.journal.row(self.run_id)  # another process may have taken it over since
         if row is None or event.epoch > row.epoch:  # no driver of the run wrote it
             what = f"event {event.seq} is of epoch {event.epoch}"
-            raise self.damaged(f"{what}, which the run has not come to")
+            raise self.corrupt_error(f"{what}, which the run has not come to")
 
     def check_end(self) -> None:
         """Refuse a log that ends before its row says."""
         if self.head < self.row.head:
-            raise self.damaged(f"it ends before event {self.row.head}")
+            raise self.corrupt_error(f"it ends before event {self.row.head}")
 
-    def damaged(self, how: str) -> JournalCorrupt:
-        """The refusal of a log that was not written like this."""
+    def corrupt_error(self, how: str) -> JournalCorrupt:
+        """The error for a log that the engine did not write in this form."""
         return JournalCorrupt(
             f"the log of run `{self.run_id}` is damaged: {how}",
             hint="it was changed by hand or by another program; a fork below it still works",
@@ -215,7 +215,7 @@ class RunLog:
             )
             self._held = _NOTHING_HELD
         except Fenced as error:
-            raise await self.holder.fenced(error) from error
+            raise await self.holder.explain_fenced(error) from error
         except BaseException:  # whether it was written is not known: the next step looks first
             self.owned = False
             raise

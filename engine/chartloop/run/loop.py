@@ -1,6 +1,6 @@
 """The loop: what a run does next, until it rests or ends.
 
-    letters ─▶ cancel? ─▶ due? ─▶ act ─▶ evolve ─▶ append ─▶ adopt ─▶ again
+    messages ─▶ cancel? ─▶ due? ─▶ act ─▶ evolve ─▶ append ─▶ adopt ─▶ again
 
 One coroutine. Where neither journal nor actions suspend it is driven by hand; see `run.sync`.
 What happens inside an action is `run.execute`'s; what a decision is, `machine.evolve`'s.
@@ -21,11 +21,11 @@ from chartloop.core.records import Input, Record
 from chartloop.run.context import StopRequest
 from chartloop.run.execute import IN_DOUBT, act
 from chartloop.run.inbox import Due, next_due
-from chartloop.run.journal import Letter
+from chartloop.run.journal import InboxMessage
 from chartloop.run.session import Session
 
 POLL = 0.5
-"""Seconds between two looks at cancellation and letters while a back-off is waited out."""
+"""Seconds between two looks at cancellation and messages while a back-off is waited out."""
 
 
 async def drive(session: Session) -> None:
@@ -109,8 +109,8 @@ async def _next_record(session: Session) -> Record | None:
     if not session.log.owned or holder.driver is None:
         await session.take_over()
         return await _next_record(session)
-    if not session.closing and (due := await _due_letter(session)) is not None:
-        return await _act_on_letter(session, due)
+    if not session.closing and (due := await _due_message(session)) is not None:
+        return await _act_on_message(session, due)
     if session.can_be_stopped and (asked := await _stop_request(session)) is not None:
         if await _has_child(session):
             return await _close_child(session, clock.now())
@@ -179,30 +179,30 @@ async def _when_due(session: Session) -> Record | None:
     until = due if late is None else min(due, late)
     while until > clock.now():
         await clock.sleep(min(until - clock.now(), POLL) if clock.suspends else until - clock.now())
-        if await _stop_request(session) is not None or await _due_letter(session) is not None:
+        if await _stop_request(session) is not None or await _due_message(session) is not None:
             return await _next_record(session)
-    if until < due or await _due_letter(session) is not None:
+    if until < due or await _due_message(session) is not None:
         return await _next_record(session)
     at = max(due, clock.now())
     return await (session.apply(Input("expired", at=at)) if waits else _resume(session, at))
 
 
-# letters ------------------------------------------------------------------------------------
+# messages ----------------------------------------------------------------------------------
 
 
-async def _due_letter(session: Session) -> Due | None:
-    """The letter that is acted on next. Answers that were given ahead stay until their state."""
-    letters = await session.letters()
-    if not letters:
+async def _due_message(session: Session) -> Due | None:
+    """The message that is acted on next. Answers that were given ahead stay until their state."""
+    messages = await session.inbox()
+    if not messages:
         return None
-    due, spent = next_due(session, letters)
+    due, spent = next_due(session, messages)
     session.discard(spent)
     return due
 
 
-async def _act_on_letter(session: Session, due: Due) -> Record:
-    letter, data, position = due.letter, due.letter.data, session.position
-    at, consumed = max(letter.at, position.facts.marks.now), (letter.msg_id,)
+async def _act_on_message(session: Session, due: Due) -> Record:
+    message, data, position = due.message, due.message.data, session.position
+    at, consumed = max(message.at, position.facts.marks.now), (message.msg_id,)
     if due.drop:
         why = {"why": due.drop}
         dropped = Input("drop", str(data.get("event", "")), at=at, data=why)
@@ -215,16 +215,16 @@ async def _act_on_letter(session: Session, due: Due) -> Record:
         case "resume":
             return await _wake(session, at, consumed)
         case _:
-            return await session.apply(_input_of(letter, at), consumed=consumed)
+            return await session.apply(_input_of(message, at), consumed=consumed)
 
 
-def _input_of(letter: Letter, at: float) -> Input:
-    """The input that a letter is on the record."""
-    data = letter.data
+def _input_of(message: InboxMessage, at: float) -> Input:
+    """The input that a message is on the record."""
+    data = message.data
     given: dict[str, Any] = dict(data.get("data") or {})
     match data["kind"]:
         case "answer":
-            ahead = letter.at if "ahead" in data else None
+            ahead = message.at if "ahead" in data else None
             return Input("answer", data["event"], at=at, data=given, ahead=ahead)
         case "cancel":
             reason = data.get("reason", "user_requested")
@@ -258,7 +258,7 @@ async def _close_child(session: Session, at: float) -> Record:
 async def _wake(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:
     """Out of a pause, and out of what the run was blocked on when that was asked for.
 
-    The letter goes with the last record: a process that dies between the two leaves it.
+    The message goes with the last record: a process that dies between the two leaves it.
     """
     position = session.position
     if position.pause_asked and position.state not in session.chart.waiting:
@@ -279,7 +279,7 @@ async def _children_moved_on(session: Session) -> bool:
     for child in await session.open_children():
         if child.position.ended:
             continue
-        if child.position.status != "paused" or await _due_letter(child) is not None:
+        if child.position.status != "paused" or await _due_message(child) is not None:
             return True
         if await _children_moved_on(child):
             return True

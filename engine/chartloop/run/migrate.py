@@ -44,11 +44,13 @@ async def fork_under(
 ) -> None:  # fmt: skip
     """A new run `row` of this machine, with the events of `run_id` below record `record_seq`.
 
-    With all of them come letters, and children of the action at hand as far as this machine has
+    With all of them come messages, and children of the action at hand as far as this machine has
     theirs. The run that it is made of is left to whoever drives it.
     """
     ids = _Ids(run_id, row.run_id, names)
-    runs, _ = await _forked(journal, row.replace(fork_seq=record_seq), chart, ids, origin)
+    runs, _ = await _fork_with_children(
+        journal, row.replace(fork_seq=record_seq), chart, ids, origin
+    )
     await journal.create_whole(runs)
 
 
@@ -64,7 +66,9 @@ async def move(
     """
     ids = _Ids(read.run_id, row.run_id, names)
     noted = {"run": read.run_id, **origin, EPOCH: read.epoch + 1}
-    runs, below = await _forked(journal, row.replace(fork_seq=records), chart, ids, noted)
+    runs, below = await _fork_with_children(
+        journal, row.replace(fork_seq=records), chart, ids, noted
+    )
     await journal.create_whole(runs, after=(read, *below), take_over=take_over)
 
 
@@ -89,16 +93,16 @@ async def _moved_to(journal: Journal, run_id: str, epoch: int) -> str:
     return ""
 
 
-async def _forked(
+async def _fork_with_children(
     journal: Journal, row: RunRow, chart: Chart, ids: _Ids, origin: Mapping[str, Any]
 ) -> tuple[list[WholeRun], list[RunRow]]:
-    """The fork, then its children; and the rows of those that these were, as they were read."""
+    """The fork and copies of its children; and the rows of the children, as they were read."""
     events = await journal.events(ids.old)
     kept = events[: events_below(events, row.fork_seq or 0)]
     made, position = _as_decided(kept, chart, ids, origin)
     whole = not any(event.record is not None for event in events[len(kept) :])
-    letters_of = ids.old if whole else ""  # what was sent to it is for whoever goes on with it
-    runs, below = [WholeRun(row.replace(parent=ids.old), made, letters_of)], list[RunRow]()
+    inbox_of = ids.old if whole else ""  # what was sent to it is for whoever goes on with it
+    runs, below = [WholeRun(row.replace(parent=ids.old), made, inbox_of)], list[RunRow]()
     if whole and chart.spec.machines and not position.ended:
         at_hand = kept[-1].record.next if kept and kept[-1].record is not None else ""
         first = f"{ids.old}{CHILD_MARK}{at_hand}{CHILD_MARK}{position.facts.run.steps}"

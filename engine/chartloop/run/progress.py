@@ -31,7 +31,7 @@ def standing_of(session: Session) -> Standing:
         reason,
         _raised_by(tally.signals, reason),
         {name: n for name, line in tally.profile.items() if (n := line.failed + line.failed_calls)},
-        _said(position, reason),
+        _describe_position(position, reason),
     )
 
 
@@ -100,7 +100,7 @@ def _raised_by(signals: list[StopSignal], reason: str) -> str:
     return next((s.source for s in reversed(signals) if s.reason == reason), "")
 
 
-def _said(position: Position, reason: str) -> str:
+def _describe_position(position: Position, reason: str) -> str:
     counted = say_count(position.facts.run.steps, "step")
     if errors := position.facts.errors.total:
         counted += f" · {say_count(errors, 'error')}"

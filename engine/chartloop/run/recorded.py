@@ -103,7 +103,7 @@ def read_export(text: str, source: str) -> list[Recorded]:
 
     `source` names the text where a run in it cannot be read.
     """
-    return [_exported(lines, source) for lines in _parts(text)]
+    return [_parse_export(lines, source) for lines in _parts(text)]
 
 
 def _parts(text: str) -> Iterator[list[tuple[int, str]]]:
@@ -120,7 +120,7 @@ def _parts(text: str) -> Iterator[list[tuple[int, str]]]:
         yield lines
 
 
-def _exported(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
+def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
     (at, first), *rest = lines
     row = _row(_mapping(first))
     if row is None:

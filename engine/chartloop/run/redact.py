@@ -109,7 +109,7 @@ _POSITION = {
     "queue": _TASK,
 }
 STRUCTURE: Mapping[str, Any] = {
-    # records, intents and letters
+    # records, intents and messages
     **dict.fromkeys("kind state event taken next status key action reason".split(), _KEEP),
     "outcome": _OUTCOME,
     "signals": _SIGNAL,
@@ -243,9 +243,9 @@ class Redactor:
         return to_json(data) if self._clean(data, _NOTHING) else text
 
     def _hide_values(self, text: str) -> str:
-        return text if self._finder is None else self._finder.sub(self._marked, text)
+        return text if self._finder is None else self._finder.sub(self._mark_for, text)
 
-    def _marked(self, match: re.Match[str]) -> str:
+    def _mark_for(self, match: re.Match[str]) -> str:
         found = match.group()
         name = self._names.get(found)
         return found if name is None else mark(name)

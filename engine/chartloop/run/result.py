@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from chartloop.core.facts import Facts
-from chartloop.core.html_table import Cell, Tone, bundle, folded, line, pairs, table
+from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, pairs, table
 from chartloop.core.plain import plain
 from chartloop.core.position import METADATA, Position
 from chartloop.core.reasons import NO_SIGNALS, ResultKind, StopReason, StopSignals
@@ -125,7 +125,7 @@ class Result:
 
     def explain(self) -> str:
         """Why the run stopped, in words."""
-        return "\n".join([stands(self), *raised(self), *warned(self)])
+        return "\n".join([stands(self), *describe_signals(self), *describe_warnings(self)])
 
     def to_dict(self) -> dict[str, Any]:
         """The public shape of `chartloop run --format json`."""
@@ -151,7 +151,7 @@ class Result:
         tone: Tone = "good" if self.success else "strong" if self.reason is None else "bad"
         shown = [line(first, tone), *map(line, more), _summary(self)]
         if self.profile:
-            shown.append(folded("where time and tokens went", _profile(self)))
+            shown.append(details_element("where time and tokens went", _profile(self)))
         said = "" if self.output is None else f"\n{say_output(self.output)}"
         return bundle("".join(shown), f"{self.explain()}{said}")
 
@@ -231,8 +231,8 @@ def stands(result: Result) -> str:
     return f"Stopped for `{result.reason}` ({how}) at `{result.state}` after {spent}."
 
 
-def raised(result: Result, told: str | None = None) -> Iterator[str]:
-    """What raised the reason of a run that stopped, unless its message is `told`; and the rest."""
+def describe_signals(result: Result, told: str | None = None) -> Iterator[str]:
+    """Sentences on what raised a run's stop reason, unless that is `told`, and on other signals."""
     if result.reason is None:
         return
     # the newest of that reason: one that was raised before may have been put off
@@ -246,8 +246,8 @@ def raised(result: Result, told: str | None = None) -> Iterator[str]:
         yield _sentence(f"Also raised: {'; '.join(others)}")
 
 
-def warned(result: Result) -> list[str]:
-    """Its warnings."""
+def describe_warnings(result: Result) -> list[str]:
+    """A sentence for each warning of a run."""
     return [_sentence(f"Warning: {warning}") for warning in result.warnings]
 
 

@@ -32,37 +32,37 @@ def sound_text(text: str) -> str:
     return text
 
 
-def cut(text: str) -> str:
-    """At most `LONGEST` characters, and a note of how many there were."""
+def cut_text(text: str) -> str:
+    """The first `LONGEST` characters of a text; a cut text ends with its full length."""
     text = str(text)
     if len(text) <= LONGEST:
         return sound_text(text)
     return f"{sound_text(text[:LONGEST])}\n… (cut: the whole has {len(text):,} characters)"
 
 
-def said(value: object) -> str:
-    """A value as a model reads it: a text as it is, other data as JSON."""
+def text_for_model(value: object) -> str:
+    """A value as a model reads it: text unchanged, other data as JSON."""
     if value is None:
         return "done"
     if isinstance(value, str):
-        return cut(value)
+        return cut_text(value)
     try:
-        return cut(json.dumps(value, ensure_ascii=False, default=_as_data))
+        return cut_text(json.dumps(value, ensure_ascii=False, default=_as_data))
     except (TypeError, ValueError, RecursionError):
-        return cut(_shown(value))
+        return cut_text(_safe_repr(value))
 
 
 def sound_data(value: Any) -> Any:
     """A value as JSON data of its own; its text where it is none, or too much."""
     if type(value) is str:
-        return cut(value)
+        return cut_text(value)
     if isinstance(value, _SIMPLE) and not isinstance(value, str):
-        return value if not isinstance(value, int) or abs(value) < 1 << 1024 else _shown(value)
+        return value if not isinstance(value, int) or abs(value) < 1 << 1024 else _safe_repr(value)
     try:
         text = json.dumps(value, ensure_ascii=False, default=_as_data, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        return cut(_shown(value))
-    return json.loads(sound_text(text)) if len(text) <= LONGEST else cut(text)
+        return cut_text(_safe_repr(value))
+    return json.loads(sound_text(text)) if len(text) <= LONGEST else cut_text(text)
 
 
 def is_sound(value: object) -> bool:
@@ -81,15 +81,15 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 def sound_signal(signal: StopSignal) -> StopSignal:
     """A signal whose texts and context every record can hold."""
-    context = {said(name): sound_data(value) for name, value in signal.context.items()}
+    context = {text_for_model(name): sound_data(value) for name, value in signal.context.items()}
     return replace(
-        signal, message=cut(signal.message), context=context, source=cut(signal.source),
+        signal, message=cut_text(signal.message), context=context, source=cut_text(signal.source),
         reason=_sound_reason(signal.reason),
     )  # fmt: skip
 
 
 def _sound_reason(reason: object) -> StopReason:
-    text = cut(cast(str, reason)) or "unknown"
+    text = cut_text(cast(str, reason)) or "unknown"
     return reason if isinstance(reason, StopReason) and reason == text else StopReason(text)
 
 
@@ -119,10 +119,10 @@ def _as_data(value: Any) -> Any:
         return list(cast(Collection[object], value))
     if hasattr(value, "__dataclass_fields__"):
         return {name: getattr(value, name) for name in value.__dataclass_fields__}
-    return _shown(value)
+    return _safe_repr(value)
 
 
-def _shown(value: object) -> str:
+def _safe_repr(value: object) -> str:
     try:
         return repr(value)
     except Exception:  # noqa: BLE001  a `repr` may raise anything; the type's name cannot

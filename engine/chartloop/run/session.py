@@ -26,7 +26,15 @@ from chartloop.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
 from chartloop.run.events import Delta, Recorded
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.job import Job, job_of
-from chartloop.run.journal import Event, Journal, Letter, MemoryJournal, RunRow, Update, digest
+from chartloop.run.journal import (
+    Event,
+    InboxMessage,
+    Journal,
+    MemoryJournal,
+    RunRow,
+    Update,
+    digest,
+)
 from chartloop.run.lease_holder import Holder, Turn, say_doubt
 from chartloop.run.log import PAGE, RunLog
 from chartloop.run.ports import Cancel
@@ -189,7 +197,7 @@ class Session:
                 try:
                     self._fold(event)
                 except _UNDECIDED as error:
-                    raise await self._undecided(event, error, upto) from error
+                    raise await self._undecidable_error(event, error, upto) from error
             if len(page) < PAGE:
                 break
         if upto is None:
@@ -198,17 +206,19 @@ class Session:
     async def _check_record(self, record: Record, upto: int | None) -> None:
         """Refuse a record that no engine wrote, and a run of rules that this one does not have."""
         if wrong := wrong_with(record):
-            raise self.log.damaged(f"record {record.seq}: {wrong}")
+            raise self.log.corrupt_error(f"record {record.seq}: {wrong}")
         if record.kind == "start":
             self.rules = rules_version.rules_of(record.input)
             if not rules_version.is_known(self.rules):
                 raise await self._of_other_rules(upto)
 
-    async def _undecided(self, event: Event, error: Exception, upto: int | None) -> RunError:
+    async def _undecidable_error(
+        self, event: Event, error: Exception, upto: int | None
+    ) -> RunError:
         if self.rules is None and isinstance(error, rules_version.OTHERWISE):
             return await self._of_other_rules(upto)
         said = f"event {event.seq} cannot be decided: {type(error).__name__} {error}"
-        return self.log.damaged(said)
+        return self.log.corrupt_error(said)
 
     async def _of_other_rules(self, upto: int | None) -> RunError:
         events = await self.journal.events(self.run_id)
@@ -242,7 +252,9 @@ class Session:
                 if self.rules is None:
                     raise rules_version.Otherwise
                 what = f"record {record.seq} went to `{event.record.next}`"
-                raise self.log.damaged(f"{what}, and what it holds leads to `{decision.next}`")
+                raise self.log.corrupt_error(
+                    f"{what}, and what it holds leads to `{decision.next}`"
+                )
         else:
             self._adopt_note(event)
         self.log.head = event.seq + 1
@@ -250,7 +262,7 @@ class Session:
     def _adopt_note(self, event: Event) -> None:
         key = event.data.get("key")
         if not isinstance(key, str):
-            raise self.log.damaged(f"event {event.seq} says not of which call it is")
+            raise self.log.corrupt_error(f"event {event.seq} says not of which call it is")
         if event.type in ("intent", "result"):
             self.calls.add(event, key)
         else:
@@ -339,13 +351,13 @@ class Session:
         action = job.action
         return job.paid and action is not None and (action.settles_itself or not action.own_intents)
 
-    def discard(self, letters: Sequence[str]) -> None:
-        """Let letters that change nothing, by id, go out of the inbox with the next record."""
-        self._spent = letters
+    def discard(self, messages: Sequence[str]) -> None:
+        """Let messages that change nothing, by id, go out of the inbox with the next record."""
+        self._spent = messages
 
-    async def letters(self) -> list[Letter]:
+    async def inbox(self) -> list[InboxMessage]:
         """What has come from outside and was not yet looked at."""
-        return await self.log.journal.letters(self.log.run_id)
+        return await self.log.journal.inbox(self.log.run_id)
 
     async def put_snapshot(self) -> None:
         """Keep the position as it is now, so that the run opens without folding its log."""
@@ -413,7 +425,7 @@ class Session:
     def at_breakpoint(self) -> bool:
         """Whether one was reached since this was asked last. Never, once they are taken away."""
         watch = None if self.breakpoints is None else self._watch
-        return watch is not None and watch.reached()
+        return watch is not None and watch.hits_breakpoint()
 
     @property
     def facts(self) -> Facts:
@@ -421,7 +433,7 @@ class Session:
         return self.position.facts
 
     @property
-    def taken(self) -> Mapping[str, int]:
+    def edge_counts(self) -> Mapping[str, int]:
         """How often each edge and rule was taken, by id."""
         return self.tally.taken
 
@@ -437,7 +449,7 @@ class Session:
 
     @property
     def can_be_stopped(self) -> bool:
-        """Whether anybody could ask it to stop, other than by letter."""
+        """Whether something other than a message can ask the run to stop."""
         return bool(self.cancels) or self.above is not None
 
     async def find_stop_request(self) -> StopRequest | None:
@@ -452,7 +464,7 @@ class Session:
         return StopRequest("user_requested", "", "caller") if self.cancel_requested() else None
 
     async def find_any_stop_request(self) -> StopRequest | None:
-        """The same, by letter too: for a child, while this run's own loop stands still.
+        """The same, by message too: for a child, while this run's own loop stands still.
 
         Nobody, once this run is on its way out: what that runs is to come to its end.
         """
@@ -460,10 +472,10 @@ class Session:
             return None
         if (asked := await self.find_stop_request()) is not None:
             return asked
-        for letter in await self.letters():
-            if letter.data.get("kind") == "cancel":
-                said: Mapping[str, Any] = letter.data.get("data") or EMPTY
-                reason = str(letter.data.get("reason", "user_requested"))
+        for message in await self.inbox():
+            if message.data.get("kind") == "cancel":
+                said: Mapping[str, Any] = message.data.get("data") or EMPTY
+                reason = str(message.data.get("reason", "user_requested"))
                 return StopRequest(reason, str(said.get("message", "")), "outside")
         return None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
-from chartloop.core.conversation import arguments_of, unanswered
+from chartloop.core.conversation import arguments_of, open_calls
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Outcome
 from chartloop.core.plain import plain
@@ -70,7 +70,7 @@ async def steps_of(session: Session, records: Sequence[Record]) -> tuple[Step, .
     history = _History(session.chart, session.run_id, failures)
     done: list[Step] = []
     for record in records:
-        if (step := history.finished(record)) is not None:
+        if (step := history.finish_step(record)) is not None:
             done += await _inside(session.journal, session.chart, record, step) or [step]
     done = [step._replace(number=n) for n, step in enumerate(done, 1)]
     history.number = len(done)
@@ -78,8 +78,8 @@ async def steps_of(session: Session, records: Sequence[Record]) -> tuple[Step, .
     state = session.chart.spec.states.get(position.state)
     if not records or position.ended or state is None or state.action is None:
         return tuple(done)
-    at_hand = history.begun(state, position.entered_at)
-    busy = session.turn.taken and position.status != "paused"
+    at_hand = history.begin_step(state, position.entered_at)
+    busy = session.turn.is_held and position.status != "paused"
     return (*done, at_hand._replace(status="running") if busy else at_hand)
 
 
@@ -96,7 +96,7 @@ async def _inside(journal: Journal, chart: Chart, record: Record, step: Step) ->
     inner = _History(chart.child(name), run_id, {}, step.agent_id)
     out: list[Step] = []
     for event in await journal.events(run_id):
-        if event.record is not None and (found := inner.finished(event.record)) is not None:
+        if event.record is not None and (found := inner.finish_step(event.record)) is not None:
             out.append(found._replace(metadata={**found.metadata, "run": run_id}))
     return out
 
@@ -126,8 +126,8 @@ class _History:
         self.unsaved = failures
         """Failures by step: an action may succeed, and its result not fit where it is saved."""
 
-    def begun(self, state: StateSpec, at: float) -> Step:
-        """The action of a state, about to be done."""
+    def begin_step(self, state: StateSpec, at: float) -> Step:
+        """The step of a state's action, before it is carried out."""
         action = "" if state.action is None else state.action.name
         kind, carried = state.traits.step, state.calls
         calls = self.calls[:1] if carried == "first" else self.calls
@@ -148,17 +148,17 @@ class _History:
             kind, given, metadata={"state": state.name, "action": action},
         )  # fmt: skip
 
-    def finished(self, record: Record) -> Step | None:
-        """The step that a record is of."""
+    def finish_step(self, record: Record) -> Step | None:
+        """The finished step of a record; None where the record has no action."""
         given, state = record.input, self.chart.spec.states.get(record.state)
         if given.kind == "start":
             self.agent = self.given_agent or given.data.get("agent") or self.agent
             self.task = given.data.get("task", "")
-            self.calls = unanswered(given.data.get("messages", ()))
+            self.calls = open_calls(given.data.get("messages", ()))
         if given.outcome is None or state is None:
             return None
-        step = self.begun(state, given.started)
-        if step.type == "user-message" and not self.task:  # nobody said anything
+        step = self.begin_step(state, given.started)
+        if step.type == "user-message" and not self.task:  # no task was given
             step = step._replace(type="system", input={"action": step.metadata["action"]})
         self.number += 1
         self.done += 1
@@ -174,9 +174,9 @@ class _History:
             duration=max(0.0, given.at - given.started),
             metadata={**step.metadata, **{k: v for k, v in more.items() if v != []}},
         )
-        return self._ended(step, given.outcome, state)
+        return self._close_step(step, given.outcome, state)
 
-    def _ended(self, step: Step, outcome: Outcome, state: StateSpec) -> Step:
+    def _close_step(self, step: Step, outcome: Outcome, state: StateSpec) -> Step:
         unsaved = None if outcome.tool_errors else self.unsaved.get(step.number)
         if outcome.ok and unsaved is None:
             output = _output(step, outcome, state)
@@ -212,7 +212,9 @@ def _output(step: Step, outcome: Outcome, state: StateSpec) -> Any:
             return {**step.input, "status": "completed", "result": result, "error": None}
         case "tool-call":
             # a deadline may have ended it before every call was done
-            return _one([_called(a, r) for a, r in zip(_all(step.input), result, strict=False)])
+            return _one(
+                [_call_with_result(a, r) for a, r in zip(_all(step.input), result, strict=False)]
+            )
         case "memory-update" if isinstance(result, list):
             came = cast(list[Mapping[str, Any]], result)
             return _one([r["result"] or {"error": r["content"]} for r in came])
@@ -220,7 +222,7 @@ def _output(step: Step, outcome: Outcome, state: StateSpec) -> Any:
             return result
 
 
-def _called(asked: Mapping[str, Any], came: Mapping[str, Any]) -> dict[str, Any]:
+def _call_with_result(asked: Mapping[str, Any], came: Mapping[str, Any]) -> dict[str, Any]:
     status, error = ("completed", None) if came["ok"] else ("failed", came["content"])
     return {**asked, "status": status, "result": came["result"] or came["content"], "error": error}
 

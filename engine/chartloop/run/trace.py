@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from chartloop.core.conversation import arguments_of, unanswered
+from chartloop.core.conversation import arguments_of, open_calls
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Outcome
 from chartloop.core.plain import plain
@@ -129,7 +129,7 @@ def _steps(run_id: str, records: Iterable[Record]) -> Iterator[TraceStep]:
         given, outcome = record.input, record.input.outcome
         begun = given.at if begun is None else begun
         if given.kind == "start":  # calls of a conversation that it goes on with
-            asked = unanswered(given.data.get("messages", ()))
+            asked = open_calls(given.data.get("messages", ()))
         if outcome is None:
             continue
         number += 1

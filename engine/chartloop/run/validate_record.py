@@ -74,7 +74,7 @@ def _fits(column: str, value: object) -> bool:
     return is_number(value) and not (type(default) is int and type(value) is not int)
 
 
-def wrong_with_letter(at: object, data: object) -> str:
+def wrong_with_message(at: object, data: object) -> str:
     """What makes a message of the inbox unreadable, in words; empty where it is a sound one."""
     if not is_number(at):
         return "its time is none"

@@ -110,7 +110,7 @@ class _Waiting:
             with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
                 self.loop.call_soon_threadsafe(_set, done, made)
 
-    def arrived(self, within: float) -> bool:
+    def wait_ready(self, within: float) -> bool:
         return self.ready.acquire(timeout=within) if within else self.ready.acquire(blocking=False)
 
 
@@ -124,18 +124,18 @@ _slow: set[str] = set()
 async def in_thread(name: str, call: Call) -> Made:
     """What a call in another thread gave or raised, in this context. Given up when cancelled."""
     waiting = _Waiting(asyncio.get_running_loop())
-    _submit(partial(_timed, name, partial(copy_context().run, call)), waiting.deliver)
+    _submit(partial(_call_timed, name, partial(copy_context().run, call)), waiting.deliver)
     if name not in _slow:
-        if waiting.arrived(MOMENT):
+        if waiting.wait_ready(MOMENT):
             return waiting.made
         _slow.add(name)
     done = waiting.done = waiting.loop.create_future()
-    if waiting.arrived(0):  # meanwhile, and may not have seen that somebody waits
+    if waiting.wait_ready(0):  # meanwhile, and may not have seen that somebody waits
         return waiting.made
     return await done
 
 
-def _timed(name: str, call: Call) -> Any:
+def _call_timed(name: str, call: Call) -> Any:
     # the call alone: an event loop with a thousand runs is late for a quick one too
     began = perf_counter()
     try:

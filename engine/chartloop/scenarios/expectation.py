@@ -151,12 +151,12 @@ def _fact(scenario: Scenario, spec: MachineSpec, name: str, value: Any) -> FactC
         said, hint = f"`{name}` is no fact", "a dotted name, as in `run.steps` or `vars.plan`"
         return finding("CL103", said, scenario.document.key(path), hint=hint, at=".".join(path))
     try:
-        fact = parse(name, bare.narrowed(NULLABLE))
+        fact = parse(name, bare.narrow(NULLABLE))
         if value is None:
             return FactCheck(name, place, fact, parse(f"{name} is None", bare, want=BOOL))
         form = _OF_TEXT if fact.type.kind in ("str", "any") else _COMPARISON
         if isinstance(value, str) and form.match(value):
-            scope = bare if value.startswith("is ") else bare.narrowed(NULLABLE)
+            scope = bare if value.startswith("is ") else bare.narrow(NULLABLE)
             return FactCheck(name, place, fact, parse(f"{name} {value}", scope, want=BOOL))
     except ExpressionFault as fault:
         return _fault(scenario, name, fault)

@@ -66,7 +66,7 @@ def load_scenario(path: str | Path) -> Scenario:
     Whether the machine has what the scenario names is checked when it is run.
     """
     path = Path(path)
-    shown = catalog.shown(path)
+    shown = catalog.display_path(path)
     name = path.name.removesuffix(SUFFIX)
     text = catalog.read_text(path)
     return read_scenario(text, file=shown, name=name, folder=path.parent)
@@ -140,7 +140,7 @@ def machine_of(made: Scenario) -> Path:
     beside = (made.folder or Path()) / made.machine
     if os.path.isfile(beside):  # noqa: PTH113  a name that no file can have is no error here
         return beside
-    shipped = catalog.shipped()
+    shipped = catalog.shipped_machines()
     if made.machine in shipped:
         return shipped[made.machine]
     hint = nearest(made.machine, shipped, otherwise=f"a path, or one of {', '.join(shipped)}")

@@ -13,7 +13,7 @@ from chartloop.api.caller_tasks import checked_tasks
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, LimitError, SpecError, TaskError, nearest
 from chartloop.language.spec import MachineSpec
-from chartloop.language.yaml.document import Path, dotted
+from chartloop.language.yaml.document import Path, dotted_path
 from chartloop.scenarios.expectation import Expectation, expectation
 from chartloop.scenarios.file import OutsideEvent, Scenario
 
@@ -89,7 +89,7 @@ def _tasks(
     except TaskError as error:
         path = (*path, error.number)
         place = scenario.document.at(path)
-        yield finding("CL611", error.message, place, hint=error.hint, at=dotted(path))
+        yield finding("CL611", error.message, place, hint=error.hint, at=dotted_path(path))
 
 
 def _event(scenario: Scenario, spec: MachineSpec, event: OutsideEvent) -> Finding | None:

@@ -14,7 +14,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from chartloop.run.journal import Check, Event, Journal, Letter, RunRow, Snapshot, Update, WholeRun
+from chartloop.run.journal import (
+    Check,
+    Event,
+    InboxMessage,
+    Journal,
+    RunRow,
+    Snapshot,
+    Update,
+    WholeRun,
+)
 from chartloop.run.lease import TTL, Acquired, Driver, Lease
 
 T = TypeVar("T")
@@ -104,8 +113,8 @@ class CrashAt:
             )
         )
 
-    async def send(self, run_id: str, letter: Letter, *, check: Check | None = None) -> bool:
-        return await self._write(lambda: self.journal.send(run_id, letter, check=check))
+    async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
+        return await self._write(lambda: self.journal.send(run_id, message, check=check))
 
     async def put_blob(self, data: str) -> str:
         return await self._write(lambda: self.journal.put_blob(data))
@@ -157,13 +166,13 @@ class CrashAt:
         self._live()
         return await self.journal.lease(run_id)
 
-    async def received(self, run_id: str, msg_id: str) -> bool:
+    async def has_message(self, run_id: str, msg_id: str) -> bool:
         self._live()
-        return await self.journal.received(run_id, msg_id)
+        return await self.journal.has_message(run_id, msg_id)
 
-    async def letters(self, run_id: str) -> list[Letter]:
+    async def inbox(self, run_id: str) -> list[InboxMessage]:
         self._live()
-        return await self.journal.letters(run_id)
+        return await self.journal.inbox(run_id)
 
     async def blob(self, digest: str) -> str | None:
         self._live()

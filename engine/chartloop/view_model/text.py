@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chartloop.core.plain import plain
 from chartloop.core.text_table import Line, Row
-from chartloop.run.result import raised, stands, warned
+from chartloop.run.result import describe_signals, describe_warnings, stands
 from chartloop.view_model.table import plain_text, table_lines
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def outcome_lines(result: Result) -> Iterator[Line]:
     """Why the run stopped, or that it has not; what failed last; its warnings."""
     failure = last_failure(result)
     yield Line(stands(result))
-    yield from map(Line, raised(result, None if failure is None else failure["message"]))
+    yield from map(Line, describe_signals(result, None if failure is None else failure["message"]))
     if failure is not None:
         where = f"{failure['category']} at `{failure['state']}`, step {failure['step']}"
         yield Line(f"Last error: {where}: {failure['message']}", "red")
@@ -137,7 +137,7 @@ def outcome_lines(result: Result) -> Iterator[Line]:
             yield Line(f" = help: {cure.format(state=failure['state'])}")
     if result.reason is not None and (text := withheld_text(result)):
         yield Line(f"The model's last text, which is not the result: {text}", "dim")
-    for warning in warned(result):
+    for warning in describe_warnings(result):
         yield Line(warning, "yellow")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from chartloop import __version__
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.catalog import shipped
+from chartloop.catalog import shipped_machines
 from chartloop.run.journal import CHILD_MARK, Journal, WholeRun
 from chartloop.run.sync import by_hand
 from chartloop.scenarios import find_scenarios, load_scenario, run_scenario
@@ -27,7 +27,7 @@ SCENARIOS = HERE.parents[1] / "scenarios"
 def make(path: Path) -> None:
     """Play the longest scenario of each shipped machine, and keep its run."""
     journal = SqliteJournal(path)
-    for name in sorted(shipped()):
+    for name in sorted(shipped_machines()):
         run = max(
             (
                 report.run

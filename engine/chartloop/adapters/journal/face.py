@@ -16,7 +16,16 @@ from typing import Any, NamedTuple, TypeVar
 from chartloop.adapters.journal import sqlite_leases, sqlite_rows, sqlite_texts
 from chartloop.adapters.journal.sqlite_migrations import Connection
 from chartloop.adapters.journal.sqlite_rows import Append, Filled, Writer
-from chartloop.run.journal import Check, Event, Letter, RunRow, Snapshot, Update, WholeRun, digest
+from chartloop.run.journal import (
+    Check,
+    Event,
+    InboxMessage,
+    RunRow,
+    Snapshot,
+    Update,
+    WholeRun,
+    digest,
+)
 from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
 from chartloop.run.redact import Redactor
 
@@ -149,19 +158,19 @@ class JournalFace(ABC):
             long=True,
         )
 
-    async def send(self, run_id: str, letter: Letter, *, check: Check | None = None) -> bool:
-        data = self._writer.document(letter.data)
+    async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
+        data = self._writer.document(message.data)
         return await self._perform(
-            run_id, lambda db: sqlite_rows.send(db, run_id, letter, data, check)
+            run_id, lambda db: sqlite_rows.send(db, run_id, message, data, check)
         )
 
-    async def received(self, run_id: str, msg_id: str) -> bool:
+    async def has_message(self, run_id: str, msg_id: str) -> bool:
         return await self._perform(
-            run_id, lambda db: sqlite_rows.received(db, run_id, msg_id), writes=False
+            run_id, lambda db: sqlite_rows.has_message(db, run_id, msg_id), writes=False
         )
 
-    async def letters(self, run_id: str) -> list[Letter]:
-        return await self._perform(run_id, lambda db: sqlite_rows.letters(db, run_id), writes=False)
+    async def inbox(self, run_id: str) -> list[InboxMessage]:
+        return await self._perform(run_id, lambda db: sqlite_rows.inbox(db, run_id), writes=False)
 
     async def put_blob(self, data: str) -> str:
         # the hash of the whole text: it is looked up by those who have that one

@@ -156,9 +156,9 @@ class _Group:
         except Exception as error:  # noqa: BLE001 - those who wait have to be told
             self._end(loop, group, [Done(error=error)] * len(group))
         else:
-            written.add_done_callback(lambda written: self._written(loop, group, written))
+            written.add_done_callback(lambda written: self._finish_group(loop, group, written))
 
-    def _written(
+    def _finish_group(
         self,
         loop: asyncio.AbstractEventLoop,
         group: Sequence[_Waiting],

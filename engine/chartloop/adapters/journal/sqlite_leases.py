@@ -12,7 +12,7 @@ from chartloop.run.validate_record import is_number
 
 def take(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
     """What a claim gets, kept in place of the lease before. `Driven` with nothing written."""
-    acquired = granted(db, run_id, claim, now)
+    acquired = try_claim(db, run_id, claim, now)
     db.execute("DELETE FROM lease WHERE run_id = ?", (run_id,))
     if acquired.lease is not None:
         driver, *times = acquired.lease
@@ -21,8 +21,8 @@ def take(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
     return acquired
 
 
-def granted(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
-    """What a claim gets; nothing is written."""
+def try_claim(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
+    """What a claim would get; writes nothing."""
     return grant(run_id, _leases(db, *ancestry(run_id)), claim, now)
 
 

@@ -107,7 +107,7 @@ MIGRATIONS: tuple[Migration, ...] = (
 """Every change so far, in order.
 
 `event.record` is the number of the record, null for other types; `inbox.seq` the event that
-consumed the letter; `blob.kept` 1 for a text that was put by hand; `event_blob` which events
+consumed the message; `blob.kept` 1 for a text that was put by hand; `event_blob` which events
 refer to which payloads. `data` is JSON text, or the same as bytes where it has lone surrogates,
 which SQLite's text cannot hold. A `lease` is a table of its own and not columns of `run`: where
 rows are locked one by one, as on PostgreSQL, drivers that renew would wait for appends, and

@@ -24,21 +24,21 @@ from chartloop.run.journal import (
     CHILD_MARK,
     Check,
     Event,
-    Letter,
+    InboxMessage,
     RunRow,
     Snapshot,
     Update,
-    fenced,
+    duplicate_run_error,
+    fenced_error,
     is_own_commit,
     refuse_damaged,
     refuse_overtaken,
-    taken,
 )
 from chartloop.run.journal_records import EVENT_TYPES, UNREADABLE
 from chartloop.run.lease import Acquired, Claim
 from chartloop.run.payload import DEEPEST, pack, too_deep, unpack
 from chartloop.run.redact import Redactor
-from chartloop.run.validate_record import as_row, wrong_with_letter
+from chartloop.run.validate_record import as_row, wrong_with_message
 
 
 class Line(NamedTuple):
@@ -105,7 +105,7 @@ def create(db: Connection, row: RunRow) -> None:
     """A new run. `RunError` when the id is taken."""
     sql = f"INSERT INTO run ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT (run_id) DO NOTHING"  # noqa: S608
     if db.execute(sql, row.to_tuple()).rowcount == 0:
-        raise taken(row.run_id)
+        raise duplicate_run_error(row.run_id)
 
 
 def row(db: Connection, run_id: str) -> RunRow | None:
@@ -115,7 +115,7 @@ def row(db: Connection, run_id: str) -> RunRow | None:
     return as_row(found) if found else None
 
 
-def known(db: Connection, run_id: str) -> RunRow:
+def require_row(db: Connection, run_id: str) -> RunRow:
     """One run's row. `UnknownRunError` when there is none, `JournalCorrupt` for a damaged one."""
     found = row(db, run_id)
     if found is None:
@@ -162,10 +162,10 @@ def _beyond(prefix: str) -> str | None:
 
 def acquire(db: Connection, run_id: str, claim: Claim, now: float) -> tuple[RunRow, Acquired]:
     """Raise the run's epoch, and give the claim its lease. `Driven` where it gets none."""
-    known(db, run_id)
+    require_row(db, run_id)
     acquired = sqlite_leases.take(db, run_id, claim, now)
     db.execute("UPDATE run SET epoch = epoch + 1 WHERE run_id = ?", (run_id,))
-    return known(db, run_id), acquired
+    return require_row(db, run_id), acquired
 
 
 def remove(db: Connection, run_ids: Iterable[str]) -> int:
@@ -247,12 +247,12 @@ def _insert(db: Connection, run_id: str, head: int, epoch: int, lines: Sequence[
 def _refuse(db: Connection, given: Append) -> int:
     """An append that does not fit: a commit of our own whose answer was lost, or `Fenced`."""
     run_id, head, epoch, lines = given[:4]
-    found = known(db, run_id)
+    found = require_row(db, run_id)
     if is_own_commit(found, head, epoch, len(lines)):
         there = db.execute(_LAST, (run_id, head)).fetchall()
         if there == [(epoch, line.type, line.record, line.at, line.data) for line in lines]:
             return found.head
-    raise fenced(found, head, epoch)
+    raise fenced_error(found, head, epoch)
 
 
 def _keep_payloads(db: Connection, run_id: str, seq: int, blobs: Mapping[str, str]) -> None:
@@ -272,7 +272,7 @@ def events(db: Connection, run_id: str, start: int, limit: int | None = None) ->
     )
     found = db.execute(sql, (run_id, start, -1 if limit is None else limit)).fetchall()
     if not found:
-        known(db, run_id)
+        require_row(db, run_id)
 
     def fetch(key: str) -> str:
         text = blob(db, key)
@@ -317,7 +317,7 @@ def _too_new(seq: int, kind: object) -> JournalTooNew:
 
 def fork(db: Connection, run_id: str, record_seq: int, new: RunRow) -> int:
     """A new run with the events below a record; gives its head."""
-    known(db, run_id)
+    require_row(db, run_id)
     sql = "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run_id = ? AND record < ?"
     head: int = db.execute(sql, (run_id, record_seq)).fetchone()[0]
     create(db, new.replace(parent=run_id, fork_seq=record_seq, head=head))
@@ -338,20 +338,20 @@ class Filled(NamedTuple):
 
     row: RunRow
     lines: Sequence[Line]
-    letters_of: str
+    inbox_of: str
 
 
 def create_whole(
     db: Connection, runs: Sequence[Filled], after: Sequence[RunRow], claim: Claim, now: float
 ) -> None:
-    """New runs with their events and letters. `Fenced` when a run of `after` went on since."""
+    """New runs with their events and messages. `Fenced` when a run of `after` went on since."""
     for read in after:
-        found = known(db, read.run_id)
-        sqlite_leases.granted(db, read.run_id, claim, now)
+        found = require_row(db, read.run_id)
+        sqlite_leases.try_claim(db, read.run_id, claim, now)
         refuse_overtaken(found, read)
     for run in runs:
         if row(db, run.row.run_id) is not None:
-            raise taken(run.row.run_id)
+            raise duplicate_run_error(run.row.run_id)
     for read in after:
         acquire(db, read.run_id, claim._replace(take_over=True), now)
     for run in runs:
@@ -361,7 +361,7 @@ def create_whole(
         db.execute(
             "INSERT INTO inbox (run_id, msg_id, at, data) SELECT ?, msg_id, at, data FROM inbox "
             "WHERE run_id = ? AND seq IS NULL ORDER BY number",
-            (new, run.letters_of),
+            (new, run.inbox_of),
         )
 
 
@@ -369,36 +369,36 @@ def create_whole(
 
 
 def send(
-    db: Connection, run_id: str, letter: Letter, data: str, check: Check | None = None
+    db: Connection, run_id: str, message: InboxMessage, data: str, check: Check | None = None
 ) -> bool:
-    """Put a letter into the inbox, if `check` has nothing against it.
+    """Put a message into the inbox, if `check` has nothing against it.
 
-    False when a letter of that id is there already.
+    False when a message of that id is there already.
     """
     if check is not None:
         sql = "SELECT 1 FROM inbox WHERE run_id = ? AND msg_id = ?"
-        if db.execute(sql, (run_id, letter.msg_id)).fetchone():
+        if db.execute(sql, (run_id, message.msg_id)).fetchone():
             return False
-        check(known(db, run_id), letters(db, run_id))
+        check(require_row(db, run_id), inbox(db, run_id))
     sent = db.execute(
         "INSERT INTO inbox (run_id, msg_id, at, data) SELECT run_id, ?, ?, ? FROM run "
         "WHERE run_id = ? ON CONFLICT (run_id, msg_id) DO NOTHING",
-        (letter.msg_id, letter.at, stored_text(data), run_id),
+        (message.msg_id, message.at, stored_text(data), run_id),
     )
     if sent.rowcount == 0:
-        known(db, run_id)
+        require_row(db, run_id)
     return sent.rowcount == 1
 
 
-def received(db: Connection, run_id: str, msg_id: str) -> bool:
-    """Whether the run or a child of it was ever sent a letter of that id."""
+def has_message(db: Connection, run_id: str, msg_id: str) -> bool:
+    """Whether the inbox of the run or of a child ever held a message of that id."""
     below = run_id + CHILD_MARK
     sql = "SELECT 1 FROM inbox WHERE msg_id = ? AND (run_id = ? OR run_id >= ? AND run_id < ?)"
     return db.execute(sql, (msg_id, run_id, below, _beyond(below))).fetchone() is not None
 
 
-def letters(db: Connection, run_id: str) -> list[Letter]:
-    """Letters not yet consumed, in order of arrival."""
+def inbox(db: Connection, run_id: str) -> list[InboxMessage]:
+    """Messages not yet consumed, in order of arrival."""
     found = db.execute(
         "SELECT msg_id, at, data FROM run LEFT JOIN inbox "
         "ON inbox.run_id = run.run_id AND inbox.seq IS NULL "
@@ -406,32 +406,32 @@ def letters(db: Connection, run_id: str) -> list[Letter]:
         (run_id,),
     ).fetchall()
     if not found:
-        known(db, run_id)
-    return [_letter(*columns) for columns in found if columns[0] is not None]
+        require_row(db, run_id)
+    return [_inbox_message(*columns) for columns in found if columns[0] is not None]
 
 
-def _letter(msg_id: str, at: Any, stored: Stored) -> Letter:
-    """A letter; one that nobody can read says so, and is dropped by the run that gets it."""
+def _inbox_message(msg_id: str, at: Any, stored: Stored) -> InboxMessage:
+    """A message; an unreadable one says so, and the run drops it."""
     data: Any = None
     try:
         data = json.loads(read_text(stored))
-        wrong = wrong_with_letter(at, data)
+        wrong = wrong_with_message(at, data)
     except UNREAD as error:
         wrong = f"{type(error).__name__} {error}"
     if wrong:
-        return Letter(msg_id, 0.0, {"kind": UNREADABLE, "why": wrong})
-    return Letter(msg_id, at, data)
+        return InboxMessage(msg_id, 0.0, {"kind": UNREADABLE, "why": wrong})
+    return InboxMessage(msg_id, at, data)
 
 
 def put_snapshot(db: Connection, run_id: str, snapshot: Snapshot, data: str) -> None:
     """Keep a snapshot in place of the earlier one."""
     if not sqlite_texts.put_snapshot(db, run_id, snapshot, data):
-        known(db, run_id)
+        require_row(db, run_id)
 
 
 def snapshot(db: Connection, run_id: str) -> Snapshot | None:
     """The run's snapshot, or None."""
     found = sqlite_texts.snapshot(db, run_id)
     if found is None:
-        known(db, run_id)
+        require_row(db, run_id)
     return found

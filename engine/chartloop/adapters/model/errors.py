@@ -23,9 +23,9 @@ from chartloop.adapters.model.wire import Wire
 from chartloop.core.errors import Category, ModelError
 
 if TYPE_CHECKING:
-    from chartloop.adapters.model.reply import Heard
+    from chartloop.adapters.model.reply import ReceivedReply
 
-__all__ = ["FALL_BACK_ON", "KINDS", "Kind", "classified", "failure"]
+__all__ = ["FALL_BACK_ON", "KINDS", "Kind", "classify_error", "failure"]
 
 
 class Kind(NamedTuple):
@@ -97,14 +97,18 @@ _SIGNS = (
 )
 
 
-def classified(
-    error: Exception, target: Target, heard: Heard, wire: Wire, outer: BaseException | None
+def classify_error(
+    error: Exception,
+    target: Target,
+    received: ReceivedReply,
+    wire: Wire,
+    outer: BaseException | None,
 ) -> ModelError:
-    """What a call raised, as one of the kinds.
+    """The error of a call as one of the kinds.
 
-    `heard` is what had arrived, `wire` what the server said, `outer` what the caller was handling.
+    `wire` is what the server sent, `outer` the exception that the caller was handling.
     """
-    partial = heard.text
+    partial = received.text
     chain = list(_chain(error, outer))
     names = {cls.__name__ for e in chain for cls in type(e).__mro__}
     # litellm gives a status of its own to what has none
@@ -114,14 +118,14 @@ def classified(
     kind = next((s.kind for s in _SIGNS if s.fits(names, status, text)), "unexpected")
     if kind in {"server", "connection", "broken_body"}:
         kind = "stream_broken" if partial or "MidStreamFallbackError" in names else kind
-    kind = "unreadable" if heard.unreadable else kind
+    kind = "unreadable" if received.unreadable else kind
     if kind == "timeout":
         said = f"no answer within {target.timeout:g} s"
-        said = f"no further piece within {target.idle:g} s" if heard.idle else said
+        said = f"no further piece within {target.idle:g} s" if received.idle else said
     elif kind == "too_long":
         said = f"the reply has more than {target.most:,} characters"
     else:
-        said = _said(chain)
+        said = _provider_message(chain)
         if said.strip() == f"Error code: {wire.status}":  # the client's words where it has no text
             said = f"HTTP {wire.status}"
         told = wire.status is None or wire.status < 400 or str(wire.status) in said
@@ -150,8 +154,8 @@ _PREFIX = re.compile(r"\A(?:(?:litellm\.)?\w*(?:Error|Exception|Timeout)(?::| -)
 _QUOTED = re.compile(r'"message": ?"((?:[^"\\]|\\.)+)"')
 
 
-def _said(chain: Sequence[BaseException]) -> str:
-    """What the provider said, without the names that litellm puts before it."""
+def _provider_message(chain: Sequence[BaseException]) -> str:
+    """The provider's message, without the names that litellm puts before it."""
     told = chain[1] if getattr(chain[0], "original_exception", None) else chain[0]
     whole = str(told)
     head, traceback, rest = whole.partition("Traceback (most recent call last)")

@@ -26,8 +26,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
-from chartloop.adapters.model.errors import FALL_BACK_ON, KINDS, Kind, classified, failure
-from chartloop.adapters.model.reply import Heard
+from chartloop.adapters.model.errors import FALL_BACK_ON, KINDS, Kind, classify_error, failure
+from chartloop.adapters.model.reply import ReceivedReply
 from chartloop.adapters.model.target import Target, row_of, targets_of
 from chartloop.adapters.model.wire import Wire, watch
 from chartloop.core.amounts import is_tokens
@@ -175,17 +175,17 @@ def _arguments(request: ModelRequest, target: Target, *, streamed: bool) -> dict
     if streamed:
         given |= {"stream": True, "stream_options": {"include_usage": True}}
     # litellm writes into what it is given.
-    return copied(given | (settings.get("extra") or {}))
+    return copy_json(given | (settings.get("extra") or {}))
 
 
-def copied(value: Any) -> Any:
-    """The same in dicts and lists of its own. `TypeError` for what JSON has no form for."""
+def copy_json(value: Any) -> Any:
+    """A copy in new dicts and lists. `TypeError` for a value that JSON cannot hold."""
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, Mapping):
-        return {name: copied(part) for name, part in cast("Mapping[str, Any]", value).items()}
+        return {name: copy_json(part) for name, part in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
-        return [copied(part) for part in cast("Sequence[Any]", value)]
+        return [copy_json(part) for part in cast("Sequence[Any]", value)]
     raise TypeError(f"a {type(value).__name__} cannot be sent as JSON")
 
 
@@ -195,7 +195,7 @@ async def _ask(
     """One call. A failure is returned, so that it does not drag litellm's own along."""
     wanted = request.settings.get("stream")
     streamed = on_text is not None if wanted is None else bool(wanted)
-    heard, outer = Heard(on_text, target.most), sys.exception()
+    received, outer = ReceivedReply(on_text, target.most), sys.exception()
     wire = Wire(target.most, streamed)
     try:
         with wire:
@@ -203,20 +203,22 @@ async def _ask(
                 arguments = _arguments(request, target, streamed=streamed)
                 response = await litellm.acompletion(**arguments)
                 if streamed:
-                    await heard.listen(response, target.idle)
+                    await received.listen(response, target.idle)
                 else:
-                    heard.take(response)
+                    received.take(response)
     except Exception as error:  # noqa: BLE001 - litellm lets through whatever its parts raise
-        if not heard.read(wire):
-            return classified(error, target, heard, wire, outer)
-    if problem := heard.problem(streamed=streamed):
-        return failure(problem[0], f"{target.name}: {problem[1]}", partial=heard.text)
-    return heard.reply(request, target, _cost(litellm, request.settings, target, heard))
+        if not received.read(wire):
+            return classify_error(error, target, received, wire, outer)
+    if problem := received.problem(streamed=streamed):
+        return failure(problem[0], f"{target.name}: {problem[1]}", partial=received.text)
+    return received.reply(request, target, _cost(litellm, request.settings, target, received))
 
 
-def _cost(litellm: Any, settings: Mapping[str, Any], target: Target, heard: Heard) -> float | None:
+def _cost(
+    litellm: Any, settings: Mapping[str, Any], target: Target, received: ReceivedReply
+) -> float | None:
     """USD by the file's prices, else by litellm's table; None when no price is known."""
-    usage = heard.usage
+    usage = received.usage
     if usage is None or not (is_tokens(usage.prompt_tokens) and is_tokens(usage.completion_tokens)):
         return None
     prices = [settings.get(f"{way}_cost_per_token") for way in ("input", "output")]
@@ -224,13 +226,13 @@ def _cost(litellm: Any, settings: Mapping[str, Any], target: Target, heard: Hear
         return usage.prompt_tokens * prices[0] + usage.completion_tokens * prices[1]
     if not target.row:
         return None
-    if heard.cost is None:
+    if received.cost is None:
         with contextlib.suppress(Exception):
             known = isinstance(usage, litellm.Usage)
             given = usage if known else litellm.Usage(**usage._asdict())
-            heard.cost = math.fsum(litellm.cost_per_token(model=target.name, usage_object=given))
+            received.cost = math.fsum(litellm.cost_per_token(model=target.name, usage_object=given))
     # litellm says 0 where it has no price.
-    return heard.cost or (0.0 if target.row.get("input_cost_per_token") == 0 else None)
+    return received.cost or (0.0 if target.row.get("input_cost_per_token") == 0 else None)
 
 
 _ASKED_FOR = ("batch", "flex", "priority")

@@ -18,10 +18,10 @@ from chartloop.adapters.model.wire import TooLongError, Wire
 from chartloop.core.facts import ToolCall
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
-__all__ = ["Heard"]
+__all__ = ["ReceivedReply"]
 
 
-class Heard:
+class ReceivedReply:
     """What has arrived of one reply."""
 
     def __init__(self, on_text: OnText | None, most: int) -> None:
@@ -31,7 +31,7 @@ class Heard:
         self.idle = False
         """The last piece of a stream was waited for in vain."""
         self.unreadable = False
-        """A whole reply came, in a form that nobody can read."""
+        """A whole reply came, in an unreadable form."""
         self.usage: Any = None
         self.cost: float | None = None
         """USD, where litellm has counted them."""
@@ -42,7 +42,7 @@ class Heard:
 
     def take(self, response: Any) -> None:
         """A reply in one piece. litellm puts zeros where the provider sent no usage."""
-        self.usage = _told(getattr(response, "usage", None))
+        self.usage = _reported_usage(getattr(response, "usage", None))
         self.cost = getattr(response, "_hidden_params", {}).get("response_cost")
         for choice in response.choices[:1]:
             self._add(choice.message, choice.finish_reason)
@@ -75,7 +75,7 @@ class Heard:
             pause = idle
             if chunk is None:
                 break
-            self.usage = _told(getattr(chunk, "usage", None)) or self.usage
+            self.usage = _reported_usage(getattr(chunk, "usage", None)) or self.usage
             for choice in chunk.choices[:1]:
                 self._add(choice.delta, choice.finish_reason)
 
@@ -194,10 +194,10 @@ def _counts(usage: Any) -> _Usage | None:
     sent = isinstance(usage, Mapping)
     given: Mapping[str, Any] = cast("Mapping[str, Any]", usage) if sent else {}
     counts = [given.get(name) for name in _Usage._fields]
-    return _told(_Usage(*(n if isinstance(n, int) else None for n in counts)))
+    return _reported_usage(_Usage(*(n if isinstance(n, int) else None for n in counts)))
 
 
-def _told(usage: Any) -> Any:
-    """Usage, unless it is all zeros: that of no call, which litellm makes up."""
+def _reported_usage(usage: Any) -> Any:
+    """The usage; None when it is all zeros, which litellm makes up."""
     counts = (getattr(usage, name, 0) for name in ("prompt_tokens", "completion_tokens"))
     return usage if any(counts) else None

@@ -250,7 +250,7 @@ class _Reader:
         category = given.get("category", Category.TRANSIENT)
         words = [str(c) for c in Category]
         if category not in words:
-            self._say(at, f"unknown category {_shown(category)}: one of {', '.join(words)}")
+            self._say(at, f"unknown category {_excerpt(category)}: one of {', '.join(words)}")
             category = Category.TRANSIENT
         return ScriptedError(
             Category(category),
@@ -268,8 +268,8 @@ class _Reader:
         given = cast(Mapping[Any, Any], data)
         for name in given:
             if name not in known:
-                hint = nearest(_shown(name).strip("`"), known)
-                self._say(at, f"unknown field {_shown(name)}: {hint}")
+                hint = nearest(_excerpt(name).strip("`"), known)
+                self._say(at, f"unknown field {_excerpt(name)}: {hint}")
         for name in needed:
             if name not in given:
                 self._say(at, f"`{name}` is missing")
@@ -279,14 +279,14 @@ class _Reader:
         value = given.get(name, "")
         if isinstance(value, str):
             return value
-        self._say(f"{at}.{name}", f"a text is needed, not {_shown(value)}: put it in quotes")
+        self._say(f"{at}.{name}", f"a text is needed, not {_excerpt(value)}: put it in quotes")
         return ""
 
     def _count(self, at: str, given: Mapping[str, Any], name: str) -> int | None:
         value = self._amount(at, given, name, "tokens")
         if value is None or isinstance(value, int):
             return value
-        self._say(f"{at}.{name}", f"a whole number of tokens is needed, not {_shown(value)}")
+        self._say(f"{at}.{name}", f"a whole number of tokens is needed, not {_excerpt(value)}")
         return None
 
     def _seconds(self, at: str, given: Mapping[str, Any], name: str) -> float | None:
@@ -304,7 +304,7 @@ class _Reader:
             if 0 <= number < math.inf:
                 return number
         self._say(
-            f"{at}.{name}", f"a number of {unit}, zero or more, is needed, not {_shown(value)}"
+            f"{at}.{name}", f"a number of {unit}, zero or more, is needed, not {_excerpt(value)}"
         )
         return None
 
@@ -312,8 +312,8 @@ class _Reader:
         self.problems.append(f"{at}: {message}")
 
 
-def _shown(value: Any) -> str:
-    """A value as a problem shows it: never long, and never through its own `repr`."""
+def _excerpt(value: Any) -> str:
+    """A short text for a value in a problem; never calls its `repr`."""
     if isinstance(value, str):
         return f"`{value[:60]}`"
     if isinstance(value, bool) or (isinstance(value, (int, float)) and abs(value) < 1e12):

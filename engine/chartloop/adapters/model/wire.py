@@ -92,14 +92,14 @@ def watch(httpx_handler: str = "litellm.llms.custom_httpx.http_handler") -> None
     def create(*args: Any, **more: Any) -> Any:
         made = make(*args, **more)
         if made is not None:
-            made.handle_async_request = _watched(made.handle_async_request)
+            made.handle_async_request = _watch_transport(made.handle_async_request)
         return made
 
     _WATCHED.append(create)
     handler.create_async_transport = staticmethod(create)
 
 
-def _watched(ask: Any) -> Any:
+def _watch_transport(ask: Any) -> Any:
     async def handle_async_request(request: Any) -> Any:
         wire = _AT_HAND.get()
         if wire is None:  # a call of somebody else in this process
@@ -109,7 +109,7 @@ def _watched(ask: Any) -> Any:
         status: int = response.status_code
         wire.status, wire.after = status, response.headers.get("retry-after", "")
         if status >= 400:
-            return await _cut(response)
+            return await _truncate_error(response)
         kept = None if wire.streamed else wire.whole
         body = _measured_class()(response.stream, wire.most * PER_CHARACTER + AROUND, kept)
         if wire.streamed:
@@ -123,7 +123,7 @@ def _watched(ask: Any) -> Any:
     return handle_async_request
 
 
-async def _cut(response: Any) -> Any:
+async def _truncate_error(response: Any) -> Any:
     """An error with the beginning of its body."""
     body = b""
     async for chunk in response.stream:

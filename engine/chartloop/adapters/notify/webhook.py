@@ -88,18 +88,20 @@ class WebhookNotifier:
                 return None
         except HTTPError as error:
             error.close()
-            return self._refused(error.code)
+            return self._status_error(error.code)
         except (OSError, http.client.HTTPException) as error:
             reason = error.reason if isinstance(error, URLError) else error
             if isinstance(reason, TimeoutError):
                 return self._late()
-            return _AgainError(f"the webhook at {self.shown} cannot be reached: {_said(reason)}")
+            return _AgainError(
+                f"the webhook at {self.shown} cannot be reached: {_connection_fault(reason)}"
+            )
 
     def _late(self) -> ToolError:
         said = f"the webhook at {self.shown} has not answered within {self._timeout:g} s"
         return ToolError(said, category=Category.TRANSIENT)
 
-    def _refused(self, status: int) -> ToolError:
+    def _status_error(self, status: int) -> ToolError:
         said = f"the webhook at {self.shown} answered {status}"
         if 300 <= status < 400:
             said += ", a redirect that is not followed"
@@ -166,7 +168,7 @@ def _secret(name: str) -> str:
     return value
 
 
-def _said(reason: object) -> str:
-    """Why a connection failed, without a URL: a system's words, else the kind of the error."""
+def _connection_fault(reason: object) -> str:
+    """Why a connection failed, without the URL: the system's message, else the error's type."""
     said = reason.strerror if isinstance(reason, OSError) else None
     return said or type(reason).__name__

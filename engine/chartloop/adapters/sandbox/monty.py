@@ -189,7 +189,7 @@ class _Turn:
             atexit.unregister(self._leave)
 
     def _result(self) -> SandboxResult:
-        payload = None if self._session is None else unsealed(self._session)
+        payload = None if self._session is None else unseal(self._session)
         with _pool() as pool:
             if payload is not None:
                 with self._worker_of(pool) as worker:
@@ -222,8 +222,8 @@ class _Turn:
             checkout.__exit__(None, None, None)
 
     @contextmanager
-    def _timed(self) -> Generator[None]:
-        """While this lasts, the worker is ended when its time is over."""
+    def _time_limit(self) -> Generator[None]:
+        """End the worker when it takes longer than `seconds` in this block."""
         timer = threading.Timer(self.seconds, self.stop)
         timer.daemon = True
         timer.start()
@@ -242,11 +242,11 @@ class _Turn:
         from pydantic_monty import MontyError  # noqa: PLC0415
 
         printed, value, faults, cut = Printed(), None, list[str](), False
-        with self._timed():
+        with self._time_limit():
             try:
                 value = as_json(worker.feed_run(self._code, print_callback=printed.write))
             except MontyError as raised:
-                faults, cut = [_told(raised)], _is_cut(raised)
+                faults, cut = [_format_traceback(raised)], _is_cut(raised)
         if self._stopped:
             after = say_duration(self.seconds)
             faults, cut = [f"TimeoutError: the code was stopped after {after}"], True
@@ -297,8 +297,8 @@ def _is_cut(raised: MontyError) -> bool:
     return isinstance(raised, MontyCrashedError) or isinstance(raised.exception(), limits)
 
 
-def _told(raised: MontyError) -> str:
-    """What was raised, as Python shows it; of a long trace its beginning and its end."""
+def _format_traceback(raised: MontyError) -> str:
+    """The traceback as Python prints it; the middle of a long one is left out."""
     from pydantic_monty import MontyRuntimeError, MontySyntaxError  # noqa: PLC0415
 
     shown = isinstance(raised, (MontyRuntimeError, MontySyntaxError))
@@ -315,16 +315,16 @@ def _checkpoint(worker: MontySession) -> bytes | None:
         payload = worker.dump()
     except MontyError:
         return None
-    return sealed(payload) if len(payload) <= CHECKPOINT else None
+    return seal(payload) if len(payload) <= CHECKPOINT else None
 
 
-def sealed(payload: bytes) -> bytes:
-    """A checkpoint that tells whether it was damaged."""
+def seal(payload: bytes) -> bytes:
+    """A checkpoint with its checksum in front."""
     return _SEAL + hashlib.sha256(payload).digest() + payload
 
 
-def unsealed(session: bytes) -> bytes | None:
-    """What was sealed; None when it was damaged, is none of ours or is too large."""
+def unseal(session: bytes) -> bytes | None:
+    """The payload of a sealed checkpoint; None when damaged, foreign or too large."""
     start = len(_SEAL) + hashlib.sha256().digest_size
     payload = session[start:]
-    return payload if len(payload) <= CHECKPOINT and sealed(payload) == session else None
+    return payload if len(payload) <= CHECKPOINT and seal(payload) == session else None

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from chartloop.analysis.coverage.figures import PLURAL, Covered, Figure
 from chartloop.analysis.coverage.targets import KINDS, Kind
-from chartloop.core.html_table import Cell, Tone, bundle, folded, table
+from chartloop.core.html_table import Cell, Tone, bundle, details_element, table
 from chartloop.core.html_table import line as paragraph
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_count
@@ -194,6 +194,6 @@ def bundle_of(told: CoverageFigures) -> dict[str, str]:
                 ],
                 head=("", "where", "what", ""),
             )
-            shown += folded(f"{title}: {len(found)}", listed)
+            shown += details_element(f"{title}: {len(found)}", listed)
     shown += "".join(paragraph(said, "warn") for said in (told.unsettled, *told.passed) if said)
     return bundle(shown, "\n".join(line.text for line in lines_of(told)))

@@ -16,7 +16,7 @@ from chartloop.analysis.coverage.targets import Item, guards_of, raised_by
 from chartloop.checker.check_context import Begun, Subject
 from chartloop.checker.knowledge import Knowledge as StateKnowledge
 from chartloop.checker.knowledge import Known, groups, guard_of
-from chartloop.checker.structure import unstopped
+from chartloop.checker.structure import states_without_stop
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import (
     Choice,
@@ -68,7 +68,7 @@ class Search:
             return {}
         lost = _Lost(self._chart, self._starts, self._work)
         found = {item.key: why for item in wanted if (why := lost.why(item))}
-        self.unsettled = UNSETTLED if lost.prover.exhausted else ""
+        self.unsettled = UNSETTLED if lost.prover.is_exhausted else ""
         return found
 
 
@@ -202,7 +202,7 @@ class _Lost:
                 self._rule(id) if id in self._rules else self._edge(self._sources.get(id, ""), id)
             )
         if state.end in ("completed", "error") and not state.stop:
-            alone = id in unstopped(self._subject)
+            alone = id in states_without_stop(self._subject)
             return self._state(id) if alone else "an end that only stops lead to"
         return self._state(id)
 

@@ -16,7 +16,7 @@ from itertools import accumulate, product
 from math import comb, prod
 from typing import Any, NamedTuple, cast
 
-from chartloop.actions.tasks import Attempt, attempted
+from chartloop.actions.tasks import Attempt, attempt_outcome
 from chartloop.analysis.simulation.assumptions import (
     KEYS,
     Assumption,
@@ -32,7 +32,7 @@ from chartloop.analysis.simulation.world import SAYS_NOTHING, Choice, Happens, W
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import EMPTY, Failure, ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Blocked, Message, Outcome, Reply, Spent
-from chartloop.core.position import REPAIRED, Position, repaired
+from chartloop.core.position import REPAIRED, Position, repair_count
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.abstract.signals import carried_out
 from chartloop.machine.build import Chart
@@ -293,7 +293,7 @@ class Outcomes:
                 ok=error is None, error=error, spent=NOTHING_SPENT if error else spent,
                 unanswered=asked,
             )  # fmt: skip
-            return attempted(ctx, Attempt(made, "", result), **fields)
+            return attempt_outcome(ctx, Attempt(made, "", result), **fields)
 
         amounts = (happens.prompt_tokens or NOTHING, happens.completion_tokens or NOTHING)
         duration = happens.duration or NOTHING
@@ -309,7 +309,7 @@ def _cut_off(doing: Doing, position: Position) -> Outcome:
     ctx, fields = doing.call_arguments(position)
     asked = 0 if ctx.queue and "tool" in ctx.queue[0].by else 1  # else a model was being asked
     failed = Outcome.failed("TRANSIENT", "cut off", kind="timeout", unanswered=asked)
-    return attempted(ctx, Attempt(failed), **fields)
+    return attempt_outcome(ctx, Attempt(failed), **fields)
 
 
 _PAYING = ("model", "child", "work")
@@ -370,7 +370,7 @@ def _broken(
     outcome: Outcome, state: StateSpec, position: Position, _a: float, _b: float
 ) -> Outcome:
     """A reply that breaks its schema, asked for again while the state says so."""
-    times = repaired(position.kept, state.name, position.attempt)
+    times = repair_count(position.kept, state.name, position.attempt)
     if times >= state.repairs or position.stopping:
         return outcome
     note = {REPAIRED: {"state": state.name, "times": times + 1}}

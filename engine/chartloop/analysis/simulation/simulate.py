@@ -162,7 +162,9 @@ def world_for(machine: Machine, given: Given, learn_from: Runs = (), smooth: flo
         return world_of(Document({**given}, "", ""), machine.spec)
     if given is not None:
         path = Path(given)
-        return read_world(catalog.read_text(path), file=catalog.shown(path), spec=machine.spec)
+        return read_world(
+            catalog.read_text(path), file=catalog.display_path(path), spec=machine.spec
+        )
     found = recorded_runs(learn_from, machine.spec.name)
     runs = [run for run in found if isinstance(run, RecordedRun)]
     return learn(machine.chart, runs, smooth=smooth) if runs else World()

@@ -18,7 +18,7 @@ from chartloop.analysis.simulation.limits import Suggestion
 from chartloop.analysis.simulation.play import UNFINISHED
 from chartloop.analysis.simulation.sample import Sample
 from chartloop.analysis.simulation.statistics import Share, Spread, share, spread
-from chartloop.core.html_table import Cell, bundle, folded, line, table
+from chartloop.core.html_table import Cell, bundle, details_element, line, table
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_count
 from chartloop.proofs.bound import Bound
@@ -256,7 +256,7 @@ class Simulation:
             parts.append(table(rows, head=("limit", "now", "enough", ""), right=(1, 2)))
         said = [(a.said, ", ".join(a.states)) for a in self.assumptions]
         if said:
-            parts.append(folded(f"{len(said)} assumptions", table(said)))
+            parts.append(details_element(f"{len(said)} assumptions", table(said)))
         return bundle("".join(parts), str(self))
 
 

@@ -14,7 +14,7 @@ from chartloop.analysis.stats.gather import Gathering
 from chartloop.analysis.whatif.verdict import BROKEN
 from chartloop.analysis.whatif.whatif import older_charts
 from chartloop.api.machine import Machine
-from chartloop.core.html_table import Cell, Tone, bundle, folded, line, table
+from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, table
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_count, say_elapsed, say_number
 from chartloop.machine.build import Chart
@@ -225,7 +225,9 @@ class Stats(Figures):
             rows = [[Cell(c, _TONES.get(colour, "")) for c in cells] for cells, colour in one.rows]
             inside = table(rows, head=one.head, right=one.right)
             shown.append(
-                line(one.title, "strong") + inside if number < 2 else folded(one.title, inside)
+                line(one.title, "strong") + inside
+                if number < 2
+                else details_element(one.title, inside)
             )
         shown += map(line, self._remarks())
         return bundle("".join(shown), str(self))

@@ -10,7 +10,7 @@ from typing import Any
 
 from chartloop.analysis.format import percent, say_usd
 from chartloop.analysis.whatif.verdict import RunVerdict, Spending, Verdict, total
-from chartloop.core.html_table import Cell, Tone, bundle, folded, line, table
+from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, table
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.units import say_count, say_elapsed
 from chartloop.machine.transition_table import ENGINE_ENDS
@@ -211,7 +211,7 @@ class WhatIf:
         shown += "".join(map(line, self.words() if self.runs else ()))
         if self.changes:
             runs = [_colour_cell(_cells(r), _COLOURS[r.verdict], 2) for r in self._worst_runs(200)]
-            shown += folded("the runs that change", table(runs, head=_RUNS, right={1}))
+            shown += details_element("the runs that change", table(runs, head=_RUNS, right={1}))
         return bundle(shown, str(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

@@ -56,7 +56,7 @@ def enqueue(run: str, texts: tuple[str, ...], options: EnqueueOptions) -> None:
         given_tasks = [*texts, *(tasks_of(opened.machine.spec, options) or ())]
         if not given_tasks:
             raise click.UsageError("no task is given: name some, or a file with --tasks")
-        letter = tasks_message(opened.session, given_tasks, fresh=message_id is None)
-        if not any("tool" in task["by"] for task in letter["tasks"]):
+        message = tasks_message(opened.session, given_tasks, fresh=message_id is None)
+        if not any("tool" in task["by"] for task in message["tasks"]):
             break
-    post_message(journal, row, options, letter, message_id)
+    post_message(journal, row, options, message, message_id)

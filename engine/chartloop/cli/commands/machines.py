@@ -30,7 +30,7 @@ def machines(options: RunOptions) -> None:
     from chartloop.api import find_faults
 
     found: list[dict[str, Any]] = []
-    for name, path in catalog.shipped().items():
+    for name, path in catalog.shipped_machines().items():
         machine, findings = find_faults(path)
         spec = machine.spec if machine is not None else None
         found.append(

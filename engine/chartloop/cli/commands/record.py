@@ -111,7 +111,7 @@ def _shipped_machine(row: RunRow) -> str:
     """The shipped machine of a run that was not started from a file by the command line."""
     from chartloop import catalog
 
-    if row.machine not in catalog.shipped():
+    if row.machine not in catalog.shipped_machines():
         said = f"the journal does not say from which file run `{row.run_id}` was started"
         raise SetupError(said, hint="name the file of its machine: --machine FILE")
     return row.machine
@@ -130,7 +130,7 @@ def _machine_name(source: str, row: RunRow, options: RunOptions, folder: Path) -
             hint="a scenario plays the file as it is: give one that is the same with --machine,"
             " or record a run of this one",
         )
-    shipped = {where.resolve(): name for name, where in catalog.shipped().items()}
+    shipped = {where.resolve(): name for name, where in catalog.shipped_machines().items()}
     return shipped.get(path.resolve()) or Path(os.path.relpath(path, folder)).as_posix()
 
 

@@ -142,11 +142,13 @@ def _move(
 def _wake(run: Run, journal: Journal) -> None:
     """Undo a pause that was asked for: who resumes does not want it any more."""
     from chartloop.run.inbox import is_held
-    from chartloop.run.journal import Letter
+    from chartloop.run.journal import InboxMessage
     from chartloop.run.sync import by_hand
 
-    waiting = {letter.data.get("kind") for letter in by_hand(journal.letters(run.id))}
+    waiting = {message.data.get("kind") for message in by_hand(journal.inbox(run.id))}
     asked = run.session.position.pause_asked or is_held(run.session)
     if asked or "pause" in waiting:
-        letter = Letter(secrets.token_hex(8), run.session.ports.clock.now(), {"kind": "resume"})
-        by_hand(journal.send(run.id, letter))
+        message = InboxMessage(
+            secrets.token_hex(8), run.session.ports.clock.now(), {"kind": "resume"}
+        )
+        by_hand(journal.send(run.id, message))

@@ -155,8 +155,8 @@ def _inbox(journal: Journal, run: Run) -> list[str]:
     from chartloop.run.sync import by_hand
 
     said: list[str] = []
-    for letter in by_hand(journal.letters(run.id)):
-        data = letter.data
+    for message in by_hand(journal.inbox(run.id)):
+        data = message.data
         if data.get("kind") == "answer":
             given = f"given ahead for {data['ahead']}" if "ahead" in data else "not taken yet"
             late = ", which it did not come to" if "ahead" in data else ", too late: it is dropped"

@@ -79,7 +79,7 @@ def _machine_first(
     from chartloop.cli.machine_loader import seen_machine
 
     first = subjects[0] if subjects else ""
-    named = first in catalog.shipped() or Path(first).suffix in (".yaml", ".yml")
+    named = first in catalog.shipped_machines() or Path(first).suffix in (".yaml", ".yml")
     return (seen_machine(first, options), subjects[1:]) if named else (None, subjects)
 
 

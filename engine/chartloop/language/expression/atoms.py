@@ -120,7 +120,7 @@ def _side(node: Node) -> str:
     return f"({node.text})" if loose else node.text
 
 
-def _fixed(node: Node) -> bool:
+def _reads_only_limits(node: Node) -> bool:
     return all(fact.is_limit for fact in facts_of(node).values())
 
 
@@ -132,12 +132,14 @@ def _sides(atom: Atom) -> tuple[Node, str, Node] | None:
     if atom.link is None or atom.link.op not in ORDER:
         return None
     left, op, right = atom.left, atom.link.op, atom.link.right
-    if not (_measured(left) and _measured(right)) or (_fixed(left) and _fixed(right)):
+    if not (_is_number(left) and _is_number(right)) or (
+        _reads_only_limits(left) and _reads_only_limits(right)
+    ):
         return None
-    return (right, MIRROR[op], left) if _fixed(left) else (left, op, right)
+    return (right, MIRROR[op], left) if _reads_only_limits(left) else (left, op, right)
 
 
-def _measured(node: Node) -> bool:
+def _is_number(node: Node) -> bool:
     return node.type.numeric or node.type.kind == "duration"
 
 

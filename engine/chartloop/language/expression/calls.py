@@ -18,7 +18,7 @@ from chartloop.language.expression import operators
 from chartloop.language.expression.check_context import Context
 from chartloop.language.expression.fit import fit
 from chartloop.language.expression.names import refuse_private, resolves
-from chartloop.language.expression.narrow import implied
+from chartloop.language.expression.narrow import paths_not_none
 from chartloop.language.expression.tree import Call, Const, Each, Method, Node, Opaque, walk
 from chartloop.language.expression.words import prefix_fault
 
@@ -201,13 +201,13 @@ def _through(ctx: Context, node: ast.Call, names: tuple[str, str], source: Node)
     word, var = names
     comprehension = node.args[0]
     assert isinstance(comprehension, (ast.GeneratorExp, ast.ListComp))
-    element_type = operators.settled(source.type).of or STR
+    element_type = operators.fill_empty_types(source.type).of or STR
     before = ctx.known
     ctx.local, ctx.inside = (var, element_type), True
     conditions: list[Node] = []
     for place in comprehension.generators[0].ifs:
         condition = ctx.truth(place)
-        ctx.known |= implied(condition, holds=True)
+        ctx.known |= paths_not_none(condition, holds=True)
         conditions.append(condition)
     element, found = _RESULTS[word](ctx, comprehension.elt)
     ctx.local, ctx.inside, ctx.known = None, False, before
@@ -215,18 +215,18 @@ def _through(ctx: Context, node: ast.Call, names: tuple[str, str], source: Node)
     return Each(found, text, word, var, source, element, tuple(conditions))
 
 
-def _judged(ctx: Context, node: ast.expr) -> tuple[Node, Type]:
+def _check_truth(ctx: Context, node: ast.expr) -> tuple[Node, Type]:
     return ctx.truth(node), BOOL
 
 
-def _counted(ctx: Context, node: ast.expr) -> tuple[Node, Type]:
+def _check_countable(ctx: Context, node: ast.expr) -> tuple[Node, Type]:
     found = ctx.expr(node)
     if found.type.kind == "bool":
         ctx.require(found, node)
     return found, COUNT
 
 
-def _summed(ctx: Context, node: ast.expr) -> tuple[Node, Type]:
+def _check_summable(ctx: Context, node: ast.expr) -> tuple[Node, Type]:
     found = ctx.value(node)
     if not _measurable(found.type):
         raise ctx.fault("CL104", f"`sum` adds numbers or durations, not {found.type}", node)
@@ -235,10 +235,10 @@ def _summed(ctx: Context, node: ast.expr) -> tuple[Node, Type]:
 
 
 _RESULTS: dict[str, Callable[[Context, ast.expr], tuple[Node, Type]]] = {
-    "any": _judged,
-    "all": _judged,
-    "count": _counted,
-    "sum": _summed,
+    "any": _check_truth,
+    "all": _check_truth,
+    "count": _check_countable,
+    "sum": _check_summable,
 }
 
 

@@ -17,7 +17,7 @@ from chartloop.core.types import BOOL, FLOAT, INT, NONE, STR, Type
 from chartloop.language.expression import calls, comparison, names, operators
 from chartloop.language.expression.check_context import Context
 from chartloop.language.expression.fit import fit
-from chartloop.language.expression.narrow import implied
+from chartloop.language.expression.narrow import paths_not_none
 from chartloop.language.expression.scope import ExpressionFault, Scope
 from chartloop.language.expression.syntax import (
     MAX_DEPTH,
@@ -79,7 +79,7 @@ class Checker(Context):
             raise self.fault("CL107", f"nested more than {MAX_DEPTH} levels deep", node, _CURE)
         kind = _KINDS.get(type(node))
         if kind is None:
-            raise _refused(self, node)
+            raise _unsupported(self, node)
         found = kind(self, node)
         self._depth -= 1
         return found
@@ -148,7 +148,7 @@ def _logic(ctx: Checker, node: ast.BoolOp) -> Node:
     parts: list[Node] = []
     for place in node.values:
         part = ctx.truth(place)
-        ctx.known |= implied(part, holds=op == "and")
+        ctx.known |= paths_not_none(part, holds=op == "and")
         parts.append(part)
     ctx.known = before
     return Logic(BOOL, ctx.source.slice(node), op, tuple(parts))
@@ -175,8 +175,8 @@ def _unary(ctx: Checker, node: ast.UnaryOp) -> Node:
 
 def _choice(ctx: Checker, node: ast.IfExp) -> Node:
     test = ctx.truth(node.test)
-    then = ctx.knowing(node.body, implied(test, holds=True))
-    other = ctx.knowing(node.orelse, implied(test, holds=False))
+    then = ctx.knowing(node.body, paths_not_none(test, holds=True))
+    other = ctx.knowing(node.orelse, paths_not_none(test, holds=False))
     found = operators.unify(operators.words_of(then), operators.words_of(other))
     if found is None:
         message = f"one side is {then.type}, the other {other.type}"
@@ -272,7 +272,7 @@ _NAMES: dict[type[ast.expr], tuple[str, str]] = {
 }
 
 
-def _refused(ctx: Checker, node: ast.expr) -> ExpressionFault:
+def _unsupported(ctx: Checker, node: ast.expr) -> ExpressionFault:
     what, hint = _NAMES.get(type(node), ("this", ""))
     if isinstance(node, ast.Set) and isinstance(node.elts[0], ast.Set):
         what, hint = "`{{ }}`", "an expression is not a template: write the fact alone"

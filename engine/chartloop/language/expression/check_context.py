@@ -64,7 +64,7 @@ class Context(ABC):
     def settle(self, found: Node) -> Node:
         """The node without None in its type, when it is known to have a value."""
         if found.type.nullable and path_of(found) in self.known:
-            return found._replace(type=found.type.known())
+            return found._replace(type=found.type.without_none())
         return found
 
     def value(self, node: ast.expr) -> Node:

@@ -165,7 +165,7 @@ class _Pair:
             self._likeness(self.left, self.right._replace(type=right.of))
 
     def _likeness(self, left: Node, right: Node) -> None:
-        fits = operators.ordered if self.op in ORDER else operators.comparable
+        fits = operators.have_order if self.op in ORDER else operators.comparable
         if not fits(left.type, right.type):
             what = "ordered against" if left.type.kind == right.type.kind else "compared with"
             literal = right if isinstance(right, Const) else left

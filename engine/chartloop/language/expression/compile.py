@@ -96,17 +96,17 @@ def _none_test(side: ast.expr, op: str) -> ast.expr:
     return ast.Compare(side, [_OPERATORS[op]], [ast.Constant(None)])
 
 
-def _computed(node: Node) -> bool:
-    """Whether the value comes out of arithmetic, and may have become too large."""
+def _is_computed(node: Node) -> bool:
+    """Whether the value is a result of arithmetic, and may be too large."""
     match node:
         case Arith():
             return True
         case Negative(part=part):
-            return _computed(part)
+            return _is_computed(part)
         case Choice(then=then, other=other):
-            return _computed(then) or _computed(other)
+            return _is_computed(then) or _is_computed(other)
         case Call(name="abs" | "min" | "max" | "round", args=args):
-            return any(_computed(arg) for arg in args)
+            return any(_is_computed(arg) for arg in args)
         case Each(name="sum"):
             return True
         case _:
@@ -124,13 +124,13 @@ class _Emitter:
 
     def handed_out(self, node: Node) -> ast.expr:
         """A value that leaves the expression, within the bounds of numbers."""
-        if node.type.kind == "int" and _computed(node):
+        if node.type.kind == "int" and _is_computed(node):
             return _call("_whole", self.emit(node))
         return self.side(node)
 
     def side(self, node: Node) -> ast.expr:
         """A value that is compared: finite."""
-        if node.type.kind in ("float", "duration", "fraction") and _computed(node):
+        if node.type.kind in ("float", "duration", "fraction") and _is_computed(node):
             return _call("_finite", self.emit(node))
         return self.emit(node)
 
@@ -148,7 +148,7 @@ class _Emitter:
             case Element(base=base, key=key):
                 return _call("_nth", self.emit(base), ast.Constant(key))
             case Indexed(base=base, at=at):
-                return _call("_indexed", self.emit(base), self.handed_out(at))
+                return _call("_element_at", self.emit(base), self.handed_out(at))
             case Logic(op=op, parts=parts):
                 joined = ast.And() if op == "and" else ast.Or()
                 return ast.BoolOp(joined, [self.emit(part) for part in parts])

@@ -23,7 +23,7 @@ from chartloop.language.expression import monotone, operators
 from chartloop.language.expression.atoms import Atom, Bound, Probe, Reading
 from chartloop.language.expression.check import Checker
 from chartloop.language.expression.may_fail import may_fail
-from chartloop.language.expression.narrow import implied
+from chartloop.language.expression.narrow import paths_not_none
 from chartloop.language.expression.runtime import GUARD_ERRORS, Function, Oracle, no_oracle
 from chartloop.language.expression.scope import ExpressionFault, Scope
 from chartloop.language.expression.syntax import read
@@ -120,7 +120,7 @@ class Expression:
 
     def implies(self, holds: bool) -> frozenset[str]:
         """Dotted facts that cannot be None when it is true, or false."""
-        return implied(self.root, holds=holds)
+        return paths_not_none(self.root, holds=holds)
 
     @cached_property
     def atoms(self) -> tuple[Atom, ...]:
@@ -149,7 +149,9 @@ def parse(text: str, scope: Scope, *, want: Type | None = None) -> Expression:
         found = checker.top(tree, want)
     except RecursionError:
         raise ExpressionFault("CL107", "nested too deeply", width=len(text)) from None
-    return Expression(text.strip(), operators.settled(found.type), found, tuple(checker.doubts))
+    return Expression(
+        text.strip(), operators.fill_empty_types(found.type), found, tuple(checker.doubts)
+    )
 
 
 def fuse(expressions: Sequence[Expression]) -> Callable[[Any, Oracle], tuple[Any, ...]]:

@@ -29,7 +29,7 @@ def fit(ctx: Context, found: Node, place: ast.expr, want: Type) -> None:
             place,
             _as_truth(found),
         )
-    if found.type.kind == "any" or (found.type.nullable and _fits(_known(found), want)):
+    if found.type.kind == "any" or (found.type.nullable and _fits(_without_none(found), want)):
         ctx.require(found, place)
     raise _misfit(ctx, found, place, want)
 
@@ -63,8 +63,8 @@ def _literal_fits(value: Any, have: Type, want: Type) -> bool:
     return assignable(have, want)
 
 
-def _known(found: Node) -> Node:
-    return found._replace(type=found.type.known())
+def _without_none(found: Node) -> Node:
+    return found._replace(type=found.type.without_none())
 
 
 def _as_truth(found: Node) -> str:

@@ -131,7 +131,7 @@ def _of_arithmetic(node: Arith, fact: str) -> Sign:
         case "-":
             return join((a, flip(b)))
         case "*":
-            return join((_scaled(a, right), _scaled(b, left)))
+            return join((_product_sign(a, right), _product_sign(b, left)))
         case "/":
             return _of_quotient(node, a, b)
         case "//" if _whole(node):
@@ -140,7 +140,7 @@ def _of_arithmetic(node: Arith, fact: str) -> Sign:
             return None
 
 
-def _scaled(moving: Sign, factor: Node) -> Sign:
+def _product_sign(moving: Sign, factor: Node) -> Sign:
     """The sign of a product as its one side moves."""
     if moving == 0:
         return 0
@@ -153,7 +153,7 @@ def _scaled(moving: Sign, factor: Node) -> Sign:
 
 def _of_quotient(node: Arith, a: Sign, b: Sign) -> Sign:
     if b == 0:
-        return _scaled(a, node.right)
+        return _product_sign(a, node.right)
     if node.left.type.nonneg and node.right.type.nonneg:
         return join((a, flip(b)))
     return None

@@ -60,7 +60,7 @@ def subscript(ctx: Context, node: ast.Subscript) -> Node:
     """``vars.list[0]``, ``vars.list[vars.i]``, ``vars.map["k"]``, ``run.visits["continue"]``."""
     key = _constant_key(node.slice)
     if key is None:
-        return _indexed(ctx, node)
+        return _check_index(ctx, node)
     if isinstance(key, str) and _is_root(ctx, node.value):
         return _down(ctx, node.value, key, node)
     base = ctx.value(node.value)
@@ -86,7 +86,7 @@ def _constant_key(node: ast.expr) -> int | str | None:
     return None
 
 
-def _indexed(ctx: Context, node: ast.Subscript) -> Node:
+def _check_index(ctx: Context, node: ast.Subscript) -> Node:
     """``vars.plan[vars.i]``: the index counts from 0, and one below 0 is out of range."""
     base, index = ctx.value(node.value), ctx.value(node.slice)
     if base.type.kind != "list":

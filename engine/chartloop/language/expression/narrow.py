@@ -31,19 +31,19 @@ NOTHING: Known = frozenset()
 _COUNTS_OF_FAILURES = frozenset({"errors.consecutive", "errors.total", "errors.retries"})
 
 
-def implied(node: Node, *, holds: bool) -> Known:
+def paths_not_none(node: Node, *, holds: bool) -> Known:
     """Paths that cannot be None when the expression is true (`holds`) or false."""
     match node:
         case Fact(path="last.ok") if not holds:
             return frozenset({"last.error"})
         case Not(part=part):
-            return implied(part, holds=not holds)
+            return paths_not_none(part, holds=not holds)
         case Logic(op=op, parts=parts):
             decided = (op == "and") == holds
             return _of_all(parts, holds) if decided else _of_one(parts, holds)
         case Choice(test=test, then=then, other=other):
-            taken = implied(test, holds=True) | implied(then, holds=holds)
-            return taken & (implied(test, holds=False) | implied(other, holds=holds))
+            taken = paths_not_none(test, holds=True) | paths_not_none(then, holds=holds)
+            return taken & (paths_not_none(test, holds=False) | paths_not_none(other, holds=holds))
         case Compare(first=first, links=links):
             return _of_chain(first, links, holds)
         case _:
@@ -51,12 +51,12 @@ def implied(node: Node, *, holds: bool) -> Known:
 
 
 def _of_all(parts: Sequence[Node], holds: bool) -> Known:
-    return frozenset[str]().union(*(implied(part, holds=holds) for part in parts))
+    return frozenset[str]().union(*(paths_not_none(part, holds=holds) for part in parts))
 
 
 def _of_one(parts: Sequence[Node], holds: bool) -> Known:
     """One part decides; which one is not known."""
-    first, *rest = (implied(part, holds=holds) for part in parts)
+    first, *rest = (paths_not_none(part, holds=holds) for part in parts)
     return first.intersection(*rest)
 
 

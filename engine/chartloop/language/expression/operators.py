@@ -50,8 +50,8 @@ def comparable(left: Type, right: Type) -> bool:
     return left.kind == right.kind and left.kind in ("bool", "duration")
 
 
-def ordered(left: Type, right: Type) -> bool:
-    """Whether ``<`` between them has a meaning."""
+def have_order(left: Type, right: Type) -> bool:
+    """Whether ``<`` can compare values of these types."""
     if left.numeric and right.numeric:
         return True
     return left.kind == right.kind and left.kind in ("duration", "str")
@@ -70,7 +70,7 @@ def unify(left: Type, right: Type) -> Type | None:
         return left
     if left.kind == "none" or right.kind == "none":
         return (right if left.kind == "none" else left).maybe()
-    found = _unify(left.known(), right.known())
+    found = _unify(left.without_none(), right.without_none())
     return found.maybe() if found and (left.nullable or right.nullable) else found
 
 
@@ -97,10 +97,10 @@ def common(items: tuple[Node, ...]) -> Type:
     return reduce(lambda a, b: unify(a, b) or ANY, (item.type for item in items))
 
 
-def settled(found: Type) -> Type:
-    """The type as others see it: an empty literal holds `any`."""
+def fill_empty_types(found: Type) -> Type:
+    """The type with `any` for the elements of an empty literal."""
     if found.kind in ("list", "map"):
-        inner = ANY if found.of is None else settled(found.of)
+        inner = ANY if found.of is None else fill_empty_types(found.of)
         return found if inner == found.of else (list_of if found.kind == "list" else map_of)(inner)
     return found
 

@@ -62,8 +62,8 @@ def _nth(items: Any, number: int) -> Any:
     raise IndexError(_outside(items, number))
 
 
-def _indexed(items: Any, number: int) -> Any:
-    """An element by a number that was computed: one below 0 is a mistake, not the last."""
+def _element_at(items: Any, number: int) -> Any:
+    """The element at a computed index; a negative index is an error, not the last element."""
     if 0 <= number < len(items):
         return items[number]
     raise IndexError(_outside(items, number))
@@ -101,7 +101,7 @@ NAMES: dict[str, Any] = {
     "_round": round,
     "_few": _few,
     "_nth": _nth,
-    "_indexed": _indexed,
+    "_element_at": _element_at,
     "_finite": _finite,
     "_whole": _whole,
     "_alike": alike,

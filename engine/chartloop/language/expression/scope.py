@@ -33,8 +33,8 @@ class Scope:
     extra: Mapping[str, Type] = field(default_factory=dict[str, Type])
     """More roots, of any type: ``result`` in `save`. See `widen` for their values."""
 
-    def narrowed(self, known: Iterable[str]) -> Scope:
-        """The same place with more facts known not to be None."""
+    def narrow(self, known: Iterable[str]) -> Scope:
+        """The scope with more facts known not to be None."""
         return replace(self, known=self.known.union(known))
 
 

@@ -114,8 +114,8 @@ _SIGNS = {
 }  # fmt: skip
 
 
-def masked(body: str) -> str:
-    """The text with blanks in place of its string literals; every place stays where it is."""
+def mask_strings(body: str) -> str:
+    """The text with blanks for its string literals; every column stays the same."""
     if '"' not in body and "'" not in body:
         return body
     return _STRINGS.sub(lambda m: '"' + " " * (len(m[0]) - 2) + '"', body)
@@ -132,7 +132,7 @@ def _refuse_odd(source: Source) -> None:
                 len(found[0]),
                 hint=r"write `\\` for a backslash",
             )
-    bare = masked(body)
+    bare = mask_strings(body)
     for found in re.finditer(r"[^\x00-\x7f]", bare):
         hint = _SIGNS.get(found[0])
         raise source.at(
@@ -169,7 +169,7 @@ def _refuse_nesting(source: Source) -> None:
     if body.count("(") + body.count("[") + body.count("{") <= MAX_DEPTH:
         return
     depth = 0
-    for at, sign in enumerate(masked(body)):
+    for at, sign in enumerate(mask_strings(body)):
         depth += (sign in "([{") - (sign in ")]}")
         if depth > MAX_DEPTH:
             raise source.at("CL107", f"nested more than {MAX_DEPTH} levels deep", at, 1)
@@ -250,7 +250,7 @@ _WORDS = re.compile(r"[A-Za-z][\w'-]*(?:[,.!]? [A-Za-z][\w'-]*)+[.!]?")
 
 def _explain(error: SyntaxError, source: Source) -> ExpressionFault:
     body = source.body
-    bare = masked(body)
+    bare = mask_strings(body)
     for slip in _SLIPS:
         if found := slip.pattern.search(bare):
             hint = slip.hint if isinstance(slip.hint, str) else slip.hint(found)

@@ -49,7 +49,7 @@ def schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": ID,
         "title": "chartloop machine",
-        **_ordered(cast(dict[str, Any], _tidy(made))),
+        **_with_first_keys(cast(dict[str, Any], _tidy(made))),
         "$defs": {_TITLES[n]: {"title": _TITLES[n], **p} for n, p in sorted(tidy.items())},
     }
 
@@ -110,8 +110,8 @@ def _complete(part: dict[str, Any], name: str) -> None:
         keys["machine"]["pattern"] = NAME
 
 
-def _ordered(part: dict[str, Any]) -> dict[str, Any]:
-    """A file's keys with the two that must be there first."""
+def _with_first_keys(part: dict[str, Any]) -> dict[str, Any]:
+    """The schema with the two required keys first."""
     first = {k: part["properties"][k] for k in ("chartloop", "machine")}
     return {**part, "properties": {**first, **part["properties"]}}
 

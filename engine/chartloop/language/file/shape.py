@@ -28,7 +28,7 @@ from chartloop.language.file.file import (
 )
 from chartloop.language.file.name_rules import bad_name, bad_names
 from chartloop.language.file.shape_parts import (
-    copied,
+    copy_data,
     is_there,
     keys_of,
     models_at,
@@ -37,7 +37,7 @@ from chartloop.language.file.shape_parts import (
 )
 from chartloop.language.file.shape_words import IN_PLACE_OF, Fault, hint_for, message_of, noun_of
 from chartloop.language.file.unreadable import TOO_MANY, Unread
-from chartloop.language.yaml.document import dotted, short
+from chartloop.language.yaml.document import dotted_path, short
 from chartloop.language.yaml.reading import MAX_FINDINGS, Document, Path
 
 _ROUNDS = 8
@@ -98,7 +98,7 @@ class _Shaper:
                 return made
             except ValidationError as error:
                 if not number:
-                    self.data = copied(self.data)
+                    self.data = copy_data(self.data)
                 # hide_input_in_errors does not reach `errors()`: ask for no input at all
                 found = error.errors(include_url=False, include_input=False)
                 self._round([Fault.of(one["type"], one["loc"], one.get("ctx")) for one in found])
@@ -134,7 +134,7 @@ class _Shaper:
         if len(self.findings) == MAX_FINDINGS:
             code, message, hint = "CL005", TOO_MANY, ""
         place = self.document.key(path) if key else self.document.at(path)
-        self.findings.append(finding(code, message, place, hint=hint, at=dotted(path)))
+        self.findings.append(finding(code, message, place, hint=hint, at=dotted_path(path)))
 
     def _take_out(self, path: Path) -> None:
         """Take a fault out of the data, and note what went with it."""
@@ -148,9 +148,9 @@ class _Shaper:
 
     def _missing(self, path: Path) -> None:
         name, holder = str(path[-1]), path[:-1]
-        where = f"`{dotted(holder)}`" if holder else "the file"
+        where = f"`{dotted_path(holder)}`" if holder else "the file"
         if models_at(holder) == [Append]:
-            where = f"`{dotted(holder)}` is a mapping and"
+            where = f"`{dotted_path(holder)}` is a mapping and"
         self._say("CL202", holder, f"{where} lacks the key `{name}`", hint_for(path), key=True)
         if holder:
             self._take_out(holder)
@@ -160,7 +160,9 @@ class _Shaper:
     def _wrong(self, path: Path, fault: Fault) -> None:
         value = value_at(self.data, path)
         if path == ("chartloop",):
-            self._say("CL206", path, f"format version {_shown(value)} is not known", hint_for(path))
+            self._say(
+                "CL206", path, f"format version {_quote_value(value)} is not known", hint_for(path)
+            )
             self.data["chartloop"] = 1
             return
         if self._misread(path, value, fault):
@@ -185,7 +187,7 @@ class _Shaper:
             return False
         raw = short(self.document.raw(path) or str(value))
         found = self.document.misread(path)
-        said = found.message if found else f"`{dotted(path)}` is text, and `{raw}` is a number"
+        said = found.message if found else f"`{dotted_path(path)}` is text, and `{raw}` is a number"
         self._say("CL210", path, said, f'quote it: `"{raw}"`')
         value_at(self.data, path[:-1])[path[-1]] = raw
         return True
@@ -219,7 +221,7 @@ class _Shaper:
             if typed
             else "write `'{\"key\": value}'`; `{append: x}` adds to a list"
         )
-        self._say("CL203", path, f"`{dotted(path)}`: {said}", hint)
+        self._say("CL203", path, f"`{dotted_path(path)}`: {said}", hint)
         self._take_out(path)
 
     def _names(self, machine: str) -> None:
@@ -234,7 +236,7 @@ class _Shaper:
         """Numbers that JSON does not have: the canonical form could not hold them."""
         if not _NEVER_FINITE.search(self.document.text):
             return
-        self.data = copied(self.data)
+        self.data = copy_data(self.data)
         for path, value in list(_floats(self.data, ())):
             if not math.isfinite(value):
                 raw = self.document.raw(path)
@@ -299,5 +301,5 @@ def _floats(value: Any, path: Path) -> Iterator[tuple[Path, float]]:
             yield from _floats(inner, (*path, number))
 
 
-def _shown(value: Any) -> str:
+def _quote_value(value: Any) -> str:
     return f"`{short(str(value))}`" if isinstance(value, (str, int, float)) else "of this kind"

@@ -17,12 +17,12 @@ from chartloop.language.yaml.reading import Path
 _TAGS = frozenset({LIST, MAPPING, SCALAR, "[key]"})
 
 
-def copied(data: Any) -> Any:
-    """Plain data, copied; what an alias repeats becomes a part of its own."""
+def copy_data(data: Any) -> Any:
+    """A deep copy of plain data, without the sharing that YAML aliases make."""
     if isinstance(data, dict):
-        return {k: copied(v) for k, v in cast(dict[str, Any], data).items()}
+        return {k: copy_data(v) for k, v in cast(dict[str, Any], data).items()}
     if isinstance(data, list):
-        return [copied(v) for v in cast(list[Any], data)]
+        return [copy_data(v) for v in cast(list[Any], data)]
     return data
 
 
@@ -57,7 +57,7 @@ def annotation_at(path: Path) -> Any:
 
 def models_at(path: Path) -> list[type[BaseModel]]:
     """The mappings that may stand at a path."""
-    return [m for m in unwrapped(annotation_at(path)) if _is_model(m)]
+    return [m for m in member_types(annotation_at(path)) if _is_model(m)]
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
@@ -65,13 +65,13 @@ def keys_of(model: type[BaseModel]) -> list[str]:
     return [info.alias or name for name, info in model.model_fields.items()]
 
 
-def unwrapped(annotation: Any) -> list[Any]:
+def member_types(annotation: Any) -> list[Any]:
     """The members of unions and `Annotated`, as far down as generic types and classes."""
     if annotation is None:
         return []
     if isinstance(annotation, type) or get_origin(annotation) in (dict, list):
         return [annotation]
-    return [x for a in get_args(annotation) for x in unwrapped(a)]
+    return [x for a in get_args(annotation) for x in member_types(a)]
 
 
 def _is_model(annotation: Any) -> bool:
@@ -79,7 +79,7 @@ def _is_model(annotation: Any) -> bool:
 
 
 def _inside(annotation: Any, part: int | str) -> Any:
-    found = unwrapped(annotation)
+    found = member_types(annotation)
     for model in found:
         if _is_model(model):
             for name, info in model.model_fields.items():
@@ -121,7 +121,7 @@ def take_out(data: Any, path: Path) -> Path:
 
 def blank(annotation: Any) -> Any:
     """The least that fits: None, an empty text, list or mapping, or a mapping of blanks."""
-    kinds = unwrapped(annotation)
+    kinds = member_types(annotation)
     if NoneType in kinds:
         return None
     if str in kinds:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from chartloop.language.file.base import LIST, MAPPING, SCALAR
 from chartloop.language.file.file import EdgeShape, MachineShape, RuleShape, StateShape
 from chartloop.language.file.shape_parts import real_path
-from chartloop.language.yaml.document import dotted, short
+from chartloop.language.yaml.document import dotted_path, short
 from chartloop.language.yaml.reading import Path
 
 
@@ -103,7 +103,7 @@ def kind_in_words(value: Any) -> str:
 
 def message_of(path: Path, value: Any, fault: Fault) -> str:
     """What is wrong with a value."""
-    where = f"`{dotted(path)}`"
+    where = f"`{dotted_path(path)}`"
     if fault.kind in _TAKES:
         takes = _TAKES[fault.kind]
         return f"{where} takes {takes}, not {kind_in_words(value)}"

@@ -50,23 +50,25 @@ class Unread:
         if whole or _WAYS & set(path):
             self.ways.add(".".join(str(part) for part in path))
 
-    def joined(self, other: Unread) -> Unread:
+    def union(self, other: Unread) -> Unread:
         """Both together."""
         return Unread(self.places | other.places, self.ways | other.ways, self.words | other.words)
 
     def inside(self, base: str) -> Unread:
         """The same for the child machine at `base`, ``machines.x``, in its own words."""
         start = base + "."
-        found = [{p.removeprefix(start) for p in s if p.startswith(start)} for s in self._dotted]
+        found = [
+            {p.removeprefix(start) for p in s if p.startswith(start)} for s in self._dotted_names
+        ]
         return Unread(found[0], found[1], self.words)
 
     def outside(self) -> Unread:
         """The same without child machines."""
-        found = [{p for p in s if not p.startswith("machines.")} for s in self._dotted]
+        found = [{p for p in s if not p.startswith("machines.")} for s in self._dotted_names]
         return Unread(found[0], found[1], self.words)
 
     @property
-    def _dotted(self) -> tuple[set[str], set[str]]:
+    def _dotted_names(self) -> tuple[set[str], set[str]]:
         return self.places, self.ways
 
 

@@ -27,7 +27,7 @@ def arithmetic(op: str, a: Range, b: Range, *, whole: bool) -> Range:
         a, b = _floats(a), _floats(b)
     match op:
         case "+":
-            return _made(whole, a.low + b.low, a.high + b.high)
+            return _make_range(whole, a.low + b.low, a.high + b.high)
         case "-":
             return arithmetic("+", a, negative(b), whole=whole)
         case "*":
@@ -37,7 +37,11 @@ def arithmetic(op: str, a: Range, b: Range, *, whole: bool) -> Range:
         case "/":
             return _corners(a, b, _over, False)
         case "//":
-            return _corners(a, b, _floored, True) if whole else _floor(_corners(a, b, _over, False))
+            return (
+                _corners(a, b, _floor_quotient, True)
+                if whole
+                else _floor(_corners(a, b, _over, False))
+            )
         case "%":
             return _modulo(a, b, whole)
         case _:
@@ -55,7 +59,7 @@ def absolute(a: Range) -> Range:
     return Range(0 if a.low <= 0 <= a.high else min(ends), max(ends))
 
 
-def rounded(a: Range, places: int | None) -> Range:
+def round_range(a: Range, places: int | None) -> Range:
     """The range of ``round(a)``, or of ``round(a, places)`` with none or more places."""
     if places is None:
         return Range(_whole(round, a.low), _whole(round, a.high))
@@ -71,7 +75,7 @@ def extreme(name: str, ranges: Sequence[Range]) -> Range:
 # ends ---------------------------------------------------------------------------------------
 
 
-def _made(whole: bool, low: Number, high: Number) -> Range:
+def _make_range(whole: bool, low: Number, high: Number) -> Range:
     if whole:
         return Range(low, high)
     return Range(math.nextafter(low, -INF), math.nextafter(high, INF))
@@ -80,7 +84,7 @@ def _made(whole: bool, low: Number, high: Number) -> Range:
 def _corners(a: Range, b: Range, apply: Callable[[Number, Number], Number], whole: bool) -> Range:
     """A result that rises or falls with each part: its ends are among those of the parts."""
     found = [apply(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
-    return _made(whole, min(found), max(found))
+    return _make_range(whole, min(found), max(found))
 
 
 def _modulo(a: Range, b: Range, whole: bool) -> Range:
@@ -123,7 +127,7 @@ def _over(x: Number, y: Number) -> Number:
     return 0 if math.isinf(y) else x / y
 
 
-def _floored(x: Number, y: Number) -> Number:
+def _floor_quotient(x: Number, y: Number) -> Number:
     if math.isinf(y):
         return 0 if x == 0 or (x > 0) == (y > 0) else -1
     return x // y if math.isfinite(x) else x * y

@@ -27,7 +27,13 @@ from chartloop.language.expression.tree import (
     Not,
     is_none,
 )
-from chartloop.language.intervals.arithmetic import absolute, arithmetic, extreme, negative, rounded
+from chartloop.language.intervals.arithmetic import (
+    absolute,
+    arithmetic,
+    extreme,
+    negative,
+    round_range,
+)
 from chartloop.language.intervals.interval import (
     INF,
     MAYBE,
@@ -74,7 +80,7 @@ def _judge(node: Node, known: Known) -> Value:
         case Compare():
             return _compare(node, known)
         case Arith() | Negative():
-            return _computed(node, known)
+            return _judge_arithmetic(node, known)
         case Choice():
             return _choice(node, known)
         case Call(name=name, args=args):
@@ -151,8 +157,8 @@ def _equal(a: Range, op: str, b: Range) -> Truth:
 # arithmetic ---------------------------------------------------------------------------------
 
 
-def _computed(node: Arith | Negative, known: Known) -> Value:
-    """What is computed of None raises: of that nothing is said."""
+def _judge_arithmetic(node: Arith | Negative, known: Known) -> Value:
+    """The range of an arithmetic node; arithmetic with None raises, so None adds no value."""
     if isinstance(node, Negative):
         inner = number(judge(node.part, known))
         return negative(inner) if inner.some else Range()
@@ -177,9 +183,9 @@ def _call(name: str, args: Sequence[Node], known: Known) -> Value:
         case "abs", _:
             return absolute(ranges[0])
         case "round", (_,):
-            return rounded(ranges[0], None)
+            return round_range(ranges[0], None)
         case "round", (_, Const(value=int() as places)):
-            return rounded(ranges[0], places)
+            return round_range(ranges[0], places)
         case _:
             return Range()
 

@@ -30,8 +30,8 @@ class ReplySchema:
         """The compiled schema."""
         return Validator(self.schema, deepest_data(self.schema))
 
-    def written(self) -> Any:
-        """The schema as the canonical text has it."""
+    def canonical(self) -> Any:
+        """The schema as data of the canonical text."""
         return {"class": self.name, "schema": self.schema} if self.name else self.schema
 
     def data_of(self, data: Any) -> Any:

@@ -112,7 +112,7 @@ def _words(values: Sequence[Any]) -> Type:
 
 def _one_of(types: Sequence[Type]) -> Type:
     """A value of any of these types."""
-    known = [t.known() for t in types if t.kind != "none"]
+    known = [t.without_none() for t in types if t.kind != "none"]
     if not known:
         return NONE if types else ANY
     made = _same(known)
@@ -140,4 +140,4 @@ def _both(types: Sequence[Type]) -> Type:
                 other = fields.get(name, ANY)
                 fields[name] = type if other.kind == "any" else other
         return struct(fields, keyed=True)
-    return found[0] if all(t.nullable for t in found) else found[0].known()
+    return found[0] if all(t.nullable for t in found) else found[0].without_none()

@@ -109,7 +109,7 @@ def _compile(schema: Mapping[str, Any]) -> Any:
         )
     except (ValueError, RecursionError) as error:
         said = getattr(error, "message", None) or str(error)
-        raise UnusableSchemaError(_cut(said.partition("\n")[0])) from None
+        raise UnusableSchemaError(_shorten(said.partition("\n")[0])) from None
 
 
 def _refuse(uri: str) -> Any:
@@ -123,11 +123,11 @@ def _fault(error: Any) -> Fault:
     said = str(error.message)
     if keyword == "const":
         said = f"{json.dumps(error.instance, ensure_ascii=False)} came, and {said}"
-    return Fault(path, _cut(said), keyword)
+    return Fault(path, _shorten(said), keyword)
 
 
-def _cut(text: str) -> str:
-    """The end is kept, too: it says what was asked."""
+def _shorten(text: str) -> str:
+    """A long text without its middle: its end says what was asked."""
     if len(text) <= _SHOWN:
         return text
     return f"{text[: _SHOWN // 2]}…{text[-_SHOWN // 2 :]}"

@@ -20,7 +20,7 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
         for n, name in given
     ]
     reader.once(at, given, "tool")
-    scope = reader.scope.narrowed(NULLABLE)
+    scope = reader.scope.narrow(NULLABLE)
     within = None
     if shape.within is not None:
         within = reader.duration(("approve", "within"), shape.within)
@@ -34,13 +34,13 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
     made = Approve(
         tuple(dict.fromkeys(n for n in named if n)), shape.by or "", ask, within, expired
     )
-    if _taken(reader, spec, made):
+    if _report_taken_names(reader, spec, made):
         return spec
     return expand(spec, made, scope)
 
 
-def _taken(reader: Reader, spec: MachineSpec, made: Approve) -> bool:
-    """Whether the file has a state of a name that `approve` needs."""
+def _report_taken_names(reader: Reader, spec: MachineSpec, made: Approve) -> bool:
+    """Report states whose names `approve` needs; whether there is one."""
     taken = False
     for name, own in names_for(calling_states(spec, made.tools)).items():
         for other in own:

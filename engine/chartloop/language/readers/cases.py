@@ -48,8 +48,8 @@ def case_fault(type: Type, word: str) -> CaseFault | None:
     return None
 
 
-def uncovered(type: Type, words: Collection[str]) -> str:
-    """What no case names, in words; empty when all is covered."""
+def missing_cases(type: Type, words: Collection[str]) -> str:
+    """The values that no case names, in words; empty when all are covered."""
     if type.kind == "enum":
         missing = [f"`{v}`" for v in type.values if v not in words]
     elif type.kind == "bool":

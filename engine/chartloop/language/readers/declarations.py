@@ -35,7 +35,7 @@ def read_limits(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, Li
     for name, given in (shape or {}).items():
         path: Path = ("limits", name)
         if isinstance(given, file.TypedValue):
-            type, value = _typed(reader, path, given, limit=True)
+            type, value = _read_typed(reader, path, given, limit=True)
             out[name] = LimitSpec(nonneg(type).maybe(), value, True)
         elif given is None:
             out[name] = LimitSpec(nonneg(FLOAT).maybe(), None)
@@ -59,7 +59,7 @@ def read_vars(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, VarS
             reader.broken.add(f"vars.{name}")
             out[name] = VarSpec(ANY)
         elif isinstance(given, file.TypedValue):
-            out[name] = VarSpec(*_typed(reader, path, given, limit=False))
+            out[name] = VarSpec(*_read_typed(reader, path, given, limit=False))
         elif given is None or given == []:
             hint = 'write `{type: "list[str]", value: []}`'
             said = f"`vars.{short(name)}` must name its type"
@@ -71,8 +71,10 @@ def read_vars(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, VarS
     return out
 
 
-def _typed(reader: Reader, path: Path, given: file.TypedValue, *, limit: bool) -> tuple[Type, Any]:
-    """What `{type, value}` means."""
+def _read_typed(
+    reader: Reader, path: Path, given: file.TypedValue, *, limit: bool
+) -> tuple[Type, Any]:
+    """The type and value of `{type, value}`."""
     type = parse_type(given.type)
     if type is None or (limit and (type.kind in ("map", "any") or type.of not in (None, STR))):
         hint = "bool int float str duration fraction list[str]" if limit else _TYPES
@@ -139,7 +141,7 @@ def read_defines(
 
 
 def _define(reader: Reader, name: str, text: str, *, replaced: bool) -> Expression | None:
-    scope = reader.scope.narrowed(NULLABLE)
+    scope = reader.scope.narrow(NULLABLE)
     if not replaced:
         return reader.expression(("define", name), text, None, scope)
     try:

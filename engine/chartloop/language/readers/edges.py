@@ -46,10 +46,10 @@ def read_edge(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> Edge | No
     edge = shape if written else file.EdgeShape.model_construct(to=str(shape))
     target = _target(reader, slot, (*slot.path, "to") if written else slot.path, edge.to)
     if not written:
-        return target and _made(slot, target)
+        return target and _make_edge(slot, target)
     when = _guard(reader, slot, edge.when, scope)
     if when is not None:
-        scope = scope.narrowed(when.implies(True))
+        scope = scope.narrow(when.implies(True))
     sets = read_sets(reader, (*slot.path, "set"), edge.set, scope)
     stop = reader.reason((*slot.path, "stop"), edge.stop) if edge.stop is not None else ""
     message = _message(reader, slot, edge)
@@ -57,11 +57,11 @@ def read_edge(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> Edge | No
     if target == RETURN and (sets or stop):
         _clash(reader, (*slot.path, "set" if sets else "stop"), "a way back has no `set` or `stop`")
     return target and replace(
-        _made(slot, target), when=when, set=sets, stop=stop, message=message, label=label
+        _make_edge(slot, target), when=when, set=sets, stop=stop, message=message, label=label
     )
 
 
-def _made(slot: Slot, target: str) -> Edge:
+def _make_edge(slot: Slot, target: str) -> Edge:
     return Edge(
         slot.id, slot.source, target, slot.role, slot.trigger, case=slot.case, data=slot.data,
         path=slot.path,
@@ -118,7 +118,7 @@ def read_edges(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> list[Edg
         if made is not None:
             out.append(made)
             if made.when is not None:
-                scope = scope.narrowed(made.when.implies(False))
+                scope = scope.narrow(made.when.implies(False))
     return out
 
 
@@ -138,7 +138,7 @@ def read_event(reader: Reader, state: str, event: str, shape: Any) -> list[Edge]
         _data_of(reader, (*at, "data"), one, data)
     scope = reader.at(state, "entry")
     answer = {**scope.typed, "last.answer": struct(data, keyed=True)}
-    scope = replace(scope, typed=answer).narrowed({"last.answer"})
+    scope = replace(scope, typed=answer).narrow({"last.answer"})
     slot = Slot(path, state, "on", f"{state}.on.{event}", event, data=tuple(data.items()))
     return read_edges(reader, slot, shape, scope)
 

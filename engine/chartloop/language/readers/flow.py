@@ -60,7 +60,7 @@ class Flow:
             typed["last.result"] = found
         if (found := _one_type(known.answers, self.answers)) is not None:
             typed["last.answer"] = found
-        return replace(scope, typed=typed).narrowed(known.facts)
+        return replace(scope, typed=typed).narrow(known.facts)
 
 
 def _one_type(names: frozenset[str], types: Mapping[str, Type]) -> Type | None:
@@ -95,12 +95,12 @@ def _after(state: StateSpec, known: Known) -> Known:
     return Known(known.facts & STICKY, frozenset({state.name}), known.answers)
 
 
-def _failed(known: Known) -> Known:
-    """After an action that failed: there is an error, and no result."""
+def _after_failure(known: Known) -> Known:
+    """What is known after a failed action: an error, and no result."""
     return known._replace(facts=known.facts | _FAILED, results=frozenset({""}))
 
 
-def _answered(known: Known, edge: Edge) -> Known:
+def _after_answer(known: Known, edge: Edge) -> Known:
     return known._replace(facts=known.facts | {"last.answer"}, answers=frozenset({edge.id}))
 
 
@@ -132,13 +132,13 @@ class _Ways:
         if state.job == "end":
             return
         if state.action is not None and self.spec.on_error is not None:
-            yield self.spec.on_error.target, _failed(after)
+            yield self.spec.on_error.target, _after_failure(after)
         if state.attempts:
-            yield state.name, _failed(after)
+            yield state.name, _after_failure(after)
         moments = [entry, after] if state.action is not None else [after]
-        moments += [_answered(after, e) for e in state.edges_of("on")]
+        moments += [_after_answer(after, e) for e in state.edges_of("on")]
         if state.action is not None:
-            moments.append(_failed(after))
+            moments.append(_after_failure(after))
         for known in moments:
             yield from self._outside(state, known)
 
@@ -148,9 +148,9 @@ class _Ways:
         for edge in state.edges:
             known = after
             if edge.role in ("failed", "expired") and state.action is not None:
-                known = _failed(after)
+                known = _after_failure(after)
             if edge.role == "on":
-                known = _answered(known, edge)
+                known = _after_answer(known, edge)
             gained = refuted.get(edge.trigger, frozenset())
             if edge.when is not None:
                 refuted[edge.trigger] = gained | edge.when.implies(False)

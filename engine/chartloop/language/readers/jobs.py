@@ -23,15 +23,15 @@ FIELDS = {"with": "with_", "else": "else_", "for": "for_", "in": "in_"}
 """Keys that are words of Python: under which name their shape has them."""
 
 
-def given(shape: StateShape, key: str) -> bool:
-    """Whether a key stands in the file."""
+def has_key(shape: StateShape, key: str) -> bool:
+    """Whether the file has a key for the state."""
     return getattr(shape, FIELDS.get(key, key)) is not None
 
 
 def job_of(reader: Reader, path: Path, shape: StateShape) -> Job:
     """The job of a state; a finding when it has several."""
-    marks: list[tuple[Job, str]] = [(j, k) for j, k in _MARKS if given(shape, k)]
-    if given(shape, "all") and [job for job, _ in marks] != ["act"]:
+    marks: list[tuple[Job, str]] = [(j, k) for j, k in _MARKS if has_key(shape, k)]
+    if has_key(shape, "all") and [job for job, _ in marks] != ["act"]:
         marks.append(("fork", "all"))
     if len(marks) > 1:
         keys = " and ".join(f"`{key}`" for _, key in marks)
@@ -39,9 +39,11 @@ def job_of(reader: Reader, path: Path, shape: StateShape) -> Job:
         reader.say("CL207", path, said, hint="split it into states of one job each", key=True)
     if marks:
         return marks[0][0]
-    if given(shape, "ask") and given(shape, "next"):
+    if has_key(shape, "ask") and has_key(shape, "next"):
         return "decide"
-    if given(shape, "end") or (given(shape, "stop") and not any(given(shape, k) for k in _WAYS)):
+    if has_key(shape, "end") or (
+        has_key(shape, "stop") and not any(has_key(shape, k) for k in _WAYS)
+    ):
         return "end"
     return "pass"
 
@@ -49,26 +51,26 @@ def job_of(reader: Reader, path: Path, shape: StateShape) -> Job:
 def check_keys(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
     """Keys that need another, or do not go with the job."""
     for key, needs in NEEDS.items():
-        if given(shape, key) and not any(_meant(reader, path, shape, n) for n in needs):
+        if has_key(shape, key) and not any(_meant(reader, path, shape, n) for n in needs):
             said = f"`{key}` goes with {' or '.join(f'`{n}`' for n in needs)}"
             hint = f"add `{needs[0]}`, or remove `{key}`"
             reader.say("CL207", (*path, key), said, hint=hint, key=True)
     _complete(reader, path, shape, job)
-    if given(shape, "end"):
+    if has_key(shape, "end"):
         _end(reader, path, shape)
-    elif given(shape, "next") and _decided(shape, job):
+    elif has_key(shape, "next") and _is_decided(shape, job):
         why = "where the branches meet is where it goes on" if shape.all else "its edges lead on"
         said = f"`next` has no part in this state: {why}"
         reader.say("CL207", (*path, "next"), said, hint="remove `next`", key=True)
 
 
 def _meant(reader: Reader, path: Path, shape: StateShape, key: str) -> bool:
-    return given(shape, key) or reader.is_gone((*path, key))
+    return has_key(shape, key) or reader.is_gone((*path, key))
 
 
-def _decided(shape: StateShape, job: Job) -> bool:
-    asks = given(shape, "when") or given(shape, "of")
-    return job in ("wait", "fork") or asks or (job == "act" and given(shape, "all"))
+def _is_decided(shape: StateShape, job: Job) -> bool:
+    asks = has_key(shape, "when") or has_key(shape, "of")
+    return job in ("wait", "fork") or asks or (job == "act" and has_key(shape, "all"))
 
 
 def _complete(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
@@ -80,15 +82,15 @@ def _complete(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
             reader.say(code, (*path, by), f"`{by}` needs `{key}`", hint=hint, key=True)
             reader.lose(path)
 
-    if given(shape, "when"):
+    if has_key(shape, "when"):
         lacks("then", by="when")
         lacks("else", by="when", code="CL309")
-    if given(shape, "of"):
+    if has_key(shape, "of"):
         lacks("cases", by="of")
-    if job == "wait" and given(shape, "within"):
+    if job == "wait" and has_key(shape, "within"):
         lacks("expired", by="within")
-    if given(shape, "ask") and job not in ("decide", "wait"):
-        if job == "act" or given(shape, "all"):
+    if has_key(shape, "ask") and job not in ("decide", "wait"):
+        if job == "act" or has_key(shape, "all"):
             said, hint = "`ask` goes with a decision or a wait", "write `label` here"
             reader.say("CL207", (*path, "ask"), said, hint=hint, key=True)
         elif not any(reader.is_gone((*path, k)) for k in ("when", "of", "on", "next")):
@@ -99,7 +101,7 @@ def _complete(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
 
 
 def _end(reader: Reader, path: Path, shape: StateShape) -> None:
-    extra = next((k for k in (*_WAYS, "do") if given(shape, k)), None)
+    extra = next((k for k in (*_WAYS, "do") if has_key(shape, k)), None)
     if extra is not None:
         said = f"`{path[-1]}` is an end: `{extra}` can never come to pass"
         reader.say("CL306", (*path, extra), said, hint=f"remove `{extra}`, or `end`", key=True)

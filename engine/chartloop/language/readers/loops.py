@@ -22,9 +22,9 @@ from chartloop.core.types import ANY, INT, Type, list_of, parse_type, type_of
 from chartloop.language.expression import Expression, ExpressionFault, Scope, parse
 from chartloop.language.expression.tree import Items
 from chartloop.language.file import file
-from chartloop.language.readers.jobs import given
+from chartloop.language.readers.jobs import has_key
 from chartloop.language.readers.reader import NULLABLE, Reader
-from chartloop.language.readers.saves import declared
+from chartloop.language.readers.saves import type_text
 from chartloop.language.spec import RETURN, Edge, MachineSpec, StateSpec, VarSpec
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
@@ -87,12 +87,12 @@ def find_loops(reader: Reader, states: States) -> list[Loop]:
 def _check_keys(reader: Reader, path: Path, shape: file.StateShape) -> None:
     for field in file.StateShape.model_fields:
         key = field.rstrip("_")
-        if given(shape, key) and key not in _KEYS:
+        if has_key(shape, key) and key not in _KEYS:
             said = f"a state has one job: `for` and `{key}` are 2"
             hint = f"write `{key}` into the state that `each` or `then` leads to"
             reader.say("CL207", (*path, key), said, hint=hint, key=True)
     for key in ("in", "each", "then"):
-        if not given(shape, key) and not reader.is_gone((*path, key)):
+        if not has_key(shape, key) and not reader.is_gone((*path, key)):
             reader.say(
                 "CL202", (*path, "for"), f"`for` needs `{key}`", hint=f"add `{key}:`", key=True
             )
@@ -204,13 +204,13 @@ def _list_type(
     here = replace(scope, roots={**scope.roots, "vars": vars})
     here = reader.flow.scope(here, loop.name, "entry") if reader.flow is not None else here
     try:
-        made = parse(str(value), here.narrowed(NULLABLE))
+        made = parse(str(value), here.narrow(NULLABLE))
     except ExpressionFault:
         return None
     if made.type.kind != "list":
         return ANY, None
     count = len(made.root.items) if isinstance(made.root, Items) and made.constant else None
-    return parse_type(declared(made.type.of or ANY)) or ANY, count
+    return parse_type(type_text(made.type.of or ANY)) or ANY, count
 
 
 def _declare(
@@ -233,7 +233,7 @@ def check_loop(reader: Reader, loop: Loop) -> Loop:
     scope = reader.at(loop.name, "entry")
     if isinstance(loop.shape.in_, str):
         try:
-            found = parse(loop.shape.in_, scope.narrowed(NULLABLE))
+            found = parse(loop.shape.in_, scope.narrow(NULLABLE))
         except ExpressionFault:
             found = None  # said where the state is read
         if found is not None and found.type.kind not in ("list", "any"):
@@ -266,15 +266,15 @@ def lead_back(spec: MachineSpec, loops: Iterable[Loop]) -> MachineSpec:
         item = next(asking.edges_of("then"), None) if asking is not None else None
         if item is None:
             continue
-        inside = _reached(spec) - _reached(spec, without=item)
+        inside = _reachable_states(spec) - _reachable_states(spec, without=item)
         lists = _lists(spec.states[loop.name])
         for name in inside:
-            states[name] = _led(states[name], loop, lists)
+            states[name] = _redirect_edges(states[name], loop, lists)
     return replace(spec, states=states)
 
 
-def _reached(spec: MachineSpec, without: Edge | None = None) -> set[str]:
-    """The states that a run can come to, as far as edges, rules and failures lead."""
+def _reachable_states(spec: MachineSpec, without: Edge | None = None) -> set[str]:
+    """The states that edges, rules and failures can lead a run to."""
     pending = [spec.start, spec.on_stop, *(rule.to for rule in spec.rules)]
     pending += [spec.on_error.target] if spec.on_error is not None else []
     seen: set[str] = set()
@@ -294,8 +294,8 @@ def _lists(begin: StateSpec) -> frozenset[str]:
     return frozenset(path for found in reads for path in found if path.startswith("vars."))
 
 
-def _led(state: StateSpec, loop: Loop, lists: frozenset[str]) -> StateSpec:
-    """A state inside a loop: a new list begins the loop anew, else the next item follows."""
+def _redirect_edges(state: StateSpec, loop: Loop, lists: frozenset[str]) -> StateSpec:
+    """A state in a loop, with its edges to the next item, or to a new start for a new list."""
     written = {one.target for one in (*state.set, *state.save) if not one.append}
     edges = tuple(
         replace(edge, target=loop.asking)

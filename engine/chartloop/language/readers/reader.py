@@ -41,7 +41,7 @@ from chartloop.language.spec import said_at
 from chartloop.language.template.template import Template, TemplateFault
 from chartloop.language.template.template import parse as parse_template
 from chartloop.language.text_fault import TextFault
-from chartloop.language.yaml.document import dotted, short
+from chartloop.language.yaml.document import dotted_path, short
 from chartloop.language.yaml.reading import MAX_FINDINGS, Document, Path
 
 NULLABLE = frozenset({name for name, spec in FACTS.items() if spec.type.nullable} | {"last.answer"})
@@ -195,12 +195,12 @@ class Reader:
             place = self.document.part(full, *part)
         else:
             place = self.document.key(full) if key else self.document.at(full)
-        self.findings.append(finding(code, message, place, hint=hint, at=dotted(full)))
+        self.findings.append(finding(code, message, place, hint=hint, at=dotted_path(full)))
 
     def lose(self, path: Path) -> None:
         """Note that a state lacks a way on, and has a finding for it."""
-        self.unread.places.add(dotted(self.base + path))
-        self.unread.ways.add(dotted(self.base + path))
+        self.unread.places.add(dotted_path(self.base + path))
+        self.unread.ways.add(dotted_path(self.base + path))
 
     def mention(self, text: str) -> None:
         """Count what a text names as used, though the text is not read."""
@@ -272,7 +272,7 @@ class Reader:
 
     def _leniently(self, text: str, want: Type | None, scope: Scope) -> Expression | None:
         try:
-            return parse(text, scope.narrowed(NULLABLE), want=want)
+            return parse(text, scope.narrow(NULLABLE), want=want)
         except ExpressionFault:
             return None
 
@@ -401,7 +401,7 @@ class Reader:
         """The name of a state. One that is like none may have meant any."""
         found = self.name(path, name, self.states, "state", code)
         if found is None:
-            self.unread.ways.add(dotted(self.base + path))
+            self.unread.ways.add(dotted_path(self.base + path))
         return found
 
     def variable(self, path: Path, target: str, code: str = "CL103") -> Type | None:

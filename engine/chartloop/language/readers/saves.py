@@ -43,13 +43,13 @@ def read_save(
     """`save`: variables that take a part of the result, when the action succeeded."""
     out: list[Save] = []
     for target, given in read_targets(reader, path, shape, "CL407", "CL407"):
-        saved = _saved(reader, target, given, result)
+        saved = _read_save(reader, target, given, result)
         if saved is not None:
             out.append(saved)
     return tuple(out)
 
 
-def _saved(reader: Reader, into: Target, given: Any, result: Type) -> Save | None:
+def _read_save(reader: Reader, into: Target, given: Any, result: Type) -> Save | None:
     if isinstance(given, str) and ("{{" in given or "{%" in given):
         template = reader.template(into.path, given, extra={"result": result})
         fits = template is not None and _fits(reader, into, STR)
@@ -110,7 +110,7 @@ def _fits(reader: Reader, into: Target, found: Type) -> bool:
     """Whether the variable can take it, as far as is known before the run."""
     if f"vars.{into.name.removeprefix('vars.')}" in reader.broken:
         return False
-    if found.kind == "any" or assignable(found.known(), into.type):
+    if found.kind == "any" or assignable(found.without_none(), into.type):
         return True
     if into.type.kind == "map" and found.kind == "struct" and found.keyed:
         wanted = into.type.of or ANY
@@ -121,18 +121,18 @@ def _fits(reader: Reader, into: Target, found: Type) -> bool:
         if inner.kind == "any" or (inner.kind == "struct" and wanted.kind in ("map", "any")):
             return True
     said = f"this is {found}, and `{into.name}` takes {into.type}"
-    reader.say("CL104", into.path, said, hint=f"declare `{into.name}` as {declared(found)}")
+    reader.say("CL104", into.path, said, hint=f"declare `{into.name}` as {type_text(found)}")
     return False
 
 
-def declared(type: Type) -> str:
-    """How a file writes a type."""
+def type_text(type: Type) -> str:
+    """A type as a file writes it."""
     match type.kind:
         case "struct":
             return "map"
         case "enum":
             return "str"
         case "list" | "map":
-            return f"{type.kind}[{declared(type.of or ANY)}]"
+            return f"{type.kind}[{type_text(type.of or ANY)}]"
         case _:
             return type.kind

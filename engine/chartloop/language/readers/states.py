@@ -14,7 +14,7 @@ from chartloop.core.types import Type
 from chartloop.language.expression import Expression, Scope
 from chartloop.language.expression.words import DOUBT
 from chartloop.language.file import file
-from chartloop.language.readers.cases import case_fault, case_value, uncovered
+from chartloop.language.readers.cases import case_fault, case_value, missing_cases
 from chartloop.language.readers.edges import Slot, read_edge, read_edges, read_event, read_sets
 from chartloop.language.readers.jobs import check_keys, job_of
 from chartloop.language.readers.reader import Reader
@@ -120,11 +120,11 @@ def _with_edges(reader: Reader, spec: StateSpec, path: Path, shape: file.StateSh
     after = reader.at(spec.name, "after")
     edges: list[Edge] = []
     if shape.failed is not None and not spec.failed_next:
-        failed = after.narrowed({"last.error", "errors.last"})
+        failed = after.narrow({"last.error", "errors.last"})
         edges += _one(reader, _slot(spec, "failed"), shape.failed, failed)
     of: Expression | None = None
     if shape.when is not None:
-        asked, spec = _asked(reader, spec, path, shape, after)
+        asked, spec = _read_when(reader, spec, path, shape, after)
         edges += asked
     elif shape.of is not None:
         of, cased = _cases(reader, spec, path, shape, after)
@@ -137,7 +137,7 @@ def _with_edges(reader: Reader, spec: StateSpec, path: Path, shape: file.StateSh
     for event, edge in (shape.on or {}).items():
         edges += read_event(reader, spec.name, event, edge)
     if shape.expired is not None:
-        scope = after.narrowed({"last.error", "errors.last"}) if spec.action else after
+        scope = after.narrow({"last.error", "errors.last"}) if spec.action else after
         edges += _one(reader, _slot(spec, "expired"), shape.expired, scope)
     branches = tuple(_branches(reader, (*path, "all"), shape.all))
     edges += [
@@ -158,7 +158,7 @@ def _slot(spec: StateSpec, role: EdgeRole) -> Slot:
     return Slot(("states", spec.name, role), spec.name, role, f"{spec.name}.{role}", trigger)
 
 
-def _asked(
+def _read_when(
     reader: Reader, spec: StateSpec, path: Path, shape: file.StateShape, scope: Scope
 ) -> tuple[list[Edge], StateSpec]:
     """The edges of `when`, and the state with the share of the budget at which it warns."""
@@ -167,11 +167,11 @@ def _asked(
         spec = replace(spec, warn_at=reader.warn_at(path, shape.warn_at, when))
     out: list[Edge] = []
     if shape.then is not None:
-        known = scope.narrowed(when.implies(True))
+        known = scope.narrow(when.implies(True))
         made = _one(reader, _slot(spec, "then"), shape.then, known)
         out += [replace(e, when=when) for e in made]
     if shape.else_ is not None:
-        known = scope.narrowed(when.implies(False))
+        known = scope.narrow(when.implies(False))
         out += _one(reader, _slot(spec, "else"), shape.else_, known)
     return out, spec
 
@@ -193,7 +193,7 @@ def _cases(
         out += _one(reader, slot, edge, scope)
     if shape.else_ is not None:
         out += _one(reader, _slot(spec, "else"), shape.else_, scope)
-    elif of is not None and shape.cases and (missing := uncovered(of.type, shape.cases)):
+    elif of is not None and shape.cases and (missing := missing_cases(of.type, shape.cases)):
         hint = "add the case, or `else`"
         reader.say("CL322", at, f"nothing is said for {missing}", hint=hint, key=True)
         reader.unsure = reader.unsure or of.type.nullable

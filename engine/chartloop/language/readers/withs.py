@@ -191,7 +191,7 @@ def _fields(field: _Field, value: Any) -> Given | None:
         if bad := bad_name(inner.path, name):
             field.reader.say("CL204", inner.path, bad.message, hint=bad.hint, key=True)
         if not isinstance(given, dict):
-            inner.fault(f"`{short(name)}` takes a mapping: {_listed(field.arg.fields)}")
+            inner.fault(f"`{short(name)}` takes a mapping: {_list_names(field.arg.fields)}")
             continue
         out[name] = _under(inner, cast(dict[str, Any], given))
     return Given("fields", out)
@@ -213,7 +213,7 @@ def _under(field: _Field, given: dict[str, Any]) -> dict[str, Given]:
     return out
 
 
-def _listed(args: Sequence[ArgSpec]) -> str:
+def _list_names(args: Sequence[ArgSpec]) -> str:
     return ", ".join(f"`{arg.name}`" for arg in args)
 
 

@@ -36,7 +36,7 @@ def written_words(spec: MachineSpec) -> dict[str, Words]:
     first = {n: _first(v.value) for n, v in spec.vars.items() if _holds_words(v.type)}
     found = {n: first[n] for n in written if n in first}
     while True:  # a variable that is set from another has its words too
-        wider = {n: _joined(found, n, written[n]) for n in found}
+        wider = {n: _join_words(found, n, written[n]) for n in found}
         known = {n: words for n, words in wider.items() if words is not None}
         if known == found:
             return {n: Words(tuple(sorted(w)), f"vars.{n}", "file") for n, w in known.items()}
@@ -67,7 +67,7 @@ def _first(value: Any) -> frozenset[str]:
     return frozenset(v for v in several if isinstance(v, str))
 
 
-def _joined(
+def _join_words(
     found: Mapping[str, frozenset[str]], name: str, sources: Iterable[Source]
 ) -> frozenset[str] | None:
     words = found[name]
@@ -115,16 +115,16 @@ def _words_of_type(type: Type) -> frozenset[str] | None:
 
 def _writes(spec: MachineSpec) -> Iterator[tuple[str, Source]]:
     for state in spec.states.values():
-        yield from _assigned(state.set)
-        yield from _saved(state)
+        yield from _assigned_words(state.set)
+        yield from _saved_words(state)
         for target, given in state.args.items():
             if target.startswith("vars."):
                 yield _name(target), given.value if isinstance(given.value, Expression) else None
     for edge in (*spec.edges(), *([spec.on_error] if spec.on_error is not None else ())):
-        yield from _assigned(edge.set)
+        yield from _assigned_words(edge.set)
 
 
-def _assigned(assigns: Iterable[Assign]) -> Iterator[tuple[str, Source]]:
+def _assigned_words(assigns: Iterable[Assign]) -> Iterator[tuple[str, Source]]:
     for one in assigns:
         value: Any = one.value
         known = isinstance(value, (str, list, tuple))
@@ -134,7 +134,7 @@ def _assigned(assigns: Iterable[Assign]) -> Iterator[tuple[str, Source]]:
         )
 
 
-def _saved(state: StateSpec) -> Iterator[tuple[str, Source]]:
+def _saved_words(state: StateSpec) -> Iterator[tuple[str, Source]]:
     for one in state.save:
         found = None if one.path is None else part_of(state.result, one.path)
         yield _name(one.target), None if found is None else _words_of_type(found)

@@ -66,8 +66,8 @@ def size(value: Any) -> int:
     return 1
 
 
-def bounded(length: int) -> None:
-    """`ValueError` for a text that is longer than a template may give."""
+def check_length(length: int) -> None:
+    """Raise `ValueError` when a text is longer than a template may give."""
     if length > MAX_OUTPUT:
         raise ValueError(f"more than {MAX_OUTPUT:,} characters")
 
@@ -179,7 +179,7 @@ def _items(_: Meter, value: Any) -> list[tuple[str, Any]]:
 
 def _join(meter: Meter, value: Any, between: str = "") -> str:
     parts = [_text(item) for item in each(meter, value, 1)]
-    bounded(sum(map(len, parts)) + len(between) * len(parts))
+    check_length(sum(map(len, parts)) + len(between) * len(parts))
     return between.join(parts)
 
 
@@ -197,7 +197,7 @@ def _trim(_: Meter, value: Any) -> str:
 
 def _replace(_: Meter, value: Any, old: str, new: str) -> str:
     text = _text(value)
-    bounded(len(text) + text.count(old) * max(0, len(new) - len(old)))
+    check_length(len(text) + text.count(old) * max(0, len(new) - len(old)))
     return text.replace(old, new)
 
 
@@ -206,7 +206,7 @@ def _indent(_: Meter, value: Any, width: int = 4, first: bool = False) -> str:
     if not 0 <= width <= 100:
         raise ValueError("`indent` takes a width from 0 to 100")
     lines = text.split("\n")
-    bounded(len(text) + len(lines) * width)
+    check_length(len(text) + len(lines) * width)
     moved = [
         " " * width + line if line and (number or first) else line
         for number, line in enumerate(lines)

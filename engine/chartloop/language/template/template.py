@@ -27,7 +27,7 @@ from chartloop.language.template.filters import (
     FILTERS,
     MISSING,
     Meter,
-    bounded,
+    check_length,
     each,
     index,
     look_up,
@@ -100,11 +100,11 @@ def parse(
         raise TemplateFault("CL406", message, "shorten it", 0, 1)
     if _TAG.search(text) is None:
         return Template(text)
-    _, reads = _checked(text, {**roots, **(extra or {})})
+    _, reads = _parse_checked(text, {**roots, **(extra or {})})
     return Template(text, reads)
 
 
-def _checked(text: str, names: Mapping[str, Type] | None) -> tuple[Any, frozenset[str]]:
+def _parse_checked(text: str, names: Mapping[str, Type] | None) -> tuple[Any, frozenset[str]]:
     tokens = list(_tokens(text))
     tree = _tree(text, tokens)
     checker = Checker(tokens, names)
@@ -149,21 +149,21 @@ def _unreadable(why: str, token: Token) -> TemplateFault:
 
 
 def _compile(text: str) -> Any:
-    tree, _ = _checked(text, None)
+    tree, _ = _parse_checked(text, None)
     nodes = _jinja2().nodes
     for loop in tree.find_all(nodes.For):
         cost = sum(1 for _ in loop.find_all(nodes.Node))
         loop.iter = _paid(loop.iter, "_each", nodes.Const(cost, lineno=loop.lineno))
     for item in list(tree.find_all(nodes.Getitem)):
-        if not isinstance(item.arg, nodes.Const) and not _negated(item.arg):
+        if not isinstance(item.arg, nodes.Const) and not _is_negative(item.arg):
             item.arg = _paid(item.arg, "_index")
     for node in list(tree.find_all((nodes.Compare, nodes.Operand, nodes.Concat, nodes.Add))):
         _weigh(node)
     return _environment().from_string(tree)
 
 
-def _negated(arg: Any) -> bool:
-    """Whether a subscript is `-1`, written out: it counts from the end."""
+def _is_negative(arg: Any) -> bool:
+    """Whether a subscript is a negative literal, which counts from the end."""
     return type(arg).__name__ == "Neg" and type(arg.node).__name__ == "Const"
 
 
@@ -189,7 +189,7 @@ def _render(program: Any, names: Mapping[str, Any]) -> str:
         context = program.new_context({**names, _METER: Meter()})
         for piece in program.root_render_func(context):
             length += len(piece)
-            bounded(length)
+            check_length(length)
             pieces.append(piece)
     except RecursionError:
         raise ValueError("the template cannot be filled in: a value is nested too deeply") from None
@@ -239,7 +239,7 @@ def _filter(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         meter: Meter = context[_METER]
         meter.weigh(value)
         result = call(meter, value, *args, **kwargs)
-        bounded(size(result))
+        check_length(size(result))
         return meter.weigh(result)
 
     return run

@@ -93,7 +93,7 @@ class Checker:
             count += 1
             if count > MAX_NODES or depth > MAX_DEPTH:
                 what = f"more than {MAX_NODES:,} parts or {MAX_DEPTH} levels"
-                raise self._refused(what, node)
+                raise self._fault(what, node)
             stack += [(child, depth + 1) for child in node.iter_child_nodes()]
 
     # Statements
@@ -116,9 +116,9 @@ class Checker:
 
     def _for(self, node: Any) -> None:
         if "loop" in self._local:
-            raise self._refused("a `for` inside a `for`", node)
+            raise self._fault("a `for` inside a `for`", node)
         if node.recursive:
-            raise self._refused("`recursive`", node)
+            raise self._fault("`recursive`", node)
         self._local = self._targets(node)
         if node.test is not None:
             self._value(node.test)
@@ -137,7 +137,7 @@ class Checker:
         names: list[Any] = list(target.items) if _kind(target) == "Tuple" else [target]
         if len(names) != len(types) or any(_kind(name) != "Name" for name in names):
             hint = "write `for item in list` or `for key, value in map | items`"
-            raise self._refused("loop variables that do not fit the loop", node, hint)
+            raise self._fault("loop variables that do not fit the loop", node, hint)
         for name in names:
             self._public(name.name, name)
         return {name.name: found for name, found in zip(names, types, strict=True)}
@@ -148,7 +148,7 @@ class Checker:
             return found.of or ANY
         if found.kind == "map" or found.keyed:
             return STR
-        raise self._refused(f"a loop over {_a(found)}", node, "loop over a list or a map")
+        raise self._fault(f"a loop over {_a(found)}", node, "loop over a list or a map")
 
     # Expressions
 
@@ -238,27 +238,27 @@ class Checker:
         if _kind(index) in _REFUSED:
             raise self._unknown(index)
         if _kind(index) != "Const":
-            return self._indexed(node)
+            return self._check_index(node)
         if not isinstance(index.value, (int, str)):
             hint = 'write `[0]`, `[vars.i]` or `["key"]`; go through all with `{% for %}`'
-            raise self._refused("such a subscript", index, hint)
+            raise self._fault("such a subscript", index, hint)
         if isinstance(index.value, str):
             return self._below(node, index.value)
         base = self._value(node.node)
         if base.kind not in ("list", "any"):
             what = f"a number as subscript of {_a(base)}"
-            raise self._refused(what, node, "only lists have places")
+            raise self._fault(what, node, "only lists have places")
         return _Value(base.of or ANY)
 
-    def _indexed(self, node: Any) -> _Value:
-        """An element of a list, by an index that is computed."""
+    def _check_index(self, node: Any) -> _Value:
+        """The value of a list element at a computed index."""
         base, index = self._value(node.node), self._value(node.arg)
         if index.kind not in ("int", "any"):
             hint = "an index is a whole number"
-            raise self._refused(f"{_a(index)} as index", node.arg, hint)
+            raise self._fault(f"{_a(index)} as index", node.arg, hint)
         if base.kind not in ("list", "any"):
             hint = 'only lists have places; a map is read by `["key"]`'
-            raise self._refused(f"a computed subscript of {_a(base)}", node, hint)
+            raise self._fault(f"a computed subscript of {_a(base)}", node, hint)
         return _Value(base.of or ANY)
 
     def _below(self, node: Any, name: str) -> _Value:
@@ -275,14 +275,14 @@ class Checker:
             return _Value(field, fact)
         if found.kind not in ("map", "any"):
             what = f"`.{name}` of {_a(found)}"
-            raise self._refused(what, node, "only records and maps have fields")
+            raise self._fault(what, node, "only records and maps have fields")
         return _Value(found.of or ANY, fact)
 
     def _filter(self, node: Any) -> Type:
         spec = FILTERS.get(node.name)
         if spec is None:
             hint = nearest(node.name, FILTERS, otherwise=f"known: {', '.join(FILTERS)}")
-            raise self._refused(f"the filter `{node.name}`", node, hint)
+            raise self._fault(f"the filter `{node.name}`", node, hint)
         base = self._value(node.node)
         self._arguments(node, spec.args, spec.needed)
         match spec.gives:
@@ -302,20 +302,20 @@ class Checker:
         if too_many or not known or len(given) < needed:
             takes = ", ".join(f"`{name}`" for name in names) or "no arguments"
             what = f"these arguments of `{node.name}`"
-            raise self._refused(what, node, f"it takes {takes}")
+            raise self._fault(what, node, f"it takes {takes}")
         for argument in (*node.args, *(k.value for k in node.kwargs)):
             self._value(argument)
 
     def _test(self, node: Any) -> Type:
         if node.name not in TESTS:
             hint = "only `is defined` and `is none`, each with `not`; else compare with `==`"
-            raise self._refused(f"the test `is {node.name}`", node, hint)
+            raise self._fault(f"the test `is {node.name}`", node, hint)
         self._value(node.node)
         return BOOL
 
     def _either(self, node: Any) -> Type:
         if node.expr2 is None:
-            raise self._refused("an `if` without `else`", node, "write `x if y else z`")
+            raise self._fault("an `if` without `else`", node, "write `x if y else z`")
         self._value(node.test)
         first, second = self._value(node.expr1), self._value(node.expr2)
         return first if first == second else ANY
@@ -324,14 +324,14 @@ class Checker:
 
     def _public(self, name: str, node: Any) -> None:
         if name.startswith("_"):
-            raise self._refused(f"the private name `{name}`", node)
+            raise self._fault(f"the private name `{name}`", node)
 
     def _unknown(self, node: Any) -> TemplateFault:
         kind = _kind(node)
         hint = f"filters do what functions do: {', '.join(FILTERS)}" if kind == "Call" else _HINT
-        return self._refused(_REFUSED.get(kind, f"`{kind.lower()}`"), node, hint)
+        return self._fault(_REFUSED.get(kind, f"`{kind.lower()}`"), node, hint)
 
-    def _refused(self, what: str, node: Any, hint: str = _HINT) -> TemplateFault:
+    def _fault(self, what: str, node: Any, hint: str = _HINT) -> TemplateFault:
         return TemplateFault("CL406", f"a template may not have {what}", hint, *self._span(node))
 
     def _missing(self, fact: str, hint: str, node: Any) -> TemplateFault:

@@ -68,7 +68,7 @@ def is_empty(node: Node) -> bool:
     return not isinstance(node, Branch) and node.start_mark.index == node.end_mark.index
 
 
-def dotted(path: Path) -> str:
+def dotted_path(path: Path) -> str:
     """A path as findings name it: ``states.monitor.all.0``."""
     return ".".join(str(part) for part in path)
 
@@ -197,7 +197,7 @@ class Document:
             f"YAML reads `{short(raw)}` as the number {short(str(value))}",
             self.at(path),
             hint=f'quote it: `"{short(raw)}"`',
-            at=dotted(path),
+            at=dotted_path(path),
         )
 
     def under(self, key: str) -> Document:

@@ -120,7 +120,7 @@ class _Scene:
             end = following.start() if following else closing if closing > start else end
         return _Entry(keys[-1].group(1), text[start:end].rstrip(), start)
 
-    def unquoted(self, line: int, column: int, cause: str) -> Fault | None:
+    def needs_quotes(self, line: int, column: int, cause: str) -> Fault | None:
         """CL007 when a text or guard holds a sign of YAML's; CL001 for any other key."""
         entry = self.entry(line, column)
         if entry is None or not entry.text:
@@ -168,7 +168,7 @@ def _reserved_start(scene: _Scene) -> Fault | None:
     cause = f"text cannot begin with `{sign}`"
     if scene.line(line)[column - 1 : column + 1] == "{%":
         column, cause = column - 1, "`{` begins a mapping"
-    return scene.unquoted(line, column, cause) or Fault(
+    return scene.needs_quotes(line, column, cause) or Fault(
         cause, "put the text in quotes", line, column
     )
 
@@ -199,7 +199,7 @@ def _not_a_pair(scene: _Scene, number: int) -> Fault | None:
 
 def _second_colon(scene: _Scene) -> Fault | None:
     """`label: STOP: x`, a line that stands too deep, or one before it without a colon."""
-    fault = scene.unquoted(scene.said.line, scene.said.column, "`: ` begins a value")
+    fault = scene.needs_quotes(scene.said.line, scene.said.column, "`: ` begins a value")
     if fault is not None:
         return fault
     if scene.said.column > _LONGEST_KEY:
@@ -223,7 +223,7 @@ def _in_brackets(scene: _Scene) -> Fault | None:
     if line != scene.said.line and (fault := _hidden_end(scene, closing)) is not None:
         return fault
     sign = scene.char if scene.char in "[]{}:" else scene.text[: scene.said.column].rstrip()[-1:]
-    fault = scene.unquoted(scene.said.line, scene.said.column, _cause(sign))
+    fault = scene.needs_quotes(scene.said.line, scene.said.column, _cause(sign))
     if fault is not None and (fault.code == "CL007" or scene.char != ":"):
         return fault
     message = f"a `,` or `{closing}` is missing"
@@ -286,7 +286,7 @@ def _behind_the_end(scene: _Scene, sign: str) -> Fault | None:
     if entry is not None and sign == "'" and entry.text.endswith("'"):
         message = "a single quote inside single quotes ends the text"
         return scene.fault(message, "write it twice, or put the whole text in double quotes")
-    fault = scene.unquoted(scene.said.line, scene.said.column, _cause(sign))
+    fault = scene.needs_quotes(scene.said.line, scene.said.column, _cause(sign))
     return fault or scene.fault(_cause(sign), "put the whole text in quotes")
 
 

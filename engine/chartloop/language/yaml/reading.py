@@ -39,7 +39,7 @@ from chartloop.language.yaml.document import (
     Node,
     Path,
     Source,
-    dotted,
+    dotted_path,
     is_empty,
     short,
 )
@@ -387,7 +387,7 @@ class _Reader:
         related: tuple[str, Place] | None = None,
     ) -> None:
         """A finding with which reading goes on, until there are too many; `name`: about a key."""
-        at = dotted(tuple(self._path) if name is None else (*self._path, name))
+        at = dotted_path(tuple(self._path) if name is None else (*self._path, name))
         place = self._span(event)
         self.findings.append(finding(code, message, place, hint=hint, at=at, related=related))
         if len(self.findings) >= MAX_FINDINGS:

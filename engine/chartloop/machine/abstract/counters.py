@@ -84,7 +84,7 @@ class Counting:
         out: dict[str, float] = {}
         for one in sets:
             name = one.target.removeprefix("vars.")
-            added = _added(one.value, one.target) if name in self.variables else None
+            added = _added_constant(one.value, one.target) if name in self.variables else None
             if added is not None and one.target in self.read:
                 out[one.target] = out.get(one.target, 0) + added
         return out
@@ -96,7 +96,7 @@ class Counting:
             return 1
         if isinstance(given.value, Expression):
             world = self.world or World({}, frozenset(), {})
-            return number(judge(given.value.root, world.known())).high
+            return number(judge(given.value.root, world.known_facts())).high
         return float(given.value) if isinstance(given.value, (int, float)) else INF
 
 
@@ -122,7 +122,9 @@ def _variables(spec: MachineSpec, *, counting: bool) -> frozenset[str]:
     sets += [a for e in spec.edges() for a in e.set]
     sets += spec.on_error.set if spec.on_error is not None else ()
     changed = {
-        a.target for a in sets if not counting or _added(a.value, a.target) is None or a.append
+        a.target
+        for a in sets
+        if not counting or _added_constant(a.value, a.target) is None or a.append
     }
     for state in spec.states.values():
         changed |= {s.target for s in state.save} | {n for n in state.args if n.startswith("vars.")}
@@ -147,7 +149,7 @@ def _counted_again(spec: MachineSpec, values: Mapping[str, object]) -> tuple[Aga
                 other.add(one.target)
     for edge in spec.edges():
         for one in edge.set:
-            added = None if one.append else _added(one.value, one.target)
+            added = None if one.append else _added_constant(one.value, one.target)
             if added is None:
                 other.add(one.target)
             else:
@@ -170,7 +172,7 @@ def _otherwise_written(spec: MachineSpec) -> set[str]:
     return out
 
 
-def _added(value: object, target: str) -> float | None:
+def _added_constant(value: object, target: str) -> float | None:
     """The constant above zero that is added to a variable; None for any other assignment."""
     if not isinstance(value, Expression) or not isinstance(value.root, Arith):
         return None

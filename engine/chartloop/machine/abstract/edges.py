@@ -8,7 +8,7 @@ from functools import cached_property
 from chartloop.language.expression import Expression
 from chartloop.language.spec import StateSpec
 from chartloop.machine.abstract.counters import all_guards
-from chartloop.machine.abstract.position import Move, Place, Reached, Target, gated
+from chartloop.machine.abstract.position import Move, Place, Reached, Target, join_gates
 from chartloop.machine.abstract.thresholds import Below, Now, World
 from chartloop.machine.build import Chart
 from chartloop.machine.regions import GuardedTransition, Holds
@@ -61,13 +61,13 @@ class OwnWays:
                     continue
                 seen.add(t.origin)
             guards = [g.expression for g in t.guards if isinstance(g, Holds)]
-            verdicts = [self.world.settled(g, now) for g in guards]
+            verdicts = [self.world.verdict(g, now) for g in guards]
             if False in verdicts:
                 continue
             below = [self.world.turns(g, now).false for g in guards]
             move = plain(t)
             for gates, reached in passed:
-                yield move._replace(gates=gated(gates, *below), reached=reached)
+                yield move._replace(gates=join_gates(gates, *below), reached=reached)
             only = len(guards) == len(t.guards)
             if only and all(verdicts):
                 return
@@ -75,7 +75,7 @@ class OwnWays:
                 ways = self._without(guards[0], now)
                 ways = ways if len(passed) * len(ways) <= MOST_PASSED else ways[:1]
                 passed = [
-                    (gated(gates, more), (*reached, *also))
+                    (join_gates(gates, more), (*reached, *also))
                     for gates, reached in passed for more, also in ways
                 ]  # fmt: skip
 

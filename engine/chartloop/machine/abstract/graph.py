@@ -28,9 +28,9 @@ from chartloop.machine.abstract.position import (
     Place,
     Reached,
     Target,
-    closed,
-    gated,
     highest,
+    is_closed,
+    join_gates,
     more_of,
 )
 from chartloop.machine.abstract.signals import (
@@ -174,8 +174,8 @@ class Routes(Growing):
         dest, after = self._enter(place, name, stop=True)
         self.add(place, dest, origin, kind, after=after)
 
-    def _raised(self, name: str, outcome: str = "") -> tuple[str, ...]:
-        """The reasons that may be raised on leaving a state, beside those of rules."""
+    def _raised_reasons(self, name: str, outcome: str = "") -> tuple[str, ...]:
+        """The reasons that may be raised on leaving a state, apart from those of rules."""
         state, breaks = self.spec.states.get(name), self.breaking.at(name)
         if outcome in ("", "resumed") or state is None or state.action is None:
             return raised_after(self.spec, None, breaks=breaks)
@@ -187,14 +187,14 @@ class Routes(Growing):
         done: Done = NOTHING, general: bool = True, more: Mapping[str, float] | None = None,
     ) -> None:  # fmt: skip
         """A route to where it is decided for what to stop, if anything may stop it then."""
-        raised, near = self._raised(state, done[1]), set(into)
+        raised, near = self._raised_reasons(state, done[1]), set(into)
         if not general and self.breaking.goes_round(state):
             raised = (*raised, "error")
         ids = tuple(
             r.id for r in self.spec.rules
             if r.kind == "stop" and (bool(near & set(r.before)) if r.before
                                      else general and (not r.at or state in r.at))
-            and self.world.settled(r.when) is not False
+            and self.world.verdict(r.when) is not False
         )  # fmt: skip
         if ids or raised:
             stops = Place(BEGIN, stopping=True, stops=ids, raised=raised)
@@ -237,7 +237,9 @@ class Routes(Growing):
             times = self.counting.continuations(state)
             more = {"run.continuations": 1.0}
             moves = self._ways(place, granted, state, outcome)
-            held = [m._replace(gates=gated(m.gates, {"run.continuations": times})) for m in moves]
+            held = [
+                m._replace(gates=join_gates(m.gates, {"run.continuations": times})) for m in moves
+            ]
             self._decide(place, granted, held, done=(state.name, outcome), more=more)
 
     def _ways(self, place: Place, left: Place, state: StateSpec, outcome: str) -> list[Move]:
@@ -316,7 +318,7 @@ class Routes(Growing):
 
     def _passing(self, state: str, at: Place, move: Move) -> dict[str, float] | None:
         gates = self._stop_gates(state, at, move.into)
-        return None if closed(gates) else gated(move.gates, gates)
+        return None if is_closed(gates) else join_gates(move.gates, gates)
 
     def _pass(self, place: Place, state: StateSpec) -> None:
         moves = self.own.of(state, "advance", place)
@@ -331,8 +333,8 @@ class Routes(Growing):
                 continue
             self._detours(place, place, [move], general=False)
             gates = self._stop_gates(state.name, place, move.into, general=False)
-            if not closed(gates):
-                self._follow(place, place, move._replace(gates=gated(move.gates, gates)))
+            if not is_closed(gates):
+                self._follow(place, place, move._replace(gates=join_gates(move.gates, gates)))
 
     def _walk_branch(self, place: Place, branch: Branch) -> None:
         fork, join = self.spec.states[branch.fork], self.chart.joins[branch.fork]
@@ -374,9 +376,9 @@ class Routes(Growing):
         if name == join and name in self.chart.before and not place.stopping:
             self._add_stops(place, place.state, [name], general=False)
             self._detours(place, out, [Move("", "", Target(name), into=name)], general=False)
-            gates = gated(gates, self._stop_gates(place.state, out, name, general=False))
+            gates = join_gates(gates, self._stop_gates(place.state, out, name, general=False))
         dest, entered = self._enter(out, name, attempt=0, skip=place.skip)
-        if not closed(gates):
+        if not is_closed(gates):
             self.add(place, dest, move.origin, move.kind, gates=gates, after=entered)
 
     def _higher(self, best: str, to: str) -> str:
@@ -406,9 +408,9 @@ class Routes(Growing):
         now = Now(ok=at.ok, signalled=False)
         for rule in self.spec.rules:
             if rule.kind == "stop" and self._covers(rule, state, into, general):
-                if self.world.settled(rule.when, now):
+                if self.world.verdict(rule.when, now):
                     return {"": 0}
-                found = gated(found, self.world.turns(rule.when, now).true)
+                found = join_gates(found, self.world.turns(rule.when, now).true)
         return found
 
     def _detours(
@@ -424,20 +426,20 @@ class Routes(Growing):
                 continue
             if any(id == rule.id for id, _ in at.returns):
                 continue
-            if self.world.settled(rule.when, now) is False:
+            if self.world.verdict(rule.when, now) is False:
                 continue
             below = self.world.turns(rule.when, now).false
             for move in moves:
                 if not self._covers(rule, here, move.into, general):
                     continue
-                gates = gated(below, self._stop_gates(here, at, move.into, general))
+                gates = join_gates(below, self._stop_gates(here, at, move.into, general))
                 returns, pending = at.returns, None
                 if self.chart.returnable[rule.id]:
                     pending = move.target or (at.returns[-1][1] if at.returns else None)
                     if pending is None:
                         continue
                     returns = (*at.returns, (rule.id, pending))
-                if closed(gates) or (rule.id, pending) in made:
+                if is_closed(gates) or (rule.id, pending) in made:
                     continue
                 made.add((rule.id, pending))
                 dest, after = self._enter(at, rule.to, skip=rule.id, returns=returns)

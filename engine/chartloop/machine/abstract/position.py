@@ -97,8 +97,8 @@ class Move(NamedTuple):
     """It is only taken once counters have come to this."""
 
 
-def gated(*found: Mapping[str, float]) -> dict[str, float]:
-    """All of these gates at once."""
+def join_gates(*found: Mapping[str, float]) -> dict[str, float]:
+    """The gates that are passed only when all of these are."""
     out: dict[str, float] = {}
     for gates in found:
         for counter, at in gates.items():
@@ -120,6 +120,6 @@ def more_of(counts: dict[str, float], more: Mapping[str, float]) -> None:
         counts[counter] = counts.get(counter, 0) + amount
 
 
-def closed(gates: Mapping[str, float]) -> bool:
-    """Whether a stop rule holds always."""
+def is_closed(gates: Mapping[str, float]) -> bool:
+    """Whether a stop rule always holds."""
     return "" in gates

@@ -44,13 +44,13 @@ def deals(rule: Rule) -> bool:
     return is_about_failure(rule.when.reads, timed_out=True)
 
 
-def signalled(spec: MachineSpec) -> Iterator[str]:
-    """Reasons that the file's own actions raise."""
+def raised_by_states(spec: MachineSpec) -> Iterator[str]:
+    """The reasons that the actions of the file's states raise."""
     for state in spec.states.values():
-        yield from _named(state)
+        yield from _reason_arguments(state)
 
 
-def _named(state: StateSpec) -> Iterator[str]:
+def _reason_arguments(state: StateSpec) -> Iterator[str]:
     for arg in state.action.args if state.action is not None else ():
         if arg.names == "reason" and arg.name in state.args:
             yield str(state.args[arg.name].value)
@@ -68,7 +68,7 @@ def raised_after(
         return of_guards
     if asks_to_stop(state):
         return tuple(spec.reasons)
-    return (*(of_guards if sure else OF_AN_ACTION), *_named(state))
+    return (*(of_guards if sure else OF_AN_ACTION), *_reason_arguments(state))
 
 
 def asks_to_stop(state: StateSpec) -> bool:
@@ -79,7 +79,7 @@ def asks_to_stop(state: StateSpec) -> bool:
 
 def signalled_behind(spec: MachineSpec, state: StateSpec) -> tuple[str, ...]:
     """The reasons that what a state does may raise behind a stop, where failures raise none."""
-    return tuple(spec.reasons) if asks_to_stop(state) else tuple(_named(state))
+    return tuple(spec.reasons) if asks_to_stop(state) else tuple(_reason_arguments(state))
 
 
 def hands_down(spec: MachineSpec, state: StateSpec) -> bool:

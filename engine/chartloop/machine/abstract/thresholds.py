@@ -79,7 +79,7 @@ class World:
         self, limits: Mapping[str, Any], counters: frozenset[str], fixed: Mapping[str, Any],
         lowered: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
-        self.limits = {f"limits.{name}": _given(name, limits, lowered) for name in limits}
+        self.limits = {f"limits.{name}": _limit_value(name, limits, lowered) for name in limits}
         self.limits |= {name: of_plain(value) for name, value in fixed.items()}
         self.values = tuple(v for v in limits.values() if isinstance(v, (int, float)))
         self.counters = counters
@@ -88,9 +88,9 @@ class World:
         self.raised: Mapping[str, tuple[float, ...]] = {}
         """For each counter the values from which on signals are raised by `signal` rules."""
         self._turns: dict[tuple[str, Now, Below | None], Turns] = {}
-        self._settled: dict[tuple[str, Now], bool | None] = {}
+        self._verdicts: dict[tuple[str, Now], bool | None] = {}
 
-    def known(
+    def known_facts(
         self, now: Now = USUAL, *, counter: str = "", low: float = 0, below: Below | None = None
     ) -> Known:
         """What is known of facts, with one counter from `low` upwards, and one `below` a value."""
@@ -116,25 +116,25 @@ class World:
         return of
 
     def forget(self) -> None:
-        """What was found before `raised` was known."""
+        """Drop verdicts found before `raised` was set."""
         self._turns.clear()
-        self._settled.clear()
+        self._verdicts.clear()
 
-    def settled(self, guard: Expression, now: Now = USUAL) -> bool | None:
-        """Whether a guard holds in every run, or in none; None: that depends."""
+    def verdict(self, guard: Expression, now: Now = USUAL) -> bool | None:
+        """True when a guard holds in every run, False when in none, None when that depends."""
         key = (guard.text, now if guard.reads & _TOLD else USUAL)
-        if key not in self._settled:
-            self._settled[key] = surely(judge(guard.root, self.known(now)))
-        return self._settled[key]
+        if key not in self._verdicts:
+            self._verdicts[key] = surely(judge(guard.root, self.known_facts(now)))
+        return self._verdicts[key]
 
     def turns(self, guard: Expression, now: Now = USUAL, *, below: Below | None = None) -> Turns:
         """From which value of each counter on it is decided, while one is `below` a value."""
         key = (guard.text, now if guard.reads & _TOLD else USUAL, below)
         if key not in self._turns:
-            self._turns[key] = self._found(guard, now, below)
+            self._turns[key] = self._find_turns(guard, now, below)
         return self._turns[key]
 
-    def _found(self, guard: Expression, now: Now, below: Below | None) -> Turns:
+    def _find_turns(self, guard: Expression, now: Now, below: Below | None) -> Turns:
         counters = set(self.counters & guard.reads) - ({below.counter} if below else set())
         if now.signalled and guard.reads & _SIGNALS:
             counters |= self.raised.keys()
@@ -150,36 +150,42 @@ class World:
     def _at(
         self, guard: Expression, counter: str, low: float, now: Now, below: Below | None
     ) -> bool | None:
-        return surely(judge(guard.root, self.known(now, counter=counter, low=low, below=below)))
+        return surely(
+            judge(guard.root, self.known_facts(now, counter=counter, low=low, below=below))
+        )
 
     def _least(self, guard: Expression, counter: str, now: Now, below: Below | None) -> float:
         """The least value from which on it is decided."""
         root, told = guard.root, dict[str, Value]()
         if sum(1 for _ in walk(root)) > MOST_AS_IT_IS:
-            root = _folded(root, {counter, "signals.count"}, self.known(now, below=below), told)
+            root = _fold_constant_parts(
+                root, {counter, "signals.count"}, self.known_facts(now, below=below), told
+            )
 
-        def decided(low: float) -> bool:
-            known = self.known(now, counter=counter, low=low, below=below)
+        def is_decided(low: float) -> bool:
+            known = self.known_facts(now, counter=counter, low=low, below=below)
             return surely(judge(root, lambda f: told.get(f.path) or known(f))) is not None
 
         literals = [n.value for n in walk(guard.root) if isinstance(n, Const)]
         given = [v for v in (*self.values, *literals) if isinstance(v, (int, float))]
         if counter in REAL:
-            return _least_real(decided, sorted(float(v) for v in given if v >= 0))
+            return _least_real(is_decided, sorted(float(v) for v in given if v >= 0))
         whole = {int(v) + more for v in given if 0 <= v < MOST for more in (0, 1)}
-        return _least_whole(decided, sorted(whole))
+        return _least_whole(is_decided, sorted(whole))
 
 
-def _given(name: str, limits: Mapping[str, Any], lowered: frozenset[str]) -> Value:
-    """What is known of a limit: of one that is off and may be lowered, nothing."""
+def _limit_value(name: str, limits: Mapping[str, Any], lowered: frozenset[str]) -> Value:
+    """The values that a limit may have: any, for one that is off and may be lowered."""
     found = of_plain(limits[name])
     if name not in lowered or not isinstance(found, Range):
         return found
     return Range(high=found.high) if found.some else Range(none=True)
 
 
-def _folded(node: Node, free: Collection[str], known: Known, told: dict[str, Value]) -> Node:
-    """The tree, with each part that reads nothing `free` as a fact whose value is `told`.
+def _fold_constant_parts(
+    node: Node, free: Collection[str], known: Known, told: dict[str, Value]
+) -> Node:
+    """The tree with each part that reads no `free` fact replaced by a fact; `told` gets its value.
 
     A long guard is judged for many values of a counter that mostly stands in one of its parts.
     """
@@ -187,7 +193,7 @@ def _folded(node: Node, free: Collection[str], known: Known, told: dict[str, Val
         return node
 
     def of(part: Node) -> Node:
-        return _folded(part, free, known, told)
+        return _fold_constant_parts(part, free, known, told)
 
     if facts_of(node).keys().isdisjoint(free):
         name = f"part {len(told)}"
@@ -207,34 +213,34 @@ def _folded(node: Node, free: Collection[str], known: Known, told: dict[str, Val
             return node
 
 
-def _least_whole(decided: Callable[[int], bool], likely: Sequence[int]) -> int:
+def _least_whole(is_decided: Callable[[int], bool], likely: Sequence[int]) -> int:
     """The least number from which on it is decided; mostly one of those that are written down."""
-    if decided(0):
+    if is_decided(0):
         return 0
-    known = bisect_left(likely, True, key=decided)
+    known = bisect_left(likely, True, key=is_decided)
     low = likely[known - 1] if known else 0
     if known < len(likely):
         high = likely[known]
-        low = high - 1 if not decided(high - 1) else low
+        low = high - 1 if not is_decided(high - 1) else low
     else:
         high = 2 * low or 1
-        while not decided(high):
+        while not is_decided(high):
             low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if decided(middle) else (middle, high)
+        low, high = (low, middle) if is_decided(middle) else (middle, high)
     return high
 
 
-def _least_real(decided: Callable[[float], bool], candidates: list[float]) -> float:
+def _least_real(is_decided: Callable[[float], bool], candidates: list[float]) -> float:
     for value in candidates:
-        if decided(value):
+        if is_decided(value):
             return value
     high = 1.0
-    while not decided(high):
+    while not is_decided(high):
         high *= 2
     low = 0.0
     while high - low > 1e-9 * max(1.0, high):
         middle = (low + high) / 2
-        low, high = (low, middle) if decided(middle) else (middle, high)
+        low, high = (low, middle) if is_decided(middle) else (middle, high)
     return high

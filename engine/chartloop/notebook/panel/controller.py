@@ -136,7 +136,7 @@ class Controller:
     @property
     def _is_driven(self) -> bool:
         """By the driver, or by somebody else: in a cell, or at another panel."""
-        return self._asked is not None or self.run.session.turn.taken
+        return self._asked is not None or self.run.session.turn.is_held
 
     def _carry_out(self, order: Order) -> None:
         match order:

@@ -80,7 +80,7 @@ class Figure:
 
     @property
     def bounded(self) -> bool:
-        """Whether there is a figure, if only in units."""
+        """Whether there is a figure, even if it is only in units."""
         return self.value is not None or bool(self.unit)
 
     @property

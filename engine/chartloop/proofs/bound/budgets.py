@@ -136,16 +136,18 @@ class Budgets:
     _before_counts: dict[str, tuple[Number, ...]] = field(
         default_factory=dict[str, tuple[Number, ...]]
     )
-    _counted: dict[str, tuple[Number, ...]] = field(default_factory=dict[str, tuple[Number, ...]])
+    _step_counts: dict[str, tuple[Number, ...]] = field(
+        default_factory=dict[str, tuple[Number, ...]]
+    )
 
-    def counted(self, counter: str) -> tuple[Number, ...]:
-        """What each step counts, before and after."""
-        if counter not in self._counted:
-            self._counted[counter] = tuple(
+    def step_counts(self, counter: str) -> tuple[Number, ...]:
+        """How much each step adds to a counter, entry and exit together."""
+        if counter not in self._step_counts:
+            self._step_counts[counter] = tuple(
                 before + exact(s.route.after[counter]) if counter in s.route.after else before
                 for s, before in zip(self.steps, self.before(counter), strict=True)
             )
-        return self._counted[counter]
+        return self._step_counts[counter]
 
     def before(self, counter: str) -> tuple[Number, ...]:
         """What each step counts before it is taken."""
@@ -178,17 +180,17 @@ class Budgets:
             if solved.value is not None:
                 return solved, labels
             cycle = [labels[a] for column, _ in solved.used for a in column.arcs if column.cycle]
-            if not self._cut(cycle, above):
+            if not self._bound_cycle(cycle, above):
                 return solved, labels
 
-    def _cut(self, cycle: Sequence[int], above: Collection[Family]) -> bool:
+    def _bound_cycle(self, cycle: Sequence[int], above: Collection[Family]) -> bool:
         """Find inequalities that bound a cycle. False: there are none."""
         found = False
         for family in self.families:
             if family in above:
                 continue
             gated = any(family.has(self.steps[n].route) for n in cycle)
-            if gated and any(self.counted(family.counter)[n] for n in cycle):
+            if gated and any(self.step_counts(family.counter)[n] for n in cycle):
                 found = self._add(family, above) or found
                 if found:
                     return True
@@ -217,7 +219,7 @@ class Budgets:
 
     def late(self, family: Family) -> bool:
         """Whether anything is counted on a route that the family does not close."""
-        counted = self.counted(family.counter)
+        counted = self.step_counts(family.counter)
         return any(
             counted[n] and not family.has(s.route) and not self._stops(s.route)
             for n, s in enumerate(self.steps)
@@ -266,7 +268,7 @@ class Budgets:
         self, family: Family, sources: Iterable[tuple[int, Number]], to: Iterable[int]
     ) -> Number | None:
         """The least that is counted on a way from one of these places to one of these steps."""
-        counted = self.counted(family.counter)
+        counted = self.step_counts(family.counter)
         out: dict[int, list[int]] = {}
         for n, step in enumerate(self.steps):
             out.setdefault(step.route.source, []).append(n)
@@ -292,7 +294,7 @@ class Budgets:
         return not self._stops(route) or self.routes.places[route.source].stopping
 
     def _whole_row(self, family: Family, above: Collection[Family]) -> Row | None:
-        counted = self.counted(family.counter)
+        counted = self.step_counts(family.counter)
         everywhere = range(len(self.routes.places))
         solved, _ = self.most(
             counted, among=lambda n: not family.has(self.steps[n].route), starts=everywhere,

@@ -70,11 +70,13 @@ class Children:
         start = str(given["start"].value) if "start" in given else ""
         key = repr([name, sorted(limits.items(), key=str), sorted(vars.items(), key=str), start])
         if key not in self._known:
-            lowered = frozenset(budgets_of(self.parent.chart.spec, chart.spec)) | _computed(given)
+            lowered = frozenset(budgets_of(self.parent.chart.spec, chart.spec)) | _computed_limits(
+                given
+            )
             proof = self.make(chart, limits, vars, start, lowered)
             self._known[key] = (proof, self._prove(proof, name))
         proof, child = self._known[key]
-        return child._replace(handed=self._handed(proof, chart, limits))
+        return child._replace(handed=self._handed_budgets(proof, chart, limits))
 
     @property
     def proofs(self) -> list[Any]:
@@ -122,11 +124,13 @@ class Children:
         """The most that a limit can be set to; None where that is off, or may be anything."""
         if not isinstance(value, Expression):
             return value
-        high = number(judge(value.root, self.parent.world.known())).high
+        high = number(judge(value.root, self.parent.world.known_facts())).high
         return None if high == INF else high
 
-    def _handed(self, proof: Proving, chart: Chart, limits: Mapping[str, Any]) -> dict[str, Handed]:
-        """The budgets of which the child gets what is left."""
+    def _handed_budgets(
+        self, proof: Proving, chart: Chart, limits: Mapping[str, Any]
+    ) -> dict[str, Handed]:
+        """The budgets whose rest the child gets."""
         out: dict[str, Handed] = {}
         for name, facts in budgets_of(self.parent.chart.spec, chart.spec).items():
             value = self.parent.limits.get(name)
@@ -141,8 +145,8 @@ class Children:
         return out
 
 
-def _computed(given: Mapping[str, Given]) -> frozenset[str]:
-    """The limits that are worked out when the child begins."""
+def _computed_limits(given: Mapping[str, Given]) -> frozenset[str]:
+    """The limits that are computed when the child starts."""
     values: Mapping[str, Given] = given["limits"].value if "limits" in given else {}
     return frozenset(name for name, value in values.items() if isinstance(value.value, Expression))
 

@@ -151,7 +151,7 @@ class Spending:
     def __post_init__(self) -> None:
         model = {**self.spec.model, **(self.assume.settings or {})}
         window = model.get("context_window")
-        said, known = self.assume.tokens_per_call, self._known(model)
+        said, known = self.assume.tokens_per_call, self._worst_model(model)
         longest = known.longest if known is not None else None
         self.longest = said or (int(window) if window else longest or UNIT)
         """Tokens of one call at most."""
@@ -174,8 +174,8 @@ class Spending:
         }  # fmt: skip
         self.requests = 1 + len(model.get("fallbacks") or ())
 
-    def _known(self, model: Mapping[str, Any]) -> KnownModel | None:
-        """What is known of the models that may be asked: the worst of them, if of all."""
+    def _worst_model(self, model: Mapping[str, Any]) -> KnownModel | None:
+        """The worst case of the models that may be asked; None unless all of them are known."""
         names = [model.get("name"), *(model.get("fallbacks") or ())]
         found = [(self.assume.models or {}).get(str(name)) for name in names]
         known = [one for one in found if one is not None]
@@ -214,7 +214,7 @@ class Spending:
         if given is None:
             return INF
         if isinstance(given, Expression):
-            found = number(judge(given.root, self.world.known()))
+            found = number(judge(given.root, self.world.known_facts()))
             return INF if found.none else max(found.high, 0)
         return given
 
@@ -404,7 +404,7 @@ class Spending:
                 self._say(resource, state, why)
         for counter in set[str]().union(*(c.handed for c in found)):
             if all(counter in c.handed for c in found):
-                handed[counter] = shared = _shared([c.handed[counter] for c in found])
+                handed[counter] = shared = _combine_handed([c.handed[counter] for c in found])
                 most[counter] = min(most.get(counter, 0), shared.limit + shared.past)
         yield self._of_child(Child(most, handed, {}))
 
@@ -470,8 +470,8 @@ def _gives_texts(each: Given) -> bool:
     return all(isinstance(item, str) for item in made)
 
 
-def _shared(handed: Sequence[Handed]) -> Handed:
-    """What several children may use together: they share a budget, see `run.shared_budget`.
+def _combine_handed(handed: Sequence[Handed]) -> Handed:
+    """What children that share a budget may use together, see `run.shared_budget`.
 
     Once it is spent each that is in the middle of an action ends it, and each wraps up.
     """

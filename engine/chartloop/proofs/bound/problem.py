@@ -64,7 +64,7 @@ class Proof:
         self.counting = Counting(spec, vars)
         self.world = World(self.limits, self.counting.counters, self.counting.fixed, lowered)
         self.counting.world = self.world
-        self.world.raised = self._raised()
+        self.world.raised = self._signal_thresholds()
         self.routes = Routes(chart, self.world, self.counting, start, ways)
         self.spending = Spending(spec, self.world, assume, self._child)
         self.children = Children(self, self._below)
@@ -83,8 +83,8 @@ class Proof:
     def _child(self, name: str, given: Mapping[str, Given], among: int) -> Child:
         return self.children.child(name, given, among)
 
-    def _raised(self) -> dict[str, tuple[float, ...]]:
-        """From which value of each counter on a signal is raised by a rule that always looks."""
+    def _signal_thresholds(self) -> dict[str, tuple[float, ...]]:
+        """The values of each counter from which a rule without a place raises a signal."""
         found: dict[str, dict[str, float]] = {}
         for rule in self.chart.spec.rules:
             if rule.kind == "signal" and not rule.at and not rule.before:
@@ -117,8 +117,8 @@ class Proof:
         rows = rows_of_loops(self.routes, steps, self.limits, self.world.lowered)
         return Budgets(self.routes, steps, self.families, self.effort, rows)
 
-    def solved(self, budgets: Budgets, gain: Sequence[Number]) -> tuple[Solved, list[int]]:
-        """The most over every chain of loops that one run can go through."""
+    def solve(self, budgets: Budgets, gain: Sequence[Number]) -> tuple[Solved, list[int]]:
+        """Maximise the gain over every chain of loops that one run can go through."""
         whole, labels = budgets.most(gain)
         if whole.value is None:
             return whole, labels

@@ -81,14 +81,14 @@ def bound(
         wraps = () if brief else wraps_of(proof.routes, proof.spending, NAMES)
     except (TooLarge, OutOfEffort) as error:
         return Bound(chart.name, hash, limits_of(chart, given), {}, unknown=str(error))
-    assumed = dict.fromkeys((USUAL, *proof.spending.assumed.values(), *_taken(proof)))
+    assumed = dict.fromkeys((USUAL, *proof.spending.assumed.values(), *_assumptions(proof)))
     return Bound(
         chart.name, hash, proof.limits, figures, past, wraps, proof.children.told, tuple(assumed)
     )
 
 
-def _taken(proof: Proof) -> list[str]:
-    """What else the figures rest on."""
+def _assumptions(proof: Proof) -> list[str]:
+    """What the figures assume about variables and opaque guards."""
     counting = proof.counting
     out = [
         f"`vars.{name}` begins with {counting.first[f'vars.{name}']:g}"
@@ -111,7 +111,7 @@ def figure(proof: Proof, resource: str) -> Figure:
         reasons = proof.spending.why.get(resource, {})
         return Figure(name, None, next(iter(reasons.values()), "it is not known"))
     gain = [s.gains(resource) for s in budgets.steps]
-    solved, steps = proof.solved(budgets, gain)
+    solved, steps = proof.solve(budgets, gain)
     if solved.value is None:
         solved, steps = _worst_loop(proof, budgets, gain, resource) or (solved, steps)
     chosen = [budgets.steps[n] for n in steps]
@@ -126,7 +126,7 @@ def figure(proof: Proof, resource: str) -> Figure:
         return Figure(name, _amount(resource, solved.value), by=by, witness=witness)
     if resource != TOKENS:
         return Figure(name, None, UNCOUNTED, witness=witness)
-    known = proof.solved(budgets, _known_part(budgets, gain, resource))[0].value or 0
+    known = proof.solve(budgets, _known_part(budgets, gain, resource))[0].value or 0
     rest = known + _before_the_last_look(budgets, resource)
     if rest >= UNKNOWN_SIZE:  # what has a size cannot be told from what has none
         return Figure(name, None, "nothing says how large its parts are", witness=witness)

@@ -35,8 +35,8 @@ class Work:
     def __init__(self, most: int) -> None:
         self.left = most
 
-    def done(self, count: int) -> None:
-        """Count work. `TooMuch` when that was all."""
+    def spend(self, count: int) -> None:
+        """Count work; raises `TooMuch` when none is left."""
         self.left -= count
         if self.left < 0:
             raise TooMuch
@@ -95,7 +95,7 @@ class Store:
     def _sum(self, literal: Sum) -> None:
         parts, most, strict = literal
         for name, _ in parts:
-            self._known(name)
+            self._add_range(name)
         x, y, sign = self._ends(parts)
         bound = (most, -1 if strict else 0)
         if self.whole(x) and self.whole(y):
@@ -105,8 +105,8 @@ class Store:
         self._at_most(x, y, bound)
         self._settled = False
 
-    def _known(self, name: str) -> None:
-        """Begin with the range of a term, and with what is always between it and others."""
+    def _add_range(self, name: str) -> None:
+        """Add the range of a term and its fixed relations to others."""
         if (name, ZERO) in self.differences:
             return
         low, high = self.terms[name].range
@@ -115,7 +115,7 @@ class Store:
         for less, more in AT_MOST:
             if name in (less, more) and {less, more} <= self.terms.keys():
                 self._at_most(less, more, (0, 0))
-                self._known(more if name == less else less)
+                self._add_range(more if name == less else less)
 
     def _ends(self, parts: tuple[tuple[str, int], ...]) -> tuple[str, str, int]:
         """A sum as a difference of two terms; 1 or -1 says which way round."""
@@ -170,7 +170,7 @@ class Store:
         least: dict[str, Bound] = dict.fromkeys(names, (0.0, 0))
         for _ in range(len(names) + 1):
             moved = False
-            self.work.done(len(used) + 1)
+            self.work.spend(len(used) + 1)
             for x, y, c, s in used:  # x <= y + c
                 a, b = least[y]
                 reach = (a + c, b + s)
@@ -181,7 +181,9 @@ class Store:
         return False
 
 
-def refuted(formulas: Iterable[Formula], terms: Mapping[str, Term], work: Work) -> Store | None:
+def find_unrefuted(
+    formulas: Iterable[Formula], terms: Mapping[str, Term], work: Work
+) -> Store | None:
     """None when the formulas cannot all hold; else literals that were not refuted.
 
     Raises `TooMuch` when the work is used up before that is known.
@@ -193,7 +195,7 @@ def _search(formulas: tuple[Formula, ...], store: Store) -> Store | None:
     todo, choices = list(formulas), list[Join]()
     while todo:
         formula = todo.pop()
-        store.work.done(1)
+        store.work.spend(1)
         if not isinstance(formula, Join):
             if not store.take(formula):
                 return None
@@ -207,7 +209,7 @@ def _search(formulas: tuple[Formula, ...], store: Store) -> Store | None:
         return store
     first, *rest = sorted(choices, key=lambda c: len(c.parts))
     for part in first.parts:
-        store.work.done(len(store.differences) + len(rest))
+        store.work.spend(len(store.differences) + len(rest))
         found = _search((part, *rest), Store(store.terms, store.work, store))
         if found is not None:
             return found

@@ -41,9 +41,9 @@ class World:
 
     def range(self, node: Node) -> Ends:
         """Between which numbers the value of a node lies."""
-        found = number(judge(node, self._known))
+        found = number(judge(node, self._fixed_value))
         return (found.low, found.high) if found.some else ANYTHING
 
-    def _known(self, fact: Fact) -> Value | None:
+    def _fixed_value(self, fact: Fact) -> Value | None:
         fixed = self.value(fact)
         return None if fixed is None else of_plain(fixed)

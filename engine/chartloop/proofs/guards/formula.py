@@ -162,7 +162,7 @@ class Terms:
             return self._choice(right, lambda part: self._compare(left, op, part, holds))
         if op in ("in", "not in"):
             return self._membership(left, right, (op == "in") == holds)
-        if _measured(left) and _measured(right):
+        if _is_number(left) and _is_number(right):
             return self._numbers(left, op if holds else INVERSE[op], right)
         if op in ("==", "!="):
             same = (op == "==") == holds
@@ -240,7 +240,7 @@ class Terms:
                 return {}, fixed
             case Negative(part=part) if part.type.kind == "int":
                 parts, rest = self._linear(part)
-                return _scaled(parts, -1), -rest
+                return _scale(parts, -1), -rest
             case Arith(op="+" | "-" as op) if node.type.kind == "int":
                 parts, rest = self._linear(node.left)
                 more, extra = self._linear(node.right)
@@ -252,9 +252,9 @@ class Terms:
                 parts, rest = self._linear(node.left)
                 more, extra = self._linear(node.right)
                 if not more and isinstance(extra, int):
-                    return _scaled(parts, extra), rest * extra
+                    return _scale(parts, extra), rest * extra
                 if not parts and isinstance(rest, int):
-                    return _scaled(more, rest), extra * rest
+                    return _scale(more, rest), extra * rest
             case _:
                 pass
         name = key(node, self.world)
@@ -265,7 +265,7 @@ class Terms:
         return {name: 1}, 0
 
 
-def _scaled(parts: dict[str, int], times: int) -> dict[str, int]:
+def _scale(parts: dict[str, int], times: int) -> dict[str, int]:
     return {name: n * times for name, n in parts.items()}
 
 
@@ -309,7 +309,7 @@ def join(every: bool, parts: Iterable[Formula]) -> Formula:
     return out[0] if len(out) == 1 else Join(every, tuple(out)) if out else neutral
 
 
-def _measured(node: Node) -> bool:
+def _is_number(node: Node) -> bool:
     return node.type.numeric or node.type.kind == "duration"
 
 

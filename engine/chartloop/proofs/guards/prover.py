@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from chartloop.language.expression.compile import function
 from chartloop.language.expression.runtime import GUARD_ERRORS, Function, no_oracle
 from chartloop.language.expression.tree import Fact, Node, facts_of, walk
-from chartloop.proofs.guards.decide import PER_QUESTION, ZERO, Store, TooMuch, Work, refuted
+from chartloop.proofs.guards.decide import PER_QUESTION, ZERO, Store, TooMuch, Work, find_unrefuted
 from chartloop.proofs.guards.domains import World
 from chartloop.proofs.guards.formula import Formula, Term, Terms, Truth, join
 
@@ -98,8 +98,8 @@ class Prover:
         return self._answers[known][0].possible is False
 
     @property
-    def exhausted(self) -> bool:
-        """Whether questions were left open because the work of the machine is used up."""
+    def is_exhausted(self) -> bool:
+        """Whether the machine's work is used up: later questions stay open."""
         return self._left <= 0
 
     def _answer(self, claims: tuple[Claim, ...], world: World, values: bool) -> Answer:
@@ -127,7 +127,7 @@ class Prover:
             found = [self._formula(claim, world) for claim in claims]
             terms = {name: term for _, known in found for name, term in known.items()}
             formulas = [formula for formula, _ in found]
-            return refuted([*formulas, *_axioms(terms)], terms, work)
+            return find_unrefuted([*formulas, *_axioms(terms)], terms, work)
         finally:
             self._left -= min(PER_QUESTION, self._left) - max(work.left, 0)
 
@@ -172,7 +172,7 @@ def _independent(store: Store) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _compiled(node: Node) -> Function:
+def _compile_node(node: Node) -> Function:
     return function(node)
 
 
@@ -191,11 +191,11 @@ def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str,
             return None
         choices.append(found)
     try:
-        held = [(_compiled(c.node), c.holds) for c in claims]
+        held = [(_compile_node(c.node), c.holds) for c in claims]
     except (RecursionError, AssertionError):
         return None
     shown = _Facts(facts)
-    for values in _picked(choices):
+    for values in _sample_choices(choices):
         shown.set(values)
         try:
             if all(bool(fn(shown.root, no_oracle)) == holds for fn, holds in held):
@@ -206,8 +206,8 @@ def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str,
     return None
 
 
-def _picked(choices: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Sets of values: the first of each, then one of each by chance, the same every time."""
+def _sample_choices(choices: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+    """Combinations of values: all, or the first and a random sample with a fixed seed."""
     if prod(map(len, choices)) <= TRIES:
         yield from product(*choices)
         return

@@ -47,22 +47,22 @@ class Happenings:
         """What happens on a route, in order; `called` where more is known than each state says."""
         source, dest = self.routes.places[route.source], self.routes.places[route.dest]
         if route.state:
-            yield from self._done(route, called or partial(carried_out, self.spec))
+            yield from self._action_events(route, called or partial(carried_out, self.spec))
         if not route.source and dest.state != self.spec.start:
             yield Happening("state", self.spec.start)  # entered before any rule is looked at
         yield from self._signals(route, source, dest)
-        yield from self._asked(route, source)
+        yield from self._deferred_reasons(route, source)
         if source.stops is not None:
-            yield from self._stopped(route, source)
+            yield from self._stop_reasons(route, source)
         if route.kind not in UNDRAWN:
             yield Happening("edge", route.origin)
-        yield from self._taken(route, source, dest)
+        yield from self._edge_reasons(route, source, dest)
         if dest.state in self.spec.states and not _at_fork(dest):
             yield Happening("state", dest.state)
-            yield from self._entered(route, source, dest.state)
+            yield from self._entry_reasons(route, source, dest.state)
 
-    def _done(self, route: Route, called: Called) -> Iterator[Happening]:
-        """The action or wait that ends with a route."""
+    def _action_events(self, route: Route, called: Called) -> Iterator[Happening]:
+        """The answer, action and tools of a route."""
         state = self.spec.states[route.state]
         kind, _, event = route.outcome.partition(":")
         if kind == "answer":
@@ -88,12 +88,12 @@ class Happenings:
         for rule in self._signalling:
             near = not into or into in rule.before
             at = looked_at and (not rule.at or here in rule.at)
-            if (near if rule.before else at) and self.routes.world.settled(rule.when) is not False:
+            if (near if rule.before else at) and self.routes.world.verdict(rule.when) is not False:
                 yield Happening("reason", rule.signal, sure=False)
                 yield Happening("edge", rule.id, sure=False)
 
-    def _asked(self, route: Route, source: Place) -> Iterator[Happening]:
-        """The reasons that are raised without stopping the run: put off, or behind a stop."""
+    def _deferred_reasons(self, route: Route, source: Place) -> Iterator[Happening]:
+        """The reasons that are raised without stopping the run: deferred, or after a stop."""
         if not route.state:
             return
         state = self.spec.states[route.state]
@@ -105,7 +105,7 @@ class Happenings:
 
     # stops --------------------------------------------------------------------------------------
 
-    def _stopped(self, route: Route, source: Place) -> Iterator[Happening]:
+    def _stop_reasons(self, route: Route, source: Place) -> Iterator[Happening]:
         """The reasons for which a run stops here, and those that may be raised with them."""
         taken = self._rule(route.origin)
         own = [r for r in source.raised if self.routes.chart.route(r) == self._to(route)]
@@ -129,8 +129,8 @@ class Happenings:
 
     # edges and states ---------------------------------------------------------------------------
 
-    def _taken(self, route: Route, source: Place, dest: Place) -> Iterator[Happening]:
-        """The reasons that an edge gives; on the way back from a detour, those of what it cut."""
+    def _edge_reasons(self, route: Route, source: Place, dest: Place) -> Iterator[Happening]:
+        """The reasons that an edge gives; after a detour, those of the interrupted edge."""
         chart = self.routes.chart
         edge = chart.by_origin.get(route.origin)
         if edge is not None and edge.stop:
@@ -152,8 +152,8 @@ class Happenings:
         state = self.spec.states.get(name or "")
         return [state.stop] if state is not None and state.stop not in ("", HIGHEST) else []
 
-    def _entered(self, route: Route, source: Place, name: str) -> Iterator[Happening]:
-        """The reason that a state gives, or an end that is come to without any."""
+    def _entry_reasons(self, route: Route, source: Place, name: str) -> Iterator[Happening]:
+        """The reason that a state gives, or that of an end reached without one."""
         for stop in self._stop_of(name):
             yield Happening("reason", stop)
             return

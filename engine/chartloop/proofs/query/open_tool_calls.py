@@ -40,8 +40,8 @@ class Offers:
             return frozenset()
         return self.wanted if _may_bring_calls(state) else open_
 
-    def called(self, state: StateSpec, open_: Tools) -> Tools:
-        """The wanted tools that the action of a state may carry out, given the open calls."""
+    def tools_called_by(self, state: StateSpec, open_: Tools) -> Tools:
+        """The wanted tools that a state's action may call, given the open calls."""
         allowed = self.wanted & carried_out(self.spec, state)
         return allowed if state.calls == "task" else allowed & open_
 

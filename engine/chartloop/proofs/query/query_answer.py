@@ -125,7 +125,7 @@ class _Seek:
         """What happens on a route, where calls of these tools are open."""
         found = self._known.get((number, open_))
         if found is None:
-            called = partial(self.offers.called, open_=open_)
+            called = partial(self.offers.tools_called_by, open_=open_)
             found = tuple(self._happenings.on(self.routes.routes[number], called))
             self._known[number, open_] = found
         return found
@@ -251,10 +251,10 @@ def answer(
     about_it = query.a.sort == "reason" and query.a.name in FROM_ANYBODY
     wanted = _tools_of(query)
     seek = _Seek(routes, wanted, stops=(ANYBODY,) if cancels and about_it else (), open_=open_)
-    found = _shown(query, seek)
+    found = _find_witness(query, seek)
     if found is None and cancels and not about_it:
         seek = _Seek(routes, wanted, stops=(ANYBODY,), open_=open_)
-        found = _shown(query, seek)
+        found = _find_witness(query, seek)
     holds = (found is not None) == (query.form == "reach")
     unless = _asked_for(query, routes, open_) if found is None and cancels else ()
     return _answer(query, seek, found, holds=holds, cancels=cancels, unless=unless)
@@ -268,7 +268,7 @@ def _tools_of(query: Query) -> list[str]:
 def _asked_for(query: Query, routes: Routes, open_: Collection[int] | None) -> tuple[str, ...]:
     """The reasons for which a caller may stop a run so that it shows what no other run shows."""
     seek = _Seek(routes, _tools_of(query), stops=(ANYBODY, CALLER), open_=open_)
-    found = _shown(query, seek)
+    found = _find_witness(query, seek)
     if found is None:
         return ()
     if query.a.sort == "reason":
@@ -279,8 +279,8 @@ def _asked_for(query: Query, routes: Routes, open_: Collection[int] | None) -> t
     return tuple(reason for reason in others if routes.chart.route(reason) in dests)
 
 
-def _shown(query: Query, seek: _Seek) -> Way | None:
-    """The nearest way that shows what is looked for: a `reach`, or where a `never` is broken."""
+def _find_witness(query: Query, seek: _Seek) -> Way | None:
+    """The shortest path that shows a `reach`, or that breaks a `never` or `always`."""
     a, b = query.a, query.b
     if b is None:
         return seek.first(a)
@@ -293,8 +293,8 @@ def _shown(query: Query, seek: _Seek) -> Way | None:
             return _end_after(seek, a, b)
 
 
-def _said(query: Query, *, found: bool) -> str:
-    """What the answer says, by whether a way was found."""
+def _conclusion(query: Query, *, found: bool) -> str:
+    """The sentence of an answer, by whether a path was found."""
     a, b = query.a, query.b
     match query.form:
         case "reach":
@@ -357,7 +357,7 @@ def _answer(
 ) -> Answer:  # fmt: skip
     states: list[str] = []
     edges: list[str] = []
-    said = [_said(query, found=found is not None)]
+    said = [_conclusion(query, found=found is not None)]
     for number, on in seek.along(found or []):
         for happening in on:
             if happening.sort == "state":
@@ -373,14 +373,16 @@ def _answer(
     said += _signalling(query, seek, found)
     if unless:
         itself = unless == (query.a.name,) and query.a.sort == "reason"
-        said.append(f"unless a caller stops the run for {'it' if itself else _listed(unless)}")
+        said.append(
+            f"unless a caller stops the run for {'it' if itself else _quote_reasons(unless)}"
+        )
     return Answer(
         query.text, holds, ", ".join(dict.fromkeys(said)), tuple(states), tuple(edges),
         _assumptions(cancels=cancels), unless,
     )  # fmt: skip
 
 
-def _listed(reasons: Sequence[str]) -> str:
+def _quote_reasons(reasons: Sequence[str]) -> str:
     *others, last = [f"`{reason}`" for reason in reasons[:MOST_NAMED]]
     if len(reasons) > MOST_NAMED:
         return f"{', '.join([*others, last])} or another reason"

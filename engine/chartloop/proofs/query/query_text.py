@@ -78,7 +78,7 @@ def _atom(word: str, chart: Chart) -> Atom:
     if colon and sort in SORTS:
         if name in known[sort]:
             return Atom(sort, name)
-        hint = nearest(name, known[sort], otherwise=_listed(known[sort]))
+        hint = nearest(name, known[sort], otherwise=_list_names(known[sort]))
         raise QueryFault(f"machine `{chart.name}` has no {sort} `{name[:80]}`", hint=hint)
     meant: list[Sort] = [s for s in SORTS if word in known[s]]
     if len(meant) > 1:
@@ -88,11 +88,11 @@ def _atom(word: str, chart: Chart) -> Atom:
     if not meant:
         every = [n for s in SORTS for n in known[s]]
         said = f"machine `{chart.name}` has nothing that is called `{word[:80]}`"
-        raise QueryFault(said, hint=nearest(word, every, otherwise=_listed(known["state"])))
+        raise QueryFault(said, hint=nearest(word, every, otherwise=_list_names(known["state"])))
     return Atom(meant[0], word)
 
 
-def _listed(names: Iterable[str]) -> str:
+def _list_names(names: Iterable[str]) -> str:
     found = list(names)
     more = ", ..." if len(found) > 8 else ""
     return f"there are: {', '.join(found[:8])}{more}" if found else "there are none"

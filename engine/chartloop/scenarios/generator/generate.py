@@ -229,12 +229,12 @@ def _covered_targets(
                 continue
             report = stage.play(made)
         except ChartloopError as error:
-            unread.append(f"{catalog.shown(path)}: {str(error).splitlines()[0]}")
+            unread.append(f"{catalog.display_path(path)}: {str(error).splitlines()[0]}")
             continue
         if report.passed and report.run is not None:
             found |= shown_by(report.run)
         else:
-            unread.append(f"{catalog.shown(path)}: it fails")
+            unread.append(f"{catalog.display_path(path)}: it fails")
     return frozenset(found), tuple(unread)
 
 
@@ -258,7 +258,7 @@ class _Writer:
     def __init__(self, subject: _Subject, machine: Path, folder: Path, stage: Rehearsals) -> None:
         self._subject = subject
         self._stage = stage
-        shipped = {path: name for name, path in catalog.shipped().items()}
+        shipped = {path: name for name, path in catalog.shipped_machines().items()}
         self._named = shipped.get(machine) or _from(folder, machine)
         """The machine as the file names it."""
         self._path = shipped.get(machine) or str(machine.resolve())

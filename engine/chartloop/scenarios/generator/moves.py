@@ -21,7 +21,7 @@ from chartloop.core.specs import Effect
 from chartloop.core.types import Type
 from chartloop.run import answer
 from chartloop.run.context import Ports
-from chartloop.run.journal import Letter, MemoryJournal, RunRow
+from chartloop.run.journal import InboxMessage, MemoryJournal, RunRow
 from chartloop.run.loop import advance
 from chartloop.run.session import Session
 from chartloop.run.tally import Tally
@@ -302,7 +302,7 @@ async def _send(session: Session, event: Happening) -> None:
         return
     data = {"kind": "cancel", "reason": event.word, "data": {"message": ""}}
     now = session.ports.clock.now()
-    await session.journal.send(RUN, Letter(str(session.head), now, data))
+    await session.journal.send(RUN, InboxMessage(str(session.head), now, data))
 
 
 def _variants(made: Sequence[Choice]) -> Iterator[Chosen]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.actions import builtin
 from chartloop.actions.prune import SUMMARY
-from chartloop.core.conversation import unanswered
+from chartloop.core.conversation import open_calls
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.position import Position
@@ -25,7 +25,7 @@ from chartloop.core.records import Record
 from chartloop.core.specs import Effect
 from chartloop.core.units import write_duration
 from chartloop.language.spec import MachineSpec
-from chartloop.run.sanitize import said as as_text
+from chartloop.run.sanitize import text_for_model as as_text
 
 Scripted = Any
 """A reply or a result in the form of a script."""
@@ -69,7 +69,7 @@ def said_in(record: Record, before: Position, spec: MachineSpec) -> Said:
         return NOTHING  # the records of the children hold it
     match state.calls:
         case "all" | "first":
-            asked = unanswered(before.messages)
+            asked = open_calls(before.messages)
             asked = asked[:1] if state.calls == "first" else asked
             allowed = spec.tools if state.allow is None else state.allow
             own = {name for name in allowed if not _runs(name)}

@@ -29,7 +29,7 @@ from chartloop.language.spec import (
     StateSpec,
 )
 from chartloop.language.template.template import Template
-from chartloop.language.yaml.document import Path, dotted
+from chartloop.language.yaml.document import Path, dotted_path
 from chartloop.machine.guard_text import say_value
 from chartloop.versions.diff.change import What
 from chartloop.versions.diff.guards import plain
@@ -278,7 +278,7 @@ def edge_part(edge: Edge, names: Renaming = SAME) -> Part:
     said.add("message", edge.message)
     for name, type in edge.data:
         said.add(f"data.{name}", type, ("data", name), text=str(type))
-    name = dotted(edge.path[1:] if edge.path[:1] == ("states",) else edge.path)
+    name = dotted_path(edge.path[1:] if edge.path[:1] == ("states",) else edge.path)
     when = f" when {format_value(edge.when)}" if edge.when and edge.role in ("next", "on") else ""
     return Part("edge", edge.id, name, edge.path, said, f"to {edge.target}{when}")
 
@@ -309,7 +309,7 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
         said = _Aspects(("limits", name))
         text = "off" if limit.value is None else say_value(limit.value, limit.type)
         said.add("value", [limit.value], ("value",), text=text)
-        said.add("type", str(limit.type.known()), ("type",))
+        said.add("type", str(limit.type.without_none()), ("type",))
         yield Part("limit", name, name, ("limits", name), said, text)
     for name, var in spec.vars.items():
         said = _Aspects(("vars", name))
