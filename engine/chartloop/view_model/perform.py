@@ -41,6 +41,8 @@ def perform(run: R, order: Order) -> R:
     change nothing.
     """
     match order:
+        case Run() if not run.ended and run.answers:
+            raise StatusError("the run waits for an answer", hint="answer its question")
         case Step() | Run() | Cancel() | Answer():
             drive(run, order)
         case Pause():
