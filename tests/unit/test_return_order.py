@@ -9,7 +9,7 @@ import pytest
 
 from chartloop import load
 
-EDGES = ("return", "other", "done")
+EDGES: tuple[str, ...] = ("return", "other", "done")
 ORDERS = list(permutations(EDGES))
 
 
@@ -40,7 +40,7 @@ def machine(order: tuple[str, ...]) -> str:
 def test_the_first_edge_that_holds_is_taken(order: tuple[str, ...]) -> None:
     made = load(machine(order))
     for truths in product((True, False), repeat=len(EDGES)):
-        holds = dict(zip(EDGES, truths, strict=True))
+        holds: dict[str, bool] = dict(zip(EDGES, truths, strict=True))
         first = next((to for to in order if holds[to]), "left")
         run = made.start("x", script=[], vars={f"to_{to}": holds[to] for to in EDGES})
         run.run()

@@ -92,7 +92,6 @@ def test_an_order_is_refused_with_a_reason(moment: Moment, machine: Machine) -> 
 ORDERS: dict[str, Order] = {
     "step": Step(), "resume": Resume(), "set": Set("limits.steps", "7"),
 }  # fmt: skip
-"""`run` at a wait, which is refused too, does nothing."""
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.id)
@@ -216,3 +215,9 @@ def test_where_it_stands_is_said_without_its_records(machine: Machine) -> None:
     lines = [line.text for line in standing_lines(standing_of(run), 80)]
     assert lines == [line.text for line in standing_lines(view_run(run), 80)]
     assert any("answer no why=STR" in line for line in lines)
+
+
+def test_a_run_that_waits_is_not_run_on(machine: Machine) -> None:
+    run = at_wait(machine)
+    with pytest.raises(StatusError, match="the run waits for an answer"):
+        perform(run, order_of({"do": "run"}))

@@ -124,7 +124,7 @@ def refusals_of(run: Run, records: int) -> dict[str, str]:
     if run.ended:
         refused["step"] = refused["run"] = "The run has ended: Back takes its last record back"
         refused |= dict.fromkeys(("set", "cancel", "pause", "enqueue"), "The run has ended")
-    elif run.answers:
+    elif waits_for_answer(run):
         refused["step"] = refused["run"] = "The run waits for an answer"
     if run.ended or not run.answers:
         refused["answer"] = "The run waits for no answer"
@@ -135,6 +135,14 @@ def refusals_of(run: Run, records: int) -> dict[str, str]:
     if not records:
         refused["fork"] = "There is nothing to fork from"
     return refused
+
+
+def waits_for_answer(run: Run) -> bool:
+    """Whether it can only continue with an answer: its wait has no deadline that is over."""
+    if run.ended or not run.answers:
+        return False
+    wake_at, now = run.session.position.wake_at, run.session.ports.clock.now()
+    return wake_at is None or now < wake_at
 
 
 def is_held(run: Run) -> bool:

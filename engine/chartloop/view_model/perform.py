@@ -29,6 +29,7 @@ from chartloop.view_model.orders import (
     Step,
     Why,
     is_held,
+    waits_for_answer,
 )
 
 
@@ -39,6 +40,8 @@ def perform(run: Run, order: Order) -> Run:
     change nothing.
     """
     match order:
+        case RunUntil() if waits_for_answer(run):
+            raise StatusError("the run waits for an answer", hint="answer its question")
         case Step() | RunUntil() | Cancel() | Answer():
             drive(run, order)
         case Pause():
