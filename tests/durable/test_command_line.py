@@ -217,7 +217,8 @@ def test_of_several_that_resume_at_once_one_goes_on(house: House, calm: House) -
     first.kill()
     first.communicate(timeout=60)
     ended = [end(process) for process in [house.start() for _ in range(2)]]
-    assert [e.code for e in ended].count(0) == 1, ended
+    # one drives it; the other is refused, or comes when it is over and prints its result
+    assert 0 in [e.code for e in ended], ended
     told = ("CL601", "CL609", "CL613")  # it is over, it went on meanwhile, it is driven
     assert all(any(code in e.err for code in told) for e in ended if e.code), ended
     assert house.told() == calm.told()

@@ -58,7 +58,7 @@ def test_a_later_step_changes_the_output_of_an_earlier_cell(tmp_path: Path) -> N
     _, opened, first, second, again, last = played(
         tmp_path,
         OPEN + START,
-        "live = live(run)",
+        "picture = live(run)",
         "_ = run.advance()",
         "live(run)",  # shown here too, and both change
         "for _ in range(2): record = run.advance()\nrecord",
@@ -77,21 +77,21 @@ def test_a_later_step_changes_the_output_of_an_earlier_cell(tmp_path: Path) -> N
 def test_what_came_too_soon_is_in_the_notebook_when_its_cell_has_ended(tmp_path: Path) -> None:
     """The steps of one cell take no time, and nothing is waited for after it."""
     _, opened, _ = played(
-        tmp_path, OPEN + START, "live = live(run)", "run.advance(); run.advance();"
+        tmp_path, OPEN + START, "picture = live(run)", "run.advance(); run.advance();"
     )
     assert "▶ llm_inference  ● NOW" in text(opened[0])
 
 
 @pytest.mark.slow("starts a kernel")
 def test_a_live_that_is_the_last_line_is_shown_once(tmp_path: Path) -> None:
-    _, opened, shown = played(tmp_path, OPEN + START, "live = live(run)\nlive", "live")
+    _, opened, shown = played(tmp_path, OPEN + START, "picture = live(run)\npicture", "picture")
     assert len(opened) == len(shown) == 1
 
 
 @pytest.mark.slow("starts a kernel")
 def test_inside_the_loop_of_the_kernel_both_faces_are_painted(tmp_path: Path) -> None:
     _, opened, _, result = played(
-        tmp_path, OPEN + START, "live = live(run)", "record = run.advance()", "await run.arun()"
+        tmp_path, OPEN + START, "picture = live(run)", "record = run.advance()", "await run.arun()"
     )
     assert "▶ done  ✓ completed" in text(opened[0])
     assert "Stopped for `completed`" in result[0]["data"]["text/html"]
