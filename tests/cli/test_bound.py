@@ -68,7 +68,7 @@ def test_what_must_hold(sh: Shell) -> None:
     machine = agent_of_an_unknown_model(sh)
     done = sh("bound", machine, "--require", "calls=39", "--require", "usd=2")
     assert done.code == 1
-    assert "not proven: llm_calls: at most 40, and 39 is wanted; lower `limits.steps`" in done.err
+    assert "not proven: requests: at most 40, and 39 is wanted; lower `limits.steps`" in done.err
     assert "not proven: usd: unbounded, because the model's price is not known" in done.err
 
 
@@ -134,7 +134,7 @@ def test_a_run_is_refused_and_started(sh: Shell) -> None:
     line = ["run", "gate.yaml", "x", "--script", "replies.yaml"]
     refused = sh(*line, "--require-bound", "calls=3")
     assert refused.code == 1
-    assert "`gate` is not started: llm_calls: at most 6, and 3 is wanted" in " ".join(
+    assert "`gate` is not started: requests: at most 6, and 3 is wanted" in " ".join(
         refused.err.split()
     )
     assert "lower `limits.steps`" in refused.err

@@ -317,8 +317,8 @@ def test_a_run_that_was_killed_before_its_first_record(sh: Shell) -> None:
 def test_the_next_message_to_a_run_that_ended(sh: Shell) -> None:
     sh("run", *ADD, "--run-id", "first")
     refused = sh("resume", "first")
-    assert "--parent first" in " ".join(refused.err.split())
-    done = sh("run", *ADD, "--run-id", "second", "--parent", "first", "--format", "json")
+    assert "--continue first" in " ".join(refused.err.split())
+    done = sh("run", *ADD, "--run-id", "second", "--continue", "first", "--format", "json")
     assert done.code == 0
     assert done.json["steps"] == 4
     shown = sh("show", "second")
@@ -333,9 +333,9 @@ def test_a_parent_goes_with_one_task_and_a_journal(sh: Shell) -> None:
     for more in (("--in-memory",), ("--inputs", "tasks.jsonl")):
         sh.write("tasks.jsonl", '{"task": "x"}\n')
         machine, _, *rest = ADD
-        assert sh("run", machine, *rest, "--parent", "first", *more).code == 2
+        assert sh("run", machine, *rest, "--continue", "first", *more).code == 2
     sh("run", *ASK, "--run-id", "waits")
-    done = sh("run", *ASK, "--parent", "waits")
+    done = sh("run", *ASK, "--continue", "waits")
     assert done.code == 1
     assert "has not ended" in " ".join(done.err.split())
 

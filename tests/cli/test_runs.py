@@ -188,7 +188,7 @@ def test_a_narrow_terminal_gets_fewer_columns(full: Shell, monkeypatch: pytest.M
 
 
 def test_why_shows_every_rule_and_edge_with_values_and_margins(full: Shell) -> None:
-    out = full("why", "abc1", "--step", "2").out
+    out = full("why", "abc1", "--record", "2").out
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert lines[0] == "record 2 of run abc1: step at think"
     assert "✗ run.steps >= limits.steps 2 against 20 18 stop: steps_limit" in lines
@@ -206,14 +206,14 @@ def test_why_of_a_stop(full: Shell) -> None:
 
 
 def test_why_as_json(full: Shell) -> None:
-    told = full("why", "abc1", "--step", "2", "--format", "json").json
+    told = full("why", "abc1", "--record", "2", "--format", "json").json
     assert [row["kind"] for row in told["looked_at"]] == ["rule", "rule", "rule", "edge", "edge"]
     assert told["looked_at"][0]["atoms"][0]["margin"] == "18"
     assert told["taken"] == ["think.next.0"]
 
 
 def test_why_of_a_record_that_is_not_there(full: Shell) -> None:
-    done = full("why", "abc1", "--step", "9")
+    done = full("why", "abc1", "--record", "9")
     assert done.code == 2
     assert "records are numbered 0 to 4" in done.err
 

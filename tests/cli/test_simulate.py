@@ -99,7 +99,7 @@ def test_one_run_is_shown_and_kept(sh: Shell) -> None:
     assert "Stopped for `completed` (natural)" in done.out
     kept = sh("simulate", "agent", "--run", "3", "--keep")
     assert "kept as sim-0-3" in kept.err
-    assert sh("why", "sim-0-3", "--step", "1").code == 0
+    assert sh("why", "sim-0-3", "--record", "1").code == 0
     assert sh("replay", "sim-0-3").code == 0
 
 

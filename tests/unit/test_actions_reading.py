@@ -221,8 +221,8 @@ def test_save(case: Save) -> None:
 
 def test_save_runs_only_when_the_action_succeeded() -> None:
     body = VARS + "states:\n  a: {do: act, save: {vars.a: result.x}, failed: next, next: z}\n" + END
-    failed = Outcome.failed("TRANSIENT", "boom").replace(result={"x": 1})
-    run = start(body, {"a": [failed]})
+    failure = Outcome.failure("TRANSIENT", "boom").replace(result={"x": 1})
+    run = start(body, {"a": [failure]})
     run.run()
     assert run.facts.vars["a"] == "x"
     assert run.facts.last.error is not None

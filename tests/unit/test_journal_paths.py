@@ -37,7 +37,7 @@ def test_a_run_is_started_opened_followed_and_attached_by_a_path(
     run.advance()
     opened = agent.open("first", journal=given(path), script=["Hi."])
     assert opened.run().output == "Hi."
-    after = agent.start("More.", parent="first", journal=given(path), script=["Yes."])
+    after = agent.start("More.", continues="first", journal=given(path), script=["Yes."])
     assert after.run().output == "Yes."
     kept = pickle.loads(pickle.dumps(after))  # noqa: S301 - our own
     assert agent.attach(kept, journal=given(path)).result.output == "Yes."

@@ -80,7 +80,7 @@ def test_a_broken_reply_is_asked_for_again(case: Asked) -> None:
     assert result.facts.usage.llm_calls == case.calls
     assert begun.replay().same
     assert [Record.from_dict(r.seq, r.to_dict()) for r in begun.records] == [*begun.records]
-    most = machine.bound()["llm_calls"].value
+    most = machine.bound()["requests"].value
     assert most is not None
     assert len([c for c in case.script if c is not BUSY]) <= most
 
@@ -130,9 +130,9 @@ def test_a_call_that_was_paid_is_not_paid_again_after_a_crash(tmp_path: Path) ->
 def test_it_is_drawn_and_counted() -> None:
     machine = load(asking(", repair: 2"))
     assert "ask again ≤ 2" in machine.draw().mermaid()
-    assert machine.bound()["llm_calls"].value == 3
+    assert machine.bound()["requests"].value == 3
     longer = load(asking(", repair: 4"))
-    assert longer.bound()["llm_calls"].value == 5
+    assert longer.bound()["requests"].value == 5
     assert "repair" in str(diff(machine, longer))
 
 
@@ -161,7 +161,7 @@ def test_a_simulated_reply_is_asked_for_again() -> None:
     world = {"world": 1, "states": {"t": {"fails": {"RECOVERABLE": "50%"}}}}
     played = simulate(machine, world, runs=400, seed=1)
     assert 0.06 < played.reasons["error"].value < 0.2  # a half of a half of a half
-    assert played.exceeded == ()
+    assert played.bound_violations == ()
 
 
 # calls of one reply -------------------------------------------------------------------------------

@@ -208,7 +208,7 @@ def test_what_is_said(case: Case) -> None:
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.id)
 def test_the_other_way_round_the_opposite_is_said(case: Case) -> None:
     there, back = between(case.before, case.after), between(case.after, case.before)
-    turned = {change.mirrored() for change in back.changes}
+    turned = {change.mirror() for change in back.changes}
     assert sorted(map(str, turned)) == sorted(map(str, there.changes))
 
 

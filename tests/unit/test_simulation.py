@@ -208,7 +208,7 @@ def test_a_machine_is_simulated_at_once_and_says_what_it_assumed() -> None:
     assert "confirm: answers: 45% yes, 45% no, 10% nobody, after a minute" in said
     assert "no price is known" in said
     assert {"completed", "user_unresponsive"} <= set(found.reasons)
-    assert not found.exceeded
+    assert not found.bound_violations
     assert "usd" not in found.figures
 
 
@@ -275,7 +275,7 @@ def test_a_run_that_nothing_ends_is_left() -> None:
     text = "chartloop: 1\nmachine: m\nstates:\n  a: {do: nothing, next: a}\n  b: {end: completed}\nignore: [{code: CL304, at: states.b, reason: x}]"
     found = simulate(load(text), runs=3, longest=50)
     assert [*found.reasons] == ["unfinished"]
-    assert found.left == 3
+    assert found.unfinished_runs == 3
 
 
 # learning -----------------------------------------------------------------------------------
@@ -414,7 +414,7 @@ def test_a_simulation_shows_itself_and_obeys_no_text() -> None:
 def test_every_shipped_machine_is_simulated_at_once(name: str) -> None:
     found = simulate(load(name), runs=150)
     assert found.runs == 150
-    assert found.exceeded == ()
+    assert found.bound_violations == ()
     assert found.assumptions
 
 
@@ -437,7 +437,7 @@ def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> No
     texts = [found.plot(tmp_path / name)[0].read_text("utf-8") for name in ("a.svg", "b.svg")]
     assert texts[0] == texts[1]
     top, share = next(iter(found.reasons.items()))
-    calls = found.figures["llm_calls"]
+    calls = found.figures["requests"]
     for said in (
         "asking, 200 simulated runs, seed 0", top, f"{share.count:,}  ({share.value:.2%})",
         f"median {calls.median:.0f}", "proven bound", "What runs cost", "How long runs take",
@@ -445,7 +445,7 @@ def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> No
         assert said in texts[0]
     files = found.plot(tmp_path / "all")
     assert [f.name for f in files] == [
-        "reasons.svg", "llm_calls.svg", "tokens.svg", "elapsed.svg",
+        "reasons.svg", "requests.svg", "tokens.svg", "elapsed.svg",
     ]  # fmt: skip
 
 
@@ -479,7 +479,7 @@ states:
 
 def test_children_are_said_not_to_be_played() -> None:
     found = simulate(load(PARENT), {"world": 1, "states": {"ask_kid": {"calls": 2}}}, runs=50)
-    assert (found.unplayed, found.exceeded) == (("ask_kid",), ())
+    assert (found.unplayed, found.bound_violations) == (("ask_kid",), ())
     said = str(found)
     assert "not played: the child machines of ask_kid" in said
     assert found.to_dict()["unplayed"] == ["ask_kid"]
@@ -488,5 +488,8 @@ def test_children_are_said_not_to_be_played() -> None:
 
 def test_a_child_that_spends_more_than_it_could_is_named_where_the_bound_is_passed() -> None:
     found = simulate(load(PARENT), {"world": 1, "states": {"ask_kid": {"calls": 100}}}, runs=5)
-    assert found.exceeded
-    assert "the children of `ask_kid` are not played, and no limit held them" in found.exceeded[0]
+    assert found.bound_violations
+    assert (
+        "the children of `ask_kid` are not played, and no limit held them"
+        in found.bound_violations[0]
+    )

@@ -160,7 +160,7 @@ def test_every_first_line_is_read(first: str) -> None:
 def test_the_number_of_trial_is_kept() -> None:
     chart = read_mermaid('flowchart TD\nA -->|"12 · x"| B\nA -->|"3 ·"| B\nA -->|"12 x"| B')
     assert [arrow.number for arrow in chart.arrows] == [12, 3, None]
-    assert [arrow.shown for arrow in chart.arrows] == ["12 · x", "3 ·", "12 x"]
+    assert [arrow.drawn_text for arrow in chart.arrows] == ["12 · x", "3 ·", "12 x"]
 
 
 @pytest.mark.parametrize(

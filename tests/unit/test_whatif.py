@@ -82,7 +82,7 @@ def test_a_higher_limit_goes_on_where_the_record_ends() -> None:
     judged = one(made, run, steps=8)
     assert (judged.verdict, judged.record, judged.state) == (Verdict.LATER, 3, "work")
     assert not judged.verdict.sure
-    assert judged.known == 3
+    assert judged.known_records == 3
 
 
 def test_a_limit_that_would_have_let_it_finish_wins_an_answer() -> None:
@@ -552,7 +552,7 @@ def test_a_sweep_is_the_same_question_for_each_value() -> None:
     made, run = ran(LOOP, {"work": [PAID] * 5})
     swept = sweep(made, run, "steps", range(1, 7))
     assert [len(p.lost) for p in swept.points] == [1, 1, 1, 1, 1, 0]
-    assert [p.saved.tokens for p in swept.points] == [400, 300, 200, 100, 0, 0]
+    assert [p.savings.tokens for p in swept.points] == [400, 300, 200, 100, 0, 0]
     for point, steps in zip(swept.points, range(1, 7), strict=True):
         assert point.runs == whatif(made, run, limits={"steps": steps}).runs
     with pytest.raises(LimitError, match="no value of `steps`"):

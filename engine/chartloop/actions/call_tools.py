@@ -91,7 +91,7 @@ async def _carry_out(ctx: Context, calls: Sequence[ToolCall], on_error: str) -> 
     outcome = batch.outcome()
     if outcome.tool_errors and on_error == "fail":
         text = cut_text("; ".join(outcome.tool_errors))
-        failed_ = Outcome.failed(Category.RECOVERABLE, text, kind="tool")
+        failed_ = Outcome.failure(Category.RECOVERABLE, text, kind="tool")
         return outcome.replace(ok=False, error=failed_.error, tool_errors=())
     return outcome
 
@@ -235,7 +235,7 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     try:
         given = spec.parse(json.dumps(arguments or {}, ensure_ascii=False))
     except ValueError as error:
-        return Outcome.failed(Category.RECOVERABLE, str(error), kind="arguments")
+        return Outcome.failure(Category.RECOVERABLE, str(error), kind="arguments")
     done = await run_tool(ctx, spec, given)
     outcome = Outcome(
         result=done.result if done.result is not None else done.text, spent=Spent(tools={name: 1}),
@@ -244,7 +244,7 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     )  # fmt: skip
     if done.ok:
         return outcome
-    error = Outcome.failed(done.category, done.text, kind="tool").error
+    error = Outcome.failure(done.category, done.text, kind="tool").error
     return outcome.replace(ok=False, error=error)
 
 
@@ -260,7 +260,7 @@ async def update_memory(
         return without(outcome, left, MOST_CALLS) if left else outcome
     done = append_text(ctx, block, append) if append else replace_text(ctx, block, old, new)
     if not done.ok:
-        return Outcome.failed(Category.RECOVERABLE, done.text, kind="memory")
+        return Outcome.failure(Category.RECOVERABLE, done.text, kind="memory")
     return Outcome(result=done.result, changes=done.changes)
 
 

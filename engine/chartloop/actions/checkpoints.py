@@ -69,7 +69,7 @@ def restore(ctx: Context) -> Outcome:
     """Variables, queue and the task at hand as the newest checkpoint has them."""
     data = ctx.kept.get(CHECKPOINT)
     if data is None:
-        return Outcome.failed(Category.RECOVERABLE, "there is no checkpoint", kind="no_checkpoint")
+        return Outcome.failure(Category.RECOVERABLE, "there is no checkpoint", kind="no_checkpoint")
     return Outcome(
         result={"step": data["step"]},
         changes={f"vars.{name}": value for name, value in data["vars"].items()},

@@ -52,8 +52,8 @@ async def python(ctx: Context, code: str) -> Outcome:
         await _until(ctx.ports.clock, ctx.deadline)
         raise TimeoutError
     category = Category.RECOVERABLE
-    failed = Outcome.failed(category, done.error or "the code failed", kind="code")
-    return outcome.replace(ok=False, error=failed.error)
+    failure = Outcome.failure(category, done.error or "the code failed", kind="code")
+    return outcome.replace(ok=False, error=failure.error)
 
 
 async def _until(clock: Clock, at: float) -> None:

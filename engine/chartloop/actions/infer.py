@@ -45,7 +45,7 @@ def receive(ctx: Context, optional: bool = False) -> Outcome:
         return Outcome(result={"text": task}, messages=(user(task),))
     if ctx.messages or optional:
         return Outcome(result={"text": ""})
-    return Outcome.failed(Category.RECOVERABLE, "the run was given no task", kind="no_task")
+    return Outcome.failure(Category.RECOVERABLE, "the run was given no task", kind="no_task")
 
 
 def prompt(ctx: Context, user: str = "", system: str = "", keep: bool = False) -> Outcome:
@@ -107,7 +107,7 @@ class Asked(NamedTuple):
 async def infer(ctx: Context, **fields: Any) -> Outcome:
     """One model call."""
     asked = Asked(**fields)
-    answered = await complete(ctx, request_messages(ctx), ctx.offered, asked)
+    answered = await complete(ctx, request_messages(ctx), ctx.tool_schemas, asked)
     outcome = _refuse_unoffered(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
     if asked.output is None:
         return outcome
@@ -307,8 +307,8 @@ def _parse_structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outco
         if not is_sound(data):  # halves of characters
             data = sound_data(data)
         return outcome.replace(result={**outcome.result, "data": data})
-    failed = Outcome.failed(Category.RECOVERABLE, problem, kind="output")
-    return outcome.replace(ok=False, error=failed.error)
+    failure = Outcome.failure(Category.RECOVERABLE, problem, kind="output")
+    return outcome.replace(ok=False, error=failure.error)
 
 
 def ask_again(ctx: Context, broken: Outcome, asked: Asked) -> Outcome:

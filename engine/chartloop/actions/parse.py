@@ -52,7 +52,7 @@ def parse(ctx: Context, targets: Mapping[str, Any]) -> Outcome:
             found = _MISSING
         if found is _MISSING:
             if rule.get("required"):
-                return Outcome.failed(
+                return Outcome.failure(
                     Category.RECOVERABLE,
                     f"the reply has no {_format_rule(rule)} for `{name}` ({spec.type})",
                     kind="parse",

@@ -99,7 +99,7 @@ def _is_item(said: Any) -> bool:
 
 def _misfit(error: Exception) -> Outcome:
     text = error.message if isinstance(error, LimitError) else str(error)
-    return Outcome.failed(Category.CRITICAL, cut_text(text), kind="with")
+    return Outcome.failure(Category.CRITICAL, cut_text(text), kind="with")
 
 
 # driving ------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def enqueue(ctx: Context, tasks: Any = None) -> Outcome:
     try:
         added = tasks_of(tasks, (task.id for task in ctx.queue), ctx.facts.queue)
     except TaskError as error:
-        return Outcome.failed(Category.RECOVERABLE, error.message, kind="tasks")
+        return Outcome.failure(Category.RECOVERABLE, error.message, kind="tasks")
     ids = [task.id for task in added]
     return Outcome(result={"added": ids}, queue=(*ctx.queue, *added) if added else None)
 
@@ -149,7 +149,7 @@ def apply_fix(ctx: Context) -> Outcome:
     try:
         added = tasks_of(more, (task.id for task in ctx.queue), ctx.facts.queue)
     except TaskError as error:
-        return Outcome.failed(Category.RECOVERABLE, f"the answer's {error.message}", kind="tasks")
+        return Outcome.failure(Category.RECOVERABLE, f"the answer's {error.message}", kind="tasks")
     return Outcome(
         result={"note": note, "added": [task.id for task in added]},
         messages=(user(note),) if note else (),
@@ -177,7 +177,7 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     """
     queue, known = _ready(ctx.queue, reports_of(ctx), await _task_with_child(ctx))
     if not queue or not _waits(queue[0]):
-        return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
+        return Outcome.failure(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     task = queue[0]
     begun = Outcome(kept={KEPT: known._asdict()})
     ctx.so_far = partial(_fail_task, ctx, begun, _failure("cut off"), queue, attempts)
@@ -194,7 +194,7 @@ def attempt_outcome(ctx: Context, made: Attempt, attempts: int = 3) -> Outcome:
     """The outcome of `work` after this attempt at its next task; pure."""
     queue, known = _ready(ctx.queue, reports_of(ctx), "")
     if not queue or not _waits(queue[0]):
-        return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
+        return Outcome.failure(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     return _came_of(ctx, made, queue, known, attempts)
 
 

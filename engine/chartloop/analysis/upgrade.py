@@ -76,7 +76,7 @@ class Upgraded:
         return f"{self.machine}: {say_count(len(self.verdicts), 'run')}, {found}"
 
     @property
-    def renamed(self) -> Mapping[str, str]:
+    def missing_renames(self) -> Mapping[str, str]:
         """All that is missing under `renamed`. Of two names for one state, the first run's."""
         lines: dict[str, str] = {}
         for verdict in self.verdicts:
@@ -92,19 +92,19 @@ class Upgraded:
 
     def map_block(self) -> str:
         """The whole `renamed:` block for the new file; empty when nothing is missing."""
-        return block({**(self.known or {}), **self.renamed}) if self.renamed else ""
+        return block({**(self.known or {}), **self.missing_renames}) if self.missing_renames else ""
 
     # showing --------------------------------------------------------------------------------
 
     @property
-    def ranked(self) -> list[Verdict]:
+    def by_severity(self) -> list[Verdict]:
         """The verdicts, the worst first; equals in the order of the runs."""
         return sorted(self.verdicts, key=lambda verdict: -KINDS.index(verdict.kind))
 
     def groups(self) -> Iterator[tuple[list[Verdict], list[tuple[str, str]]]]:
         """Runs of which the same is said, and what that is; without the unchanged ones."""
         found: dict[tuple[Any, ...], list[Verdict]] = {}
-        for verdict in self.ranked:
+        for verdict in self.by_severity:
             if verdict.kind != "unchanged":
                 found.setdefault((verdict.kind, *verdict.details()), []).append(verdict)
         yield from ((alike, alike[0].details()) for alike in found.values())
@@ -125,7 +125,7 @@ class Upgraded:
             "machine": self.machine,
             "all_go_on": self.all_go_on,
             "counts": dict(self.counts),
-            "renamed": dict(self.renamed),
+            "renamed": dict(self.missing_renames),
             "runs": self.rows(),
             "passed_over": [{"run": one.run_id, "why": one.why} for one in self.passed_over],
         }
@@ -134,12 +134,12 @@ class Upgraded:
         """The table: verdict, run, where it stands, records."""
         return [
             (SAID[v.kind], v.run_id, f"{v.state}, {v.status}", f"{v.records:,}")
-            for v in self.ranked
+            for v in self.by_severity
         ]
 
     def more(self, listed: int) -> str:
         """How many runs stand behind the first of the table, the worst first, and what they are."""
-        rest = Counter[Kind](verdict.kind for verdict in self.ranked[listed:])
+        rest = Counter[Kind](verdict.kind for verdict in self.by_severity[listed:])
         said = ", ".join(f"{count:,} {_describe_kind(kind, count)}" for kind, count in rest.items())
         return f"and {say_count(rest.total(), 'more run')}: {said}" if said else ""
 
@@ -180,7 +180,7 @@ class Upgraded:
         if self.verdicts:
             rows = [
                 (Cell(cells[0], verdict.tone), Cell(cells[1], "code"), *cells[2:])
-                for verdict, cells in zip(self.ranked, self.cells(), strict=True)
+                for verdict, cells in zip(self.by_severity, self.cells(), strict=True)
             ]
             shown += table(rows, head=HEAD, right={3})
         for alike, details in self.groups():
@@ -210,7 +210,7 @@ def _describe_kind(kind: Kind, count: int) -> str:
 
 def _lines(found: Upgraded, width: int, listed: int) -> Iterator[Line]:
     yield Line(found.summary, "green bold" if found.all_go_on else "bold")
-    colours = [_COLOURS[verdict.kind] for verdict in found.ranked]
+    colours = [_COLOURS[verdict.kind] for verdict in found.by_severity]
     rows = [Row(cells, colour) for cells, colour in zip(found.cells(), colours, strict=True)]
     if rows:
         head = Row(HEAD, "dim")

@@ -192,7 +192,7 @@ class Machine:
         memory: Mapping[str, str] | None = None,
         messages: Sequence[Message] = (),
         tasks: Sequence[Any] | None = None,
-        parent: Run | str | None = None,
+        continues: Run | str | None = None,
         journal: JournalOrPath | None = None,
         run_id: str | None = None,
         agent: str | None = None,
@@ -204,10 +204,10 @@ class Machine:
         """A run at its very beginning: nothing has been decided yet. Step it, or run it.
 
         `limits`, `vars`, `memory` and `tasks` replace what the file has (a task is a text, or a
-        mapping); `messages` are a conversation to go on with. After `parent`, a run that has ended
-        or the id of one in `journal`, conversation, memory, variables, agent and session are
+        mapping); `messages` are a conversation to go on with. With `continues`, a run that has
+        ended or the id of one in `journal`, conversation, memory, variables, agent and session are
         carried over, and counters begin at zero: what is given here wins. `journal` is the path
-        of a SQLite file, made where it is missing, or an open journal; by default the parent's,
+        of a SQLite file, made where it is missing, or an open journal; by default that run's,
         else one in memory. ``durability="power"`` keeps the run through the loss of power.
 
         `metadata` is JSON data about this run, over the file's: `Run.metadata`, `Result.metadata`.
@@ -226,12 +226,14 @@ class Machine:
                 this value.
             TaskError: what is given as a task is none.
             SpecError: the file that the machine's `tasks` name cannot be read.
-            StatusError: the parent has not ended.
-            MachineChangedError: the parent, given by its id, is of another machine.
+            StatusError: `continues` has not ended.
+            MachineChangedError: the run of `continues`, given by its id, is of another machine.
         """
         spec, past = self.spec, dict[str, Any]()
-        if parent is not None:
-            before = parent if isinstance(parent, Run) else self._open_parent(parent, journal)
+        if continues is not None:
+            before = (
+                continues if isinstance(continues, Run) else self._open_ended(continues, journal)
+            )
             past = carry_over(spec, before.session)
             journal = journal or before.session.journal
         durability = ports.get("durability")
@@ -265,7 +267,7 @@ class Machine:
         row = RunRow(
             made.run_id, self.name, self.hash, state=spec.start, agent=data.get("agent", ""),
             session=data.get("session", ""), created=at, updated=at,
-            parent="" if parent is None else str(getattr(parent, "id", parent)),
+            parent="" if continues is None else str(getattr(continues, "id", continues)),
         )  # fmt: skip
         made.prepare_start(
             Input("start", started=at, at=at, data=data), row, spec_text=self.canonical,
@@ -273,11 +275,11 @@ class Machine:
         )  # fmt: skip
         return Run(self, made, given=ports)
 
-    def _open_parent(self, run_id: str, journal: JournalOrPath | None) -> Run:
+    def _open_ended(self, run_id: str, journal: JournalOrPath | None) -> Run:
         if journal is None:
             raise SetupError(
-                f"no journal was given that holds the parent `{run_id}`",
-                hint="give `journal=`, or the run itself as `parent=`",
+                f"no journal was given that holds run `{run_id}`",
+                hint="give `journal=`, or the run itself as `continues=`",
             )
         return self.open(run_id, journal=journal)
 

@@ -58,7 +58,7 @@ class StartOptions(PortOptions, total=False):
     memory: Mapping[str, str] | None
     messages: Sequence[Message]
     tasks: Sequence[Any] | None
-    parent: Run | str | None
+    continues: Run | str | None
     journal: JournalOrPath | None
     run_id: str | None
     agent: str | None
@@ -287,7 +287,7 @@ class Run:
         return self._listeners.callbacks
 
     def next(self, task: str, **options: Unpack[StartOptions]) -> Run:
-        """A next message to a run that has ended: a new run with this one as its `parent`.
+        """A next message to a run that has ended: a new run that continues this one.
 
         Conversation, memory and variables are carried over, counters begin at zero, limits are
         the file's. Journal and components are those of this run, and a script begins anew;
@@ -300,7 +300,9 @@ class Run:
         given = dict(self._given)
         if replies & options.keys():
             given = {n: part for n, part in given.items() if n not in replies}
-        return self.machine.start(task, **cast(StartOptions, {"parent": self, **given, **options}))
+        return self.machine.start(
+            task, **cast(StartOptions, {"continues": self, **given, **options})
+        )
 
     def set(self, name: str, value: Any) -> Record:
         """Change a limit or variable by hand: ``run.set("limits.tokens", 5000)``.

@@ -36,7 +36,7 @@ ALONE = Begun()
 """No parent begins it."""
 
 
-class Subject:
+class CheckContext:
     """A chart, the graphs of its ways, and the findings so far."""
 
     def __init__(
@@ -209,10 +209,10 @@ def loops(graph: Digraph[str]) -> list[list[str]]:
     return found
 
 
-def in_order_of_ways(subject: Subject) -> list[list[str]]:
+def in_order_of_ways(context: CheckContext) -> list[list[str]]:
     """All states in parts that go round, each behind those that lead to it without an action."""
-    states = subject.spec.states
-    graph = subject.own.without(edge for edge in subject.own.edges if states[edge[1]].rests)
+    states = context.spec.states
+    graph = context.own.without(edge for edge in context.own.edges if states[edge[1]].rests)
     return [sorted(part) for part in graph.components()][::-1]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.checker.structure import epilogue
 from chartloop.core.facts import FACTS
 from chartloop.core.types import BOOL, INT, NONE, STR
@@ -37,24 +37,24 @@ QUIET = {
 class Standing:
     """What holds at each state of one machine, and where each rule is looked at."""
 
-    def __init__(self, subject: Subject) -> None:
-        spec = subject.spec
-        self._spec, self._acting = spec, subject.chart.acting
+    def __init__(self, context: CheckContext) -> None:
+        spec = context.spec
+        self._spec, self._acting = spec, context.chart.acting
         self._sources: dict[str, set[str]] = {}
-        for t in subject.chart.step.transitions():
+        for t in context.chart.step.transitions():
             self._sources.setdefault(t.dest or "", set()).add(t.source)
-        self._begins = {spec.start, *subject.starts}
-        self._opened = subject.opened - self._begins
-        self._fresh = self._entered_before_any_action(subject)
-        stopping = all(rule.kind != "signal" for rule in spec.rules) and subject.signals_stop
+        self._begins = {spec.start, *context.starts}
+        self._opened = context.opened - self._begins
+        self._fresh = self._entered_before_any_action(context)
+        stopping = all(rule.kind != "signal" for rule in spec.rules) and context.signals_stop
         forks = any(state.all for state in spec.states.values())
         quiet = stopping and not forks
-        self._quiet = spec.states.keys() - epilogue(subject) if quiet else set[str]()
+        self._quiet = spec.states.keys() - epilogue(context) if quiet else set[str]()
 
-    def _entered_before_any_action(self, subject: Subject) -> set[str]:
+    def _entered_before_any_action(self, context: CheckContext) -> set[str]:
         """The states that a run may be in although no action has finished."""
         states, found = self._spec.states, set[str]()
-        pending = [n for n in (*self._begins, *subject.opened) if n in states]
+        pending = [n for n in (*self._begins, *context.opened) if n in states]
         while pending:
             name = str(pending.pop())
             if name not in found:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from chartloop.checker.check_context import Subject, in_order_of_ways
+from chartloop.checker.check_context import CheckContext, in_order_of_ways
 from chartloop.checker.invariants import Standing
 from chartloop.checker.last_action import Latest
 from chartloop.checker.structure import epilogue
@@ -58,18 +58,18 @@ def _absent(node: Node) -> bool | None:
 class Knowledge:
     """For each state, what is known when its own edges are looked at."""
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        self._spec = subject.spec
-        self._behind_stops = epilogue(subject)
+    def __init__(self, context: CheckContext) -> None:
+        self._context = context
+        self._spec = context.spec
+        self._behind_stops = epilogue(context)
         self._blank = self._entered_otherwise()
         self._incoming: dict[str, list[tuple[StateSpec, Edge, Known]]] = {}
         for state in self._spec.states.values():
             for edge, before in _edges_with_claims(state):
                 self._incoming.setdefault(edge.target, []).append((state, edge, before))
-        self._latest, self._standing = Latest(subject), Standing(subject)
+        self._latest, self._standing = Latest(context), Standing(context)
         self._at: dict[str, Known] = {}
-        for names in in_order_of_ways(subject):
+        for names in in_order_of_ways(context):
             for name in names:
                 state = self._spec.states[name]
                 if state.rests:
@@ -89,14 +89,14 @@ class Knowledge:
     def _entered_otherwise(self) -> set[str | None]:
         """States that are come to by other ways than the edges of other states."""
         kinds = {"failed", "error", "return", "retry", "rule", "raised"}
-        found = {t.dest for t in self._subject.chart.step.transitions() if t.kind in kinds}
-        return {*found, self._spec.start, *self._subject.starts}
+        found = {t.dest for t in self._context.chart.step.transitions() if t.kind in kinds}
+        return {*found, self._spec.start, *self._context.starts}
 
     def _after_action(self, state: StateSpec) -> Known:
         """After an action, or an answer: no stop rule holds."""
-        if not self._subject.signals_stop or state.name in self._behind_stops:
+        if not self._context.signals_stop or state.name in self._behind_stops:
             return ()
-        if state.all and any(self._subject.chart.returnable.values()):
+        if state.all and any(self._context.chart.returnable.values()):
             return ()  # a detour comes back to the fork, and no rule is looked at again
         rules = [
             r for r in self._spec.rules

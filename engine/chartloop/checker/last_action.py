@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.core.types import BOOL, STR
 from chartloop.language.expression.tree import Compare, Const, Fact, Items, Link, Step
 from chartloop.language.spec import StateSpec
@@ -21,19 +21,19 @@ NOTHING_YET = ""
 class Latest:
     """For each state, the acting states of which the last action may be."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, context: CheckContext) -> None:
         # a detour may come back to the branches of a fork without its action being done again
-        forks = subject.chart.joins.keys() if any(subject.chart.returnable.values()) else set[str]()
-        self._acting = subject.chart.acting - forks
+        forks = context.chart.joins.keys() if any(context.chart.returnable.values()) else set[str]()
+        self._acting = context.chart.acting - forks
         self._actions = {
-            n: s.action.name for n, s in subject.spec.states.items() if s.action is not None
+            n: s.action.name for n, s in context.spec.states.items() if s.action is not None
         }
         ways: dict[str, list[GuardedTransition]] = {}
-        for t in subject.chart.step.transitions():
-            if t.dest in subject.spec.states:
+        for t in context.chart.step.transitions():
+            if t.dest in context.spec.states:
                 ways.setdefault(t.source, []).append(t)
-        self._at = {name: set[str]() for name in subject.spec.states}
-        begun = {subject.spec.start, *subject.starts} & self._at.keys()
+        self._at = {name: set[str]() for name in context.spec.states}
+        begun = {context.spec.start, *context.starts} & self._at.keys()
         for name in begun:
             self._at[name].add(NOTHING_YET)
         pending = list(begun)

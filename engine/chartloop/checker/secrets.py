@@ -9,17 +9,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.core.credentials import PATTERNS
 from chartloop.language.yaml.reading import Path
 
 _DEEPEST = 60
 
 
-def check_secrets(subject: Subject) -> None:
+def check_secrets(context: CheckContext) -> None:
     """Every text of the file; children that stand in it, too."""
-    document = subject.spec.document
-    if document is None or subject.spec.base:
+    document = context.spec.document
+    if document is None or context.spec.base:
         return  # a child in a file is looked at with the file
     for path, text in _texts(document.data, ()):
         for pattern in PATTERNS:
@@ -34,7 +34,7 @@ def check_secrets(subject: Subject) -> None:
             article = "an" if kind[0] in "aeiou" else "a"
             said = f"this looks like {article} {kind}: everybody who has the file has it"
             hint = "name an environment variable (`api_key_env`), and have the secret replaced"
-            subject.say(
+            context.say(
                 "CL337", path, said, hint=hint, place=replace(place, text=_mask_credentials(shown))
             )
             break

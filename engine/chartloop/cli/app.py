@@ -146,7 +146,7 @@ class App(click.Group):
         # for good in a process of our own: it says its last words through them
         console.open_doors()
         try:
-            code = _guarded(
+            code = _run_guarded(
                 lambda: super(App, self).main(args, *rest, standalone_mode=False, **more)
             )
         finally:
@@ -157,7 +157,7 @@ class App(click.Group):
         return code
 
 
-def _guarded(work: Any) -> int:
+def _run_guarded(work: Any) -> int:
     try:
         code = work()
         sys.stdout.flush()

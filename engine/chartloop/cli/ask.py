@@ -58,7 +58,7 @@ def ask(run: Run) -> bool:
         left = due - run.session.ports.clock.now()
         console.say(f"  no answer within {say_elapsed(max(0.0, left))} counts as expired", "dim")
     try:
-        return _answered(run, question)
+        return _ask_and_send(run, question)
     except Overtaken:
         console.say()
         return True
@@ -76,7 +76,7 @@ def forget_typed() -> None:
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
-def _answered(run: Run, question: Question) -> bool:
+def _ask_and_send(run: Run, question: Question) -> bool:
     over, events = _over(run), tuple(question.answers)
     while True:
         word = read_line("answer (number or name, empty to leave it waiting): ", over).strip()

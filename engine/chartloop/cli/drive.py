@@ -87,7 +87,7 @@ def drive(
     left = script.events if script is not None else []
     try:
         while True:
-            with interrupts, _watched(view):
+            with interrupts, _open_view(view):
                 left = play(run, left)
             if run.ended or interrupts.count or not run.result.events or not can_ask(options):
                 break
@@ -107,7 +107,7 @@ def drive(
 
 
 @contextlib.contextmanager
-def _watched(view: View) -> Generator[None]:
+def _open_view(view: View) -> Generator[None]:
     """The view is open, and what tools print does not mix with the results."""
     with contextlib.redirect_stdout(sys.stderr):
         view.open()
@@ -136,7 +136,7 @@ def tell(run: Run, options: RunOptions, interrupts: Interrupts | None = None) ->
     result = run.result
     _print(result, options)
     for said in outcome_lines(result):
-        for line in console.fitted(console.plain(said.text), sys.stderr):
+        for line in console.wrap_to_terminal(console.plain(said.text), sys.stderr):
             console.say(line, said.colour)
     console.say(costs.calls_and_cost(result.facts, run.session.tally.failed_calls), "dim")
     say_journal(run.session.journal, run.id)

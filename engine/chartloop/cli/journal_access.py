@@ -58,7 +58,7 @@ def open_journal(options: RunOptions, *, make: bool = False) -> Journal:
     path = Path(options.journal) if options.journal else default_journal_path(Path.cwd())
     if not make and not path.exists():
         raise UnknownRunError(
-            f"there is no journal at {shown(path)}",
+            f"there is no journal at {display_path(path)}",
             hint=_elsewhere(path) or "`chartloop run` makes one; or name another with --journal",
         )
     journal = SqliteJournal(path, durability=known_durability(options.durability or "process"))
@@ -84,7 +84,7 @@ def close_later(journal: Journal) -> None:
         context.call_on_close(lambda: by_hand(journal.close()))
 
 
-def shown(path: str | Path) -> str:
+def display_path(path: str | Path) -> str:
     """A path as people would type it from here."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith(os.pardir) else relative
@@ -92,7 +92,7 @@ def shown(path: str | Path) -> str:
 
 def name_of(journal: Journal) -> str:
     """Where the journal is, for people."""
-    return "memory" if journal.name == "memory" else shown(journal.name)
+    return "memory" if journal.name == "memory" else display_path(journal.name)
 
 
 def find_run(journal: Journal, name: str) -> RunRow:
@@ -244,7 +244,7 @@ def resume_line(journal: Journal, row: RunRow, options: RunOptions) -> str:
     before = recall_start(journal, row)
     tools: Iterable[str] = options.tools or before.get("tools", ())
     base = options.api_base or (None if before.get("script") else before.get("api_base"))
-    said = replace(options, tools=tuple(shown(t) for t in tools), api_base=base)
+    said = replace(options, tools=tuple(display_path(t) for t in tools), api_base=base)
     return line_for("resume", row.run_id, said)
 
 

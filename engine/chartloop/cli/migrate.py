@@ -48,10 +48,10 @@ def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = 
 
 def refusal(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
     """Why the run does not go on with the file, and what may be done."""
-    from chartloop.cli.journal_access import shown
+    from chartloop.cli.journal_access import display_path
     from chartloop.cli.machine_loader import locate
 
-    name = shown(locate(file))
+    name = display_path(locate(file))
     return MachineChangedError(
         f"{name} is not the machine that run `{row.run_id}` was started with;"
         f" {console.plain(str(verdict))}",

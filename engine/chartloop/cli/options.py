@@ -62,7 +62,7 @@ class RunCommandOptions(RunOptions):
     inputs: str | None = None
     concurrency: int = 4
     totals: tuple[str, ...] = ()
-    parent: str | None = None
+    continues: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,7 +46,7 @@ def script_of(options: RunOptions) -> Script | None:
 
 def start(
     machine: Machine, task: str, options: RunOptions, journal: Callable[[], Journal], *,
-    cancel: Cancel | None = None, script: Script | None = None, parent: Run | None = None,
+    cancel: Cancel | None = None, script: Script | None = None, continues: Run | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Run:  # fmt: skip
     """A run at its very beginning. `more` are limits and variables beside those of `how`.
@@ -61,8 +61,8 @@ def start(
         task, **_components(options, script, clock), clock=clock, cancel=cancel,
         limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
         memory=dict(options.memory), tasks=tasks_of(spec, options), run_id=options.run_id,
-        agent=options.agent, session=options.session, parent=parent,
-        require_bound=_required(options),
+        agent=options.agent, session=options.session, continues=continues,
+        require_bound=_required_figures(options),
     )  # fmt: skip
     opened = journal()
     # as `Machine.start` does it: on an event loop the appends of one tick share a transaction
@@ -91,7 +91,7 @@ def go_on(
     return run
 
 
-def _required(options: RunOptions) -> dict[str, float] | None:
+def _required_figures(options: RunOptions) -> dict[str, float] | None:
     """The figures that no run may go past."""
     return figures_of(options.required) if options.required else None
 

@@ -126,21 +126,23 @@ def select_runs(
     count = 0
     for name in names:
         if name == "-" or name.endswith(".jsonl"):
-            found = _exported(name)
+            found = _read_exported(name)
             sources.append(_already(found))
             count += len(found)
         else:
             journal = journal or open_journal(options)
-            sources.append(_stored(journal, find_run(journal, name), children))
+            sources.append(_journal_reader(journal, find_run(journal, name), children))
             count += 1
     if not names:
         journal = open_journal(options)
-        sources = [_stored(journal, row, children) for row in _rows(journal, options, machine)]
+        sources = [
+            _journal_reader(journal, row, children) for row in _rows(journal, options, machine)
+        ]
         count = len(sources)
     return Selection(sources, count)
 
 
-def _stored(journal: Journal, row: RunRow, children: bool) -> Callable[[], list[Recorded]]:
+def _journal_reader(journal: Journal, row: RunRow, children: bool) -> Callable[[], list[Recorded]]:
     from chartloop.run.recorded import read_children, read_run
     from chartloop.run.sync import by_hand
 
@@ -155,7 +157,7 @@ def _already(found: list[Recorded]) -> Callable[[], list[Recorded]]:
     return lambda: found
 
 
-def _exported(name: str) -> list[Recorded]:
+def _read_exported(name: str) -> list[Recorded]:
     from chartloop.core.errors import SetupError
     from chartloop.run.recorded import read_export
 

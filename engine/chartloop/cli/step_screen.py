@@ -65,7 +65,7 @@ class StepControls:
         return self._commands.run
 
     @property
-    def left(self) -> bool:
+    def has_quit(self) -> bool:
         """Whether the person said `quit`."""
         return self._commands.left
 

@@ -196,13 +196,13 @@ class BaseAgent:
         """A single tick, for the newest task; gives the three contexts."""
         run = self._tick(journal)
         run.run()
-        return self._ticked(run)
+        return self._state_after_tick(run)
 
     async def atick(self, *, journal: JournalOrPath | None = None) -> dict[str, list[str]]:
         """A single tick inside a running event loop; see `tick`."""
         run = self._tick(journal)
         await run.arun()
-        return self._ticked(run)
+        return self._state_after_tick(run)
 
     def _tick(self, journal: JournalOrPath | None) -> Run:
         context = self.agent_context
@@ -214,7 +214,7 @@ class BaseAgent:
             vars={**contexts(context), "task_context": others},
         )  # fmt: skip
 
-    def _ticked(self, run: Run) -> dict[str, list[str]]:
+    def _state_after_tick(self, run: Run) -> dict[str, list[str]]:
         result, context = run.result, self.agent_context
         if not result.success:
             raise RunError(result.explain())
@@ -226,16 +226,16 @@ class BaseAgent:
 
     def complete_text(self, prompt: str) -> str:
         """The model's answer to a text: one call, no adapters, no context, no loop."""
-        return self._completed(self._completion(prompt).run())
+        return self._output_of(self._completion(prompt).run())
 
     async def acomplete_text(self, prompt: str) -> str:
         """The model's answer to a text; see `complete_text`."""
-        return self._completed(await self._completion(prompt).arun())
+        return self._output_of(await self._completion(prompt).arun())
 
     def _completion(self, prompt: str) -> Run:
         return load(COMPLETION).start(prompt, journal=self.journal, **self.components)
 
-    def _completed(self, result: Result) -> str:
+    def _output_of(self, result: Result) -> str:
         self.agent_context.total_tokens_used += result.tokens
         if not result.success:
             raise RunError(result.explain())

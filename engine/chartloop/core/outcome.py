@@ -122,7 +122,7 @@ class Outcome(Value, frozen=True, gc=False):
     """The paid call was begun before a crash; whether it happened is unknown."""
 
     @classmethod
-    def failed(cls, category: str, message: str, *, kind: str = "", **more: Any) -> Outcome:
+    def failure(cls, category: str, message: str, *, kind: str = "", **more: Any) -> Outcome:
         """An outcome of an action that failed."""
         return cls(ok=False, error=Failure(str(category), message, "", kind), **more)
 

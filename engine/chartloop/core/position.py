@@ -160,10 +160,10 @@ class Position(Value, frozen=True, gc=False):
     @property
     def closing(self) -> bool:
         """Whether it is stopping, or waits for a child that is: nobody need ask it to."""
-        return self.stopping or ((asked := self.asked) is not None and asked.closing)
+        return self.stopping or ((asked := self.child_question) is not None and asked.closing)
 
     @property
-    def asked(self) -> Asked | None:
+    def child_question(self) -> Asked | None:
         """What a child asks, while the run waits for that."""
         given = self.kept.get(CHILD) if self.blocked_on == CHILD else None
         if given is None:

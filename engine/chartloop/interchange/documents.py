@@ -16,7 +16,7 @@ from pathlib import Path
 from chartloop.core.errors import Finding, SetupError, SpecError
 from chartloop.core.units import say_count
 from chartloop.interchange.mermaid.read import Note, Reading, read_flowchart
-from chartloop.interchange.repair import Repair, repaired
+from chartloop.interchange.repair import Repair, repair_text
 
 LARGEST = 4_000_000
 """Bytes of a document that is read."""
@@ -97,11 +97,11 @@ def flowcharts(text: str, *, file: str = "") -> tuple[Found, ...]:
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if Path(file).suffix.lower() in _CHARTS or _FLOWCHART.match("\n".join(lines)):
         return (Found("\n".join(lines), 1, 1, file=file),)
-    found = [one for one in _fenced(lines) if _FLOWCHART.match(one.text)]
+    found = [one for one in _fenced_charts(lines) if _FLOWCHART.match(one.text)]
     return tuple(replace(one, number=n, file=file) for n, one in enumerate(found, start=1))
 
 
-def _fenced(lines: Sequence[str]) -> Iterator[Found]:
+def _fenced_charts(lines: Sequence[str]) -> Iterator[Found]:
     """Everything in fences that are marked `mermaid`."""
     title, heading, number = "", "", 0
     while number < len(lines):
@@ -115,7 +115,7 @@ def _fenced(lines: Sequence[str]) -> Iterator[Found]:
         first = number + 1
         number = first
         while number < len(lines) and not _closes(lines[number], opening["fence"]):
-            inside.append(_outdented(lines[number], opening["before"]))
+            inside.append(_outdent(lines[number], opening["before"]))
             number += 1
         number += 1
         if _MERMAID.match(opening["info"]):
@@ -128,7 +128,7 @@ def _closes(line: str, fence: str) -> bool:
     return len(bare) >= len(fence) and set(bare) == {fence[0]}
 
 
-def _outdented(line: str, before: str) -> str:
+def _outdent(line: str, before: str) -> str:
     """A line without what stands in front of its fence: blanks, and the signs of a quotation."""
     same = 0
     while same < min(len(before), len(line)) and (line[same] in " \t>"):
@@ -144,7 +144,7 @@ def _heading(lines: Sequence[str], number: int) -> str:
     return line.strip() if line.strip() and underlined and not line.startswith("    ") else ""
 
 
-def chosen(found: Sequence[Found], wanted: str = "", *, file: str = "") -> Found:
+def choose_chart(found: Sequence[Found], wanted: str = "", *, file: str = "") -> Found:
     """The flowchart that is meant: the only one, or the one with this number or heading.
 
     SetupError: there is none, or it is not clear which; the hint lists them.
@@ -179,11 +179,13 @@ def read(found: Found, *, repair: bool = False) -> Read:
     text, repairs = found.text, ()
     try:
         if repair:
-            text, repairs = repaired(text, file=found.file)
+            text, repairs = repair_text(text, file=found.file)
         reading = read_flowchart(text, file=found.file)
     except SpecError as refused:
         hint = "" if repair else _mended_by(found)
-        raise SpecError([_moved(finding, found, hint) for finding in refused.findings]) from None
+        raise SpecError(
+            [_move_finding(finding, found, hint) for finding in refused.findings]
+        ) from None
     down = found.line - 1
     reading = reading._replace(
         notes=tuple(Note(n.text, tuple(line + down for line in n.lines)) for n in reading.notes),
@@ -196,13 +198,13 @@ def read(found: Found, *, repair: bool = False) -> Read:
 def _mended_by(found: Found) -> str:
     """What to say where a repair would mend all that is wrong."""
     try:
-        _, repairs = repaired(found.text)
+        _, repairs = repair_text(found.text)
     except SpecError:
         return ""
     return f"; or let --repair mend {say_count(len(repairs), 'line')}"
 
 
-def _moved(finding: Finding, found: Found, hint: str) -> Finding:
+def _move_finding(finding: Finding, found: Found, hint: str) -> Finding:
     place = finding.place
     moved = replace(
         place, line=place.line + found.line - 1, column=place.column + found.column,

@@ -39,7 +39,7 @@ class Head(NamedTuple):
     """It accepts states that nothing leads to: only so can it be looked at before it is mended."""
 
 
-def written(skeleton: Skeleton, head: Head) -> str:
+def write_machine(skeleton: Skeleton, head: Head) -> str:
     """The file, ending with a newline."""
     parts = [*_head(skeleton, head), "", "states:"]
     for state in skeleton.states:
@@ -80,7 +80,7 @@ def _head(skeleton: Skeleton, head: Head) -> Iterator[str]:
     if head.deviations:
         yield "deviations:"
         for difference, reason in head.deviations:
-            yield f"  - {{difference: {_quoted(difference)}, reason: {text(reason)}}}"
+            yield f"  - {{difference: {_quote(difference)}, reason: {text(reason)}}}"
     if skeleton.unreached:
         some = _some(skeleton.unreached)
         yield f"# TODO: no arrow of the document leads to {some}. Lead one there or remove it;"
@@ -91,7 +91,7 @@ def _head(skeleton: Skeleton, head: Head) -> Iterator[str]:
         yield f"start: {skeleton.start}"
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     plain = text(value)
     return plain if plain.startswith('"') else f'"{plain}"'
 

@@ -117,7 +117,7 @@ class _Region:
             "id": f"{self.prefix}{node.name}", "chartloop:job": node.job,
             "chartloop:label": node.label, "chartloop:about": node.about,
             "chartloop:within": node.deadline.text if node.deadline is not None else "",
-            **_done(node.deeds),
+            **_action_attributes(node.deeds),
         }  # fmt: skip
         with self.page.element("final" if node.job == "end" else "state", about):
             for way in (*node.checks, *node.ways):
@@ -135,7 +135,7 @@ class _Region:
             "chartloop:when": guard.text if guard is not None else "",
             "chartloop:before": " ".join(guard.before) if guard is not None else "",
             "chartloop:data": json.dumps(dict(way.fields)) if way.fields else "",
-            **_done(way.deeds),
+            **_action_attributes(way.deeds),
         }
         with self.page.element("transition", about):
             if way.event and way.target in self.deciding:
@@ -151,7 +151,7 @@ def _cond(guard: Predicate, data: str) -> str:
     return f"{data} && {data}.{guard.name}"
 
 
-def _done(deeds: tuple[Deed, ...]) -> dict[str, str]:
+def _action_attributes(deeds: tuple[Deed, ...]) -> dict[str, str]:
     """What is done, as attributes; an assignment in JSON."""
     out: dict[str, str] = {}
     for deed in deeds:

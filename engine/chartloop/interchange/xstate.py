@@ -54,7 +54,7 @@ def xstate_config(machine: Machine, *, all: bool = False, status: bool = False) 
         body = _region(chart, f"#{chart.name}")
     return {
         "id": chart.name,
-        **_said(chart.title or chart.name, chart.about),
+        **_description(chart.title or chart.name, chart.about),
         "version": machine.hash,
         "meta": {"chartloop": _tables(charts)},
         **body,
@@ -78,7 +78,7 @@ def _region(chart: Statechart, root: str) -> Data:
 
 def _state(node: Node, under: set[str], root: str) -> Data:
     peers = under if node.name in under else set[str]()
-    out: Data = _said(node.label, node.about)
+    out: Data = _description(node.label, node.about)
     if node.job == "end":
         out["type"] = "final"
     if node.deeds:
@@ -118,7 +118,7 @@ def _action(deed: Deed) -> Data:
     return {"type": deed.name, "params": dict(deed.given)} if deed.given else {"type": deed.name}
 
 
-def _said(label: str, about: str) -> Data:
+def _description(label: str, about: str) -> Data:
     said = "\n\n".join(text for text in (label, about) if text)
     return {"description": said} if said else {}
 

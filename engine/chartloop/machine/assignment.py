@@ -73,8 +73,8 @@ def _part(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def _cannot(outcome: Outcome, message: str) -> Outcome:
-    failed = Outcome.failed(Category.RECOVERABLE, message, kind="save")
-    return outcome.replace(ok=False, error=failed.error)
+    failure = Outcome.failure(Category.RECOVERABLE, message, kind="save")
+    return outcome.replace(ok=False, error=failure.error)
 
 
 def _brief(value: Any) -> str:

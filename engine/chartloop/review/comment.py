@@ -229,7 +229,7 @@ def _merged_chart(one: Reviewed) -> Merged | None:
     if one.invalid or one.after is None or one.after.machine is None:
         return None
     if one.diff is not None:
-        return one.diff.merged if one.diff.drawn else None
+        return one.diff.merged_chart if one.diff.changes_picture else None
     chart = one.after.machine.draw().chart
     return merge(Flowchart(), chart, Pairs({}, {}, {}), (), title=chart.title)
 

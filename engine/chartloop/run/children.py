@@ -203,7 +203,7 @@ class Child:
     def asks(self) -> Asked:
         """What it asks of somebody, while it waits."""
         session, position = self.session, self.session.position
-        below, question = position.asked, question_of(session)
+        below, question = position.child_question, question_of(session)
         return Asked(
             session.run_id,
             question.text if question else f"`{session.chart.name}` is {position.status}.",

@@ -182,7 +182,7 @@ class Context:
         return self.host.chart.tools_at(self.state.name)
 
     @property
-    def offered(self) -> tuple[Mapping[str, Any], ...]:
+    def tool_schemas(self) -> tuple[Mapping[str, Any], ...]:
         """The same tools as chat APIs take them. Shared: not to be written into."""
         return self.host.chart.offered_at(self.state.name)
 

@@ -43,10 +43,10 @@ def failure_of(error: BaseException, context: Context) -> Outcome:
     if isinstance(error, ModelError):
         return Outcome(ok=False, error=failure_of_call(error), unanswered=1)
     if isinstance(error, ToolError):
-        return Outcome.failed(error.category, cut_text(error.message), kind="raised")
+        return Outcome.failure(error.category, cut_text(error.message), kind="raised")
     if isinstance(error, TimeoutError):
-        return Outcome.failed(Category.TRANSIENT, cut_text(describe(error)), kind="timeout")
-    return Outcome.failed(Category.CRITICAL, cut_text(describe(error)), kind="raised")
+        return Outcome.failure(Category.TRANSIENT, cut_text(describe(error)), kind="timeout")
+    return Outcome.failure(Category.CRITICAL, cut_text(describe(error)), kind="raised")
 
 
 def failure_of_call(error: ModelError) -> Failure:

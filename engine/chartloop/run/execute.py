@@ -64,7 +64,7 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
     try:
         fields = fields_of(session, job)
     except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
-        return Outcome.failed(Category.CRITICAL, f"`with` of {state.name}: {error}", kind="with")
+        return Outcome.failure(Category.CRITICAL, f"`with` of {state.name}: {error}", kind="with")
     if job.paid and not action.own_intents:
         await session.note("intent", key, {"state": state.name, "action": action.name})
     return await _call(job, action, context, fields)
@@ -143,12 +143,12 @@ def _validate_outcome(action: ActionSpec, context: Context, done: Any) -> Outcom
             done = done.replace(signals=tuple(sound_signal(signal) for signal in done.signals))
         except (AttributeError, TypeError, ValueError) as error:
             text = f"{action.name} gave a signal that is none: {describe(error)}"
-            return Outcome.failed(Category.CRITICAL, text, kind="signals")
+            return Outcome.failure(Category.CRITICAL, text, kind="signals")
     if done.changes and (wrong := _wrong_change(action, context, done)):
-        return Outcome.failed(Category.CRITICAL, f"{action.name} {wrong}", kind="changes")
+        return Outcome.failure(Category.CRITICAL, f"{action.name} {wrong}", kind="changes")
     if done.spent is not NOTHING_SPENT and (wrong := problem_with(done.spent)):
         text = f"{action.name} says that it used {wrong}, which cannot be"
-        return Outcome.failed(Category.CRITICAL, text, kind="spent")
+        return Outcome.failure(Category.CRITICAL, text, kind="spent")
     return done
 
 
@@ -204,7 +204,7 @@ async def _doubt(
         return Blocked(None, IN_DOUBT)
     if policy == "fail":
         text = say_doubt(action.name, session.holder.doubt)
-        return Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
+        return Outcome.failure(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
     return None
 
 

@@ -271,7 +271,7 @@ async def _children_moved_on(session: Session) -> bool:
 
     A fork has none: the children are those of the run that it was forked from.
     """
-    if (asked := session.position.asked) is None:
+    if (asked := session.position.child_question) is None:
         return False
     going = [row for row in await session.find_children() if not row.ended]
     if len(going) < asked.waiting:
@@ -296,7 +296,7 @@ async def _settle_doubt(
         if held:
             await _resume(session, at)
         text = "the paid call that is in doubt may have been made"
-        outcome = Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
+        outcome = Outcome.failure(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
         record = await session.apply(Input("step", outcome=outcome, started=at, at=at))
         if held and not session.position.ended:
             return await session.apply(Input("pause", at=at))

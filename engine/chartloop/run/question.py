@@ -67,7 +67,7 @@ def asked_here(session: Session) -> Asked | None:
 
     A fork begins the children anew: what those of the other run asked is not its question.
     """
-    asked = session.position.asked
+    asked = session.position.child_question
     below = f"{session.run_id}{CHILD_MARK}"
     return asked if asked is not None and asked.run.startswith(below) else None
 

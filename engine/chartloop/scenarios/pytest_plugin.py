@@ -165,7 +165,7 @@ class CoveragePlugin:
         terminalreporter.section("chartloop coverage")
         for line in told_lines(self._found):
             terminalreporter.write_line(printable(line.text))
-        for said in self._covering.passed:
+        for said in self._covering.skipped_runs:
             terminalreporter.write_line(printable(said), yellow=True)
         for said in self._short:
             terminalreporter.write_line(f"FAILED: {printable(said)}", red=True)

@@ -97,7 +97,7 @@ class LoopbackServer:
             turn = Turn(SAMPLE, refusal=refusal) if refusal else self._next(request.body["model"])
             return Answer(turn, len(self.requests) - 1, request.body)
 
-    def left(self) -> None:
+    def count_dropped(self) -> None:
         with self._lock:
             self.dropped += not self.stopping.is_set()
 
@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._play(self.owner.take(request, key), key)
         except OSError:
-            self.owner.left()
+            self.owner.count_dropped()
 
     def _play(self, answer: Answer, key: str) -> None:
         (reply, fault, refusal), asked = answer.turn, answer.asked

@@ -202,7 +202,7 @@ class StepApp(App[None]):
         if boards:
             self._show(boards[-1])
         self._head()
-        if self._controls.left:
+        if self._controls.has_quit:
             self.exit()
 
     def _take(self, news: News, log: Log) -> bool:

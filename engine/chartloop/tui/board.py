@@ -43,7 +43,7 @@ class Controls(Protocol):
     """A run in the hands of a person. All but `stop_now` are called from one thread."""
 
     @property
-    def left(self) -> bool:
+    def has_quit(self) -> bool:
         """Whether the person said `quit`."""
         ...
 

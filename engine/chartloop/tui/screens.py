@@ -38,7 +38,7 @@ class PictureScreen(ModalScreen[None]):
     def __init__(self, board: Board, width: int) -> None:
         super().__init__()
         self._board = board
-        self._drawing = board.picture.drawn(width=max(60, width - 4), here=board.state)
+        self._drawing = board.picture.drawing(width=max(60, width - 4), here=board.state)
 
     def compose(self) -> ComposeResult:
         drawing = self._drawing

@@ -99,7 +99,7 @@ class Arrow:
         return self._with(brief(self.guard)) if self.unlabelled else self.label
 
     @property
-    def shown(self) -> str:
+    def drawn_text(self) -> str:
         """The words as they are drawn, the number in front: `2 · tool calls`."""
         return self._add_number(self.words)
 

@@ -94,10 +94,10 @@ class Picture:
 
         The outline stands for charts that are too wide, or too large to follow lines through.
         """
-        drawn = self.drawn(width=width)
+        drawn = self.drawing(width=width)
         return self.outline() if drawn is None else drawn.text()
 
-    def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
+    def drawing(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
         """The picture in characters with what each belongs to; None where `text` is an outline.
 
         `here` is the box where a run is.
@@ -133,7 +133,7 @@ class Picture:
         source = to_dark(self.dot()) if self._theme == "dark" else self.dot()
         return render(source, form, engine=self.engine, timeout=self._timeout)
 
-    def themed(self, theme: Theme) -> Self:
+    def with_theme(self, theme: Theme) -> Self:
         """The same picture, `light` as it is made, `dark`, or an SVG that goes by its page: `auto`.
 
         SVG and PNG have themes; an `auto` PNG is light. RunError: there is no such theme.
@@ -168,7 +168,7 @@ class Picture:
         if fits(self.chart):
             return (self,)
         parts = split(shorten_title(self.chart, room), fits)
-        return tuple(self.of(part).themed(self._theme) for part in parts)
+        return tuple(self.of(part).with_theme(self._theme) for part in parts)
 
     def of(self, chart: Flowchart) -> Picture:
         """Another chart, drawn as this one is."""

@@ -76,9 +76,9 @@ class Coverage:
     from outside, by key: ``reason:user_requested``."""
     inside: tuple[Coverage, ...] = ()
     """Those of its child machines, of the same runs."""
-    passed: tuple[str, ...] = field(default=(), compare=False)
+    skipped_runs: tuple[str, ...] = field(default=(), compare=False)
     """The runs that were not counted, each with the reason."""
-    unsettled: str = field(default="", compare=False)
+    open_question: str = field(default="", compare=False)
     """Why it is not known of all items whether they can be reached; empty where it is."""
     chart: Chart | None = field(default=None, compare=False, repr=False)
     """What it is drawn on; a coverage that was read back has none."""
@@ -157,7 +157,8 @@ class Coverage:
             self, covered=tuple(c + theirs[c.item.key] for c in self.covered),
             runs=self.runs + other.runs, records=self.records + other.records,
             beside={**self.beside, **beside}, inside=total((*self.inside, *other.inside)),
-            passed=(*self.passed, *other.passed), unsettled=self.unsettled or other.unsettled,
+            skipped_runs=(*self.skipped_runs, *other.skipped_runs),
+            open_question=self.open_question or other.open_question,
             chart=self.chart or other.chart,
         )  # fmt: skip
 
@@ -172,8 +173,8 @@ class Coverage:
                 for kind, figure in self.figures.items()
             },
             "items": [one.to_dict() for one in self.covered],
-            "beside": dict(self.beside), "passed": list(self.passed),
-            "unsettled": self.unsettled,
+            "beside": dict(self.beside), "passed": list(self.skipped_runs),
+            "unsettled": self.open_question,
             "inside": [one.to_dict() for one in self.inside],
         }  # fmt: skip
 
@@ -188,7 +189,7 @@ class Coverage:
             return cls(
                 str(data["machine"]), covered, int(data["runs"]), int(data["records"]), beside,
                 tuple(map(cls.from_dict, data.get("inside", ()))),
-                unsettled=str(data.get("unsettled", "")),
+                open_question=str(data.get("unsettled", "")),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _no_coverage(error) from None

@@ -51,7 +51,7 @@ def coverage_of(
         if tick is not None:
             tick()
     own, *inside = gathering.coverages()
-    found = replace(own, inside=total(inside), passed=tuple(map(str, gathering.passed)))
+    found = replace(own, inside=total(inside), skipped_runs=tuple(map(str, gathering.skipped)))
     for one in saved:
         found += _read(one, machine.name) if isinstance(one, (str, Path)) else one
     return found

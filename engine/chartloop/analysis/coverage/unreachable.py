@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from chartloop.analysis.coverage.targets import Item, guards_of, raised_by
-from chartloop.checker.check_context import Begun, Subject
+from chartloop.checker.check_context import Begun, CheckContext
 from chartloop.checker.knowledge import Knowledge as StateKnowledge
 from chartloop.checker.knowledge import Known, groups, guard_of
 from chartloop.checker.structure import states_without_stop
@@ -54,11 +54,11 @@ def unreachable(
 
 
 class Search:
-    """Looks for what is lost, with a bound on the work; what it says after that is `unsettled`."""
+    """Looks for what is lost, within a bound on the work; what then is open: `open_question`."""
 
     def __init__(self, chart: Chart, starts: Collection[str] = (), *, work: int = WORK) -> None:
         self._chart, self._starts, self._work = chart, frozenset(starts), work
-        self.unsettled = ""
+        self.open_question = ""
         """Why it is not known of all items; empty where it is."""
 
     def unreachable(self, items: Iterable[Item]) -> dict[str, str]:
@@ -68,7 +68,7 @@ class Search:
             return {}
         lost = _Lost(self._chart, self._starts, self._work)
         found = {item.key: why for item in wanted if (why := lost.why(item))}
-        self.unsettled = UNSETTLED if lost.prover.is_exhausted else ""
+        self.open_question = UNSETTLED if lost.prover.is_exhausted else ""
         return found
 
 
@@ -77,9 +77,9 @@ class _Lost:
 
     def __init__(self, chart: Chart, starts: frozenset[str], work: int) -> None:
         self._chart = chart
-        self._subject = Subject(chart, Unread(), begun=Begun(starts))
-        self.prover = Prover(self._subject.prover.world, work=work)
-        self._known = StateKnowledge(self._subject)
+        self._context = CheckContext(chart, Unread(), begun=Begun(starts))
+        self.prover = Prover(self._context.prover.world, work=work)
+        self._known = StateKnowledge(self._context)
         self._before: dict[str, Known] = {r.id: self._known.at_rule(r) for r in chart.spec.rules}
         """What is known where the guard of each edge and rule is looked at, by its id."""
         self._ways = dict(self._edges())
@@ -125,7 +125,7 @@ class _Lost:
         """The states that a run can reach over edges that can be taken."""
         spec, route = self._chart.spec, self._chart.route
         seen: set[str] = set()
-        opened = set(self._subject.opened)
+        opened = set(self._context.opened)
         if any(map(asks_to_stop, spec.states.values())):  # a tool may stop for any reason
             opened |= {route(reason) for reason in spec.reasons}
         pending = [name for name in opened if name in spec.states]
@@ -202,7 +202,7 @@ class _Lost:
                 self._rule(id) if id in self._rules else self._edge(self._sources.get(id, ""), id)
             )
         if state.end in ("completed", "error") and not state.stop:
-            alone = id in states_without_stop(self._subject)
+            alone = id in states_without_stop(self._context)
             return self._state(id) if alone else "an end that only stops lead to"
         return self._state(id)
 

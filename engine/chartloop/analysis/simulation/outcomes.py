@@ -83,7 +83,7 @@ class Outcomes:
             if state.action is None and state.job != "wait":
                 continue
             happens = stated_behaviour(world, state)
-            missing = KEYS[family_of(state)] - happens.stated - unread
+            missing = KEYS[family_of(state)] - happens.set_fields - unread
             for line in in_words(self.spec, state, missing):
                 said.setdefault(line, []).append(state.name)
             happens = self.told[state.name] = happens.over(default_behaviour(self.spec, state))
@@ -308,12 +308,12 @@ def _cut_off(doing: Doing, position: Position) -> Outcome:
     """An attempt at a task that its deadline cuts off: it counts as one that failed."""
     ctx, fields = doing.call_arguments(position)
     asked = 0 if ctx.queue and "tool" in ctx.queue[0].by else 1  # else a model was being asked
-    failed = Outcome.failed("TRANSIENT", "cut off", kind="timeout", unanswered=asked)
-    return attempt_outcome(ctx, Attempt(failed), **fields)
+    failure = Outcome.failure("TRANSIENT", "cut off", kind="timeout", unanswered=asked)
+    return attempt_outcome(ctx, Attempt(failure), **fields)
 
 
 _PAYING = ("model", "child", "work")
-_OVERFLOW = Outcome.failed(
+_OVERFLOW = Outcome.failure(
     "RECOVERABLE", "the conversation is longer than the window", kind="context_window", unanswered=1
 )
 
@@ -359,7 +359,7 @@ def _failures(happens: Happens, asked: int, state: StateSpec | None = None) -> I
     done about is such a reply.
     """
     for category, weight in (happens.fails or {}).items():
-        outcome = Outcome.failed(category, f"it failed ({category})", unanswered=asked)
+        outcome = Outcome.failure(category, f"it failed ({category})", unanswered=asked)
         make = partial(_same, outcome)
         if state is not None and state.repairs and category == "RECOVERABLE":
             make = partial(_broken, outcome, state)

@@ -55,7 +55,7 @@ class Simulated(NamedTuple):
     """`natural`, `human`, `limit`, `error`, `waiting`, or `unfinished`."""
     state: str
     actions: int
-    llm_calls: int
+    requests: int
     """Calls that were made, those that failed too."""
     tool_calls: int
     tokens: int
@@ -174,7 +174,7 @@ class Player:
         elif position.state in self.chart.waiting:
             wait = self.outcomes.waits[position.state]
             number = bisect_right(wait.steps, chance.random())
-            same = wait.delay.fixed is not None
+            same = wait.delay.single_value is not None
             if same and (known := moment.after(number)) is not None:
                 return known
             event, data, _ = wait.answers[number]

@@ -125,7 +125,7 @@ class Doing:
             context, fields = self.call_arguments(position)
         except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
             said = f"`with` of {self.state.name}: {error}"
-            return Outcome.failed(Category.CRITICAL, said, kind="with")
+            return Outcome.failure(Category.CRITICAL, said, kind="with")
         if action.targets is None:
             return action.run(context, **fields)
         return action.run(context, fields)

@@ -73,7 +73,7 @@ class Happens:
         return replace(other, **{name: value for name, value in said.items() if value is not None})
 
     @property
-    def stated(self) -> frozenset[str]:
+    def set_fields(self) -> frozenset[str]:
         """The names of the fields that have a value."""
         return frozenset(f.name for f in fields(self) if getattr(self, f.name) is not None)
 

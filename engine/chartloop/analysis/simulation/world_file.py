@@ -394,7 +394,7 @@ def world_data(world: World) -> dict[str, Any]:
     if world.prices is not None:
         out["prices"] = {"prompt": world.prices[0], "completion": world.prices[1]}
     for key, group in (("states", world.states), ("actions", world.actions)):
-        if said := {name: _happens_data(h) for name, h in group.items() if h.stated}:
+        if said := {name: _happens_data(h) for name, h in group.items() if h.set_fields}:
             out[key] = said
     if world.guards:
         out["guards"] = {name: _percent(p) for name, p in world.guards.items()}
@@ -403,7 +403,7 @@ def world_data(world: World) -> dict[str, Any]:
 
 def _happens_data(happens: Happens) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for name in sorted(happens.stated, key=[*HappensShape.model_fields].index):
+    for name in sorted(happens.set_fields, key=[*HappensShape.model_fields].index):
         value = getattr(happens, name)
         if isinstance(value, Amount):
             out[name] = value.to_data(seconds=name in ("duration", "delay"))

@@ -93,7 +93,9 @@ class Timing:
         if due is None or at <= due + A_HAIR or (was is not None and at > was + A_HAIR):
             return None  # in time, or an action that no deadline can end
         failure = too_long(record.state, due - record.input.started)
-        cut = Outcome.failed(Category.TRANSIENT, failure.message, kind=failure.kind, timed_out=True)
+        cut = Outcome.failure(
+            Category.TRANSIENT, failure.message, kind=failure.kind, timed_out=True
+        )
         return record.input.replace(outcome=cut, at=max(due, record.input.started))
 
     def cut_said(self, record: Record, cut: Input) -> str:

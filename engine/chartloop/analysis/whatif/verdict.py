@@ -150,7 +150,7 @@ class RunVerdict(NamedTuple):
         return self.was_kind == "natural" and not self.verdict.sure
 
     @property
-    def known(self) -> int:
+    def known_records(self) -> int:
         """How many of its records are known to be decided as said."""
         return self.records if self.verdict.sure else self.record or 0
 

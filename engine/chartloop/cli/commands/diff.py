@@ -182,7 +182,7 @@ def _change(change: Change, made: Diff) -> Iterator[str]:
         yield f"  {sign} {say(change)}  {place}".rstrip()
         return
     columns = max(40, shutil.get_terminal_size().columns)
-    lines = [line.strip() for line in console.fitted(f"    {say(change)}", sys.stdout)]
+    lines = [line.strip() for line in console.wrap_to_terminal(f"    {say(change)}", sys.stdout)]
     fits = len(lines[-1]) + len(place) + 6 <= columns
     shown = [*_mark_code(lines), *([] if fits else [""])]
     shown[-1] += console.style(f"  {place}" if fits else place, "dim")

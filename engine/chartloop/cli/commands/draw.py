@@ -136,7 +136,7 @@ def draw(machine: str | None, output: str | None, everything: bool, options: Dra
             picture = seen_machine(machine, options).draw(**shown)
         else:
             picture = _run(str(options.run), options).draw(look=options.look, **shown)
-        picture = picture.themed(options.theme)
+        picture = picture.with_theme(options.theme)
     except RunError as error:  # there is no such state
         raise MisuseError(error.message, hint=error.hint) from None
     if options.page is not None:
@@ -231,7 +231,9 @@ def _show(picture: Picture, form: str) -> None:
     if isinstance(drawn, str):
         whole = form != "outline"
         for line in (
-            [drawn.rstrip("\n")] if whole else console.fitted(drawn.rstrip("\n"), sys.stdout)
+            [drawn.rstrip("\n")]
+            if whole
+            else console.wrap_to_terminal(drawn.rstrip("\n"), sys.stdout)
         ):
             console.result(line)
     elif sys.stdout.isatty():
@@ -242,15 +244,15 @@ def _show(picture: Picture, form: str) -> None:
 
 def _show_text(picture: Picture) -> None:
     """The picture as wide as the terminal, else the outline, and what the picture needs."""
-    from chartloop.cli.terminal_picture import coloured, columns
+    from chartloop.cli.terminal_picture import colour_lines, columns
 
     wide = columns()
-    drawing = picture.drawn() if wide is None else picture.drawn(width=wide)
+    drawing = picture.drawing() if wide is None else picture.drawing(width=wide)
     if drawing is None:
         _show(picture, "outline")
         console.say(
             "an outline: the picture has too many boxes, or more columns than there are", "dim"
         )
         return
-    for line in coloured(drawing.lines):
+    for line in colour_lines(drawing.lines):
         console.result(line)

@@ -98,7 +98,7 @@ def _show(answer: Answer, *, alone: bool) -> None:
     indent = "" if alone else "  "
     if not alone:
         console.result(answer.query)
-    head, *lines = console.fitted(
+    head, *lines = console.wrap_to_terminal(
         f"{indent}{answer.word}: {console.plain(answer.reason)}", sys.stdout
     )
     word = console.style(answer.word, _COLOURS[answer.holds])

@@ -110,7 +110,7 @@ def _report_again(journal: Journal, row: RunRow, options: RunOptions) -> int:
     run = machine_of(journal, row, options).open(row.run_id, journal=journal)
     console.say(f"run {row.run_id} had ended before: nothing was done", "dim")
     code = tell(run, options)
-    again = f"chartloop run {row.machine} TASK --parent {row.run_id}"
+    again = f"chartloop run {row.machine} TASK --continue {row.run_id}"
     console.say(f"its conversation goes on with:  {again}", "dim")
     return code
 

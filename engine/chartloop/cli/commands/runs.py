@@ -74,7 +74,7 @@ def runs(ctx: click.Context, longest: int, options: RunsOptions) -> None:
     """List, remove and export recorded runs."""
     if ctx.invoked_subcommand is not None:
         return
-    journal = _opened(options)
+    journal = _open_or_none(options)
     found = _rows(journal, options, longest + 1) if journal is not None else []
     asked = _questions(journal, found[:longest], options) if journal is not None else {}
     if options.is_json:
@@ -159,7 +159,7 @@ def export(run: str, options: RunOptions) -> None:
         console.result(console.as_json({"seq": record.seq, **record.to_dict()}, indent=None))
 
 
-def _opened(options: RunsOptions) -> Journal | None:
+def _open_or_none(options: RunsOptions) -> Journal | None:
     from chartloop.cli.journal_access import open_journal
     from chartloop.core.errors import UnknownRunError
 

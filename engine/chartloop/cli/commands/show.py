@@ -46,7 +46,7 @@ Examples:
 def show(run: str, state: str | None, options: RunOptions) -> None:
     """Show a run: its result, its records, its path.
 
-    RUN is an id, the beginning of one, or `last`. Numbers of records are those that `why --step`
+    RUN is an id, the beginning of one, or `last`. Numbers of records are those that `why --record`
     and `fork --at` take.
     """
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
@@ -77,7 +77,7 @@ def show(run: str, state: str | None, options: RunOptions) -> None:
 
 
 def _show_state(run: Run, state: str, options: RunOptions) -> None:
-    from chartloop.cli.terminal_picture import coloured
+    from chartloop.cli.terminal_picture import colour_lines
     from chartloop.view_model.state_drawing import state_as_left
 
     states = run.machine.spec.states
@@ -86,7 +86,7 @@ def _show_state(run: Run, state: str, options: RunOptions) -> None:
     if state not in states:
         raise MisuseError(f"there is no state `{state}`", hint=nearest(state, states))
     drawn = state_as_left(run, state, run.draw(look="live").chart)
-    for line in coloured(drawn(console.width()).lines) if drawn is not None else ():
+    for line in colour_lines(drawn(console.width()).lines) if drawn is not None else ():
         console.result(line)
 
 

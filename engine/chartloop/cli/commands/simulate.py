@@ -183,7 +183,7 @@ def simulate(
         console.result(console.as_json(found.to_dict()))
     else:
         print_lines(found.lines(console.width()))
-    raise click.exceptions.Exit(ERROR if found.exceeded else 0)
+    raise click.exceptions.Exit(ERROR if found.bound_violations else 0)
 
 
 # what is given ------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def _world(machine: Machine, options: SimulateOptions) -> World:
 
     if options.world is not None and options.learn_from:
         raise MisuseError("a world is given or learnt", hint="leave out --world or --from")
-    runs = _recorded(machine, options.learn_from, options) if options.learn_from else []
+    runs = _select_recorded(machine, options.learn_from, options) if options.learn_from else []
     world = world_for(machine, options.world, runs, options.smooth)
     if not options.guards:
         return world
@@ -205,7 +205,7 @@ def _world(machine: Machine, options: SimulateOptions) -> World:
     return replace(world, guards={**world.guards, **said})
 
 
-def _recorded(
+def _select_recorded(
     machine: Machine, names: tuple[str, ...], options: SimulateOptions
 ) -> list[RecordedRun]:
     from chartloop.cli.run_selection import select_runs
@@ -279,7 +279,7 @@ def _show_run(
         console.result(line)
     console.result(console.plain(run.result.explain()))
     if journal is not None:
-        console.say(f"kept as {run.id}: `chartloop why {run.id} --step 1`", "dim")
+        console.say(f"kept as {run.id}: `chartloop why {run.id} --record 1`", "dim")
 
 
 def _draw(machine: Machine, found: Simulation, path: Path) -> None:

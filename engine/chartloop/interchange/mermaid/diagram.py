@@ -112,7 +112,7 @@ class Diagram:
         if found is None:
             return
         if text is not None:
-            found.text, found.kind = _unquoted(text.text), text.kind
+            found.text, found.kind = _unquote(text.text), text.kind
         found.shape = shape or found.shape
 
     def _vertex(self, name: str, at: int) -> Vertex | None:
@@ -170,7 +170,7 @@ class Diagram:
         if len(self.links) + len(sources) * len(targets) > MOST_LINKS:
             raise Refused(f"the chart has more than {MOST_LINKS:,} arrows")
         if text is not None:
-            text = text._replace(text=_unquoted(text.text))
+            text = text._replace(text=_unquote(text.text))
         for source in sources:
             for target in targets:
                 own = name if source == sources[-1] and target == targets[0] else ""
@@ -220,7 +220,7 @@ def _describe(vertex: Vertex, said: Mapping[str, Any]) -> None:
                 vertex.text = ""
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     text = text.strip()
     return text[1:-1] if text.startswith('"') and text.endswith('"') else text
 

@@ -44,7 +44,7 @@ _MEANT = {
 }
 
 
-def unexpected(
+def fail_unexpected(
     source: Source, token: Token, meant: Collection[str], opened: Token | None
 ) -> NoReturn:
     """A token that cannot stand where it stands. `opened` began the label that it stands in."""

@@ -298,7 +298,7 @@ class Lexer:
         """The state that the lexer is in: `text` within a label, say."""
         return self._states[-1]
 
-    def _made(self, kind: str, end: int) -> Token:
+    def _make_token(self, kind: str, end: int) -> Token:
         token = Token(kind, self.text[self._at : end], self._at)
         self._at = end
         return token
@@ -310,7 +310,7 @@ class Lexer:
 
     def _apply(self, table: _Table, found: re.Match[str]) -> Token | None:
         rule = table.rules[(found.lastindex or 0) - 1]
-        token = self._made(rule.kind, found.end())
+        token = self._make_token(rule.kind, found.end())
         if rule.leave and len(self._states) > 1:
             self._states.pop()
         if rule.enter and (rule.enter != "dir" or not self._charted):
@@ -326,7 +326,7 @@ class Lexer:
             return self._apply(_FIRST, found)
         end = self._direction() or self._link_id()
         if end is not None:
-            return self._made(*end)
+            return self._make_token(*end)
         return self._link() or self._follow(_LAST)
 
     def _direction(self) -> tuple[str, int] | None:
@@ -362,13 +362,13 @@ class Lexer:
         core = self._behind_blanks()
         for state, link, start in _LINKS:
             if found := link.match(self.text, core):
-                return self._made("LINK", found.end())
+                return self._make_token("LINK", found.end())
             if found := start.match(self.text, core):
                 self._states.append(state)
-                return self._made("START_LINK", found.end())
+                return self._make_token("START_LINK", found.end())
         if core > self._at and self.text.startswith("~~~", core):
             run = _LAST.pattern.match(self.text, core)
-            return self._made("LINK", run.end() if run else core)
+            return self._make_token("LINK", run.end() if run else core)
         return None
 
     def _behind_blanks(self) -> int:
@@ -382,27 +382,27 @@ class Lexer:
         state = self._states[-1]
         found = _EDGE_STOPS[state].search(self.text, self._at)
         if found is None:
-            return self._made("EDGE_TEXT", len(self.text))
+            return self._make_token("EDGE_TEXT", len(self.text))
         is_link = re.fullmatch(_LINK_CORES[state], found.group()) is not None
         start = found.start()
         if is_link:
             start = self._at + len(self.text[self._at : start].rstrip(STRIPPED))
         if start > self._at:
-            return self._made("EDGE_TEXT", start)
+            return self._make_token("EDGE_TEXT", start)
         if found.group() == '"':
             return self._follow(_QUOTE_TABLE)
         if not is_link:
             self._unreadable()
         self._states.pop()
         blank = _BLANK_RUN.match(self.text, found.end())
-        return self._made("LINK", blank.end() if blank else found.end())
+        return self._make_token("LINK", blank.end() if blank else found.end())
 
     def _ellipse_text(self) -> Token | None:
         found = _ELLIPSE_STOP.search(self.text, self._at)
         end = found.start() if found else len(self.text)
         if found and found.group() == "~~~":
             end = self._at + len(self.text[self._at : end].rstrip(STRIPPED))
-        return self._made("TEXT", end) if end > self._at else self._in_state()
+        return self._make_token("TEXT", end) if end > self._at else self._in_state()
 
     def _unreadable(self) -> NoReturn:
         raise Unreadable(self._at, self._states[-1])

@@ -65,7 +65,7 @@ class Traced:
             self.text = "".join((*parts, self.text[done:]))
             self._changes.append((here, before))
 
-    def written(self, at: int) -> int:
+    def original_offset(self, at: int) -> int:
         """Where a place of this text stood in the text as it was written."""
         for here, before in reversed(self._changes):
             part = bisect_right(here, at) - 1
@@ -113,16 +113,16 @@ class Source:
 
     def line(self, at: int) -> int:
         """The line, from 1, on which a place of the text was written."""
-        return bisect_right(self._line_starts, self._text.written(at))
+        return bisect_right(self._line_starts, self._text.original_offset(at))
 
     def sign(self, at: int) -> str:
         """The character that was written at a place; nothing behind the last one."""
-        written = self._text.written(at)
+        written = self._text.original_offset(at)
         return self._written[written : written + 1]
 
     def place(self, at: int, width: int = 1) -> Place:
         """The line and column that a place of the text has in what was written."""
-        return self._place(self._text.written(min(at, len(self._text.text))), width)
+        return self._place(self._text.original_offset(min(at, len(self._text.text))), width)
 
     def _place(self, at: int, width: int = 1) -> Place:
         at = min(at, len(self._written))

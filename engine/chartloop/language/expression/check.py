@@ -79,7 +79,7 @@ class Checker(Context):
             raise self.fault("CL107", f"nested more than {MAX_DEPTH} levels deep", node, _CURE)
         kind = _KINDS.get(type(node))
         if kind is None:
-            raise _unsupported(self, node)
+            raise _unsupported_fault(self, node)
         found = kind(self, node)
         self._depth -= 1
         return found
@@ -272,7 +272,7 @@ _NAMES: dict[type[ast.expr], tuple[str, str]] = {
 }
 
 
-def _unsupported(ctx: Checker, node: ast.expr) -> ExpressionFault:
+def _unsupported_fault(ctx: Checker, node: ast.expr) -> ExpressionFault:
     what, hint = _NAMES.get(type(node), ("this", ""))
     if isinstance(node, ast.Set) and isinstance(node.elts[0], ast.Set):
         what, hint = "`{{ }}`", "an expression is not a template: write the fact alone"

@@ -55,7 +55,7 @@ def say_round(loop: tuple[str, ...]) -> str:
 
 
 WORDS: Mapping[str, str] = {
-    "actions": "actions", "llm_calls": "model calls", "tool_calls": "tool calls",
+    "actions": "actions", "requests": "requests", "tool_calls": "tool calls",
     "tokens": "tokens", "usd": "USD", "waiting": "waiting",
 }  # fmt: skip
 """What is bounded, as people say it."""
@@ -66,7 +66,7 @@ class Figure:
     """The worst of one resource. Prints as its words."""
 
     resource: str
-    """``actions``, ``llm_calls``, ``tool_calls``, ``tokens``, ``usd`` or ``waiting``."""
+    """``actions``, ``requests``, ``tool_calls``, ``tokens``, ``usd`` or ``waiting``."""
     value: int | float | None
     """At most so much; None: there is no figure, and `why` says why. Seconds for `waiting`."""
     why: str = ""
@@ -201,7 +201,7 @@ class Bound:
             return ()
         return actions.witness.loops[0][0]
 
-    def refused(self, wanted: Mapping[str, float]) -> tuple[str, ...]:
+    def reasons_to_refuse(self, wanted: Mapping[str, float]) -> tuple[str, ...]:
         """Why a run may not start that must stay within these figures; empty when it may."""
         out: list[str] = []
         for resource, most in wanted.items():

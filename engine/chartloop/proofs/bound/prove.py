@@ -44,7 +44,7 @@ from chartloop.proofs.bound.overrun import late
 from chartloop.proofs.bound.problem import Proof, limits_of
 
 NAMES: Mapping[str, str] = {
-    STEPS: "actions", CALLS: "llm_calls", TOOLS: "tool_calls", TOKENS: "tokens", COST: "usd",
+    STEPS: "actions", CALLS: "requests", TOOLS: "tool_calls", TOKENS: "tokens", COST: "usd",
     WAITING: "waiting",
 }  # fmt: skip
 CALL = "model call"

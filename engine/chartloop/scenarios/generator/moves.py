@@ -203,7 +203,7 @@ class Moves:
         at = position.state if node.expired else ""
         if node.parent is not None and at == node.parent.position.state:
             return  # no file can say that this is for the second of two waits in one state
-        asked = position.asked
+        asked = position.child_question
         for word in self.chart.events_at(position.state) if asked is None else asked.events:
             fields = self.chart.answer_fields(position.state, word) if asked is None else {}
             for odd, data in enumerate(_answers_of(fields)):

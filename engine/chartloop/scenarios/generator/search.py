@@ -70,7 +70,7 @@ class Way(NamedTuple):
         return self.end.cost
 
     @property
-    def shown(self) -> frozenset[Target]:
+    def targets_shown(self) -> frozenset[Target]:
         """Everything that it shows."""
         return frozenset(target for node in self.end.way() for target in node.shown)
 
@@ -257,7 +257,7 @@ class Search:
     def _whole(self, end: Node) -> None:
         """A run that rests: the best so far for what it shows?"""
         way = Way(end)
-        for target in sorted(way.shown & self.wanted):
+        for target in sorted(way.targets_shown & self.wanted):
             known = self.ways.get(target)
             if known is None or end.cost < known.cost:
                 self.ways[target] = way

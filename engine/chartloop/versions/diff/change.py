@@ -80,7 +80,7 @@ class Effect:
         """Whether it is about the time that is given, not about a guard."""
         return self.way in ("longer", "shorter")
 
-    def mirrored(self) -> Effect:
+    def mirror(self) -> Effect:
         """The same, seen from the other machine."""
         return Effect(self.after, self.before, _TURNED[self.way])
 
@@ -111,11 +111,11 @@ class Change:
     within: tuple[str, ...] = ()
     """The child machines that lead to it, the outermost first; empty for the file's own."""
 
-    def mirrored(self) -> Change:
+    def mirror(self) -> Change:
         """The same difference as the comparison the other way round finds it."""
         return replace(
             self, kind=OPPOSITE[self.kind], before=self.after, after=self.before,
-            effects=tuple(effect.mirrored() for effect in self.effects),
+            effects=tuple(effect.mirror() for effect in self.effects),
         )  # fmt: skip
 
     @property

@@ -128,7 +128,7 @@ class Diff:
         return f"{name}: {before} → {after}" if before and after and before != after else name
 
     @cached_property
-    def merged(self) -> Merged:
+    def merged_chart(self) -> Merged:
         """Both flowcharts as one."""
         before, after = self.before.draw().chart, self.after.draw().chart
         return merge(before, after, self.comparison.pairs, self.changes, title=self.title)
@@ -138,19 +138,19 @@ class Diff:
 
         A change in a child machine stands in the words only: the child has a flowchart of its own.
         """
-        merged = self.merged if full else focus(self.merged)
+        merged = self.merged_chart if full else focus(self.merged_chart)
         return ReviewPicture(merged, prefix=prefix)
 
     @property
-    def drawn(self) -> bool:
+    def changes_picture(self) -> bool:
         """Whether the flowcharts differ at all: not every difference can be seen in them."""
-        marks = (*self.merged.boxes.values(), *self.merged.arrows.values())
+        marks = (*self.merged_chart.boxes.values(), *self.merged_chart.arrows.values())
         return any(marked.mark != "same" for marked in marks)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """What a notebook shows: the words, and the focus picture where the flowcharts differ."""
         text = self.text()
-        return self.picture().bundle(text) if self.drawn else {"text/plain": text}
+        return self.picture().bundle(text) if self.changes_picture else {"text/plain": text}
 
 
 def _count(number: int) -> str:

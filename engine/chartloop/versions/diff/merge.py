@@ -74,7 +74,7 @@ def merge(
     a: Flowchart, b: Flowchart, pairs: Pairs, changes: Sequence[Change], *, title: str = ""
 ) -> Merged:
     """Both charts as one; `changes` are those of the machines themselves."""
-    return _Merging(a, b, pairs, [c for c in changes if not c.within]).merged(title)
+    return _Merging(a, b, pairs, [c for c in changes if not c.within]).build(title)
 
 
 class _Merging:
@@ -87,7 +87,7 @@ class _Merging:
         self.notes = {**_notes(changes, "state"), **_notes(changes, "edge")}
         self.rule_notes = _notes(changes, "rule")
 
-    def merged(self, title: str) -> Merged:
+    def build(self, title: str) -> Merged:
         old = {box.id: box for box in self.a.boxes}
         back = {new: old[name] for name, new in self.boxes.items()}
         boxes = list(self._in_order())

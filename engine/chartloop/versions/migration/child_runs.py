@@ -28,8 +28,8 @@ def misfit_children(
     was: str,
 ) -> Iterator[Cause]:  # fmt: skip
     """A cause for each child that does not fit. `was` is the state of its parent under `old`."""
-    if not rows and position.asked is not None:
-        yield from _asking_child(spec, old, position.asked, position.state)
+    if not rows and position.child_question is not None:
+        yield from _asking_child(spec, old, position.child_question, position.state)
         return
     state = spec.states[position.state]
     before = None if old is None else old.states.get(was)

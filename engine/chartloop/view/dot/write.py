@@ -344,9 +344,9 @@ def box_style(box: Box) -> dict[str, str]:
 def arrow_style(arrow: Arrow) -> dict[str, str]:
     """The attributes of an arrow in the plain picture."""
     style = {"style": "dashed"} if arrow.kind in ("rule", "return") else {}
-    if one_line(arrow.shown):
+    if one_line(arrow.drawn_text):
         tip = dot_tip(arrow.tip)
-        lines = in_lines(arrow.shown).strip().splitlines()
+        lines = in_lines(arrow.drawn_text).strip().splitlines()
         padded = "\n".join(f" {line.strip()} " for line in lines)
         style |= {"label": dot_text(padded), "tooltip": tip, "labeltooltip": tip}
     return style

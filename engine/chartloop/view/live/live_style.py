@@ -81,7 +81,7 @@ class LiveDress(Dress):
 
     def arrow_label(self, arrow: Arrow) -> str:
         """What stands on an arrow."""
-        lines = arrow.shown.strip().splitlines() or [""]
+        lines = arrow.drawn_text.strip().splitlines() or [""]
         said = "\n".join(f"{SPACE}{line.strip()} " for line in lines)
         return dot_text(f"{said}{self.count(arrow)} ", left=True)
 
@@ -165,8 +165,8 @@ class PaintedDress(LiveDress):
         """The label, and behind it the count in the colour of what was taken."""
         times = self._taken.get(arrow, 0)
         if not times:
-            return super().arrow_label(arrow) if one_line(arrow.shown) else ""
-        lines = [f"{SPACE}{html_text(part.strip())} " for part in arrow.shown.split("\n")]
+            return super().arrow_label(arrow) if one_line(arrow.drawn_text) else ""
+        lines = [f"{SPACE}{html_text(part.strip())} " for part in arrow.drawn_text.split("\n")]
         count = f'<FONT COLOR="{TAKEN}"><B>{say_times(times)}</B></FONT> '
         return Html(f"<{LEFT.join(lines)}{count}{LEFT}>")
 

@@ -46,7 +46,7 @@ class ReportDress(PaintedDress):
 
     def arrow_label(self, arrow: Arrow) -> str:
         """The label with its count; of a rule also the value and its bar."""
-        lines = _lines_of(arrow.shown)
+        lines = _lines_of(arrow.drawn_text)
         times = self._taken.get(arrow, 0)
         count = f'<FONT COLOR="{TAKEN}"><B>{SPACE}{say_times(times)}</B></FONT>' if times else ""
         rows = [row(f"{SPACE}{html_text(line)} ", "LEFT") for line in lines[:-1]]

@@ -65,10 +65,10 @@ class RunPicture(Picture):
         """Mermaid text, with the badge, the counts and the values in its labels."""
         return to_mermaid(annotate_chart(self._valued, self._plan))
 
-    def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
+    def drawing(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
         """The picture in characters, with where the run is and how often it went which way."""
         chart = annotate_chart(self._valued, self._plan)
-        return Picture(chart).drawn(width=width, here=here or self._plan.now)
+        return Picture(chart).drawing(width=width, here=here or self._plan.now)
 
     def outline(self) -> str:
         """An outline in characters, with a mark at the present state and how often what was."""

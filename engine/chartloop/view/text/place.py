@@ -126,7 +126,7 @@ def place_chart(spine: Column, form: Form, *, here: str = "") -> Layout:
 
 def arrow_lines(arrow: Arrow) -> list[str]:
     """The label of an arrow in lines; none where it has none."""
-    return [line for line in wrap_text(printable(arrow.shown), SAID) if line]
+    return [line for line in wrap_text(printable(arrow.drawn_text), SAID) if line]
 
 
 def _wrap_entries(text: str, width: int) -> list[str]:
