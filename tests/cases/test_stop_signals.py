@@ -210,7 +210,7 @@ class Reason(NamedTuple):
 
 
 TABLE = [
-    Reason("ErrorForbade", "error", 0, "An error stands in the way."),
+    Reason("ErrorForbade", "error", 0, "An error prevents the run from continuing."),
     Reason("StopRequested", "stop_requested", 1, "A tool or action asked for it: `AgentStop`."),
     Reason("StepsLimitReached", "steps_limit", 2, "The steps are used up."),
     Reason("TokenLimitReached", "token_limit", 3, "The tokens are used up."),

@@ -40,8 +40,8 @@ def test_an_answer_and_then_on(sh: Shell) -> None:
     sent = sh("answer", "r", "fix", "note=use 3", "count=2", "sure=true", "--format", "json")
     assert sent.code == 0
     assert sent.json["sent"]["data"] == {"note": "use 3", "count": 2, "sure": True}
-    assert "the answer is kept for run r, which takes it when it goes on\n" in sent.err
-    assert "go on with:  chartloop resume r\n" in sent.err
+    assert "the answer is kept for run r, which takes it when it continues\n" in sent.err
+    assert "continue with:  chartloop resume r\n" in sent.err
     again = sh("resume", "r")
     assert again.code == 4
     assert "Is forty-two right?" in again.err
@@ -72,8 +72,8 @@ ANSWERS = [
     Answer("field", ("fix", "nte=x"), "`fix` has no field `nte`"),
     Answer("field-hint", ("fix", "nte=x"), "did you mean `note`?"),
     Answer("no-pair", ("fix", "note"), "`note` is not NAME=VALUE"),
-    Answer("data", ("fix", "--data", "{note"), "--data is no JSON"),
-    Answer("data-no-object", ("fix", "--data", "[1]"), "--data is no JSON object"),
+    Answer("data", ("fix", "--data", "{note"), "--data is not JSON"),
+    Answer("data-no-object", ("fix", "--data", "[1]"), "--data is not a JSON object"),
 ]
 
 
@@ -103,7 +103,7 @@ machines:
 def test_after_an_answer_to_a_child_the_parent_goes_on(sh: Shell) -> None:
     sh.write("parent.yaml", PARENT)
     assert sh("run", "parent.yaml", "--run-id", "p", "--no-input").code == 4
-    assert "go on with:  chartloop resume p\n" in sh("answer", "p/b/0", "yes").err
+    assert "continue with:  chartloop resume p\n" in sh("answer", "p/b/0", "yes").err
     assert sh("resume", "p").code == 0
 
 
@@ -209,7 +209,7 @@ def test_pause_from_another_process_and_resume_here(sh: Shell) -> None:
     assert sh("pause", "r").code == 0
     _, err = going.communicate(timeout=20)
     assert going.returncode == 4
-    assert "go on with:  chartloop resume r" in err
+    assert "continue with:  chartloop resume r" in err
     assert state_of(sh)["status"] == "paused"
     assert "is paused already" in sh("pause", "r").err
     sh.write("slow.yaml", "replies: [hm, hm, hm, hm, hm, hm, hm, enough]\n")  # read anew
@@ -260,7 +260,7 @@ def test_ctrl_c_twice_stops_now(sh: Shell) -> None:
     going.send_signal(signal.SIGINT)
     out, err = going.communicate(timeout=10)
     assert out == ""
-    assert "go on with:  chartloop resume r\n" in err
+    assert "continue with:  chartloop resume r\n" in err
     assert going.returncode == 130
     assert state_of(sh)["status"] == "running"
     sh.write("slow.yaml", "replies: [enough]\n")
@@ -388,7 +388,7 @@ def test_the_machine_is_the_recorded_one_unless_told_otherwise(sh: Shell) -> Non
         "json",
     )
     assert told.json["reason"] == "steps_limit"
-    assert f"run c goes on as run {told.json['run']}, with the new file" in told.err
+    assert f"run c continues as run {told.json['run']}, with the new file" in told.err
     assert state_of(sh, "c")["status"] == "running"  # the old one stands where it stood
     assert sh("replay", told.json["run"]).code == 0
 

@@ -86,7 +86,7 @@ NAMES = [
     Name("id", "abd2", "abd2"),
     Name("prefix", "abc", "abc1"),
     Name("last", "last", "wait3"),
-    Name("several", "ab", "", "several runs begin with `ab`: abd2, abc1"),
+    Name("several", "ab", "", "several runs start with `ab`: abd2, abc1"),
     Name("none", "abx1", "", "did you mean `abc1`?"),
     Name("far-off", "zzzzzz", "", "`chartloop runs` lists them"),
     Name("empty", "", "", "there is no run ``"),
@@ -282,7 +282,7 @@ def test_export_is_the_row_and_every_record(full: Shell) -> None:
 
 
 def test_a_damaged_journal_is_named_and_left_alone(sh: Shell) -> None:
-    (sh.folder / "bad.db").write_text("this is no journal at all, whatever its name says\n" * 99)
+    (sh.folder / "bad.db").write_text("this is not a journal at all, whatever its name says\n" * 99)
     before = (sh.folder / "bad.db").read_bytes()
     for args in (("runs",), ("show", "last"), ("run", *ADD)):
         done = sh(*args, "--journal", "bad.db")

@@ -92,7 +92,7 @@ REFUSED = [
     Refused("answer", "answer ok", "the run waits for nothing"),
     Refused("answer-nothing", "answer", "the run waits for nothing"),
     Refused("back", "back 9", "9 records cannot be taken back"),
-    Refused("number", "back two", "`two` is no number"),
+    Refused("number", "back two", "`two` is not a number"),
     Refused("do", "do it", "`do` takes nothing"),
     Refused("private", "_step", "there is no command `_step`"),
 ]

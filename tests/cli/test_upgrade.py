@@ -84,7 +84,7 @@ def test_going_on_takes_answers_along_and_keeps_where_it_comes_from(desk: Shell)
     desk("answer", "waits", "yes")
     done = desk("resume", "waits", "--machine", "new.yaml", "--use-new-file", "--no-input", "--format", "json")  # fmt: skip
     assert (done.code, done.json["state"]) == (4, "second")
-    assert "run waits goes on as run" in done.err
+    assert "run waits continues as run" in done.err
     assert "ahead: state `second` added" in done.err
     lines = desk("runs", "export", done.json["run"]).out.splitlines()
     first = json.loads(lines[1])
@@ -124,7 +124,7 @@ def test_runs_of_other_machines_are_passed_over(desk: Shell) -> None:
     done = desk("upgrade", "desk.yaml", "new.yaml", "waits", "foreign")
     assert done.code == 0
     assert done.out.startswith("desk: 1 run, 1 safe")
-    assert "run `foreign` is passed over: it is of another machine, `other`" in done.err
+    assert "run `foreign` is skipped: it is of another machine, `other`" in done.err
     nothing = desk("upgrade", "other.yaml", "new.yaml", "waits")
     assert (nothing.code, nothing.out) == (0, "desk: no recorded runs to judge\n")
 

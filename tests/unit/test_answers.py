@@ -115,7 +115,7 @@ states:
 
 
 def test_an_answer_before_the_first_step_is_refused() -> None:
-    with pytest.raises(WaitError, match="it has not begun"):
+    with pytest.raises(WaitError, match="it has not started"):
         gate().send("accept")
 
 

@@ -224,9 +224,9 @@ def test_what_cannot_be_is_apart_and_does_not_count() -> None:
     machine = load(LOST)
     measured = coverage(machine, machine_run(machine))
     lost = {c.item.key: c.unreachable for c in measured.unreachable}
-    assert lost["state:never"] == "no way leads to it"
+    assert lost["state:never"] == "no path leads to it"
     assert lost["edge:work.next.0"] == "proven: `run.steps < 0` never holds here"
-    assert lost["edge:never.next.0"] == "no way leads to `never`"
+    assert lost["edge:never.next.0"] == "no path leads to `never`"
     assert lost["rule:rules.1"] == "proven: `run.steps < 0` never holds here"
     assert lost["reason:no_progress"] == "what raises it is never come to"
     assert lost["atom:work.next.1#0=false"] == "proven: never false while it decides"
@@ -308,7 +308,7 @@ def test_a_record_that_is_none_of_the_machines_passes_the_run_over(shop: Machine
     row = run.session.row
     found = coverage_of(shop, [RecordedRun(row, (records[0], broken))])
     assert (found.runs, found.records, seen(found)) == (0, 0, set())
-    assert "record 1 at `ask` is decided otherwise" in found.skipped_runs[0]
+    assert "record 1 at `ask` is decided differently" in found.skipped_runs[0]
 
 
 @pytest.mark.parametrize(

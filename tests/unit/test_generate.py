@@ -320,8 +320,8 @@ states:
   never: {stop: custom, next: after}
   after: {do: nothing, next: done}
   done: {stop: completed}
-""", {"think.next.1": "one before it is always taken", "never.next.0": "no way leads there",
-      "after.next.0": "no way leads there", "custom": "no way leads there"}),
+""", {"think.next.1": "one before it is always taken", "never.next.0": "no path leads there",
+      "after.next.0": "no path leads there", "custom": "no path leads there"}),
     Proof("a-guard-that-nearly-is", """
 states:
   think: {do: infer, next: [{when: last.ok and run.steps > 3, to: never}, {when: last.ok, to: done}, think]}
@@ -350,7 +350,7 @@ rules: [{when: errors.total > run.steps + errors.total, stop: custom}]
 states:
   think: {do: infer, next: done}
   done: {stop: completed}
-""", {"rules.0": "never holds", "custom": "no way leads there"}),
+""", {"rules.0": "never holds", "custom": "no path leads there"}),
     Proof("behind-what-was-decided-before", """
 vars: {n: 0}
 states:

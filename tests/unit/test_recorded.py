@@ -110,8 +110,8 @@ START = {"seq": 0, "kind": "start", "state": "idle", "at": 0.0, "status": "idle"
         ([json.dumps({"run": "a", "run_id": "a", "created": "now"})], "no run's row"),
         ([json.dumps({"run": "a", "run_id": 3})], "no run's row"),
         ([ROW], "no record yet"),
-        ([ROW, "nonsense"], "file.jsonl:2 is no record"),
-        ([ROW, "[" * 100_000], "file.jsonl:2 is no record"),
+        ([ROW, "nonsense"], "file.jsonl:2 is not a record"),
+        ([ROW, "[" * 100_000], "file.jsonl:2 is not a record"),
         ([ROW, json.dumps({**START, "seq": 1})], "record 0 is missing"),
         ([ROW, json.dumps({**START, "kind": "step"})], "begins with a record of `step`"),
         ([ROW, json.dumps(START), json.dumps({**START, "seq": 1})], "starts twice"),
@@ -157,4 +157,4 @@ def test_a_record_with_values_that_no_engine_writes_is_damaged(path: Path, damag
     at[last] = value
     [found] = read_export("\n".join(map(json.dumps, lines)), "it")
     assert isinstance(found, Unread)
-    assert "damaged" in found.why or "is no record" in found.why
+    assert "damaged" in found.why or "is not a record" in found.why

@@ -188,7 +188,7 @@ def replies(count: int) -> list[dict[str, Any]]:
 
 
 class Many(NamedTuple):
-    """So many calls in one reply, what `call_tools` says, and how many are carried out."""
+    """So many calls in one reply, what `call_tools` says, and how many are executed."""
 
     id: str
     calls: int
@@ -225,7 +225,7 @@ def test_only_so_many_calls_of_one_reply_are_carried_out(case: Many) -> None:
     told = [m for m in result.messages if m["role"] == "tool"]
     assert [m["tool_call_id"] for m in told] == [f"c{n}" for n in range(case.calls)]
     assert sum("not carried out" in m["content"] for m in told) == over
-    assert any("were carried out" in w for w in result.warnings) == bool(over)
+    assert any("were executed" in w for w in result.warnings) == bool(over)
     assert [
         len(r.input.outcome.dropped) for r in begun.records if r.state == "c" and r.input.outcome
     ] == [over]

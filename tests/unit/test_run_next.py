@@ -90,7 +90,7 @@ class TestNext:
         assert (after.facts.limits["steps"], after.facts.vars["seen"]) == (7, 41)
         again = run.next("second", script=["two"])
         again.run()
-        assert again.facts.limits["steps"] == 9  # the file's: limits are no part of the memory
+        assert again.facts.limits["steps"] == 9  # the file's: limits are not part of the memory
 
     def test_the_components_are_those_of_the_run_unless_others_are_given(self) -> None:
         model, clock = Listening(ModelReply("one"), ModelReply("two")), ManualClock()

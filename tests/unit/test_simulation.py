@@ -168,7 +168,7 @@ MISTAKES = (
     Wrong("says-nothing", "world: 1\nstates: {act: {tool_calls: 1}}", "CL207", "`tool_calls` says nothing of `act`", ":2:16"),
     Wrong("no-share", "world: 1\nstates: {think: {repeats: 200%}}", "CL209", "a share", ":2:27"),
     Wrong("too-much", "world: 1\nstates: {think: {fails: {TRANSIENT: 60%, CRITICAL: 50%}}}", "CL209", "more than 100%", ":2:25"),
-    Wrong("no-category", "world: 1\nstates: {think: {fails: {FATAL: 1%}}}", "CL209", "`FATAL` is no category", ":2:25"),
+    Wrong("no-category", "world: 1\nstates: {think: {fails: {FATAL: 1%}}}", "CL209", "`FATAL` is not a category", ":2:25"),
     Wrong("no-duration", "world: 1\nstates: {think: {duration: 3}}", "CL209", "a duration", ":2:28"),
     Wrong("upside-down", "world: 1\nstates: {think: {duration: {low: 3s, high: 1s}}}", "CL209", "`low` is more than `high`", ":2:28"),
     Wrong("no-median", "world: 1\nstates: {think: {prompt_tokens: {median: 0, p95: 3}}}", "CL209", "above 0", ":2:33"),
@@ -377,7 +377,7 @@ def test_a_limit_that_is_read_in_another_way_is_left_alone() -> None:
     found = simulate(load("moderator"), runs=100, at_most=0.01)
     tokens = next(s for s in found.suggestions if s.limit == "tokens")
     assert tokens.suggested is None
-    assert "reads it in another way" in tokens.because
+    assert "reads it differently" in tokens.because
 
 
 def test_a_detour_stops_nothing() -> None:

@@ -264,7 +264,7 @@ def test_an_action_that_was_begun_and_has_no_record() -> None:
     run.advance()  # a pause does not settle it
     new = machine(OLD.replace("base: 5s", "base: 9s"))
     verdict = Upgrade(made.chart, new.chart).judge(read(journal))
-    assert verdict.why == "the action of `work` is in doubt: it was begun and has no record"
+    assert verdict.why == "the action of `work` is in doubt: it was started and has no record"
 
 
 def test_records_that_no_run_has() -> None:

@@ -282,7 +282,7 @@ REFUSALS = [
     Refusal("comment-behind", "flowchart TD\nA --> B %% x", (2, 9), "where the statement should end"),
     Refusal("no-such-shape", "flowchart TD\nA@{shape: x}", (2, 2), "no shape `x`"),
     Refusal("no-such-shape-but-nearly", "flowchart TD\nA@{shape: diamnd}", (2, 2), "no shape `diamnd`"),
-    Refusal("no-yaml", "flowchart TD\nA@{shape: [}", (2, 2), "is no YAML"),
+    Refusal("no-yaml", "flowchart TD\nA@{shape: [}", (2, 2), "is not YAML"),
     Refusal("no-such-link", "flowchart TD\nA --> B\nlinkStyle 1 stroke:red", (3, 1), "no link 1"),
     Refusal("group-without-a-name", "flowchart TD\nsubgraph\nA\nend", (4, 1), "without a name"),
     Refusal("group-without-an-end", "flowchart TD\nsubgraph x\nA", (3, 2), "`end` is meant"),

@@ -516,7 +516,7 @@ def test_a_run_of_another_machine_is_reported_and_passed_over() -> None:
     foreign = RecordedRun(RunRow("f", "other"), tuple(run.records), "")
     found = whatif(made, [run, foreign], limits={"steps": 2})
     assert len(found.runs) == 1
-    assert str(found.unread[0]) == ("run `f` is passed over: it is a run of `other`, not of `m`")
+    assert str(found.unread[0]) == ("run `f` is skipped: it is a run of `other`, not of `m`")
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def ask_approval(
 def question(calls: Sequence[ToolCall], by: str, text: str) -> str:
     """What the person reads: every call that the answer is for, whole."""
     what = "this" if len(calls) == 1 else "all of these"
-    head = text or f"May {what} be carried out?"
+    head = text or f"May {what} be executed?"
     who = [f"(for {by})"] if by else []
     return "\n".join([head, *who, *(f"  {call.name} {call.arguments}" for call in calls)])
 
@@ -65,7 +65,7 @@ class Approvals:
         answer = str(self.asked.get("answer", "")) if shown else ""
         if answer == "accept":
             return None
-        why = {"deny": "it was denied", "expired": "nobody answered in time"}.get(
+        why = {"deny": "it was denied", "expired": "no answer came in time"}.get(
             answer, "nobody was asked"
         )
         note = str(self.asked.get("note", "")) if answer == "deny" else ""
@@ -86,7 +86,7 @@ ACTIONS = (
             ArgSpec("wait", "data", STR, about="The wait that takes the answer."),
             ArgSpec("by", "data", STR, about="Who may answer."),
             ArgSpec("text", "text", STR, about="What is shown above the calls."),
-            ArgSpec("first", "data", about="Whether only the first call will be carried out."),
+            ArgSpec("first", "data", about="Whether only the first call will be executed."),
         ),
         result=list_of(CALL),
         work=False,

@@ -60,7 +60,7 @@ def core_memory_append(_ctx: Context, block_name: str, content: str) -> ToolResu
 
     Args:
         block_name: Name of the block.
-        content: Text to add, on a line of its own.
+        content: Text to add, on its own line.
     """
     return append_text(_ctx, block_name, content)
 

@@ -37,8 +37,8 @@ AT_ONCE = 64
 CALLED = struct({"id": STR, "name": STR, "ok": BOOL, "content": STR, "result": ANY}, keyed=True)
 
 
-TOO_MANY = "error: this call was not carried out: at most {most} calls of one reply are"
-"""What a model reads where it asked for more calls at once than are carried out."""
+TOO_MANY = "error: this call was not executed: at most {most} calls of one reply are"
+"""What a model reads where it asked for more calls at once than are executed."""
 
 
 async def call_tools(
@@ -54,7 +54,7 @@ def without(outcome: Outcome, left: Sequence[ToolCall], most: int) -> Outcome:
     """The outcome with the calls that were too many: answered, on the record, warned of."""
     said = TOO_MANY.format(most=most)
     asked = say_count(most + len(left), "call")
-    warning = f"a reply asked for {asked}; {most} were carried out, the rest were refused"
+    warning = f"a reply asked for {asked}; {most} were executed, the rest were refused"
     return outcome.replace(
         messages=(*outcome.messages, *(tool_reply(call, said) for call in left)),
         dropped=tuple(left), warnings=(*outcome.warnings, warning),
@@ -279,8 +279,8 @@ def _number(value: Any) -> str | None:
 MOST = 1_000
 _AT_MOST = ArgSpec(
     "at_most", "data", INT, check=_number,
-    about=f"How many calls of one reply are carried out; default {MOST_CALLS}. The model reads of"
-    " each call past it that it was not carried out.",
+    about=f"How many calls of one reply are executed; default {MOST_CALLS}. The model reads of"
+    " each call past it that it was not executed.",
 )  # fmt: skip
 ACTIONS = (
     ActionSpec(

@@ -56,7 +56,7 @@ def measure(ctx: Context) -> Outcome:
 
 
 def checkpoint(ctx: Context) -> Outcome:
-    """Variables, queue and the task at hand, as they are now."""
+    """Variables, queue and the current task, as they are now."""
     data = {
         "vars": plain(ctx.facts.vars),
         "queue": [task.to_dict() for task in ctx.queue],
@@ -66,7 +66,7 @@ def checkpoint(ctx: Context) -> Outcome:
 
 
 def restore(ctx: Context) -> Outcome:
-    """Variables, queue and the task at hand as the newest checkpoint has them."""
+    """Variables, queue and the current task as the newest checkpoint has them."""
     data = ctx.kept.get(CHECKPOINT)
     if data is None:
         return Outcome.failure(Category.RECOVERABLE, "there is no checkpoint", kind="no_checkpoint")
@@ -124,7 +124,7 @@ ACTIONS = (
         declares=ActionTraits(
             asks="never", calls="none", runs="none", fails="never", step="system", family="pure"
         ),
-        about="Keeps variables, queue and the task at hand, for `restore`.",
+        about="Keeps variables, queue and the current task, for `restore`.",
     ),
     ActionSpec(
         "restore",

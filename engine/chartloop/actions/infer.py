@@ -302,7 +302,7 @@ def _parse_structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outco
     except BrokenReplyError as error:
         problem = f"the reply does not fit the schema: {cut_text(str(error))}"
     except ValueError as error:
-        problem = f"the reply is no JSON: {error}"
+        problem = f"the reply is not JSON: {error}"
     else:
         if not is_sound(data):  # halves of characters
             data = sound_data(data)

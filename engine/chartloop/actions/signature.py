@@ -66,7 +66,7 @@ def check_function(function: Any, what: str) -> Mapping[str, inspect.Parameter]:
     """The parameters of a function that can be called by name.
 
     Raises:
-        SetupError: it is no function, yields, or has a parameter that cannot be named. `what`
+        SetupError: it is not a function, yields, or has a parameter that cannot be named. `what`
             is what it was to be: tool, action, guard.
     """
     place = place_of(function)

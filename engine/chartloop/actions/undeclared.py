@@ -77,7 +77,7 @@ def _type(name: str) -> TypeSpec:
 
 
 def _cannot(*_: Any) -> NoReturn:
-    raise SetupError("this machine was loaded to be looked at", hint="load it with its tools")
+    raise SetupError("this machine was loaded for reading only", hint="load it with its tools")
 
 
 def assumed_in(spec: MachineSpec) -> tuple[str, ...]:

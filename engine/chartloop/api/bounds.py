@@ -138,7 +138,7 @@ def _is_said(model: Mapping[str, Any], assume: Assume) -> bool:
 
 
 def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
-    """What a run must stay within, by resource. `LimitError` for what is no figure."""
+    """What a run must stay within, by resource. `LimitError` for what is not a figure."""
     out: dict[str, float] = {}
     for name, value in given.items():
         resource = SHORT.get(name, name)

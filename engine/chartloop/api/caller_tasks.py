@@ -42,7 +42,7 @@ def checked_tasks(
 ) -> tuple[Task, ...]:
     """Tasks from a text, a mapping or a list, for a queue in which these ids are taken.
 
-    `TaskError` for what is no task, or is done by a tool or machine that is not there.
+    `TaskError` for what is not a task, or is done by a tool or machine that is not there.
     """
     tasks = tasks_of(given, taken, queue)
     for number, task in enumerate(tasks):
@@ -66,9 +66,9 @@ def read_tasks_file(path: Path, spec: MachineSpec) -> list[dict[str, Any]]:
 def _of_machine(spec: MachineSpec, path: Path) -> list[dict[str, Any]]:
     """The tasks of the file that a machine names; a file that is not there is its own fault."""
     try:
-        if os.path.isfile(path):  # noqa: PTH113  a name that no file can have is no error here
+        if os.path.isfile(path):  # noqa: PTH113  a name that no file can have is not an error here
             return read_tasks_file(path, spec)
-        said = f"`{path}` is no file"
+        said = f"`{path}` is not a file"
     except SetupError as error:
         said = error.message
     place, hint = spec.place(("tasks", "file")), "the path is taken from the machine's folder"

@@ -23,7 +23,7 @@ def own_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
         said = json.loads(json.dumps(dict(given or {}), allow_nan=False))
     except (TypeError, ValueError) as error:
         hint = "give texts, numbers, lists and mappings with texts as keys"
-        raise LimitError(f"`metadata` is no JSON data: {error}", hint=hint) from None
+        raise LimitError(f"`metadata` is not JSON data: {error}", hint=hint) from None
     return said
 
 

@@ -1,7 +1,7 @@
 """A conversation from a caller, as a run holds it: checked before the run begins.
 
 A message that no provider takes would fail at the first model call, perhaps a paid step later;
-one that is no message at all would break whoever counts it.
+one that is not a message at all would break whoever counts it.
 
 Source: 004 "Agent with Conversation History".
 """
@@ -60,7 +60,7 @@ def _check_calls(which: str, message: dict[str, Any]) -> None:
         raise _no_message(f"{which} has `tool_calls` that are no calls of the assistant", hint)
     for call in cast(list[Any], calls):
         if not _is_call(call):
-            raise _no_message(f"{which} has a tool call that is none", hint)
+            raise _no_message(f"{which} has an invalid tool call", hint)
     if not calls:
         del message["tool_calls"]
 
@@ -74,4 +74,4 @@ def _is_call(call: Any) -> bool:
 
 
 def _no_message(said: str, hint: str) -> SetupError:
-    return SetupError(f"{said}: this is no conversation to go on with", hint=hint)
+    return SetupError(f"{said}: this is not a conversation to continue", hint=hint)

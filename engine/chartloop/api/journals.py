@@ -30,7 +30,7 @@ def journal_of(
     Raises:
         SetupError: this is neither a journal nor a path, or it is open with another durability.
         UnknownRunError: there is no such file, and none is to be made.
-        JournalError: the file is no journal, or cannot be opened.
+        JournalError: the file is not a journal, or cannot be opened.
     """
     wanted = None if durability is None else known_durability(durability)
     if isinstance(given, (str, Path)):

@@ -178,7 +178,7 @@ class Machine:
         """Whether runs can, or never, go a way: ``machine.query("never publish before approve")``.
 
         The answer is for every limit and variable. `cancels`: a stop from outside may come at any
-        moment. Its `draw()` shows the witness. Raises `QueryFault` for what is no query of this
+        moment. Its `draw()` shows the witness. Raises `QueryFault` for what is not a query of this
         machine.
         """
         return self.questions().ask(text, cancels=cancels)
@@ -204,7 +204,7 @@ class Machine:
         """A run at its very beginning: nothing has been decided yet. Step it, or run it.
 
         `limits`, `vars`, `memory` and `tasks` replace what the file has (a task is a text, or a
-        mapping); `messages` are a conversation to go on with. With `continues`, a run that has
+        mapping); `messages` are a conversation to continue. With `continues`, a run that has
         ended or the id of one in `journal`, conversation, memory, variables, agent and session are
         carried over, and counters begin at zero: what is given here wins. `journal` is the path
         of a SQLite file, made where it is missing, or an open journal; by default that run's,
@@ -221,7 +221,7 @@ class Machine:
 
         Raises:
             SetupError: what would fail later: no model, no key, an extra that is not installed,
-                messages that are no conversation.
+                messages that are not a conversation.
             LimitError: a limit, variable, memory block or setting does not exist, or cannot have
                 this value.
             TaskError: what is given as a task is none.

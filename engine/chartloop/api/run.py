@@ -408,11 +408,11 @@ class Run:
     # asking ---------------------------------------------------------------------------------
 
     def why(self, seq: int | None = None) -> Explanation:
-        """Everything that was looked at when a record was decided; default: the newest."""
+        """Everything that was evaluated when a record was decided; default: the newest."""
         return self._wait(self.awhy(seq))
 
     async def awhy(self, seq: int | None = None) -> Explanation:
-        """Everything that was looked at when a record was decided; see `why`."""
+        """Everything that was evaluated when a record was decided; see `why`."""
         records = await self.arecords()
         number = seq if seq is not None else (records[-1].seq if records else 0)
         return why(self.machine.chart, records, number, self.id)

@@ -126,9 +126,9 @@ def _deadline(context: CheckContext, state: StateSpec, known: Known) -> None:
     within = state.within
     worth = judge(within.root, known) if isinstance(within, Expression) else of_plain(within)
     if isinstance(worth, Range) and worth.some and worth.high <= 0:
-        what = "expires as it begins: no answer can come in time"
+        what = "expires as it starts: no answer can come in time"
         if state.action is not None:
-            what = "is cut off as it begins: its `within` is no time at all"
+            what = "is cut off as it starts: its `within` is 0"
         path = ("states", state.name, "within")
         context.say("CL348", path, f"`{state.name}` {what}", hint="give it time, such as `30s`")
 

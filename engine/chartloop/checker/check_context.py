@@ -174,7 +174,7 @@ class CheckContext:
             self.findings.append(finding(code, message, place, hint=hint, at=at or self.full(path)))
 
     def say_behind(self, code: str, path: Path, message: str, first: Path) -> None:
-        """Note that an edge is never taken, and show the line of the one that is asked first."""
+        """Note that an edge is never taken; show the line of the one evaluated first."""
         noted = len(self.findings)
         self.say(code, path, message, hint="move it up, or remove it")
         if first and len(self.findings) > noted:

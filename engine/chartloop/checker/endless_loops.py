@@ -80,7 +80,7 @@ def _endless(context: CheckContext, circle: list[str]) -> None:
         return  # without a way out, or with one that is never taken, it has another finding
     why = f"{', '.join(reads[:3])} cannot change in it"
     said = f"nothing ends the loop {context.circle(circle)} once it is entered: {why}"
-    hint = "change in it what its way out asks for, or add a rule with `limits.steps`"
+    hint = "change in it a value that its exit reads, or add a rule with `limits.steps`"
     context.say_of("CL350", states[acting[0]], said, hint=hint)
 
 

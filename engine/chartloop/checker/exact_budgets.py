@@ -93,10 +93,10 @@ def _passed_each_time(context: CheckContext, state: StateSpec, fact: str) -> boo
 def _say(context: CheckContext, path: Path, text: str, fact: str, op: str) -> None:
     why = "one action can count several"
     if fact in _ONE_BY_ONE:
-        why = "whoever looks later, or lowers a limit, finds it past that"
+        why = "it may already be past that value when the guard is evaluated or a limit is lowered"
     elif fact.startswith("run.visits."):
-        why = "it can be counted twice before it is looked at"
+        why = "it can rise twice between two evaluations"
     elif fact in ("run.elapsed", "run.working", "run.idle"):
-        why = "no look is ever exactly then"
-    said = f"`{text}` holds for one value of `{fact}`, which can be jumped over: {why}"
+        why = "the guard is never evaluated at exactly that moment"
+    said = f"`{text}` holds for one value of `{fact}`, which can be skipped: {why}"
     context.say("CL329", path, said, hint=f"write `{op}`", of=text)

@@ -41,7 +41,7 @@ def _report_shadowed(context: CheckContext, state: StateSpec) -> None:
             first = next((b for before, b in earlier if before - {"True"} <= texts), None)
             where = "" if edge is None else f"the edge of `{state.name}` to `{edge.target}`"
             if edge is not None and first is not None:
-                said = f"{where} is never taken: {_asked_first(first)}, and is asked first"
+                said = f"{where} is never taken: {_asked_first(first)}, and is evaluated first"
                 path = first.edge.path if first.edge is not None else ()
                 context.say_behind("CL307", edge.path, said, path)
             elif edge is not None and "False" in texts:
@@ -79,7 +79,7 @@ def _at(context: CheckContext, rule: Rule, number: int) -> None:
     for n, name in enumerate(rule.at):
         state = context.spec.states[name]
         if state.action is None and state.job != "wait" and name != context.spec.start:
-            said = f"`{name}` has no action after which this rule could be looked at"
+            said = f"`{name}` has no action after which this rule could be evaluated"
             hint = "name a state with `do`, or use `before`"
             context.say("CL307", ("rules", number, "at", n), said, hint=hint)
 
@@ -94,9 +94,9 @@ def _stuck(context: CheckContext, state: StateSpec, known: Known) -> None:
     answer = context.prover.ask([*known, *none], values=True)
     if answer.possible is False:
         return
-    said = f"every edge of `{state.name}` has a guard, and none need hold"
+    said = f"every edge of `{state.name}` has a guard, and all of them may be false"
     if len(edges) == 1:
-        said = f"the only edge of `{state.name}` has a guard, which need not hold"
+        said = f"the only edge of `{state.name}` has a guard, which may be false"
     if answer.values:
         said += f": not with {say_values(answer.values)}"
     hint = "give the last edge no `when`"

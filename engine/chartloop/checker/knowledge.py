@@ -1,4 +1,4 @@
-"""What is known where a guard is looked at: guards that held, or did not, on every way there.
+"""What is known where a guard is looked at: guards that held, or did not, on every path there.
 
 Between two actions facts stand still but for what the file itself sets. So behind the `else` of
 `x >= 3` x is below 3 until something changes it; and after an action no stop rule that covers it

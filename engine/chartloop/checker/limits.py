@@ -21,7 +21,7 @@ def check_limits(context: CheckContext) -> None:
     used = _used(context.spec) | _limits_in_unread(context)
     for name in context.spec.limits:
         if name not in used:
-            said = f"limit `{name}` is declared and nothing reads it: it would not be enforced"
+            said = f"limit `{name}` is declared but nothing reads it: it is not enforced"
             hint = f"add a rule such as `{{when: ... >= limits.{name}, stop: ...}}`, or remove it"
             context.say("CL315", ("limits", name), said, hint=hint, key=True)
     _model(context)

@@ -1,7 +1,7 @@
 """Loops: those that no action interrupts, and those that no budget cuts.
 
 Whether a budget cuts a loop is the question that bounds ask, and it is asked there: a counter must
-rise on every way round, and a guard must end the run, or the loop, once it has reached its limit.
+rise on every path round, and a guard must end the run, or the loop, once it has reached its limit.
 Time bounds time, not actions.
 """
 
@@ -43,7 +43,7 @@ def check_budgets(context: CheckContext) -> None:
 def _uncut(context: CheckContext, loop: tuple[str, ...]) -> None:
     named = paid(context.spec)
     first = next(name for name in loop if name in named)
-    said = f"`{first}` can be done over and over: no budget cuts the loop {say_round(loop)}"
+    said = f"`{first}` can repeat without end: no budget cuts the loop {say_round(loop)}"
     hint = "add a rule: `{when: run.steps >= limits.steps, stop: steps_limit}`"
     held = context.spec.approve.made if context.spec.approve is not None else ()
     over = (context.spec.made.get(("states", name)) for name in loop if name not in held)

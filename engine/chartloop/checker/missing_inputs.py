@@ -1,7 +1,7 @@
 """Actions that come before what they need: a model call with nothing to send, `work` with no tasks.
 
 An action says on its `ActionSpec` what it needs and what it leaves in a run. A state whose action
-needs something, and that no way leads to from a state that leaves it, never has it. What a caller
+needs something, and that no path leads to from a state that leaves it, never has it. What a caller
 may give at the start (a conversation, tasks) makes such a finding a warning.
 
 Here: what one action needs of another. Never: the fields of a single action.

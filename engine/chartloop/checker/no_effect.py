@@ -46,7 +46,7 @@ def check_pointless(context: CheckContext) -> None:
 def _one_way(context: CheckContext, state: StateSpec) -> None:
     """A choice between ways that are the same, and a fork of one branch."""
     if len(state.all) == 1:
-        said = f"`{state.name}` is a fork of one branch: `{state.all[0]}`"
+        said = f"`{state.name}` has one branch under `all`: `{state.all[0]}`"
         hint = f"lead there with `next: {state.all[0]}`, or add a branch"
         context.say("CL356", ("states", state.name, "all"), said, hint=hint, key=True)
     ways = [e for g in groups(state) for e in g if e.role not in ("failed", "expired")]
@@ -69,7 +69,7 @@ def _no_wait(context: CheckContext, state: StateSpec) -> None:
         return
     states = context.spec.states
     if not any(states[n].job == "wait" for n in behind(context.successors, [state.name])):
-        said = f"`{state.name}` prepares a question, and no wait that asks it follows"
+        said = f"`{state.name}` prepares a question, but no wait that asks it follows"
         hint = "lead to a state with `on`, such as `{ask: ..., on: {yes: ..., no: ...}}`"
         context.say("CL355", ("states", state.name, "do"), said, hint=hint)
 

@@ -32,8 +32,8 @@ def check_secrets(context: CheckContext) -> None:
             first, last = place.column - 1, place.column - 1 + place.width
             shown = place.text[:first] + "•" * place.width + place.text[last:]
             article = "an" if kind[0] in "aeiou" else "a"
-            said = f"this looks like {article} {kind}: everybody who has the file has it"
-            hint = "name an environment variable (`api_key_env`), and have the secret replaced"
+            said = f"this looks like {article} {kind}: everyone with the file can use it"
+            hint = "name an environment variable (`api_key_env`), and replace the secret"
             context.say(
                 "CL337", path, said, hint=hint, place=replace(place, text=_mask_credentials(shown))
             )

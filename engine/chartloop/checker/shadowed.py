@@ -53,7 +53,7 @@ def _alone(context: CheckContext, rule: Rule, path: Path) -> bool:
     node = rule.when.root
     if not _ask(context, [Claim(node)], path):
         said = f"this rule never does anything: `{rule.when.text}` can never hold"
-        context.say("CL326", path, said, hint="mend the guard, or remove the rule")
+        context.say("CL326", path, said, hint="fix the guard, or remove the rule")
         return True
     if not _ask(context, [Claim(node, False)], path):
         said = f"`{rule.when.text}` always holds: from the start on this rule does"
@@ -88,7 +88,7 @@ def _hidden(context: CheckContext, rule: Rule, rules: Sequence[Rule], path: Path
             continue
         if wins and not _ask(context, both, path):
             said = f"this rule never decides: whenever it holds, `{other.id}` does, and comes first"
-            hint = "remove it, or let it look at something else"
+            hint = "remove it, or let it read something else"
             context.say("CL328", path, said, hint=hint)
             return True
         before = _counted_past(context, rule, other)

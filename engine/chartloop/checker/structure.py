@@ -97,7 +97,7 @@ def _reachability(context: CheckContext) -> None:
         if one and stuck == [name]:
             hint = f"add `next: {islands[0][0]}`, which nothing reaches, or make it an end"
         context.say_of(
-            "CL305", context.spec.states[name], f"state `{name}` has no way on", hint=hint
+            "CL305", context.spec.states[name], f"state `{name}` has no outgoing edge", hint=hint
         )
     for first, *behind in [] if one else islands:
         said = f"state `{first}` is never reached"
@@ -164,8 +164,8 @@ def _epilogues(context: CheckContext) -> None:
         if circle in passing or not context.whole(circle):
             continue
         opener = next(o for o in openers(context) if circle[0] in context.behind.onward(o))
-        said = f"after the stop at `{opener}` it goes round in a circle: {context.circle(circle)}"
-        hint = "lead every path behind a stop straight to an end"
+        said = f"after the stop at `{opener}` it loops: {context.circle(circle)}"
+        hint = "lead every path after a stop straight to an end"
         context.say_of("CL312", context.spec.states[opener], said, hint=hint)
 
 
@@ -182,12 +182,12 @@ def _returns(context: CheckContext) -> None:
     for edge in _lost_returns(context):
         why = "other than by a detour" if edge.source in context.chart.main else "by no detour"
         said = f"`{edge.source}` says `return` and is entered {why}"
-        hint = "use `return` only behind a rule with `to` and no `stop`"
+        hint = "use `return` only after a rule with `to` and no `stop`"
         context.say("CL313", (*edge.path, "to"), said, hint=hint)
 
 
 def _by_reason(context: CheckContext) -> None:
-    """Ends that take the reason's status need a signal on every way there."""
+    """Ends that take the reason's status need a signal on every path there."""
     spec = context.spec
     for name in context.in_order(states_without_stop(context)):
         if spec.states[name].end == "by_reason":

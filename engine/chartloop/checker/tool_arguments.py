@@ -53,7 +53,7 @@ def _check(context: CheckContext, state: StateSpec, arg: ArgSpec, tool: ToolSpec
         context.say("CL341", at, said, hint=f"give {names} under `{arg.name}`", key=True)
     if not wrong and not missing and (faults := _faults(tool, arguments)):
         said = f"`{state.name}` calls `{tool.name}` with a value that it refuses: {faults}"
-        context.say("CL341", at, said, hint="mend the value: the call always fails", key=True)
+        context.say("CL341", at, said, hint="fix the value: the call always fails", key=True)
 
 
 def _required_names(tool: ToolSpec) -> Sequence[str]:

@@ -101,12 +101,13 @@ class _Group:
         one = [b for b in self.before if not self._possible(Claim(b[1], False), holds, edge=edge)]
         if not one:
             said = (
-                f"{what}: whenever its guard holds, that of one before it does, and is asked first"
+                f"{what}: whenever its guard holds, that of one before it does, "
+                "and is evaluated first"
             )
             self.context.say_behind("CL328", edge.path, said, ())
             return
         other, guard = one[0]
-        said = f"{what}: whenever its guard holds, `{guard.text}` does, and is asked first"
+        said = f"{what}: whenever its guard holds, `{guard.text}` does, and is evaluated first"
         self.context.say_behind("CL328", edge.path, said, self._path(other))
 
     def _because(self, claim: Claim, edge: Edge) -> str:
@@ -114,7 +115,7 @@ class _Group:
             if not self._possible(known, claim, edge=edge):
                 verb = "holds" if known.holds else "does not hold"
                 return f"`{known.node.text}` {verb} here, so `{claim.node.text}` cannot"
-        return f"after what was decided on the way here `{claim.node.text}` cannot hold"
+        return f"after what was decided on the path here `{claim.node.text}` cannot hold"
 
     def _always(self, edge: Edge, guard: Node, after: Edge) -> bool:
         """Whether a guard holds whenever it is looked at: what stands behind it is never taken."""
@@ -148,4 +149,4 @@ class _Group:
 
 
 def _hint(edge: Edge) -> str:
-    return "remove the case" if edge.role == "case" else "mend the guard, or remove the edge"
+    return "remove the case" if edge.role == "case" else "fix the guard, or remove the edge"

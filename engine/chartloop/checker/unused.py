@@ -200,7 +200,7 @@ def _tools(context: CheckContext) -> None:
 
 
 def _lost(context: CheckContext, state: StateSpec) -> tuple[str, ...]:
-    """The tools that a state offers and of which no call is carried out."""
+    """The tools that a state offers and of which no call is executed."""
     offered = context.spec.tools if state.allow is None else state.allow
     return tuple(t for t in offered if not _carried_out(context, state, t))
 
@@ -216,10 +216,11 @@ def _never_carried_out(
         if len(states) > 1:
             who = ", ".join(f"`{s.name}`" for s in states[:MOST_NAMED])
             more = len(states) - MOST_NAMED
-            said = f"{who}{f' and {more} more' if more > 0 else ''} offer {names}, and no way leads"
-            said += " from any of them to a state that carries out calls"
+            and_more = f" and {more} more" if more > 0 else ""
+            said = f"{who}{and_more} offer {names}, and no path leads"
+            said += " from any of them to a state that executes calls"
         else:
-            said = f"`{states[0].name}` offers {names}, and no way leads from it to a state that "
+            said = f"`{states[0].name}` offers {names}, and no path leads from it to a state that "
             said += "carries out calls"
         hint = "write `allow: []` where the model shall only write, or lead an edge to a state with"
         hint += f" `do: call_tools` that allows {'it' if len(tools) == 1 else 'them'}"

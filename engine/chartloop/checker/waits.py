@@ -24,7 +24,7 @@ def check_waits(context: CheckContext) -> None:
         if state.name in behind:
             why = "the run is to end here, and this can keep it open for ever"
         elif timed:
-            why = "`run.elapsed` is bounded, and no rule is looked at while it waits"
+            why = "`run.elapsed` is limited, but no rule is evaluated while it waits"
         else:
             continue
         said = f"`{state.name}` waits without a deadline: {why}"

@@ -84,7 +84,7 @@ def _ask_and_send(run: Run, question: Question) -> bool:
             return False
         event = events[int(word) - 1] if word.isdecimal() and 0 < int(word) <= len(events) else word
         if event not in events:
-            console.say(f"  `{console.plain(word)}` is none of them", "red")
+            console.say(f"  `{console.plain(word)}` is not one of them", "red")
             continue
         answer = question.answers[event]
         data = {name: _field(name, type, over) for name, type in answer.items()}
@@ -113,7 +113,7 @@ def _read_text(prompt: str, over: Callable[[], bool]) -> str:
     lines = [read_line(prompt, over).removesuffix("\n")]
     if not _more_came():
         return lines[0]
-    console.say(f"  several lines: `{LAST}` on a line of its own ends them", "dim")
+    console.say(f"  several lines: `{LAST}` on its own line ends them", "dim")
     while (line := read_line("", over).removesuffix("\n")) != LAST:
         lines.append(line)
     return "\n".join(lines)

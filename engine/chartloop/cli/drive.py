@@ -98,7 +98,7 @@ def drive(
     except ChartloopError as error:  # said by whoever called; here, what is still there
         elsewhere = isinstance(error, (Driven, Fenced))  # to go on here would stop the other
         if run.session.head and not options.in_memory and not elsewhere:
-            console.say(f"run {run.id} can go on:  {line_for('resume', run.id, options)}")
+            console.say(f"run {run.id} can continue:  {line_for('resume', run.id, options)}")
         raise
     finally:
         stop()
@@ -124,7 +124,7 @@ def leave_now(run: Run, options: RunOptions) -> None:
     """
     console.say("\nstopped in the middle of an action; everything before it is recorded")
     if run.session.head and not options.in_memory:
-        console.say(f"go on with:  {line_for('resume', run.id, options)}")
+        console.say(f"continue with:  {line_for('resume', run.id, options)}")
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -192,7 +192,7 @@ def _commands_to_go_on(run: Run, result: Result, options: RunOptions) -> Iterato
         yield Line("the run was kept in memory only: it is gone")
         return
     if not result.events:
-        yield Line(f"go on with:  {line_for('resume', run.id, options)}")
+        yield Line(f"continue with:  {line_for('resume', run.id, options)}")
         return
     wait = result.wait or ""
     yield Line("answer with:")

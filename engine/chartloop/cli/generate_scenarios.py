@@ -84,7 +84,7 @@ def _report_lines(found: Generated, *, dry: bool) -> Iterator[str]:
             f"{sign} {one.target}: {console.plain(one.said)}", sys.stdout
         )
     for said in found.unread:
-        console.say(f"passed over: {console.plain(said)}", "yellow")
+        console.say(f"skipped: {console.plain(said)}", "yellow")
     yield _totals(found, dry=dry)
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 PATIENCE = 1.5
 """Seconds in which a process that drives the run is expected to have taken the message."""
 _WILL = {
-    "answer": "takes it when it goes on",
-    "enqueue": "takes them when it goes on",
+    "answer": "takes it when it continues",
+    "enqueue": "takes them when it continues",
     "pause": "pauses before its next action",
     "cancel": "stops before its next action",
 }

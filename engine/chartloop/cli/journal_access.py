@@ -114,7 +114,7 @@ def find_run(journal: Journal, name: str) -> RunRow:
         return found[0]
     if found:
         listed = ", ".join(r.run_id for r in found[:8]) + (" ..." if len(found) > 8 else "")
-        raise UnknownRunError(f"several runs begin with `{name}`: {listed}", hint="type more of it")
+        raise UnknownRunError(f"several runs start with `{name}`: {listed}", hint="type more of it")
     known = [r.run_id for r in by_hand(journal.rows(children=asked, limit=200))]
     listed = _elsewhere(Path(journal.name)) or "`chartloop runs` lists them"
     hint = nearest(name, known, otherwise=listed)
@@ -141,7 +141,7 @@ def machine_of(
     if text is None:
         raise SetupError(
             f"the journal does not hold the machine of run `{row.run_id}`",
-            hint=f"`chartloop resume {row.run_id} --machine FILE` goes on with its file",
+            hint=f"`chartloop resume {row.run_id} --machine FILE` continues with its file",
         )
     try:
         json.loads(text)

@@ -62,7 +62,7 @@ def refusal(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
 
 def _cure(row: RunRow, verdict: Verdict, file: str) -> str:
     if verdict.goes_on:
-        return "leave --machine out to go on with the old one, or say --use-new-file"
+        return "leave --machine out to continue with the old one, or say --use-new-file"
     if verdict.kind == "map":
         return f"put `renamed: {verdict.flow}` into {file}"
     cause = verdict.cause

@@ -52,7 +52,7 @@ class Age(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only 
     ) -> float:
         seconds = value if isinstance(value, float) else parse_duration(str(value))
         if seconds is None:
-            self.fail(f"`{value}` is no duration: write 30d, 12h or 90m", param, ctx)
+            self.fail(f"`{value}` is not a duration: write 30d, 12h or 90m", param, ctx)
         return seconds
 
 
@@ -66,7 +66,7 @@ class RunId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  onl
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == "last" or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", value, re.ASCII):
-            said = "an id has letters, digits and . _ -, begins with a letter or digit"
+            said = "an id has letters, digits and . _ -, starts with a letter or digit"
             self.fail(f"{value!r}: {said}, and is not `last`", param, ctx)
         return value
 

@@ -164,7 +164,7 @@ def _read_exported(name: str) -> list[Recorded]:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        why = getattr(error, "strerror", None) or "it is not text in UTF-8"
         hint = "`chartloop runs export RUN > FILE.jsonl` writes one"
         raise SetupError(f"`{name}` cannot be read: {why}", hint=hint) from error
     found = read_export(text, "stdin" if name == "-" else name)

@@ -44,15 +44,15 @@ class Command(NamedTuple):
 _WAIT = "--wait"
 """Stands before the id of the wait that an answer is for."""
 COMMANDS = (
-    Command("do, next, Enter", "do the action at hand"),
-    Command("run", "go on to the end, to a question or to a breakpoint"),
-    Command("run to STATE", "go on until the run is at a state, or a guard holds"),
+    Command("do, next, Enter", "do the current action"),
+    Command("run", "continue to the end, to a question or to a breakpoint"),
+    Command("run to STATE", "continue until the run is at a state, or a guard holds"),
     Command("answer EVENT [NAME=VALUE]", "answer the question that the run waits with"),
     Command("back [N]", "take back the newest record, or N of them, as a new run"),
-    Command("fork [N]", "go on as a new run with the records before N; this run stays as it is"),
+    Command("fork [N]", "continue as a new run with the records before N; this run stays as it is"),
     Command("set NAME VALUE", "change a limit or variable: set limits.steps 20"),
     Command("break [STATE|GUARD]", "stop there when running; alone: the list; again: no more"),
-    Command("why [N]", "everything that was looked at for the newest record, or for record N"),
+    Command("why [N]", "everything that was evaluated for the newest record, or for record N"),
     Command("facts [WORD]", "what guards read now; those with WORD in their name"),
     Command("records", "what has been recorded"),
     Command("draw [FILE]", "the flowchart, here or into a file"),
@@ -117,7 +117,7 @@ class Commands:
             self.run.resume()
         record = self._step()
         if record is None:
-            raise RunError("the run waits", hint="`answer EVENT` goes on")
+            raise RunError("the run waits", hint="`answer EVENT` continues")
         while record is not None and not is_action(record) and self.run.status != "paused":
             record = self._step()
         self.show()
@@ -142,7 +142,7 @@ class Commands:
         events, hint = self.run.result.events, "answer EVENT, or answer EVENT note='use 3'"
         wait = ""
         if not events:  # kept for later it would be forgotten, and the action at hand be done
-            raise RunError("the run waits for nothing", hint="`do` does the action at hand")
+            raise RunError("the run waits for nothing", hint="`do` does the current action")
         if not rest.strip():
             raise RunError(f"say which: {', '.join(events)}", hint=hint)
         try:
@@ -198,7 +198,7 @@ class Commands:
             texts = ", ".join(point.text for point in stops)
             self._say(f"stops at: {console.plain(texts)}" if texts else "there is no breakpoint")
         elif (point := toggle_breakpoint(self.run, rest)) is None:
-            self._say(f"`{console.plain(rest)}` is no breakpoint any more")
+            self._say(f"`{console.plain(rest)}` is not a breakpoint any more")
         else:
             what = {"state": "before the state", "guard": "when this holds:"}.get(point.kind, "at")
             self._say(f"`run` stops {what} `{console.plain(rest)}`")
@@ -217,7 +217,7 @@ class Commands:
         try:
             record = self._step_once(self.run)
         except StoppedInside:
-            self._say("stopped in the middle of the action: `do` begins it again", "yellow")
+            self._say("stopped in the middle of the action: `do` starts it again", "yellow")
             return None
         finally:
             stop()
@@ -287,5 +287,5 @@ class Commands:
 
     def _number(self, text: str) -> int:
         if not text.isdecimal():
-            raise RunError(f"`{console.plain(text)}` is no number")
+            raise RunError(f"`{console.plain(text)}` is not a number")
         return int(text)

@@ -75,7 +75,7 @@ def groups(messages: Iterable[Message]) -> tuple[Messages, ...]:
 
 
 def arguments_of(call: ToolCall) -> Any:
-    """The arguments of a call as data; as the text that the model wrote where that is no JSON."""
+    """The arguments of a call as data; as the text that the model wrote where that is not JSON."""
     try:
         return json.loads(call.arguments)
     except (ValueError, RecursionError):
@@ -113,7 +113,7 @@ def trim_calls(messages: Iterable[Message], keep_ids: Collection[str]) -> Messag
 def truncate(messages: Sequence[Message], budget_tokens: int, count: Count) -> Messages:
     """The newest groups that fit into the budget, and at least the newest one.
 
-    A system message goes like any other: a run's instructions are no part of its conversation.
+    A system message goes like any other: a run's instructions are not part of its conversation.
     Source: 004 "Truncate Strategy".
     """
     return sliding(messages, budget_tokens, count, first=0)

@@ -33,7 +33,7 @@ def _word(opening: str, rest: str) -> re.Pattern[str]:
     """`opening` where a word begins, then `rest`.
 
     The look-behind follows the opening because `re` searches a literal beginning fast. The
-    letter of a JSON escape before it is no part of the word.
+    letter of a JSON escape before it is not part of the word.
     """
     edge = rf"(?:(?<![A-Za-z0-9_-]{opening})|(?<=\\[nrtbf]{opening}))"
     return re.compile(opening + edge + rest)

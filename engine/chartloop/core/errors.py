@@ -8,7 +8,7 @@
         ├── ClosedChartError a machine that is built was to be changed
         ├── AnswerError      a wait does not take this event, or its data
         ├── LimitError       a limit or variable cannot take this value
-        ├── TaskError        what was given is no task of the queue
+        ├── TaskError        what was given is not a task of the queue
         ├── UnknownRunError  no run of that id, prefix or agent
         ├── MachineChangedError  the file is not the one the run was started with
         ├── RulesChangedError  the run was decided by rules that this version does not have
@@ -190,7 +190,7 @@ class Findings(tuple[Finding, ...]):  # noqa: SLOT001  a tuple can have none tha
     """
 
     notes: tuple[Note, ...]
-    """What is no finding and good to know; empty for a file that does not load."""
+    """What is not a finding and good to know; empty for a file that does not load."""
 
     def __new__(cls, found: Iterable[Finding] = (), notes: Iterable[Note] = ()) -> Self:
         """The findings, and the notes beside them."""
@@ -375,7 +375,7 @@ class LimitError(RunError):
 
 
 class TaskError(RunError):
-    """What was given is no task of the queue. `number` is its place in the list, from 0."""
+    """What was given is not a task of the queue. `number` is its place in the list, from 0."""
 
     def __init__(self, message: str, *, hint: str = "", number: int = 0) -> None:
         self.number = number

@@ -32,7 +32,7 @@ class Spent(Value, frozen=True, gc=False):
     estimated: bool = False
     """The provider sent no usage; the tokens were estimated."""
     tools: Mapping[str, int] = EMPTY
-    """Tool calls that were carried out, by tool."""
+    """Tool calls that were executed, by tool."""
 
 
 class Reply(Value, frozen=True, gc=False):
@@ -115,7 +115,7 @@ class Outcome(Value, frozen=True, gc=False):
     """The conversation's size as counted; otherwise it is estimated."""
     prunable: bool | None = None
     dropped: tuple[ToolCall, ...] = ()
-    """Calls that the model asked for and that were not carried out."""
+    """Calls that the model asked for and that were not executed."""
     unanswered: int = 0
     """Model calls that were made and gave no reply: a script counts them too."""
     in_doubt: bool = False

@@ -65,7 +65,7 @@ class Asked(Value, frozen=True, gc=False):
     state: str = ""
     """The state in which that one waits."""
     closing: bool = False
-    """All that wait are on their way out, and wait on it: that they should stop is no news."""
+    """All that wait are on their way out, and wait on it: that they should stop is not news."""
     waiting: int = 1
     """How many children wait."""
     wait: str = ""

@@ -109,11 +109,11 @@ _ABOUT: Mapping[str, str] = MappingProxyType(
         "critical_failure": "Something broke that nothing can help.",
         "custom": "A condition of the file's own.",
         "diminishing_returns": "Improving brings too little now.",
-        "error": "An error stands in the way.",
+        "error": "An error prevents the run from continuing.",
         "error_rate": "Too large a share of the work fails.",
         "error_threshold": "Too many failures in a row.",
         "finish_reason": "The model ended its reply in a way that stops the run.",
-        "guard_error": "A guard could not be evaluated, or no way on from a state holds.",
+        "guard_error": "A guard could not be evaluated, or no edge out of a state holds.",
         "health_critical": "The health score is too low.",
         "no_progress": "The same again and again, or nothing new.",
         "retry_limit": "The retries are used up.",
@@ -199,7 +199,7 @@ class StopSignal:
     def error(
         cls, message: str, context: Mapping[str, Any] | None = None, *, source: str = ""
     ) -> StopSignal:
-        """An error stands in the way. Source: 002 `ErrorForbade`."""
+        """An error prevents the run from continuing. Source: 002 `ErrorForbade`."""
         return cls(REASONS["error"], message, dict(context or {}), source)
 
     @classmethod

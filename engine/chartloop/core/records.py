@@ -201,7 +201,7 @@ _NOTHING = Outcome()
 
 
 def _took(given: Input) -> str:
-    """How long an action took; empty for what is no action."""
+    """How long an action took; empty for what is not an action."""
     took = max(0.0, given.at - given.started)
     return say_elapsed(took) if given.kind == "step" and given.started else ""
 

@@ -29,7 +29,7 @@ class Effect(enum.StrEnum):
 
 
 MOST_CALLS = 32
-"""How many tool calls of one reply are carried out, where nothing else is said."""
+"""How many tool calls of one reply are executed, where nothing else is said."""
 
 ArgKind = Literal[
     "text", "texts", "value", "values", "enum", "name", "duration", "data", "fields", "schema"

@@ -52,7 +52,7 @@ Family = Literal["model", "tools", "child", "work", "prune", "pure", "said", "ow
 `model` draws a reply; `tools` draws what comes of the calls of a reply; `child` draws what children
 come to; `work` draws how a task ends; `prune` shortens the conversation; `pure` does the action
 itself, which has no effects; `said` draws nothing but whether it fails; `own` draws a result;
-`wait` is no action.
+`wait` is not an action.
 """
 
 

@@ -18,7 +18,7 @@ from chartloop.core.conversation import calls_of, tool_reply
 from chartloop.core.outcome import Message
 from chartloop.core.tokens import estimate_messages
 
-NO_REPLY = "error: this call was not carried out"
+NO_REPLY = "error: this call was not executed"
 """What a model reads where a call has no reply: it was cut off, or nobody made it."""
 
 

@@ -70,7 +70,7 @@ class Read:
 
 
 def read_document(path: str | Path) -> str:
-    """The text of a document. SetupError: it cannot be read, or is no text."""
+    """The text of a document. SetupError: it cannot be read, or is not a text."""
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -83,7 +83,7 @@ def read_document(path: str | Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        said = f"{path} is no UTF-8: byte {error.start} is 0x{data[error.start]:02X}"
+        said = f"{path} is not UTF-8: byte {error.start} is 0x{data[error.start]:02X}"
         raise SetupError(said, hint="save it as UTF-8") from None
 
 

@@ -352,13 +352,13 @@ _REPAIRS: tuple[tuple[str, Mend], ...] = (
     ("a title that needs quotes", _quote_title),
     ("a keyword as an id", _rename_keyword),
     ("an id that touches the link", _free_sign),
-    ("an arrow that is none", _longer_arrow),
-    ("a comment behind a statement", _drop_comment),
+    ("an invalid arrow", _longer_arrow),
+    ("a comment after a statement", _drop_comment),
     ("spaces where none may be", _close_spaces),
     ("a style that Mermaid cannot read", _plain_style),
     ("a label that is not closed", _close),
     ("an id of several words", _join_ids),
-    ("a first line that is none", _own_line),
+    ("an invalid first line", _own_line),
     ("a subgraph that is not closed", _end_group),
 )
 """What may be wrong, in the order in which it is tried."""

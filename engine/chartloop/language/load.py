@@ -206,7 +206,7 @@ def _load_linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | N
         return None, [finding("CL409", error.message, place, hint=error.hint, at=dotted_path(path))]
     if name in within:
         said = f"`{short(source)}` would run itself: {' → '.join((*within, name))}"
-        hint = "a machine is no part of itself: loop inside one machine"
+        hint = "a machine is not part of itself: loop inside one machine"
         return None, [finding("CL409", said, place, hint=hint, at=dotted_path(path))]
     loaded = _load(text, name, reading._replace(define={}, within=within))
     return loaded.spec if loaded.ok else None, list(loaded.findings)

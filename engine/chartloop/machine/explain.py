@@ -43,7 +43,7 @@ class Atom(NamedTuple):
     left: str = ""
     right: str = ""
     margin: str = ""
-    """What was left until a budget is spent; empty for what is no budget, or is spent."""
+    """What was left until a budget is spent; empty for what is not a budget, or is spent."""
     share: float | None = None
     """`fact / bound`."""
     error: str = ""
@@ -191,7 +191,7 @@ def _holds(guard: Expression, look: Look) -> bool | None:
 def atoms_of(chart: Chart, guard: Expression, look: Look) -> tuple[Atom, ...]:
     """The comparisons of a guard with their values, as people write them.
 
-    What raises by itself is no error where the guard was decided before it: of
+    What raises by itself is not an error where the guard was decided before it: of
     ``last.error is not None and last.error.category == "CRITICAL"`` the second half may have no
     value.
     """

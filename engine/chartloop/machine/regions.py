@@ -298,7 +298,7 @@ class GuardedTransition(Closable, Transition):
         self.message = edge.message if edge is not None else None
         stock = cast(Any, self)
         if stock.prepare or stock.before or stock.after:
-            raise TypeError("callbacks are no part of a machine: effects happen in actions")
+            raise TypeError("callbacks are not part of a machine: effects happen in actions")
 
     def close(self) -> None:
         """No guard is added or taken away from here on."""

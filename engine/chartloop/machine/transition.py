@@ -104,7 +104,7 @@ def _choose_or_leave(cursor: Cursor, trigger: str) -> GuardedTransition | None:
         cursor.raise_guard_error("` or `".join(guards), error, state)
     else:
         if taken is None:
-            message = f"no way on from `{state}` holds"
+            message = f"no edge from `{state}` holds"
             reason = cursor.chart.spec.reason("guard_error")
             cursor.raise_signal(StopSignal(reason, message, {}, state))
     if cursor.looks is not None:

@@ -86,7 +86,7 @@ def comment(
     told = [one for one in found if not one.same]
     alike = [one for one in found if one.same]
     head = f"{MARKER}\n## {_escape_markdown(verdict(found))}\n\n{_comparison_line(scope)}"
-    tail = f"_Written in another way, the same machine: {_listing(alike)}._" if alike else ""
+    tail = f"_Written differently, the same machine: {_listing(alike)}._" if alike else ""
     alone = len(told) == 1 and not told[0].invalid
     sections = [_Section(one, links(one), _mermaid(one), alone) for one in told]
     return _fit_sections(head, sections, tail)

@@ -126,7 +126,7 @@ def _split(source: str) -> tuple[Revision | None, str]:
     if there or not colon or source in catalog.shipped_machines():
         return None, source
     if not name or not path:
-        raise SetupError(f"`{source}` is no REV:PATH", hint="write `main:machines/agent.yaml`")
+        raise SetupError(f"`{source}` is not a REV:PATH", hint="write `main:machines/agent.yaml`")
     repository = Repository.at(
         Path.cwd(), hint="a revision is written REV:PATH, inside the repository that has it"
     )

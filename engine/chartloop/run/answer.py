@@ -109,7 +109,7 @@ async def _send_to_wait(session: Session, answer: Answer, message: InboxMessage)
         _refuse(view, question, answer)
         waiting = await _run_that_waits(view)
         if waiting is None:
-            hint = "`resume` lets the run go on; then look at what it asks"
+            hint = "`resume` continues the run; then look at what it asks"
             said = f"the child that asked has gone on since: wait {wait} is over"
             raise WaitError(said, hint=hint, wait=wait)
         _refuse_late(waiting, question, message.at)
@@ -134,7 +134,7 @@ async def _read_again(view: Session) -> Session | None:
     if fresh.head != row.head and await view.journal.row(view.run_id) == row:
         raise JournalCorrupt(
             f"run `{row.run_id}` is damaged: its row says {row.head} events, its log {fresh.head}",
-            hint="somebody edited the journal: nothing was sent",
+            hint="the journal was edited: nothing was sent",
         )
     return fresh
 
@@ -159,7 +159,7 @@ def _still_open(session: Session, question: Question) -> Check:
 
     def check(row: RunRow, messages: Sequence[InboxMessage]) -> None:
         if row.head != head:
-            raise _Moved("the run has gone on")
+            raise _Moved("the run has continued")
         for message in messages:
             data = message.data
             if data.get("kind") == "answer" and (
@@ -177,7 +177,7 @@ def _refuse(session: Session, question: Question, answer: Answer) -> None:
             refuse_data(event, taken[event], answer.data)
         return
     if session.position.blocked_on == IN_DOUBT:
-        said = f"`{event}` is no answer to a call in doubt"
+        said = f"`{event}` is not an answer to a call in doubt"
         raise AnswerError(said, hint="answer `retry` or `fail`")
     listed = ", ".join(f"`{e}`" for e in taken)
     said = f"`{question.state}` does not take `{event}`"
@@ -189,7 +189,7 @@ def _refuse_late(session: Session, question: Question, at: float) -> None:
     due = position.wake_at if position.state in session.chart.waiting else None
     if due is not None and at >= due:
         said = f"wait {question.wait} expired at {say_time(due)}"
-        hint = "`resume` lets the run go on as it does when nobody answers"
+        hint = "`resume` continues the run as if no answer came"
         raise WaitError(said, hint=hint, wait=question.wait)
 
 
@@ -203,7 +203,7 @@ async def _refusal(session: Session, wait: str) -> AnswerError:
     if not wait:
         where = f"it is {position.status} at `{position.state}`"
         if position.status == "idle":
-            where = "it has not begun"
+            where = "it has not started"
         if position.ended:
             where = f"it has ended ({position.status}) at `{position.state}`"
         return WaitError(
@@ -269,7 +269,7 @@ async def _send_ahead(session: Session, answer: Answer, message: InboxMessage) -
     chart, state, event = session.chart, answer.ahead, answer.event
     if state not in chart.waiting:
         hint = nearest(state, sorted(chart.waiting)) if chart.waiting else "no state of it waits"
-        raise AheadError(f"`{state}` is no state that waits", hint=hint, state=state)
+        raise AheadError(f"`{state}` is not a state that waits", hint=hint, state=state)
     if event not in chart.events_at(state):
         listed = ", ".join(f"`{e}`" for e in chart.events_at(state))
         raise AnswerError(f"`{state}` does not take `{event}`", hint=f"it takes {listed}")

@@ -93,7 +93,7 @@ class Breakpoints:
         return f"<Breakpoints {', '.join(map(repr, self._set)) or 'none'}{at}>"
 
     def add(self, text: str) -> Breakpoint:
-        """One more. `RunError` when it names no state, edge or rule and is no guard."""
+        """One more. `RunError` when it names no state, edge or rule and is not a guard."""
         made = self._set[text] = breakpoint_of(self._chart, text)
         return made
 

@@ -71,7 +71,7 @@ class Host(Protocol):
     """What an action may ask of the run that does it. A `Session` is one."""
 
     deadline: float | None
-    """When a child has to be done, on the run's clock; None for a run that is no child."""
+    """When a child has to be done, on the run's clock; None for a run that is not a child."""
     listener: Callable[[Event], None] | None
     """Who hears events as they happen, when somebody does."""
 

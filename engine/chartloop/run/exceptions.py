@@ -95,7 +95,7 @@ def describe(error: BaseException) -> str:
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody outside cancelled the task at hand."""
+    """Whether somebody outside cancelled the current task."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # driven by hand: there is no task

@@ -142,7 +142,7 @@ def _validate_outcome(action: ActionSpec, context: Context, done: Any) -> Outcom
         try:
             done = done.replace(signals=tuple(sound_signal(signal) for signal in done.signals))
         except (AttributeError, TypeError, ValueError) as error:
-            text = f"{action.name} gave a signal that is none: {describe(error)}"
+            text = f"{action.name} gave an invalid signal: {describe(error)}"
             return Outcome.failure(Category.CRITICAL, text, kind="signals")
     if done.changes and (wrong := _wrong_change(action, context, done)):
         return Outcome.failure(Category.CRITICAL, f"{action.name} {wrong}", kind="changes")
@@ -159,9 +159,9 @@ def _wrong_change(action: ActionSpec, context: Context, done: Outcome) -> str:
         if name not in action.changes and f"{root}.*" not in action.changes:
             return f"changed `{name}`, which it does not declare"
         if root == "vars" and (field not in machine.vars or not _fits(machine, field, value)):
-            return f"gave `{name}` a value that is none of it"
+            return f"gave `{name}` a value that it cannot have"
         if root == "memory" and (field not in machine.memory or not isinstance(value, str)):
-            return f"gave `{name}`, which is no memory block, or no text"
+            return f"gave `{name}`, which is not a memory block, or no text"
         if name in FACTS and not accepts(FACTS[name].type, value):
             return f"gave `{name}` a value that is not of its type, {FACTS[name].type}"
     if fell := falling(context.facts, done.changes):

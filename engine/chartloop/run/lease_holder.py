@@ -194,7 +194,7 @@ class Holder:
         if self._lost:
             raise Fenced(
                 self._lost,
-                hint="nothing more was done here; open the run anew to go on where it is now",
+                hint="nothing more was done here; open the run again to continue from there",
             )
 
     async def explain_fenced(self, error: Fenced) -> Fenced:
@@ -209,13 +209,13 @@ class Holder:
 
 _DOUBTS = {
     "alive": "{what} was in flight when this run was taken over from {driver}",
-    "silent": "{what} was begun by {driver}, which has not renewed its lease",
+    "silent": "{what} was started by {driver}, which has not renewed its lease",
 }
 
 
 def say_doubt(what: str, data: Mapping[str, Any]) -> str:
     """That a call was begun and its answer is not known, and why: ``infer at think ...``."""
-    said = _DOUBTS.get(data.get("left", ""), "{what} was begun before an interruption")
+    said = _DOUBTS.get(data.get("left", ""), "{what} was started before an interruption")
     said = said.format(what=what, driver=data.get("driver", "another process"))
     return f"{said}; whether it happened is not known"
 

@@ -77,7 +77,7 @@ async def refuse_moved(journal: Journal, run_id: str, epoch: int) -> None:
     if now := await _moved_to(journal, run_id, epoch):
         raise Fenced(
             f"run `{run_id}` has gone on as run `{now}`, under another machine, meanwhile",
-            hint="both would do the same once more; whoever means that opens it anew",
+            hint="both would do the same once more; open it again if you want that",
         )
 
 

@@ -109,7 +109,7 @@ class SandboxResult(NamedTuple):
 
     ok: bool
     value: Any = None
-    """JSON data of the last expression, or its text form when it is no JSON."""
+    """JSON data of the last expression, or its text form when it is not JSON."""
     stdout: str = ""
     stderr: str = ""
     error: str = ""

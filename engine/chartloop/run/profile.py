@@ -21,7 +21,7 @@ class StateProfile(Value, frozen=True, gc=False):
     failed: int = 0
     """Of these, those that failed."""
     total: float = 0.0
-    """Time inside the action; waits before a retry are no part of it."""
+    """Time inside the action; waits before a retry are not part of it."""
     longest: float = 0.0
     """The longest of them."""
     tokens: int = 0

@@ -85,7 +85,7 @@ def _own(session: Session) -> tuple[str, Mapping[str, Mapping[str, Type]]]:
     position, chart = session.position, session.chart
     if position.blocked_on == IN_DOUBT:
         text = (
-            f"A paid call of `{position.state}` was begun before an interruption."
+            f"A paid call of `{position.state}` was started before an interruption."
             " Answer `retry` to make it again, or `fail`."
         )
         return text, {event: {} for event in SETTLES}

@@ -1,7 +1,7 @@
 """Recorded runs, as questions about many of them read them: row, records, the machine's text.
 
-A run that cannot be read is no error of the question: it comes as `Unread`, with the reason, and
-the others are read all the same. What a journal holds and what `chartloop runs export` prints
+A run that cannot be read is not an error of the question: it comes as `Unread`, with the reason,
+and the others are read all the same. What a journal holds and what `chartloop runs export` prints
 give the same.
 
 Belongs here: reading. Never: deciding anything again (`replay`, the folder `studies`).
@@ -30,7 +30,7 @@ class RecordedRun(NamedTuple):
     machine: str = ""
     """The canonical text of the machine it was started with; empty where nobody has kept it."""
     pending: tuple[Event, ...] = ()
-    """What was begun and has no outcome yet: the events after the last record that is no aside."""
+    """What was begun and has no outcome yet: the events after the last record but asides."""
     children: tuple[RunRow, ...] = ()
     """Those that the action at hand has begun, the oldest first; an export has none."""
 
@@ -47,7 +47,7 @@ class Unread(NamedTuple):
     why: str
 
     def __str__(self) -> str:
-        return f"run `{self.run_id}` is passed over: {self.why}"
+        return f"run `{self.run_id}` is skipped: {self.why}"
 
 
 Recorded: TypeAlias = RecordedRun | Unread
@@ -125,7 +125,7 @@ def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
     row = _row(_mapping(first))
     if row is None:
         hint = "`chartloop runs export RUN` prints one"
-        return Unread(f"{source}:{at}", f"the line is no run's row: {hint}")
+        return Unread(f"{source}:{at}", f"the line is not a run's row: {hint}")
     records: list[Record] = []
     for number, line in rest:
         try:
@@ -140,7 +140,7 @@ def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
             ValueError,
         ) as error:
             return Unread(
-                row.run_id, f"{source}:{number} is no record: {type(error).__name__} {error}"
+                row.run_id, f"{source}:{number} is not a record: {type(error).__name__} {error}"
             )
     return _sound(RecordedRun(row, tuple(records)))
 

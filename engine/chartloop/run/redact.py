@@ -6,7 +6,7 @@ what looks like a credential, by one table of patterns. Values of (a) variables 
 encoded too: for JSON, for a URL, in base64, in hex. What is hidden reads ``«redacted:NAME»``;
 nothing else changes.
 
-Only strings are hidden, never numbers: ``max_tokens: 4096`` is no secret. Words by which a
+Only strings are hidden, never numbers: ``max_tokens: 4096`` is not a secret. Words by which a
 replay finds its way (states, edges, reasons, ids of calls) stay as they are where `STRUCTURE`
 says that such words stand.
 

@@ -74,7 +74,7 @@ def replay(
 
 
 def difference(record: Record, before: Position, after: Position, decision: Decision) -> str:
-    """What is decided otherwise than was recorded; empty when nothing is."""
+    """What is decided differently than was recorded; empty when nothing is."""
     for what, recorded, now in (
         ("state", record.state, before.state),
         ("taken", record.taken, decision.taken),
@@ -107,7 +107,7 @@ def position_before(
 
 
 def why(chart: Chart, records: list[Record], seq: int, run_id: str = "") -> Explanation:
-    """Everything that was looked at when record `seq` was decided."""
+    """Everything that was evaluated when record `seq` was decided."""
     found = next((r for r in records if r.seq == seq), None)
     if found is None:
         last = records[-1].seq if records else None

@@ -237,7 +237,7 @@ def describe_signals(result: Result, told: str | None = None) -> Iterator[str]:
         return
     # the newest of that reason: one that was raised before may have been put off
     top = next((s for s in reversed(result.signals) if s.reason == result.reason), None)
-    # an end raises its own reason: that it did is no news
+    # an end raises its own reason: that it did is not news
     if top is not None and (top.message or top.source != result.state) and top.message != told:
         said = f": {top.message}" if top.message else ""
         by = "from outside" if top.source == "outside" else f"by {top.source}"

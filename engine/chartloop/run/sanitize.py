@@ -104,7 +104,7 @@ def read_json(text: str) -> Any:
 def _finite(text: str) -> float:
     if math.isfinite(number := float(text)):
         return number
-    raise ValueError(f"`{text[:40]}` is no number")
+    raise ValueError(f"`{text[:40]}` is not a number")
 
 
 DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)

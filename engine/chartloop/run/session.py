@@ -126,7 +126,7 @@ class Session:
         """Where it rests although it could go on; a child has none."""
         self.cancels: list[Cancel] = []
         self.spending: Callable[[], StopRequest | None] | None = None
-        """Asked by a child that shares a budget: why it may not do the action at hand."""
+        """Asked by a child that shares a budget: why it may not do the current action."""
         self.deadline: float | None = None
         """When a child has to be done, on the run's clock: its parent's action ends then."""
         self.listener: Callable[[StreamEvent], None] | None = None
@@ -262,7 +262,7 @@ class Session:
     def _adopt_note(self, event: Event) -> None:
         key = event.data.get("key")
         if not isinstance(key, str):
-            raise self.log.corrupt_error(f"event {event.seq} says not of which call it is")
+            raise self.log.corrupt_error(f"event {event.seq} does not name the call it belongs to")
         if event.type in ("intent", "result"):
             self.calls.add(event, key)
         else:

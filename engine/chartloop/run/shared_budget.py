@@ -92,4 +92,4 @@ def pays(action: ActionSpec | None) -> bool:
 
 def say_unbegun(count: int, among: int, asked: StopRequest) -> str:
     """What the parent's result says of children that were not begun."""
-    return f"{count:,} of {among:,} children were not begun: {asked.message}"
+    return f"{count:,} of {among:,} children were not started: {asked.message}"

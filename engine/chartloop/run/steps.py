@@ -127,7 +127,7 @@ class _History:
         """Failures by step: an action may succeed, and its result not fit where it is saved."""
 
     def begin_step(self, state: StateSpec, at: float) -> Step:
-        """The step of a state's action, before it is carried out."""
+        """The step of a state's action, before it is executed."""
         action = "" if state.action is None else state.action.name
         kind, carried = state.traits.step, state.calls
         calls = self.calls[:1] if carried == "first" else self.calls

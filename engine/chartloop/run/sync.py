@@ -62,7 +62,7 @@ def wait(coroutine: Coroutine[Any, Any, T], *, suspends: bool) -> T:
     if isinstance(threading.current_thread(), _LoopThread):
         coroutine.close()
         raise RunError(
-            "the sync face was called inside an action or tool, on the thread that drives it",
+            "the sync method was called inside an action or tool, on the thread that drives it",
             hint="await the method of the same name with an `a` before it",
         )
     future = asyncio.run_coroutine_threadsafe(coroutine, loop)

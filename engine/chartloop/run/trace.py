@@ -1,6 +1,6 @@
 """What a run and its children did, step by step, read from their records when somebody asks.
 
-A result costs the same however long the run was; this does not, and so it is no part of one.
+A result costs the same however long the run was; this does not, and so it is not part of one.
 Nothing here decides or runs anything.
 
 Source: 000 "Observability" (`tick_history`, `function_calls`, `token_usage_timeline`,
@@ -32,7 +32,7 @@ class Call(NamedTuple):
     name: str
     """The tool's name."""
     arguments: Any
-    """What the model wrote: the data, or its text where that is no JSON. None where no model
+    """What the model wrote: the data, or its text where that is not JSON. None where no model
     asked: the file's own `with` says what the tool was given."""
     ok: bool
     """Whether it succeeded."""

@@ -148,7 +148,7 @@ def _fact(scenario: Scenario, spec: MachineSpec, name: str, value: Any) -> FactC
     path = ("expect", "facts", name)
     place = scenario.document.at(path)
     if not _FACT.fullmatch(name):
-        said, hint = f"`{name}` is no fact", "a dotted name, as in `run.steps` or `vars.plan`"
+        said, hint = f"`{name}` is not a fact", "a dotted name, as in `run.steps` or `vars.plan`"
         return finding("CL103", said, scenario.document.key(path), hint=hint, at=".".join(path))
     try:
         fact = parse(name, bare.narrow(NULLABLE))

@@ -204,7 +204,7 @@ def _shape(document: Document) -> tuple[ScenarioShape | None, list[Finding]]:
     if not isinstance(data, dict):
         if document.findings:
             return None, []
-        hint = "it begins with `machine: NAME` and ends with `expect:`"
+        hint = "it starts with `machine: NAME` and ends with `expect:`"
         return None, [finding("CL203", "a scenario is a mapping", document.at(()), hint=hint)]
     try:
         return ScenarioShape.model_validate(data), []

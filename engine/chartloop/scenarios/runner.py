@@ -138,7 +138,7 @@ def _to_lists(value: Any) -> Any:
 def machine_of(made: Scenario) -> Path:
     """The file of a scenario's machine: beside the scenario, or a shipped one."""
     beside = (made.folder or Path()) / made.machine
-    if os.path.isfile(beside):  # noqa: PTH113  a name that no file can have is no error here
+    if os.path.isfile(beside):  # noqa: PTH113  a name that no file can have is not an error here
         return beside
     shipped = catalog.shipped_machines()
     if made.machine in shipped:

@@ -39,7 +39,7 @@ class LoopbackRequest(NamedTuple):
 
     path: str
     headers: Mapping[str, str]  # by lower-case name, with `***` in place of a key
-    body: Mapping[str, Any]  # empty when it was no JSON object
+    body: Mapping[str, Any]  # empty when it was not JSON object
 
 
 class LoopbackServer:

@@ -58,16 +58,16 @@ class Key(NamedTuple):
 
 
 KEYS = (
-    Key("s,space,enter", "order('do')", "step", "do the action at hand"),
-    Key("r", "order('run')", "run", "go on to the end, a question or a breakpoint"),
-    Key("t", "run_to", "to", "go on until the run is at a state that you choose"),
+    Key("s,space,enter", "order('do')", "step", "do the current action"),
+    Key("r", "order('run')", "run", "continue to the end, a question or a breakpoint"),
+    Key("t", "run_to", "to", "continue until the run is at a state that you choose"),
     Key("p,ctrl+c", "pause", "pause", "stop before the next action; again: stop in the middle"),
     Key("a", "answer", "answer", "answer the question that the run waits with"),
     Key("b", "order('back')", "back", "take back the newest record, as a new run"),
     Key("w", "type('why ')", "why", "why a record led where it did: type its number"),
     Key("m", "picture", "map", "the whole picture"),
     Key("e", "type('set ')", "set", "change a limit or variable", False),
-    Key("f", "order('fork')", "fork", "go on as a new run; this one stays as it is", False),
+    Key("f", "order('fork')", "fork", "continue as a new run; this one stays as it is", False),
     Key("k", "type('break ')", "break", "set or take away a breakpoint: a state or a guard", False),
     Key("d", "type('draw ')", "draw", "write the picture into a file", False),
     Key("colon,slash", "type('')", "type", "type a command"),

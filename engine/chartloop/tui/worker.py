@@ -40,7 +40,7 @@ class Failed(NamedTuple):
 
 
 class Crashed(NamedTuple):
-    """Something that is no error of the run: the screen closes with it."""
+    """Something that is not an error of the run: the screen closes with it."""
 
     error: BaseException
 

@@ -31,7 +31,7 @@ Shape = Literal[
 """Machines are drawn with the first three; the others stand in documents."""
 
 Role = Literal["start", "end", "stop", "completed", "hub", "decision", "action", "rules"]
-"""What a box is in its chart; it decides the colours. `rules` is no state but a box of rules."""
+"""What a box is in its chart; it decides the colours. `rules` is not a state but a box of rules."""
 
 RuleDrawing = Literal["none", "box", "chain"]
 
@@ -71,7 +71,7 @@ class Box:
     entry: bool = False
     """A run starts here although the box is no pill: a small dot leads to it."""
     origin: str = "file"
-    """`file`, `engine` for a state that no file wrote, `rule` for what is no state at all."""
+    """`file`, `engine` for a state that no file wrote, `rule` for what is not a state at all."""
     about: str = ""
 
 

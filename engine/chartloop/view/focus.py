@@ -28,7 +28,7 @@ def around(chart: Flowchart, state: str, *, hops: int = 1) -> Flowchart:
         hint = nearest(state, known, otherwise="names are those of the states in the file")
         raise RunError(f"there is no state `{state[:80]}` in the picture", hint=hint)
     if hops < 0:
-        raise RunError(f"a neighbourhood of {hops} arrows is none", hint="0 is the state alone")
+        raise RunError(f"a neighbourhood of {hops} arrows is empty", hint="0 is the state alone")
     shown = near(chart, state, hops)
     hidden = len(chart.boxes) - len(shown)
     return chart if hidden <= 1 else part(chart, shown, f"… {hidden} boxes hidden")

@@ -50,7 +50,7 @@ from chartloop.view_model.text import CLOCKS, outcome_lines
 RECORDS = 200
 """The newest records, which are shown."""
 _NEVER_NEWS = CLOCKS | {"run.paused_from", "run.visits", "progress.stalled_for"}
-"""Facts that a clock changes, or that are seen elsewhere: that they changed is no news."""
+"""Facts that a clock changes, or that are seen elsewhere: that they changed is not news."""
 
 
 def view_run(

@@ -163,7 +163,7 @@ class FactView:
     changed: bool
     """Whether the newest record changed it."""
     clock: bool
-    """Changed by the clock, or seen elsewhere: that it changed is no news."""
+    """Changed by the clock, or seen elsewhere: that it changed is not news."""
     guarded: bool
     """Whether a rule or an edge reads it."""
     empty: bool
@@ -211,7 +211,7 @@ class RecordView:
 
 @dataclass(frozen=True, slots=True)
 class DecisionView:
-    """Everything that was looked at when a record was decided."""
+    """Everything that was evaluated when a record was decided."""
 
     seq: int
     found: Explanation

@@ -35,7 +35,7 @@ LONGEST_LINE = 200
 _CURES = {
     "TRANSIENT": "the same may work later; `retry` at `{state}` tries again by itself",
     "RECOVERABLE": "something has to change first: the input, the prompt or the file",
-    "CRITICAL": "mend it first: a key, a quota, a setting; `chartloop doctor` shows what is here",
+    "CRITICAL": "fix that first: a key, a quota, a setting; `chartloop doctor` shows what is here",
 }
 """What to do about a failure, by its category."""
 _NO_TASK = 'say what it is to do: `chartloop run MACHINE "TASK"`'
@@ -66,7 +66,7 @@ def next_rows(view: StandingView, *, edges: bool = True) -> list[Row]:
     if view.question is not None:
         return [Row(cells) for cells in _question_cells(view.question)]
     if view.next is None or not view.next.action:
-        return [Row(("does", "nothing: `do` goes on"))]
+        return [Row(("does", "nothing: `do` continues"))]
     held = [("paused", "`do` goes on")] if view.head.status == "paused" else []
     after = _edge_cells(view.next) if edges else ()
     cells = (*held, *_action_cells(view.next), *after)

@@ -3,7 +3,7 @@
 A migration has a number and is never edited once it was released: a change to the tables is a
 new one at the end. All that are missing run in one transaction when a file is opened, after it was
 copied beside itself; the table `schema_version` says which have. A file is looked at before it is
-written to: what is no journal, or was written by a newer version, stays byte for byte as it was.
+written to: what is not a journal, or was written by a newer version, stays byte for byte as it was.
 
 Tables of runs and events have rowids, for measured reasons: with the rows inside the index
 (``WITHOUT ROWID``) events of many runs split each other's pages, and an append costs a third
@@ -329,7 +329,7 @@ def explain(error: sqlite3.Error, path: Path, wait: float) -> JournalError:
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return JournalCorrupt(
-                f"`{path}` is damaged or is no journal: {error}",
+                f"`{path}` is damaged or is not a journal: {error}",
                 hint="it was left as it is; restore it from a copy, or name another file",
             )
         case sqlite3.SQLITE_FULL:

@@ -60,7 +60,7 @@ class Writer:
         self._hide_text: Callable[[str], str] = redactor.text if redactor else str
 
     def document(self, data: Mapping[str, Any]) -> str:
-        """JSON text. `RunError` when the data is no JSON, or nested too deeply to be read back."""
+        """JSON text. `RunError` when the data is not JSON, or nested too deeply to be read back."""
         try:
             text = to_json_fast(data)
         except (TypeError, ValueError, RecursionError) as error:
@@ -297,7 +297,7 @@ def _event(columns: Sequence[Any], fetch: Callable[[str], str]) -> Event:
     if kind not in EVENT_TYPES:
         raise _too_new(seq, kind)
     if not (type(seq) is int and type(epoch) is int and type(at) in (float, int)):
-        raise TypeError("its number, epoch or time is none")
+        raise TypeError("its number, epoch or time is not valid")
     if (kind == "record") != (type(number) is int):
         raise ValueError(f"it is a {kind}, and its number as a record is {number}")
     data = unpack(stored if type(stored) is str else read_text(stored), fetch)

@@ -55,7 +55,7 @@ def blob(db: Connection, key: str) -> str | None:
     if not _is_whole(key, found[0]):
         raise JournalCorrupt(
             f"the text that is kept as {key[:12]} does not have that hash any more",
-            hint=f"{BY_HAND}; a run goes on with the file of its machine: "
+            hint=f"{BY_HAND}; a run continues with the file of its machine: "
             "`chartloop resume RUN --machine FILE`",
         )
     return read_text(found[0])

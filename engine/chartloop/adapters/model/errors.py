@@ -43,7 +43,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "timeout": Kind(_T, "call again, or raise `model.timeout`"),
         "server": Kind(_T, "the provider failed: call again later"),
         "connection": Kind(_T, "check the network and `model.api_base`, and call again"),
-        "broken_body": Kind(_T, "the answer is no model's reply: check `model.api_base`"),
+        "broken_body": Kind(_T, "the answer is not a model's reply: check `model.api_base`"),
         "stream_broken": Kind(_T, "the reply was cut off: call again"),
         "empty_stream": Kind(_T, "call again; for a server that cannot stream, `stream: false`"),
         "unreadable": Kind(_R, "the provider's reply has another form: check `model.api_base`"),
@@ -55,7 +55,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "model_not_found": Kind(_C, "check `model.name`"),
         "bad_request": Kind(_C, "the provider does not take this request: see its message"),
         "setup": Kind(_C, "install or set what is named"),
-        "unexpected": Kind(_C, "litellm failed in a way that is not known: report it"),
+        "unexpected": Kind(_C, "litellm failed in an unknown way: report it"),
     }
 )
 """What can go wrong with a call. The category decides what a machine may do about it."""

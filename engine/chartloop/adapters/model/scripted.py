@@ -48,7 +48,7 @@ class ScriptedCall(NamedTuple):
     name: str
     arguments: str = "{}"
     """JSON text. A mapping in the script is written out; a text is taken as it stands, so that
-    arguments which are no JSON can be scripted too."""
+    arguments which are not JSON can be scripted too."""
     id: str = ""
     """Empty: `call_<number of the model call>_<n>`, both counted from 0."""
 

@@ -155,7 +155,7 @@ def _parts(url: str) -> SplitResult:
 
 def _no_url() -> SetupError:
     return SetupError(
-        "this is no URL of a webhook", hint="write `https://HOST/PATH`, without spaces"
+        "this is not a URL of a webhook", hint="write `https://HOST/PATH`, without spaces"
     )
 
 

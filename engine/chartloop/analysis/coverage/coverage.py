@@ -237,7 +237,7 @@ def _by_role(found: Iterable[Covered]) -> dict[str, Figure]:
 
 def _no_coverage(error: Exception) -> SetupError:
     hint = "`chartloop coverage MACHINE --save FILE` writes one"
-    return SetupError(f"this is no coverage: {type(error).__name__} {error}", hint=hint)
+    return SetupError(f"this is not a coverage: {type(error).__name__} {error}", hint=hint)
 
 
 def total(coverages: Iterable[Coverage]) -> tuple[Coverage, ...]:
@@ -283,6 +283,6 @@ def wanted_of(texts: Iterable[str]) -> dict[Kind, float]:
         if name not in kinds:
             raise SetupError(f"nothing called `{name}` is covered", hint=nearest(name, kinds))
         if not 0 <= percent <= 100:
-            raise SetupError(f"`{text}` is no percentage", hint="write 100, or atoms=80")
+            raise SetupError(f"`{text}` is not a percentage", hint="write 100, or atoms=80")
         out[kinds[name]] = percent
     return out

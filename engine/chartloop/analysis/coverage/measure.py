@@ -62,7 +62,7 @@ def _read(path: str | Path, machine: str) -> Coverage:
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        why = getattr(error, "strerror", None) or "it is not text in UTF-8"
         raise SetupError(f"`{path}` cannot be read: {why}") from error
     known = {one.machine: one for one in from_json(text)}
     if machine not in known:

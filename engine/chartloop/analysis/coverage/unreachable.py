@@ -140,11 +140,11 @@ class _Lost:
         return seen
 
     def _state(self, name: str) -> str:
-        return "" if not name or name in self._reachable_states else "no way leads to it"
+        return "" if not name or name in self._reachable_states else "no path leads to it"
 
     def _edge(self, source: str, id: str) -> str:
         lost = self._state(source)
-        return f"no way leads to `{source}`" if lost else self._ways.get(id, "")
+        return f"no path leads to `{source}`" if lost else self._ways.get(id, "")
 
     @cached_property
     def _rules(self) -> Mapping[str, str]:
@@ -154,7 +154,7 @@ class _Lost:
             if not self._possible([Claim(rule.when.root)]):
                 out[rule.id] = _never(rule.when.root)
             elif places and not self._reachable_states & {*places}:
-                out[rule.id] = "no way leads to where it is looked at"
+                out[rule.id] = "no path leads to where it is evaluated"
         return out
 
     def _rule(self, id: str) -> str:
@@ -174,9 +174,9 @@ class _Lost:
         owner, expression = item.source, self._guards[item.source]
         source = self._sources.get(owner, "")
         if self._state(source):
-            return f"no way leads to `{source}`"
+            return f"no path leads to `{source}`"
         if source and not self._possible(known := self._before.get(owner, ())) and known:
-            return "it is never looked at"
+            return "it is never evaluated"
         number = int(item.id.rpartition("#")[2])
         beside = list(_siblings(expression.root))[number]
         claims = (*self._before.get(owner, ()), *beside)

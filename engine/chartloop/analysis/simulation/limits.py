@@ -122,7 +122,7 @@ def _read_otherwise(spec: MachineSpec, limit: str) -> str:
             continue
         held = isinstance(part, Expression) and part.bounds
         if not held or all(b.bound_text != f"limits.{limit}" for b in held):
-            return f"`{part.text}` reads it in another way"
+            return f"`{part.text}` reads it differently"
     return ""
 
 

@@ -283,7 +283,7 @@ def refuse_unknown_guards(opaque: Sequence[str], world: World) -> None:
     """`SetupError` for a Python guard of which nobody says how often it holds."""
     if missing := [name for name in opaque if name not in world.guards]:
         raise SetupError(
-            f"guard `{missing[0]}` is Python: nobody knows how often it holds",
+            f"guard `{missing[0]}` is Python: how often it holds is unknown",
             hint=f"say it: `--guard {missing[0]}=50%`, or under `guards` in the world file",
         )
     if more := [name for name in world.guards if name not in opaque]:

@@ -115,7 +115,7 @@ def world_of(document: Document, spec: MachineSpec) -> World:
 def _shape(document: Document) -> tuple[WorldShape | None, list[Finding]]:
     data: object = document.data
     if not isinstance(data, dict):
-        hint = "it begins with `world: 1`"
+        hint = "it starts with `world: 1`"
         wrong = finding("CL203", "a world file is a mapping", document.at(()), hint=hint)
         return None, [] if document.findings else [wrong]
     try:
@@ -133,7 +133,7 @@ def _fault(document: Document, kind: str, path: At, message: str) -> Finding:
         hint = nearest(name, model.model_fields)
         return finding("CL201", f"unknown key `{name}`", document.key(path), hint=hint, at=where)
     if kind == "missing":
-        hint = "a world file begins with `world: 1`" if name == "world" else ""
+        hint = "a world file starts with `world: 1`" if name == "world" else ""
         said = f"the key `{name}` is missing"
         return finding("CL202", said, document.key(path), hint=hint, at=where)
     words = {"dict_type": "a mapping", "model_type": "a mapping", "string_type": "text",
@@ -274,7 +274,7 @@ def _fails(given: Any) -> dict[str, float]:
         return {"TRANSIENT": _share(given)}
     shares = {str(n): _share(v) for n, v in cast("Mapping[str, Any]", given).items()}
     if wrong := [name for name in shares if name not in CATEGORIES]:
-        raise _Wrong(f"`{wrong[0]}` is no category: {', '.join(CATEGORIES)}")
+        raise _Wrong(f"`{wrong[0]}` is not a category: {', '.join(CATEGORIES)}")
     if sum(shares.values()) > 1 + 1e-9:
         raise _Wrong("the shares come to more than 100%")
     return shares

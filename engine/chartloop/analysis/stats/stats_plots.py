@@ -97,7 +97,7 @@ def _cost(stats: Figures, ax: Any, *, priced: bool) -> None:
 
 
 def _together(total: float, count: int, say: Callable[[float], str]) -> str:
-    """A sum and what it is made of: the mean, since a median times a count is no sum."""
+    """A sum and what it is made of: the mean, since a median times a count is not a sum."""
     return f"{say(total)}  ({count:,} × {say(total / max(count, 1))})"
 
 

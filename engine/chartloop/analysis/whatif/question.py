@@ -369,7 +369,7 @@ class _Way:
         """Whether the run stops for another reason than it did, although by the same way."""
         return decision.winner != self.case.again.winners.get(record.seq, "")
 
-    # what is decided otherwise ---------------------------------------------------------------
+    # what is decided differently ---------------------------------------------------------------
 
     def _otherwise(
         self, record: Record, position: Position, after: Position, decision: Decision
@@ -403,7 +403,7 @@ class _Way:
         return f"`{after.state}` would do `{does}` next, and nothing is recorded of it"
 
     def _not_the_limits(self, record: Record) -> str | None:
-        """Why the record is decided otherwise by the recorded machine and its limits, too."""
+        """Why the record is decided differently by the recorded machine and its limits, too."""
         found = self.case.again if self.case.is_old else None
         if found is None or found.failed is None or found.failed > record.seq:
             return None

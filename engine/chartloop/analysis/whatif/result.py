@@ -55,7 +55,7 @@ class WhatIf:
 
     @property
     def changes(self) -> tuple[RunVerdict, ...]:
-        """The runs of which something is decided otherwise, or may be."""
+        """The runs of which something is decided differently, or may be."""
         return tuple(run for run in self.runs if run.changes)
 
     @property
@@ -351,7 +351,7 @@ def _now(run: RunVerdict) -> str:
         case Verdict.ELSEWHERE:
             return f"goes to {run.state} by {run.edge}" if run.edge else f"stays at {run.state}"
         case Verdict.LATER:
-            return f"goes on to {run.state}"
+            return f"continues to {run.state}"
         case _:
             return f"unknown: {run.because}"
 

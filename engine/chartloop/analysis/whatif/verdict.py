@@ -104,7 +104,7 @@ class RunVerdict(NamedTuple):
     records: int
     """How many the run has."""
     record: int | None = None
-    """The first that is decided otherwise, or cannot be decided; None when none is."""
+    """The first that is decided differently, or cannot be decided; None when none is."""
     state: str = ""
     """Where the run goes at that record; where it stands when the record cannot be decided."""
     reason: str = ""
@@ -128,7 +128,7 @@ class RunVerdict(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """Whether anything is decided otherwise, or may be."""
+        """Whether anything is decided differently, or may be."""
         return self.verdict is not Verdict.SAME
 
     @property

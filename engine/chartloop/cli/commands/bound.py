@@ -68,7 +68,7 @@ A figure holds in every run in which the assumptions do; it is proven, not estim
 @parameters.draw_option
 @click.option(
     "--figure", type=click.Choice(_FIGURES), default="actions", show_default=True,
-    help="With --draw: the figure whose worst way is drawn.",
+    help="With --draw: the figure whose worst path is drawn.",
 )  # fmt: skip
 @parameters.tools_option
 @parameters.define_option
@@ -107,7 +107,7 @@ def bound(
         console.say(f"{output}: a certificate for {loaded.name} {loaded.hash[:12]}", "dim")
     if options.drawing is not None:
         path = found.draw(options.figure).save(options.drawing)
-        console.say(f"{path}: a way to the most {WORDS[options.figure]}", "dim")
+        console.say(f"{path}: a path with the most {WORDS[options.figure]}", "dim")
     reasons_to_refuse = found.reasons_to_refuse(wanted_bounds(figures_of(options.required)))
     if options.is_json:
         console.result(console.as_json({**found.to_dict(), "refused": list(reasons_to_refuse)}))

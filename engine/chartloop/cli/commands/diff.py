@@ -46,7 +46,7 @@ Examples:
 
 \b
 Each side is a file, the name of a shipped machine, or REV:PATH in a git repository. Comments, order
-of keys and ways of writing make no difference. Nothing that a file names is imported or run; tools
+of keys and notation make no difference. Nothing that a file names is imported or run; tools
 that are not given count as known.
 
 \b
@@ -86,12 +86,12 @@ def _form_of(output: str | None) -> str:
     suffix = "" if output is None else Path(output).suffix.lower()
     if suffix and suffix not in _BY_SUFFIX:
         known = " ".join(_BY_SUFFIX)
-        raise click.UsageError(f"`{suffix}` is no format: end the name with one of {known}")
+        raise click.UsageError(f"`{suffix}` is not a format: end the name with one of {known}")
     return _BY_SUFFIX.get(suffix, "text")
 
 
 def _compare(before: str, after: str, options: RunOptions) -> Diff | None:
-    """The difference; None, and its findings are said, when a side is no machine."""
+    """The difference; None, and its findings are said, when a side is not a machine."""
     from chartloop.cli.compare_inputs import machines_at
     from chartloop.versions.diff.diff import diff as difference
 
@@ -149,7 +149,7 @@ def _print(drawn: str | bytes, form: str) -> None:
     if isinstance(drawn, str):
         console.result(drawn.rstrip("\n"))
     elif sys.stdout.isatty():
-        raise click.UsageError(f"a {form.upper()} is no text for a terminal: give -o FILE.{form}")
+        raise click.UsageError(f"a terminal cannot show a {form.upper()}: give -o FILE.{form}")
     else:
         sys.stdout.buffer.write(drawn)
 

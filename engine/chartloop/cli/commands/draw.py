@@ -86,7 +86,10 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
     help="How stop rules are drawn.",
 )  # fmt: skip
 @click.option(
-    "--all", "everything", is_flag=True, help="Also what the engine adds: ends, ways out."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also what the engine adds: its ends, and the edges to them.",
 )
 @click.option(
     "--region", type=click.Choice(["state", "status"]), default="state", show_default=True,
@@ -167,7 +170,7 @@ def _write(picture: Picture, path: Path, form: str | None) -> None:
 
 
 def _save_pages(picture: Picture, output: str | None, form: str | None, paper: Any) -> None:
-    """Write each page into a file of its own; what fits on one, into the file itself."""
+    """Write each page into its own file; what fits on one, into the file itself."""
     if output is None or output == "-" or _is_text(form, output):
         raise click.UsageError("--page writes pictures: give -o FILE.svg, or FILE.png")
     path, pages = Path(output), picture.pages(paper)
@@ -237,7 +240,7 @@ def _show(picture: Picture, form: str) -> None:
         ):
             console.result(line)
     elif sys.stdout.isatty():
-        raise click.UsageError("a PNG is no text for a terminal: give -o FILE.png")
+        raise click.UsageError("a terminal cannot show a PNG: give -o FILE.png")
     else:
         sys.stdout.buffer.write(drawn)
 

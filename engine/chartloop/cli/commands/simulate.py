@@ -39,7 +39,7 @@ class Share(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  onl
         except ValueError:
             found = -1.0
         if not 0 <= found <= 1:
-            self.fail(f"`{value}` is no share: write 1% or 0.01", param, ctx)
+            self.fail(f"`{value}` is not a share: write 1% or 0.01", param, ctx)
         return found
 
 
@@ -128,7 +128,7 @@ Exit codes: 0, or 1 if a run exceeded the proven bound.
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Draw the machine with how often the runs went each way: heat.svg, heat.png.",
+    help="Draw the machine with how often the runs took each edge: heat.svg, heat.png.",
 )  # fmt: skip
 @click.option(
     "--plot", type=click.Path(), metavar="PATH",
@@ -291,4 +291,4 @@ def _draw(machine: Machine, found: Simulation, path: Path) -> None:
         said=f"{found.runs:,} simulated runs",
     )  # fmt: skip
     RunPicture(machine.draw().chart, standing).save(path)
-    console.say(f"{path}: how often {found.runs:,} runs went each way", "dim")
+    console.say(f"{path}: how often {found.runs:,} runs took each edge", "dim")

@@ -107,7 +107,7 @@ def upgrade(
 
 
 def _sides(old: str, new: str, options: UpgradeOptions) -> tuple[Machine | None, Machine] | None:
-    """The old machine where one is named, and the new one; None when one is no machine."""
+    """The old machine where one is named, and the new one; None when one is not a machine."""
     from chartloop.cli.compare_inputs import machines_at
 
     found = machines_at((new,) if old == OWN else (old, new), options)

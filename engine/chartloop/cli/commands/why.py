@@ -1,4 +1,4 @@
-"""`chartloop why`: everything that was looked at when a record was decided."""
+"""`chartloop why`: everything that was evaluated when a record was decided."""
 
 from __future__ import annotations
 

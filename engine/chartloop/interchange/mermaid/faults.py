@@ -11,7 +11,7 @@ from typing import NoReturn
 from chartloop.interchange.mermaid.lexer import END, Token
 from chartloop.interchange.mermaid.source import STRIPPED, Source
 
-NO_CHART = "this is no Mermaid flowchart"
+NO_CHART = "this is not a Mermaid flowchart"
 FIRST_LINE = "the first line is `flowchart TD`, or `graph TD`"
 QUOTE_IT = "put the label in quotes"
 
@@ -69,12 +69,12 @@ def fail_unexpected(
         source.fail(at, "the direction is one of TB TD BT RL LR", "write `flowchart TD`")
     here = _here(source, at)
     if set(meant) >= _ENDS and token.kind != END:
-        cure = "write each statement on a line of its own"
+        cure = "write each statement on its own line"
         if token.kind == "LINK_ID":
-            cure = "the id of a link stands before the link: `A e1@--> B`"
-        source.fail(at, f"{here} stands where the statement should end", cure)
+            cure = "the id of a link comes before the link: `A e1@--> B`"
+        source.fail(at, f"{here} is where the statement should end", cure)
     words = " or ".join(dict.fromkeys(_MEANT.get(kind, kind) for kind in meant))
-    source.fail(at, f"{here} stands where {words} is meant")
+    source.fail(at, f"{here} is where {words} belongs")
 
 
 def unreadable(source: Source, at: int, state: str, opened: Token | None) -> NoReturn:
@@ -89,19 +89,19 @@ def unreadable(source: Source, at: int, state: str, opened: Token | None) -> NoR
     if state == "dir":
         source.fail(at, "the direction is one of TB TD BT RL LR", "write `flowchart TD`")
     if state in ("shapeData", "shapeDataStr"):
-        source.fail(at, f"{_here(source, at)} cannot stand within `@{{ }}`", "put it in quotes")
+        source.fail(at, f"{_here(source, at)} is not allowed within `@{{ }}`", "put it in quotes")
     cure = 'put it in quotes, as the label of a box: `A["..."]`'
-    source.fail(at, f"{_here(source, at)} cannot stand outside of a label", cure)
+    source.fail(at, f"{_here(source, at)} is not allowed outside a label", cure)
 
 
 def _in_link(source: Source, at: int, opened: Token) -> NoReturn:
     begin = opened.text.strip(STRIPPED)
     at_start = opened.at + opened.text.index(begin)
     if source.text[at - 1 : at] == '"':
-        source.fail(at - 1, '`"` stands within the text of a link', "put all of it in the quotes")
+        source.fail(at - 1, '`"` is within the text of a link', "put all of it in the quotes")
     source.fail(
         at_start,
-        f"the link that begins with `{begin}` never ends",
+        f"the link that starts with `{begin}` never ends",
         "end it with `-->`; a text that has such signs in it needs quotes",
         width=len(begin),
     )
@@ -129,9 +129,7 @@ def _in_label(source: Source, at: int, opened: Token, kind: str) -> NoReturn:
     cure = QUOTE_IT
     if meant and '"' not in meant and "ﬂ°" not in meant:
         cure += f': `{opening}"{meant}"{closing}`'
-    source.fail(
-        at, f"{here} stands in a label without quotes, where Mermaid reads it as a sign", cure
-    )
+    source.fail(at, f"{here} needs quotes in a label: Mermaid reads it as a sign", cure)
 
 
 def _here(source: Source, at: int) -> str:

@@ -67,7 +67,7 @@ def parse(source: Source) -> Diagram:
         source.fail(0, faults.NO_CHART, faults.FIRST_LINE)
     if other := _OTHER_CHARTS.search(source.text):
         said = f"Mermaid takes a text with the word `{other.group()}` for another kind of chart"
-        source.fail(other.start(), said, "write the word otherwise", width=len(other.group()))
+        source.fail(other.start(), said, "write the word differently", width=len(other.group()))
     parser = _Parser(source)
     try:
         parser.read()

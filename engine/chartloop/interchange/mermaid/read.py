@@ -6,7 +6,8 @@ drawing. What Mermaid refuses is refused, with the line, the column and the cure
 Kept are boxes with their ids, labels, shapes and fills, arrows with their labels, and the title. Of
 the rest:
 
-- A group (`subgraph`) is no state: its boxes are kept, its frame is not. An arrow to a group leads
+- A group (`subgraph`) is not a state: its boxes are kept, its frame is not. An arrow to a group
+leads
   to the boxes with which it begins, one from a group comes from those with which it ends.
 - An arrow with points at both ends becomes two arrows. A link without a head, or with a cross or
   circle, becomes an arrow from its first box to its second. An invisible link (`~~~`) places boxes
@@ -73,7 +74,7 @@ class Reading(NamedTuple):
 def read_mermaid(text: str, *, file: str = "") -> Flowchart:
     """The chart that a Mermaid text draws. The id of a box is the one that the text gives it.
 
-    `file` names the text in errors. SpecError: the text is no flowchart, or Mermaid refuses it.
+    `file` names the text in errors. SpecError: the text is not a flowchart, or Mermaid refuses it.
     """
     return read_flowchart(text, file=file).chart
 

@@ -148,7 +148,7 @@ class Source:
         errors = [fault for fault in document.findings if fault.is_error]
         if errors:
             at = start + _offset(body, errors[0].place)
-            self.fail(at, f"the front matter is no YAML: {errors[0].message}", errors[0].hint)
+            self.fail(at, f"the front matter is not YAML: {errors[0].message}", errors[0].hint)
         data: object = document.data
         if isinstance(data, dict):
             self.front = cast("dict[str, Any]", data)

@@ -136,7 +136,7 @@ def _constant(ctx: Checker, node: ast.Constant) -> Node:
             return Const(Type("float", nonneg=True), text, value)
         case str():
             if any("\ud800" <= sign <= "\udfff" for sign in value):
-                raise ctx.fault("CL101", "half of a character pair cannot stand alone", node)
+                raise ctx.fault("CL101", "half of a character pair is not a character", node)
             return Const(STR, text, value)
         case _:
             raise ctx.fault("CL102", f"`{text}` is not a value of this language", node)
@@ -232,7 +232,7 @@ def _map(ctx: Checker, node: ast.Dict) -> Node:
             raise ctx.fault("CL102", "the keys of a map are quoted texts", key or value)
         _constant(ctx, key)
         if key.value in keys:
-            raise ctx.fault("CL102", f"the key `{key.value}` stands here twice", key)
+            raise ctx.fault("CL102", f"the key `{key.value}` is here twice", key)
         keys.append(key.value)
     items = tuple(ctx.expr(value) for value in node.values)
     found = Type("map", of=operators.common(items)) if items else operators.EMPTY_MAP

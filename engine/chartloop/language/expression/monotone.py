@@ -9,7 +9,7 @@ that a loop ends rest on it.
 
 - A disjunction is a budget when one part is: it is true at the latest when that part is.
 - A conjunction is one only when each part is, because any other part may keep it false. A test
-  that a limit or a counter is not None is passed over: without it there is no bound at all.
+  that a limit or a counter is not None is skipped: without it there is no bound at all.
 - A comparison is one when one side climbs without end, by counters that only grow, and the
   other does not: ``min(run.steps, 3) >= 5`` grows with `run.steps` and bounds nothing.
 

@@ -251,7 +251,7 @@ Output = Annotated[
 
 
 class ApproveShape(Shape):
-    """Tools of which somebody must approve each call before it is carried out."""
+    """Tools of which somebody must approve each call before it is executed."""
 
     tools: Annotated[list[Text], Field(min_length=1)]
     """The tools whose calls wait for an approval, wherever the machine carries calls out."""
@@ -262,7 +262,7 @@ class ApproveShape(Shape):
     within: Scalar | None = None
     """How long an answer may take: `10m`, a limit, or an expression; default: for ever."""
     expired: Text | None = None
-    """The state to go to when nobody answered in time; default: the calls are denied."""
+    """The state to go to when no answer came in time; default: the calls are denied."""
 
 
 class MachineShape(Shape):

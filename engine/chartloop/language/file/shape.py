@@ -79,7 +79,7 @@ class _Shaper:
         data = self.document.data
         if not isinstance(data, dict):
             if not self.findings:
-                self._say("CL203", (), "a machine file is a mapping", "it begins `chartloop: 1`")
+                self._say("CL203", (), "a machine file is a mapping", "it starts `chartloop: 1`")
             return None
         for found in self.findings:  # a key that is there twice, a word that stands alone
             place = found.place
@@ -170,7 +170,7 @@ class _Shaper:
         if fault.kind == "literal_error":
             known = fault.words
             hint = nearest(str(value), known)
-            self._say("CL208", path, f"`{short(str(value))}` may not stand here", hint)
+            self._say("CL208", path, f"`{short(str(value))}` is not allowed here", hint)
         else:
             self._say("CL203", path, message_of(path, value, fault), hint_for(path, value, fault))
         self._take_out(path)
@@ -241,7 +241,7 @@ class _Shaper:
             if not math.isfinite(value):
                 raw = self.document.raw(path)
                 hint = "a limit that is off is written `{type: int, value: null}`"
-                self._say("CL209", path, f"`{raw}` is no quantity", hint)
+                self._say("CL209", path, f"`{raw}` is not a quantity", hint)
                 self._take_out(path)
 
 

@@ -118,7 +118,7 @@ def _odd_words(place: Place) -> Iterator[SchemaFault]:
             yield SchemaFault((*path, word), f"`{word}` is {_ELSEWHERE[word]}", key=True)
         elif word not in KEYWORDS and (close := _close(word, KEYWORDS)):
             said = f"`{short(word)}` is not a keyword of JSON Schema"
-            hint = f"did you mean `{close}`? A note of your own begins with `x-`"
+            hint = f"did you mean `{close}`? Your own keywords start with `x-`"
             yield SchemaFault((*path, word), said, hint, key=True)
         elif word == "format" and isinstance(value, str) and value not in FORMATS:
             if close := _close(value, FORMATS):

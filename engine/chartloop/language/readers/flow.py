@@ -28,7 +28,7 @@ _FAILED = frozenset({"last.error", "errors.last"})
 
 
 class Known(NamedTuple):
-    """What holds at one moment on every way to it."""
+    """What holds at one moment on every path to it."""
 
     facts: frozenset[str]
     results: frozenset[str]

@@ -250,7 +250,7 @@ def _is_count(reader: Reader, path: Path, most: Any, scope: Scope) -> bool:
         return True
     if isinstance(most, str):
         return reader.expression((*path, "most"), most, INT, scope) is not None
-    said = f"`{short(str(most))}` is no number of items"
+    said = f"`{short(str(most))}` is not a number of items"
     reader.say("CL116", (*path, "most"), said, hint="write `most: 20`")
     return False
 

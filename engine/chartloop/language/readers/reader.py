@@ -284,7 +284,7 @@ class Reader:
             return seconds
         if isinstance(value, (int, float)):
             hint = "write `30s`" if isinstance(value, bool) else f"write `{value}s`"
-            self.say("CL209", path, f"`{self._raw(path, value)}` is no duration", hint=hint)
+            self.say("CL209", path, f"`{self._raw(path, value)}` is not a duration", hint=hint)
             return None
         return self.expression(path, value, DURATION, scope)
 
@@ -296,7 +296,7 @@ class Reader:
         if share is None:
             return self.expression(path, value, FRACTION)
         if not 0 < share <= 1:
-            said = f"`{self._raw(path, value)}` is no share: it is above 0 and at most 100%"
+            said = f"`{self._raw(path, value)}` is not a share: it is above 0 and at most 100%"
             self.say("CL209", path, said, hint="write `80%`")
             return None
         return share

@@ -151,7 +151,7 @@ def read_ignore(reader: Reader, shape: list[file.IgnoreShape] | None) -> tuple[I
         elif given.code not in ACCEPTABLE:
             title = CODES[given.code].title
             said = f"an error cannot be accepted: {given.code} ({title})"
-            reader.say("CL325", path, said, hint="mend what it says, and remove this entry")
+            reader.say("CL325", path, said, hint="fix the cause, and remove this entry")
         else:
             out.append(Ignore(given.code, given.at or "", given.reason))
     return tuple(out)

@@ -165,9 +165,9 @@ def _reserved_start(scene: _Scene) -> Fault | None:
     if scene.said.context.endswith(("alias", "anchor", "block scalar")):
         line, column = scene.opened
     sign = scene.line(line)[column : column + 1]
-    cause = f"text cannot begin with `{sign}`"
+    cause = f"text cannot start with `{sign}`"
     if scene.line(line)[column - 1 : column + 1] == "{%":
-        column, cause = column - 1, "`{` begins a mapping"
+        column, cause = column - 1, "`{` starts a mapping"
     return scene.needs_quotes(line, column, cause) or Fault(
         cause, "put the text in quotes", line, column
     )
@@ -177,7 +177,7 @@ def _escape(scene: _Scene) -> Fault | None:
     column = scene.said.column - (scene.char != "\\")
     escape = scene.text[column : column + 2]
     hint = f"use single quotes, or write `\\{escape}`"
-    return Fault(f"`{escape}` is no escape", hint, scene.said.line, column, len(escape))
+    return Fault(f"`{escape}` is not an escape", hint, scene.said.line, column, len(escape))
 
 
 def _no_colon(scene: _Scene) -> Fault | None:
@@ -192,14 +192,14 @@ def _not_a_pair(scene: _Scene, number: int) -> Fault | None:
         return None
     hint = "write `key: value`, or indent it under its key"
     if glued := re.match(r"(?:- )?([A-Za-z_][\w.]*):(\S+)", text):
-        hint = f"write a space behind the colon: `{glued[1]}: {glued[2]}`"
+        hint = f"write a space after the colon: `{glued[1]}: {glued[2]}`"
     column = len(line) - len(line.lstrip())
-    return Fault("this line is no key with a value", hint, number, column, len(text))
+    return Fault("this line is not a key with a value", hint, number, column, len(text))
 
 
 def _second_colon(scene: _Scene) -> Fault | None:
     """`label: STOP: x`, a line that stands too deep, or one before it without a colon."""
-    fault = scene.needs_quotes(scene.said.line, scene.said.column, "`: ` begins a value")
+    fault = scene.needs_quotes(scene.said.line, scene.said.column, "`: ` starts a value")
     if fault is not None:
         return fault
     if scene.said.column > _LONGEST_KEY:
@@ -210,7 +210,7 @@ def _second_colon(scene: _Scene) -> Fault | None:
     if above >= 0 and (fault := _not_a_pair(scene, above)) is not None:
         return fault
     column = len(scene.text) - len(scene.text.lstrip())
-    message = "this line stands deeper than the one above, which has its value already"
+    message = "this line is indented deeper than the one above, which has its value already"
     hint = "give both the same indentation, or leave the value above empty"
     return Fault(message, hint, scene.said.line, column, len(scene.text.strip()))
 
@@ -256,7 +256,7 @@ def _hidden_end(scene: _Scene, closing: str) -> Fault | None:
     column = mark.end() - 1
     entry = scene.entry(number, column)
     code = "CL007" if entry is not None and entry.key in _TEXTS else "CL001"
-    message = f"` #` begins a comment, which hides the `{closing}`"
+    message = f"` #` starts a comment, which hides the `{closing}`"
     hint = quote_hint(entry.key, entry.text) if entry else "put the text in quotes"
     return Fault(message, hint, number, column, len(line) - column, code)
 
@@ -270,7 +270,7 @@ def _no_key(scene: _Scene) -> Fault | None:
     if before[-1:] in ("'", '"', "}", "]"):
         return _behind_the_end(scene, before[-1])
     if scene.char == "-" and not before:
-        hint = "a value is one or the other: indent the list under a key of its own"
+        hint = "a value is one or the other: indent the list under its own key"
         return scene.fault("a list item among keys", hint)
     if before:
         return None
@@ -307,7 +307,7 @@ def _no_item(scene: _Scene) -> Fault | None:
         return _behind_the_end(scene, before[-1])
     if before:
         return None
-    hint = "a value is one or the other: indent it under an item, or give it a key of its own"
+    hint = "a value is one or the other: indent it under an item, or give it its own key"
     return scene.fault("a key or an indentation among list items", hint)
 
 
@@ -316,21 +316,21 @@ def _no_value(scene: _Scene) -> Fault | None:
         hint = "write the value, and close what was opened: `[` with `]`, `{` with `}`"
         return scene.fault("the line ends where a value is meant", hint)
     hint = "remove it; text with such a sign needs quotes"
-    return scene.fault(f"`{scene.char}` stands where a value is meant", hint)
+    return scene.fault(f"`{scene.char}` is where a value belongs", hint)
 
 
 def _list_on_the_line(scene: _Scene) -> Fault | None:
-    hint = "begin a list on a line of its own, or write it as `[a, b]`; text needs quotes"
-    return scene.fault("a list cannot begin behind its key", hint)
+    hint = "begin a list on its own line, or write it as `[a, b]`; text needs quotes"
+    return scene.fault("a list cannot start on the line of its key", hint)
 
 
 def _behind_the_document(scene: _Scene) -> Fault | None:
     hint = "a file is one mapping: check the indentation, and remove `...`"
-    return scene.fault("text behind the end of the document", hint)
+    return scene.fault("text after the end of the document", hint)
 
 
 def _tag_handle(scene: _Scene) -> Fault | None:
-    hint = "remove the tag; text that begins with `!` needs quotes"
+    hint = "remove the tag; text that starts with `!` needs quotes"
     return scene.fault("a tag", hint, code="CL003")
 
 

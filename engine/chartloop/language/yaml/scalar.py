@@ -171,7 +171,7 @@ def _indent(source: str, spans: list[tuple[int, int]], value: str) -> int:
 
 def _flow_lines(source: str, style: Style) -> list[_Line]:
     spans = _split(source)
-    # The quotes are no part of the text. Both may stand on one line.
+    # The quotes are not part of the text. Both may stand on one line.
     spans[0] = (len(style), spans[0][1])
     spans[-1] = (spans[-1][0], len(source) - len(style))
     lines: list[_Line] = []

@@ -49,7 +49,7 @@ class Growing:
         if self.never(gates) or any(gates.get(c, INF) <= at for c, at in source.reached):
             return
         if len(self.routes) >= self.most:
-            raise TooLarge(f"it has more than {self.most:,} ways")
+            raise TooLarge(f"it has more than {self.most:,} paths")
         self.routes.append(
             Route(
                 self.number(source), self.number(dest), origin, kind, *done, gates,

@@ -34,7 +34,7 @@ MOST = 2**53
 MOST_AS_IT_IS = 9
 """Nodes of a guard that is judged as it stands; a longer one is folded first."""
 REAL = frozenset({"usage.cost", "run.elapsed", "run.working"})
-"""Counters that are no whole numbers."""
+"""Counters that are not whole numbers."""
 
 
 class Turns(NamedTuple):

@@ -49,7 +49,7 @@ BUTTONS = ("step", "run", "set", "cancel", "back")
 """Orders whose buttons are disabled while they cannot be given. The others are always there."""
 OFTEN = 0.1
 """Seconds between two looks at a run that is driven."""
-BROKEN_OFF: Json = {"message": "the action was broken off", "hint": "Step begins it again"}
+BROKEN_OFF: Json = {"message": "the action was broken off", "hint": "Step starts it again"}
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +64,7 @@ class Controller:
         self._asked: Driving | None = None
         """What the driver does now."""
         self._cancelled = False
-        """Whether what is driven is to go on to the end that a cancel leads to."""
+        """Whether what is driven is to continue to the end that a cancel leads to."""
         self._fault: Json | None = None
         """What went wrong with the newest order, until the next one goes well."""
         self._looking = False

@@ -292,7 +292,7 @@ def _lines(found: Bound, width: int) -> Iterator[Line]:
     yield from (Line(f"  {one}") for one in found.assumptions)
     witness = str(found.figures["actions"].witness)
     if witness:
-        yield from (Line(""), Line(f"a way to the most actions, perhaps not a run: {witness}"))
+        yield from (Line(""), Line(f"a path with the most actions, perhaps not a run: {witness}"))
 
 
 def _table(rows: list[Row], head: tuple[str, ...], width: int) -> Iterator[Line]:

@@ -52,7 +52,7 @@ class KnownModel(NamedTuple):
 class Assume:
     """What is taken for granted of a model and its replies, where the file does not say.
 
-    `LimitError` for what is no size or price.
+    `LimitError` for what is not a size or price.
     """
 
     tokens_per_call: int | None = None
@@ -365,14 +365,14 @@ class Spending:
     # tools ------------------------------------------------------------------------------------
 
     def _batch(self, state: StateSpec) -> int:
-        """How many calls of one reply are carried out at most."""
+        """How many calls of one reply are executed at most."""
         return min(self.assume.calls_per_reply or state.most_calls, state.most_calls)
 
     def _of_tools(self, most: int) -> Iterator[Uses]:
         if most > 1 and most == self.assume.calls_per_reply:
             self._assume("batch", f"a reply asks for at most {most} tool calls")
         elif most > 1:
-            said = f"at most {most} tool calls of one reply are carried out"
+            said = f"at most {most} tool calls of one reply are executed"
             self._assume("batch", said)
         if most:
             self._assume("tools", "a tool makes no model call of its own")

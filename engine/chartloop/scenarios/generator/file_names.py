@@ -33,7 +33,7 @@ def _safe(name: str) -> str:
 
 
 def head(chart: Chart, targets: Sequence[Target]) -> Iterator[str]:
-    """What a file is for, as comments: the first on a line of its own, the others as a list."""
+    """What a file is for, as comments: the first on its own line, the others as a list."""
     first, *others = [_describe_target(chart, target) for target in targets]
     yield f"{first[:1].upper()}{first[1:]}."
     if others:

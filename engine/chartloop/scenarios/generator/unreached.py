@@ -49,16 +49,16 @@ def _proven(target: Target, because: str) -> Unreached:
 def _no_way(never: Collection[str]) -> str:
     """That nothing leads to a target, or only ways that are never taken."""
     if not never:
-        return "no way leads there"
+        return "no path leads there"
     named = ", ".join(f"`{name}`" for name in list(never)[:_NAMED])
     more = f" or {len(never) - _NAMED} more" if len(never) > _NAMED else ""
-    return f"no way leads there but behind {named}{more}: never taken"
+    return f"no path leads there except after {named}{more}: never taken"
 
 
 def _may_happen(routes: Routes, never: Collection[str]) -> set[tuple[str, str]]:
     """Everything that may happen in a run, but behind ways that are never taken.
 
-    A search cancels a run as anybody can; it is no caller that names a reason of its own.
+    A search cancels a run as anybody can; it is not a caller that names a reason of its own.
     """
     out: dict[int, list[Route]] = {}
     for route in routes.routes:

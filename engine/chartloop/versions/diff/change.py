@@ -197,7 +197,7 @@ _STATE: Mapping[str, _Aspect] = MappingProxyType(
         "allow": _Aspect("allowed tools", _ACT), "in_doubt": _Aspect("`in_doubt`", _ACT),
         "of": _Aspect("what is decided on", _WAY), "when": _Aspect("guard", _WAY),
         "warn_at": _Aspect("share that warns", _WAY), "all": _Aspect("order of branches", _WAY),
-        "next": _Aspect("order of the ways on", _WAY), "on": _Aspect("order of the ways on", _WAY),
+        "next": _Aspect("order of the edges", _WAY), "on": _Aspect("order of the edges", _WAY),
         "status": _Aspect("status", "States"), "stop": _Aspect("stop reason", "States"),
         "end": _Aspect("end", "States"), "message": _Aspect("message of the stop", _ACT),
         "label": _Aspect("label", _TEXT), "ask": _Aspect("question", _TEXT),
@@ -218,8 +218,8 @@ _RULE: Mapping[str, _Aspect] = MappingProxyType(
     {
         "when": _Aspect("guard", "Rules"), "stop": _Aspect("stop reason", "Rules"),
         "signal": _Aspect("signal", "Rules"), "to": _Aspect("target", "Rules"),
-        "at": _Aspect("states after which it is looked at", "Rules"),
-        "before": _Aspect("states before which it is looked at", "Rules"),
+        "at": _Aspect("states after which it is evaluated", "Rules"),
+        "before": _Aspect("states before which it is evaluated", "Rules"),
         "message": _Aspect("message", "Rules"), "warn_at": _Aspect("share that warns", "Rules"),
         "rules": _Aspect("order of the rules", "Rules"),
     }

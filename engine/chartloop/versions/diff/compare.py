@@ -55,7 +55,7 @@ class _Guard(NamedTuple):
     stops: int
     """1 when the run stops where it holds, -1 when it stops where it does not, else 0."""
     deadline: bool = False
-    """Whether it is no guard but the time that an action or a wait is given."""
+    """Whether it is not a guard but the time that an action or a wait is given."""
 
 
 def compare(a: MachineSpec, b: MachineSpec) -> Comparison:

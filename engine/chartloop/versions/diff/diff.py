@@ -79,7 +79,7 @@ class Diff:
         name = self.after.name
         if self.same:
             told = self.before.canonical() == self.after.canonical()
-            return f"{name}: the same machine" + ("" if told else ", written in another way")
+            return f"{name}: the same machine" + ("" if told else ", written differently")
         words = [change for change in self.changes if change.only_words]
         real = len(self.changes) - len(words)
         if not real:

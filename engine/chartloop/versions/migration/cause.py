@@ -20,12 +20,12 @@ from chartloop.run.replay import Replay
 from chartloop.versions.migration.renames import GONE
 from chartloop.versions.migration.verdict import Cause
 
-LATER = "go on with the machine that the run was started with, or begin a fork at record {}"
-NEVER = "go on with the machine that the run was started with, or start a new run"
+LATER = "continue with the machine that the run was started with, or start a fork at record {}"
+NEVER = "continue with the machine that the run was started with, or start a new run"
 
 
 def cause_of(chart: Chart, records: Sequence[Record], found: Replay, names: Names) -> Cause:
-    """Why the record is decided otherwise at which the replay ended."""
+    """Why the record is decided differently at which the replay ended."""
     difference = found.differences[0]
     record = next(r for r in records if r.seq == difference.seq)
     recorded = as_now(record, *names)

@@ -1,4 +1,4 @@
-"""Whether the children that an action has begun fit the machine that its run is to go on with.
+"""Whether the children that an action has begun fit the machine that its run is to continue.
 
 A child is known by its id, which begins with its parent's: an action that is done again takes it
 up where it stands. So the action must still run that child, of the very same machine: else what it
@@ -19,8 +19,8 @@ from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.run.journal import CHILD_MARK, RunRow, digest
 from chartloop.versions.migration.verdict import Cause
 
-CURE = "go on with the machine that the run was started with until {}"
-_ENDED = CURE.format("the child has ended, or begin a fork before the child")
+CURE = "continue with the machine that the run was started with until {}"
+_ENDED = CURE.format("the child has ended, or start a fork before the child")
 
 
 def misfit_children(
@@ -35,7 +35,7 @@ def misfit_children(
     before = None if old is None else old.states.get(was)
     if rows and before is not None and _each(before) not in ("", _each(state)):
         what = (
-            f"`each` of `{state.name}` is another now, and its children were begun by the old one"
+            f"`each` of `{state.name}` is another now, and its children were started by the old one"
         )
         path = ("states", state.name, "with", "each")
         yield Cause(what, _ENDED, place=spec.place(path))

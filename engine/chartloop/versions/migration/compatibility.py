@@ -56,7 +56,7 @@ def _misfits(given: Standing) -> Iterator[Cause]:
         return
     yield from _values(given.chart.spec, position.facts)
     if given.begun or position.blocked_on == IN_DOUBT:
-        what = f"the action of `{position.state}` is in doubt: it was begun and has no record"
+        what = f"the action of `{position.state}` is in doubt: it was started and has no record"
         cure = CURE.format("that is settled: a fork would pay for the call again")
         yield Cause(what, cure)
     old = None if given.old is None else given.old.spec
@@ -89,7 +89,7 @@ def _values(spec: MachineSpec, facts: Facts) -> Iterator[Cause]:
 
 
 def stops(given: Standing) -> tuple[str, str]:
-    """The reason for which the run stops at the next look at the rules, and why.
+    """The reason for which the run stops when the rules are next evaluated, and why.
 
     Empty where it goes on, and where it would have stopped all the same.
     """

@@ -3,7 +3,7 @@
     records ─▶ decided again by the new machine, under the names of now ─▶ as recorded?
        yes ─▶ does what the run holds fit? ─▶ safe, with what differs from here on
        no  ─▶ with the names that the alignment of the files proposes? ─▶ needs a state map
-              else ─▶ unsafe: the first record that is decided otherwise
+              else ─▶ unsafe: the first record that is decided differently
 
 Nothing is run and nothing is written. A run that may go on goes on as a fork whose records are
 those of the new machine.
@@ -162,7 +162,7 @@ class _Judging:
         if upgrade.only_words and not lines:
             words = len(upgrade.comparison.changes)
             why = f"it differs in words only: {say_count(words, 'difference')}" if words else ""
-            return replace(verdict, why=why or "it is the same machine, written in another way")
+            return replace(verdict, why=why or "it is the same machine, written differently")
         stopped, why = stops(given)
         data = self.run.records[0].input.data
         return replace(

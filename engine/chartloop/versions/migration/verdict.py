@@ -3,7 +3,7 @@
     unchanged   the same machine, or one that differs only in words
     safe        every record is decided as it was, and what the run holds fits
     map         the same, once the file says under `renamed` which state is which
-    unsafe      a record is decided otherwise, or what the run holds does not fit
+    unsafe      a record is decided differently, or what the run holds does not fit
 
 Belongs here: the values, and how they are written. Never: finding a verdict (`upgrade`).
 """
@@ -41,7 +41,7 @@ class Cause:
     """``record 5 at `think`: it went on to `act`; now it stops for `steps_limit`: ...``"""
     cure: str = ""
     record: int | None = None
-    """The first record that is decided otherwise; None where all are decided as they were."""
+    """The first record that is decided differently; None where all are decided as they were."""
     place: Place = NOWHERE
     """Where in the new file that is decided."""
 
@@ -86,7 +86,7 @@ class Verdict:
     renamed: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     """The lines that are missing under `renamed`, old name to new."""
     stops: str = ""
-    """The reason for which it stops at the next look at the rules; empty when it goes on."""
+    """The reason for which it stops when the rules are next evaluated; empty when it goes on."""
     ahead: tuple[Ahead, ...] = ()
     """What differs from here on; nothing of a run that has ended."""
     notes: tuple[str, ...] = ()
@@ -118,7 +118,9 @@ class Verdict:
     def details(self) -> list[tuple[str, str]]:
         """All that is known, a name and a text for each line; the first names may repeat."""
         cause = self.cause
-        stops = f"it stops for `{self.stops}` at the next look at the rules" if self.stops else ""
+        stops = (
+            f"it stops for `{self.stops}` when the rules are next evaluated" if self.stops else ""
+        )
         return [
             (name, text)
             for name, text in (
