@@ -8,7 +8,7 @@ or in none of ours.
     if not fits(window, messages):
         messages = optimize(window, messages)
 
-Belongs here: what has no run. Never: a way of counting or shortening of its own.
+Belongs here: what has no run. Never: its own way of counting or shortening.
 Source:       004 "Context Window Manager"
 """
 

@@ -121,9 +121,9 @@ ALONE = [
     Fault("loop-of-passing-states", "states:\n  a: {do: nothing, next: p}\n  «p»: {next: q}\n  q: {next: p}\n" + END, "CL308", "p → q → p", "an action or a wait"),
     Fault("edge-out-of-an-end", "states:\n  a: {do: nothing, next: z}\n  z: {end: completed, «next»: a}\n", "CL306", "`z` is an end", "remove `next`, or `end`"),
     Fault("wrong-type-for-next", "states:\n  a: {do: nothing, next: «5»}\n" + END, "CL203", "`states.a.next` takes text, not a number", "a state's name"),
-    Fault("no-edge-need-hold", "states:\n  a: {do: nothing, «next»: [{when: run.steps > 3, to: z}, {when: last.ok, to: z}]}\n" + END, "CL309", "none need hold", "give the last edge no `when`"),
-    Fault("limit-that-nothing-reads", "limits: {n: 5, «tokens»: 100}\nrules: [{when: run.steps >= limits.n, stop: steps_limit}]\n", "CL315", "it would not be enforced", "limits.tokens"),
-    Fault("paid-loop-without-a-budget", "states:\n  «a»: {do: infer, next: [{when: last.finish_reason == 'tool_calls', to: b}, z]}\n  b: {do: call_tools, next: a}\n" + END, "CL316", "`a` can be done over and over", "steps_limit"),
+    Fault("no-edge-need-hold", "states:\n  a: {do: nothing, «next»: [{when: run.steps > 3, to: z}, {when: last.ok, to: z}]}\n" + END, "CL309", "all of them may be false", "give the last edge no `when`"),
+    Fault("limit-that-nothing-reads", "limits: {n: 5, «tokens»: 100}\nrules: [{when: run.steps >= limits.n, stop: steps_limit}]\n", "CL315", "it is not enforced", "limits.tokens"),
+    Fault("paid-loop-without-a-budget", "states:\n  «a»: {do: infer, next: [{when: last.finish_reason == 'tool_calls', to: b}, z]}\n  b: {do: call_tools, next: a}\n" + END, "CL316", "`a` can repeat without end", "steps_limit"),
     Fault("label-that-says-another-limit", "limits: {n: 5, k: 9}\nrules: [{when: run.steps >= limits.k, stop: steps_limit}]\nstates:\n  a: {do: nothing, next: q}\n  q: {ask: 'Steps ≥ {«limits.k»}?', when: run.steps >= limits.n, then: z, else: a}\n" + END, "CL317", "shows `limits.k`"),
     Fault("label-that-says-another-comparison", "limits: {n: 5}\nstates:\n  a: {do: nothing, next: q}\n  q: {ask: 'Steps «>» {limits.n}?', when: run.steps >= limits.n, then: z, else: a}\n" + END, "CL317", "says `>`"),
 ]  # fmt: skip

@@ -238,14 +238,14 @@ NO_HISTORY = [
     NoHistory("no-content", [{"role": "user"}], "has no content"),
     NoHistory("content-of-a-kind", [{"role": "user", "content": 5}], "content that is a int"),
     NoHistory("calls-of-a-user", [{**HELLO, "tool_calls": []}], "no calls of the assistant"),
-    NoHistory("calls-that-are-none", [{"role": "assistant", "content": "", "tool_calls": [{"name": "x"}]}], "a tool call that is none"),
+    NoHistory("calls-that-are-none", [{"role": "assistant", "content": "", "tool_calls": [{"name": "x"}]}], "an invalid tool call"),
     NoHistory("a-reply-to-nothing", [{"role": "tool", "content": "42"}], "answers no call"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("given", NO_HISTORY, ids=lambda given: given.id)
 def test_a_history_that_is_no_conversation_is_refused_before_the_run(given: NoHistory) -> None:
-    with pytest.raises(SetupError, match="no conversation to continue") as caught:
+    with pytest.raises(SetupError, match="not a conversation to continue") as caught:
         load("agent").start("Go.", messages=given.messages, script=[])
     assert given.wrong in str(caught.value)
 

@@ -232,7 +232,7 @@ def test_a_damaged_row_is_in_the_list_with_its_reason_and_can_be_removed(edited:
         "damaged", "`created` of its row cannot be inf",
     )  # fmt: skip
     assert "error[CL608]: run `bad` is damaged" in edited("show", "bad").err
-    assert "run `bad` is passed over" in edited("stats").err
+    assert "run `bad` is skipped" in edited("stats").err
     assert edited("runs", "rm", "bad", "--yes").code == 0
     assert [row["run"] for row in edited("runs", "--format", "json").json] == ["good"]
 

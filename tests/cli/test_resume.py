@@ -134,7 +134,7 @@ def test_a_second_answer_is_refused_and_opens_no_later_gate(sh: Shell) -> None:
 
 def test_an_answer_ahead_names_its_state_and_the_record_says_so(sh: Shell) -> None:
     sh("run", *ASK, "--run-id", "r")
-    for state, says in (("wait", "`wait` asks now"), ("wit", "no state that waits")):
+    for state, says in (("wait", "`wait` asks now"), ("wit", "not a state that waits")):
         refused = sh("answer", "r", "ok", "--ahead", state)
         assert refused.code == 2
         assert f"error[CL617]: {says}" in refused.err or says in refused.err
@@ -266,7 +266,7 @@ def test_ctrl_c_twice_stops_now(sh: Shell) -> None:
     sh.write("slow.yaml", "replies: [enough]\n")
     again = sh("resume", "r", "--format", "json")
     assert again.code == 0
-    assert any("begun before an interruption" in w for w in again.json["warnings"])
+    assert any("started before an interruption" in w for w in again.json["warnings"])
 
 
 def test_a_killed_run_goes_on_from_its_last_record(sh: Shell) -> None:

@@ -32,7 +32,7 @@ def test_it_shows_what_comes_and_what_would_be_decided(sh: Shell) -> None:
     assert then[1] == "step 2 at think, running"
     assert "then len(last.tool_calls) > 0 → act" in then
     assert "otherwise → done" in then
-    assert "go on with: chartloop resume r --tools tools.py" in " ".join(done.err.split())
+    assert "continue with: chartloop resume r --tools tools.py" in " ".join(done.err.split())
     assert done.code == 0
 
 
@@ -117,7 +117,7 @@ KEYED = [
     Keyed("a", "the run waits for nothing"), Keyed("b 9", "9 records cannot be taken back"),
     Keyed("w 0", "led to"), Keyed("m", "▶ ● receive"), Keyed("e steps 7", "limits.steps = 7"),
     Keyed("f", "stays as it is; now run"), Keyed("k act", "stops before the state `act`"),
-    Keyed("d now.txt", "now.txt is written"), Keyed("q", "go on with"),
+    Keyed("d now.txt", "now.txt is written"), Keyed("q", "continue with"),
 ]  # fmt: skip
 
 

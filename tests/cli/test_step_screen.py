@@ -273,7 +273,7 @@ def test_an_answer_by_its_form() -> None:
         await screen.press("enter")
         await screen.sees("Answer fix")
         await screen.press(*"use", "space", "3", "enter", "x", "enter", "y", "enter")
-        assert "`count` is not an int" in screen.text()
+        assert "`count` is not of type int" in screen.text()
         await screen.press("shift+tab", "backspace", "2", "enter", "enter")
         assert "running at think" in screen.text()
         assert screen.run.facts.vars["note"] == "use 3"

@@ -169,7 +169,7 @@ def test_a_question_is_asked_in_place(folder: Path) -> None:
         t.type("use 3\n")
         t.expect("count (int): ")
         t.type("three\n")
-        t.expect("that is not an int")
+        t.expect("that is not of type int")
         t.expect("count (int): ")
         t.type("3\n")
         t.expect("sure (bool): ")
@@ -430,6 +430,6 @@ def test_keys_that_come_before_the_step_screen_leave_no_trace(folder: Path) -> N
         t.type("hkyzz")
         t.expect("1 State")
         t.type("q")
-        t.expect("go on with")
+        t.expect("continue with")
         assert t.wait() == 0
         assert "hkyzz" not in t.raw

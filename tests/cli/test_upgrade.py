@@ -139,7 +139,7 @@ def test_an_export_is_judged_as_a_journal(desk: Shell) -> None:
     told = desk("upgrade", "desk.yaml", "new.yaml", "bad.jsonl", "--format", "json")
     assert [run["run"] for run in told.json["runs"]] == ["waits"]
     assert [one["run"] for one in told.json["passed_over"]] == ["ended"]
-    assert "run `ended` is passed over" in told.err
+    assert "run `ended` is skipped" in told.err
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Laws of comparing machines: nothing that a file says is passed over, and both ways say the same."""
+"""Laws of comparing machines: nothing that a file says is skipped, and both ways say the same."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ PARSES = [
     Parse("NaN is not JSON", "a", "{json: a}", '{"a": NaN}'),
     Parse("an infinity is not JSON", "a", "{json: a}", '{"a": 1e999}'),
     Parse("JSON too deep", "a", "{json: a}", "[" * 100_000),
-    Parse("no JSON", "a", "json", "nothing"),
+    Parse("not JSON", "a", "json", "nothing"),
     Parse("pairs", "m", "{tag: T, as: pairs}", "<T>Status: ok\n- **Next**: go\nand on\n</T>", {"Status": "ok", "Next": "go\nand on"}),
     Parse("no pairs", "m", "{tag: T, as: pairs}", "<T>nothing</T>", {}),
     Parse("JSON in a tag", "m", "{tag: T, as: json}", '<T>{"a": "b"}</T>', {"a": "b"}),

@@ -236,7 +236,7 @@ class Schema(NamedTuple):
 
 SCHEMAS = [
     Schema("fits", '{"n": 1}', ""),
-    Schema("no JSON", "n is 1", "the reply is not JSON"),
+    Schema("not JSON", "n is 1", "the reply is not JSON"),
     Schema("lacks a field", "{}", '"n" is a required property (`required`)'),
     Schema("another type", '{"n": "1"}', 'n: "1" is not of type "integer" (`type`)'),
     Schema("true is not a number", '{"n": true}', 'n: true is not of type "integer" (`type`)'),

@@ -95,7 +95,7 @@ def test_fences(case: Fenced) -> None:
 
 def test_a_mermaid_file_is_one_chart_whatever_is_in_it() -> None:
     (found,) = flowcharts("no chart", file="x.mmd")
-    with pytest.raises(SpecError, match="no Mermaid flowchart"):
+    with pytest.raises(SpecError, match="not a Mermaid flowchart"):
         read(found)
 
 
@@ -128,7 +128,7 @@ def test_a_document_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.md").write_bytes("é".encode("latin-1"))
     (tmp_path / "large.md").write_bytes(b"x" * 4_000_001)
     (tmp_path / "mark.md").write_bytes("\ufeffgraph TD\nA".encode())
-    for name, said in [("latin.md", "no UTF-8"), ("large.md", "larger"), ("no.md", "cannot read")]:
+    for name, said in [("latin.md", "not UTF-8"), ("large.md", "larger"), ("no.md", "cannot read")]:
         with pytest.raises(SetupError, match=said):
             read_document(tmp_path / name)
     with pytest.raises(SetupError, match="cannot read"):

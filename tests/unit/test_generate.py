@@ -337,7 +337,7 @@ states:
   done: {stop: completed}
 """, {"think.next.0": "`vars.n > 3 and vars.n < 2` never holds",
       "never.then": "after what was decided before", "never.else": "one before it is always taken",
-      "custom": "but behind `think.next.0`"}),
+      "custom": "except after `think.next.0`"}),
     Proof("a-guard-that-a-limit-may-turn", """
 limits: {most: 3}
 states:
@@ -358,13 +358,13 @@ states:
   second: {ask: "More?", when: vars.n > 5, then: never, else: done}
   never: {stop: custom}
   done: {stop: completed}
-""", {"second.then": "after what was decided before", "custom": "but behind `second.then`"}),
+""", {"second.then": "after what was decided before", "custom": "except after `second.then`"}),
     Proof("a-status-that-no-state-gives", """
 states:
   wait: {on: {go: [{to: late, when: run.paused_from == "debugging"}, {to: done}]}}
   late: {stop: custom}
   done: {stop: completed}
-""", {"wait.on.go.0": "never holds", "custom": "but behind `wait.on.go.0`"}),
+""", {"wait.on.go.0": "never holds", "custom": "except after `wait.on.go.0`"}),
     Proof("a-status-that-a-state-gives", """
 states:
   mend: {do: nothing, status: debugging, next: wait}

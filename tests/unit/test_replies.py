@@ -95,7 +95,7 @@ def test_the_model_is_told_what_was_wrong() -> None:
     assert str(result.reason) == "completed", result.errors
     last = server.requests[-1].body["messages"]
     assert [m["role"] for m in last] == ["user", "assistant", "user", "assistant", "user"]
-    assert "no JSON" in last[2]["content"]
+    assert "not JSON" in last[2]["content"]
     assert "n: 9 is greater than the maximum of 5 (`maximum`)" in last[4]["content"]
 
 
@@ -224,7 +224,7 @@ def test_only_so_many_calls_of_one_reply_are_carried_out(case: Many) -> None:
     assert result.facts.last.calls_dropped == over
     told = [m for m in result.messages if m["role"] == "tool"]
     assert [m["tool_call_id"] for m in told] == [f"c{n}" for n in range(case.calls)]
-    assert sum("not carried out" in m["content"] for m in told) == over
+    assert sum("not executed" in m["content"] for m in told) == over
     assert any("were executed" in w for w in result.warnings) == bool(over)
     assert [
         len(r.input.outcome.dropped) for r in begun.records if r.state == "c" and r.input.outcome

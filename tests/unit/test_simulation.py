@@ -254,7 +254,7 @@ states:
 
 def test_an_opaque_guard_needs_a_probability() -> None:
     machine = load(OPAQUE, guards=[is_sound])
-    with pytest.raises(SetupError, match="nobody knows how often it holds"):
+    with pytest.raises(SetupError, match="how often it holds is unknown"):
         simulate(machine, runs=10)
     found = simulate(machine, {"world": 1, "guards": {"is_sound": "25%"}}, runs=4_000)
     # the budget is looked at before the edge: nine looks, then the tenth step stops the run

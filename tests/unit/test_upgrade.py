@@ -366,7 +366,7 @@ def test_many_runs_of_several_machines() -> None:
         "x": "unsafe",
         "other": "unsafe",
     }
-    assert str(own.passed_over[0]).startswith("run `broken` is passed over")
+    assert str(own.passed_over[0]).startswith("run `broken` is skipped")
     assert own.by_severity[0].kind == "unsafe"
 
 

@@ -78,7 +78,7 @@ def test_one_document_forgot_the_quotes_of_a_label_and_is_refused_where_mermaid_
     (found,) = refused.value.findings
     assert str(found.place) == "seed001_verbatim.mmd:8:42"
     assert found.place.text[found.place.column - 1] == "("
-    assert "`(` stands in a label without quotes" in found.message
+    assert "`(` needs quotes in a label" in found.message
     assert '`["Call LLM (Gemini)"]`' in found.hint
 
 
@@ -264,16 +264,16 @@ class Refusal(NamedTuple):
 
 
 REFUSALS = [
-    Refusal("nothing", "", (1, 1), "no Mermaid flowchart"),
-    Refusal("another-diagram", "sequenceDiagram\nA->>B: x", (1, 1), "no Mermaid flowchart"),
+    Refusal("nothing", "", (1, 1), "not a Mermaid flowchart"),
+    Refusal("another-diagram", "sequenceDiagram\nA->>B: x", (1, 1), "not a Mermaid flowchart"),
     Refusal("direction", "flowchart XY\nA", (1, 11), "direction"),
-    Refusal("sign-in-a-label", "flowchart TD\n  A[f(x)]", (2, 6), "`(` stands in a label"),
-    Refusal("quote-in-a-label", 'flowchart TD\nA[say "x"]', (2, 7), '`"` stands in a label'),
+    Refusal("sign-in-a-label", "flowchart TD\n  A[f(x)]", (2, 6), "`(` needs quotes in a label"),
+    Refusal("quote-in-a-label", 'flowchart TD\nA[say "x"]', (2, 7), '`"` needs quotes in a label'),
     Refusal("open-quote", 'flowchart TD\nA["x', (2, 3), "never closed"),
     Refusal("open-label", "flowchart TD\nA[x", (2, 2), "never closed"),
-    Refusal("wrong-bracket", "flowchart TD\nA([x]", (2, 5), "`]` stands in a label"),
+    Refusal("wrong-bracket", "flowchart TD\nA([x]", (2, 5), "`]` needs quotes in a label"),
     Refusal("empty-label", 'flowchart TD\nA[""]', (2, 5), "empty"),
-    Refusal("label-without-a-box", "flowchart TD\n[x]", (2, 1), "where the id of a box is meant"),
+    Refusal("label-without-a-box", "flowchart TD\n[x]", (2, 1), "where the id of a box belongs"),
     Refusal("keyword", "flowchart TD\nA --> end", (2, 7), "`end` is a keyword"),
     Refusal("arrow-to-nothing", "flowchart TD\nA -->", (2, 6), "the end of the text"),
     Refusal("text-without-an-end", "flowchart TD\nA -- x\nB", (2, 3), "never ends"),
@@ -285,14 +285,14 @@ REFUSALS = [
     Refusal("no-yaml", "flowchart TD\nA@{shape: [}", (2, 2), "is not YAML"),
     Refusal("no-such-link", "flowchart TD\nA --> B\nlinkStyle 1 stroke:red", (3, 1), "no link 1"),
     Refusal("group-without-a-name", "flowchart TD\nsubgraph\nA\nend", (4, 1), "without a name"),
-    Refusal("group-without-an-end", "flowchart TD\nsubgraph x\nA", (3, 2), "`end` is meant"),
+    Refusal("group-without-an-end", "flowchart TD\nsubgraph x\nA", (3, 2), "where `end` belongs"),
     Refusal("end-without-a-group", "flowchart TD\nA\nend", (3, 1), "closes no subgraph"),
-    Refusal("front-matter", "---\ntitle: [\n---\nflowchart TD\nA", (2, 9), "no YAML"),
+    Refusal("front-matter", "---\ntitle: [\n---\nflowchart TD\nA", (2, 9), "not YAML"),
     Refusal("another-kind-of-chart", "flowchart TD\nA[C4Container]", (2, 3), "another kind of chart"),
-    Refusal("code-outside", "flowchart TD\n#35; --> B", (2, 1), "`#` cannot stand outside"),
+    Refusal("code-outside", "flowchart TD\n#35; --> B", (2, 1), "`#` is not allowed outside"),
     Refusal("behind-a-comment", "%% x\nflowchart TD\n%% y\nA -->", (4, 6), "the id of a box"),
     Refusal("behind-windows-lines", "flowchart TD\r\nA\r\nA -->\r\n", (3, 6), "the id of a box"),
-    Refusal("style-of-nothing", "flowchart TD\nstyle", (2, 6), "the id of a box is meant"),
+    Refusal("style-of-nothing", "flowchart TD\nstyle", (2, 6), "the id of a box belongs"),
     Refusal("class-without-a-name", "flowchart TD\nA:::", (2, 5), "the name of a class"),
     Refusal("open-directive", "%%{init: {}\nflowchart TD", (1, 1), "never closed"),
     Refusal("too-large", "x" * 1_000_001, (1, 1), "larger than 1 MB"),

@@ -26,7 +26,7 @@ def ask_approval(
     ctx: Context, *, tools: Sequence[str], wait: str, by: str = "", text: str = "",
     first: bool = False,
 ) -> Outcome:  # fmt: skip
-    """The open calls of these tools, and the question whether they may be carried out."""
+    """The open calls of these tools, and the question whether they may be executed."""
     open_ = open_calls(ctx.messages)
     calls = [call for call in (open_[:1] if first else open_) if call.name in tools]
     shown = [call.to_mapping() for call in calls]
@@ -45,7 +45,7 @@ def question(calls: Sequence[ToolCall], by: str, text: str) -> str:
 
 
 class Approvals:
-    """Which calls may be carried out now, of a machine in which some need an approval."""
+    """Which calls may be executed now, of a machine in which some need an approval."""
 
     def __init__(self, ctx: Context) -> None:
         given = ctx.machine.approve
@@ -85,7 +85,7 @@ ACTIONS = (
             ),
             ArgSpec("wait", "data", STR, about="The wait that takes the answer."),
             ArgSpec("by", "data", STR, about="Who may answer."),
-            ArgSpec("text", "text", STR, about="What is shown above the calls."),
+            ArgSpec("text", "text", STR, about="The text above the calls."),
             ArgSpec("first", "data", about="Whether only the first call will be executed."),
         ),
         result=list_of(CALL),

@@ -266,7 +266,7 @@ async def update_memory(
 
 _ON_ERROR = ArgSpec(
     "on_error", "enum", STR, choices=("reply", "fail"),
-    about="`reply`: what goes wrong is told to the model; `fail`: the action fails.",
+    about="`reply`: the model gets the error as the reply; `fail`: the action fails.",
 )  # fmt: skip
 
 
@@ -369,7 +369,7 @@ ACTIONS = (
             ),
             ArgSpec("append", "text", STR, about="Text to add at the end of the block."),
             ArgSpec("old", "text", STR, about="Text to replace."),
-            ArgSpec("new", "text", STR, about="What to put in its place."),
+            ArgSpec("new", "text", STR, about="The replacement."),
         ),
         effect=Effect.PURE,
         suspends=False,

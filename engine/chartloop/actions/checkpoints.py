@@ -35,7 +35,7 @@ def magnitude(current: Mapping[str, float], previous: Mapping[str, float]) -> fl
 
 
 def measure(ctx: Context) -> Outcome:
-    """Where the queue stands: improvement phase, what is identified, and the cycle that ended."""
+    """Where the queue is: improvement phase, what is identified, and the cycle that ended."""
     known: TaskReports = reports_of(ctx)
     progress, queue = ctx.facts.progress, ctx.queue
     identified = sum(1 for t in queue if t.kind == "improvement" and not t.cycle)

@@ -1,4 +1,4 @@
-"""The registry of built-in actions and tools, and an application's own beside them."""
+"""The registry of built-in actions and tools, and an application's own next to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that nobody here has declared, taken for somebody's own: to look at a file, not to run it.
+"""Names that no one here has declared, taken for someone's own: to look at a file, not to run it.
 
 A file names tools, actions and guards of an application. Whoever only compares or draws it need not
 have their code, and of a stranger's file must not run it. Here any such name means something that
@@ -81,7 +81,7 @@ def _cannot(*_: Any) -> NoReturn:
 
 
 def assumed_in(spec: MachineSpec) -> tuple[str, ...]:
-    """What a machine and its children name that nobody has declared: ``tool `search` ``."""
+    """What a machine and its children name that no one has declared: ``tool `search` ``."""
     found: dict[str, None] = {}
     for one in spec.family():
         registry = one.registry

@@ -1,6 +1,6 @@
 """`upgrade`: verdicts for many recorded runs, in words, as data, as a table.
 
-Belongs here: which runs are judged and which are passed over, and how the verdicts are shown.
+Belongs here: which runs are judged and which are skipped, and how the verdicts are shown.
 Never: a verdict (`versions.migration.judge`).
 """
 
@@ -54,7 +54,7 @@ class Upgraded:
 
     @property
     def all_go_on(self) -> bool:
-        """Whether every run may go on with the new file as it is."""
+        """Whether every run may continue with the new file as it is."""
         return all(verdict.goes_on for verdict in self.verdicts)
 
     @property
@@ -131,14 +131,14 @@ class Upgraded:
         }
 
     def cells(self) -> list[tuple[str, ...]]:
-        """The table: verdict, run, where it stands, records."""
+        """The table: verdict, run, where it is, records."""
         return [
             (SAID[v.kind], v.run_id, f"{v.state}, {v.status}", f"{v.records:,}")
             for v in self.by_severity
         ]
 
     def more(self, listed: int) -> str:
-        """How many runs stand behind the first of the table, the worst first, and what they are."""
+        """How many runs are behind the first of the table, the worst first, and what they are."""
         rest = Counter[Kind](verdict.kind for verdict in self.by_severity[listed:])
         said = ", ".join(f"{count:,} {_describe_kind(kind, count)}" for kind, count in rest.items())
         return f"and {say_count(rest.total(), 'more run')}: {said}" if said else ""
@@ -225,7 +225,7 @@ def _lines(found: Upgraded, width: int, listed: int) -> Iterator[Line]:
         yield from (Line(""), Line(unsaid(len(groups) - listed), "dim"))
     if needy := found.counts["map"]:
         more = "1 more run may" if needy == 1 else f"{needy:,} more runs may"
-        cure = f"{more} go on with the lines under `renamed:` in the new file"
+        cure = f"{more} continue with the lines under `renamed:` in the new file"
         yield from (Line(""), Line(f"{cure}; --write-map - prints them", "dim"))
     for name in found.torn:
         yield Line(
@@ -258,7 +258,7 @@ def judge_runs(
     new: Chart, runs: Iterable[Recorded], *, old: Chart | None,
     chart_of: Callable[[str], Chart | None], now: float | None = None,
 ) -> Upgraded:  # fmt: skip
-    """The verdict for each run that the old machine has begun.
+    """The verdict for each run that the old machine has started.
 
     Without `old`, each run's own machine, which `chart_of` makes of its recorded text, as far as
     it has the name of the new one.

@@ -107,7 +107,7 @@ def model_assumptions(settings: Mapping[str, Any] | None) -> Assume | None:
 def with_known_models(
     assume: Assume | None, spec: MachineSpec, settings: Mapping[str, Any] | None, model: Any = None
 ) -> Assume | None:
-    """The same, with what the model's port knows of windows and prices that nobody wrote down.
+    """The same, with what the model's port knows of windows and prices that no one wrote down.
 
     `model` is the run's; by default litellm, where it is installed. It is loaded only if something
     is missing: that takes seconds.

@@ -1,4 +1,4 @@
-"""Tasks from outside: those that a run begins with, and those that are added while it runs.
+"""Tasks from outside: those that a run starts with, and those that are added while it runs.
 
 Nothing of them is believed: each is checked before a run takes it in.
 
@@ -24,7 +24,7 @@ from chartloop.language.task_file import load_tasks
 def first_tasks(
     spec: MachineSpec, folder: Path, given: Sequence[Any] | None = None
 ) -> tuple[Task, ...]:
-    """The tasks that a run begins with: the caller's, else the machine's or those of its file."""
+    """The tasks that a run starts with: the caller's, else the machine's or those of its file."""
     if given is not None:
         return checked_tasks(spec, given)
     if isinstance(spec.tasks, str):

@@ -3,7 +3,7 @@
     kept = pickle.loads(pickle.dumps(run))
     run = machine.attach(kept, script=replies)
 
-Models, clocks and files do not travel; a journal in memory does, since nobody else has it.
+Models, clocks and files do not travel; a journal in memory does, since no one else has it.
 
 Source: design "architecture", section 2: "pickled data".
 """

@@ -1,4 +1,4 @@
-"""A conversation from a caller, as a run holds it: checked before the run begins.
+"""A conversation from a caller, as a run holds it: checked before the run starts.
 
 A message that no provider takes would fail at the first model call, perhaps a paid step later;
 one that is not a message at all would break whoever counts it.

@@ -72,7 +72,7 @@ class Machine:
         machine.draw().save("agent.svg")
 
     Immutable, and shared by all its runs and by threads. It pickles as its canonical text, with
-    the tools, actions and guards of its own by name.
+    its own tools, actions and guards by name.
     """
 
     def __init__(
@@ -175,10 +175,10 @@ class Machine:
         return DrawnQuestions(self, checked_values(self.spec, limits, None)[0])
 
     def query(self, text: str, *, cancels: bool = True) -> DrawnAnswer:
-        """Whether runs can, or never, go a way: ``machine.query("never publish before approve")``.
+        """Whether runs can or never take a path: ``machine.query("never publish before approve")``.
 
         The answer is for every limit and variable. `cancels`: a stop from outside may come at any
-        moment. Its `draw()` shows the witness. Raises `QueryFault` for what is not a query of this
+        moment. Its `draw()` shows the witness. Raises `QueryFault` for an invalid query of this
         machine.
         """
         return self.questions().ask(text, cancels=cancels)
@@ -206,7 +206,7 @@ class Machine:
         `limits`, `vars`, `memory` and `tasks` replace what the file has (a task is a text, or a
         mapping); `messages` are a conversation to continue. With `continues`, a run that has
         ended or the id of one in `journal`, conversation, memory, variables, agent and session are
-        carried over, and counters begin at zero: what is given here wins. `journal` is the path
+        carried over, and counters start at zero: what is given here wins. `journal` is the path
         of a SQLite file, made where it is missing, or an open journal; by default that run's,
         else one in memory. ``durability="power"`` keeps the run through the loss of power.
 
@@ -216,7 +216,7 @@ class Machine:
         over the file's `model`, and `script` gives scripted replies instead; for the other
         components see `PortOptions`.
 
-        `require_bound` names figures that no run may go past, ``{"usd": 2, "calls": 30}``: where
+        `require_bound` names figures that no run may exceed, ``{"usd": 2, "calls": 30}``: where
         `bound` cannot prove that, the run is not started.
 
         Raises:
@@ -288,7 +288,7 @@ class Machine:
         return own_upkeep(self.spec)
 
     def run(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
-        """Start and run to the end, or to where the run waits for somebody; see `start`."""
+        """Start and run to the end, or to where the run waits for a person; see `start`."""
         return self.start(task, **options).run()
 
     async def arun(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
@@ -300,14 +300,14 @@ class Machine:
         take_over: bool = False,
         **ports: Unpack[PortOptions],
     ) -> Run:  # fmt: skip
-        """A run that is in the journal, where it stands. Nothing is written until it is driven.
+        """A run from the journal, at its current position. Nothing is written until it is driven.
 
         `journal` is the path of its file, or an open journal. What driving the run needs (a key,
         say) is looked for when it is driven: a run can be read without.
 
         A run that was started with another machine is refused, unless `changed` or the file's
         `renamed` say that this one follows it. Then its records are decided again, and must come
-        out as they were recorded. It is read where it is; once it is driven it goes on as a fork,
+        out as they were recorded. It is read where it is; once it is driven it continues as a fork,
         with a new id: the records of a run belong to one machine.
 
         A run that another process drives can be read; to drive it raises `Driven`, which says who

@@ -18,7 +18,7 @@ from chartloop.run.session import Session
 
 
 async def post(session: Session, data: Mapping[str, Any], *, message_id: str | None = None) -> None:
-    """Send it; a run that has not begun begins. `StatusError` when it has ended."""
+    """Send it; a run that has not started starts. `StatusError` when it has ended."""
     if not session.head:
         await advance(session)
     if session.position.ended:

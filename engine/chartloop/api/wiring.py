@@ -36,7 +36,7 @@ class PortOptions(TypedDict, total=False):
     ``name`` among them, and a state's `with` over them all."""
     clock: Clock | None
     cancel: Cancel | None
-    """Looked at before each action; the run stops when it is requested."""
+    """Polled before each action; the run stops when it is requested."""
     sandbox: Sandbox | None
     notifier: Notifier | None
     tokenizer: Tokenizer | None
@@ -81,7 +81,7 @@ def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Po
 
 
 def _folder_of(part: MachineSpec, spec: MachineSpec, folder: Path | None) -> Path:
-    """The folder of a machine: of this one's file, or of the file that a child stands in."""
+    """The folder of a machine: of this one's file, or of the file that a child is in."""
     return folder or Path() if part.file == spec.file else Path(part.file).parent
 
 

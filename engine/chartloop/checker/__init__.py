@@ -1,7 +1,7 @@
 """What is wrong with a machine, before it runs.
 
 Structure (what can be reached, what ends, what loops, what is declared and not enforced), and what
-guards can do: `proof` refutes them, `knowledge` says what is known where they stand.
+guards can do: `proof` refutes them, `knowledge` says what is known where they are.
 
 Source: design "language", sections 2, 4, 9; the classic mistakes of section 9 are all found.
 """
@@ -45,7 +45,7 @@ class Report:
 
     findings: tuple[Finding, ...]
     unsettled: tuple[str, ...] = ()
-    """The places of guards of which nobody knows whether they can hold."""
+    """The places of guards of which no one knows whether they can hold."""
 
 
 def check(chart: Chart, tainted: Unread | None = None) -> tuple[Finding, ...]:
@@ -62,7 +62,7 @@ def examine(
 ) -> Report:  # fmt: skip
     """The same, and what could not be settled; `solver` is asked where intervals do not do.
 
-    `begun`: how a parent begins the machine, beside how its own file says; `broken` says
+    `begun`: how a parent starts the machine, beside how its own file says; `broken` says
     that reading the file has found errors.
     """
     unread = tainted or Unread()

@@ -1,4 +1,4 @@
-"""What goes round an `approve`, and an `approve` that nothing comes to."""
+"""What loops an `approve`, and an `approve` that nothing comes to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chartloop.machine.abstract.signals import carried_out
 
 
 def check_approvals(context: CheckContext) -> None:
-    """Every way on which a tool that needs an approval could be carried out without one."""
+    """Every way on which a tool that needs an approval could be executed without one."""
     given = context.spec.approve
     if given is not None:
         _named_by_the_file(context, given)

@@ -60,7 +60,7 @@ def _use(spec: MachineSpec, path: Path, given: Mapping[str, Given]) -> _Use | No
 
 
 def starts_of(spec: MachineSpec, name: str) -> Iterator[str]:
-    """The states at which a machine begins a child of this name instead of at its start."""
+    """The states at which a machine starts a child of this name instead of at its start."""
     for state in spec.states.values():
         for use in _uses(spec, state):
             start = use.given.get("start")
@@ -69,7 +69,7 @@ def starts_of(spec: MachineSpec, name: str) -> Iterator[str]:
 
 
 def begun_by(spec: MachineSpec, name: str) -> Begun:
-    """How a machine begins a child of this name: at which states, and what it shares with it."""
+    """How a machine starts a child of this name: at which states, and what it shares with it."""
     shared = frozenset[Supply]()
     for state in spec.states.values():
         for use in _uses(spec, state):

@@ -1,4 +1,4 @@
-"""Ways that no run takes, whatever it begins with and whatever it meets.
+"""Ways that no run takes, whatever it starts with and whatever it meets.
 
 `checker.unsatisfiable` says the same to the author of a file, once for each mistake. Here it is
 asked of every edge and rule, behind the first mistake too, and the answer is a reason for each.

@@ -31,7 +31,7 @@ def check_endless(context: CheckContext) -> None:
 
 
 def _is_free(state: StateSpec) -> bool:
-    """Whether what a state does is known, costs nothing and waits for nobody."""
+    """Whether what a state does is known, costs nothing and waits for no one."""
     if state.job == "wait" or state.all:
         return False
     action = state.action

@@ -2,7 +2,7 @@
 
 A counter that grows may go from below a number to above it between two looks: one call counts many
 tokens, a rule waits for the action, a caller lowers a limit. `visits` of a state that is passed in
-every round are the exception: they are looked at one by one.
+every round are the exception: they are evaluated one by one.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _READS = {"==": {("==", 1), ("!=", -1)}, "!=": {("!=", 1), ("==", -1)}}
 
 
 def _bound(node: Node) -> bool:
-    """Whether a side is what a counter may be held against; 0 is where it begins."""
+    """Whether a side is what a counter may be held against; 0 is where it starts."""
     if isinstance(node, Const):
         return node.value != 0
     facts = facts_of(node).values()

@@ -75,7 +75,7 @@ def _rules(context: CheckContext) -> None:
 
 
 def _at(context: CheckContext, rule: Rule, number: int) -> None:
-    """A rule that is looked at after the action of a state that has none."""
+    """A rule that is evaluated after the action of a state that has none."""
     for n, name in enumerate(rule.at):
         state = context.spec.states[name]
         if state.action is None and state.job != "wait" and name != context.spec.start:

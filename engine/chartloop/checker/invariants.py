@@ -1,8 +1,8 @@
 """What holds at a state by whichever way it was come to: steps were taken, no signal waits.
 
-Most of what is known where a guard is looked at comes by the ways that lead there, and is
+Most of what is known where a guard is evaluated comes by the ways that lead there, and is
 `knowledge`. Two things do not: behind an action at least one has finished; and where signals stop
-the run at once, none is there when edges are looked at, but in an epilogue.
+the run at once, none is there when edges are evaluated, but in an epilogue.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ QUIET = {
 
 
 class Standing:
-    """What holds at each state of one machine, and where each rule is looked at."""
+    """What holds at each state of one machine, and where each rule is evaluated."""
 
     def __init__(self, context: CheckContext) -> None:
         spec = context.spec
@@ -86,7 +86,7 @@ class Standing:
     def _only_before_entries_behind(self, name: str) -> bool:
         """Whether every edge into a state is taken after some action.
 
-        The start is entered before rules are looked at; where it acts, they are before it does.
+        The start is entered before rules are evaluated; where it acts, they are before it does.
         """
         if name in self._opened or (name in self._fresh and name in self._acting):
             return False

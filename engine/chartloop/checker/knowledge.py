@@ -1,6 +1,6 @@
-"""What is known where a guard is looked at: guards that held, or did not, on every path there.
+"""What is known where a guard is evaluated: guards that held, or did not, on every path there.
 
-Between two actions facts stand still but for what the file itself sets. So behind the `else` of
+Between two actions facts do not change but for what the file itself sets. So behind the `else` of
 `x >= 3` x is below 3 until something changes it; and after an action no stop rule that covers it
 holds, since the run would have stopped. What comes in by a rule, a failure or a detour's way back
 brings nothing along.
@@ -56,7 +56,7 @@ def _absent(node: Node) -> bool | None:
 
 
 class Knowledge:
-    """For each state, what is known when its own edges are looked at."""
+    """For each state, what is known when its own edges are evaluated."""
 
     def __init__(self, context: CheckContext) -> None:
         self._context = context
@@ -78,12 +78,12 @@ class Knowledge:
                     self._at[name] = self._on_entry(state) if len(names) == 1 else ()
 
     def at(self, name: str) -> Known:
-        """What is known where the edges of a state are looked at."""
+        """What is known where the edges of a state are evaluated."""
         state = self._spec.states[name]
         return (*self._at.get(name, ()), *self._latest.at(state), *self._standing.at(state))
 
     def at_rule(self, rule: Rule) -> Known:
-        """What is known where a rule is looked at."""
+        """What is known where a rule is evaluated."""
         return tuple(self._standing.at_rule(rule))
 
     def _entered_otherwise(self) -> set[str | None]:
@@ -97,12 +97,12 @@ class Knowledge:
         if not self._context.signals_stop or state.name in self._behind_stops:
             return ()
         if state.all and any(self._context.chart.returnable.values()):
-            return ()  # a detour comes back to the fork, and no rule is looked at again
+            return ()  # a detour comes back to the fork, and no rule is evaluated again
         rules = [
             r for r in self._spec.rules
             if r.kind == "stop" and not r.before and (not r.at or state.name in r.at)
         ]  # fmt: skip
-        # rules are looked at together: one of them may have raised a signal since
+        # rules are evaluated together: one of them may have raised a signal since
         claims = (Claim(r.when.root, False) for r in rules)
         return tuple(_unaffected_claims(claims, ["signals"]))[-MOST:]
 

@@ -1,6 +1,6 @@
-"""Which action may have been the last one, wherever guards are looked at.
+"""Which action may have been the last one, wherever guards are evaluated.
 
-``last.state`` and ``last.action`` are the doing of the machine alone: nobody gives them from
+``last.state`` and ``last.action`` are the doing of the machine alone: no one gives them from
 outside. So what a guard says of them can be held against the ways that lead to it.
 """
 

@@ -116,7 +116,7 @@ def reads_of_guards(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
 
 
 def _read(spec: MachineSpec, start: str) -> Iterator[tuple[Path, str]]:
-    """Where guards read a fact that begins so, and which."""
+    """Where guards read a fact that starts so, and which."""
     for path, guard in guards_of(spec):
         fact = next((f for f in sorted(guard.reads) if f.startswith(start)), "")
         if fact:

@@ -19,7 +19,7 @@ from chartloop.language.spec import StateSpec
 def check_supplies(context: CheckContext) -> None:
     """Each state whose action needs what nothing before it leaves.
 
-    Nothing is said where a part of the file could not be read: it may stand there.
+    Nothing is said where a part of the file could not be read: it may be there.
     """
     if context.broken:
         return

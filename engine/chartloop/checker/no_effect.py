@@ -27,7 +27,7 @@ _ELAPSED = "run.elapsed"
 
 
 def check_pointless(context: CheckContext) -> None:
-    """Nothing is said where a part of the file could not be read: it may stand there."""
+    """Nothing is said where a part of the file could not be read: it may be there."""
     if context.broken:
         return
     for state in context.spec.states.values():
@@ -181,7 +181,7 @@ def _late(context: CheckContext) -> None:
     known, behind_stops = as_written(context), epilogue(context)
     for state in context.spec.states.values():
         if state.name in behind_stops:
-            continue  # no rule is looked at there
+            continue  # no rule is evaluated there
         within = _worth(state.within, known) if rule is not None else None
         if rule is not None and within is not None and within > end:
             said = f"the deadline of `{state.name}` ({say_elapsed(within)}) never comes: "

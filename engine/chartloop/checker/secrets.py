@@ -1,4 +1,4 @@
-"""Keys, tokens and passwords that stand in a file.
+"""Keys, tokens and passwords that are in a file.
 
 What was found is never repeated: not in the message, and not in the line that is shown with it.
 """
@@ -17,7 +17,7 @@ _DEEPEST = 60
 
 
 def check_secrets(context: CheckContext) -> None:
-    """Every text of the file; children that stand in it, too."""
+    """Every text of the file; children that are in it, too."""
     document = context.spec.document
     if document is None or context.spec.base:
         return  # a child in a file is looked at with the file
@@ -48,7 +48,7 @@ def _mask_credentials(line: str) -> str:
 
 
 def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
-    """Every text, and where it stands."""
+    """Every text, and where it is."""
     if isinstance(value, str):
         yield path, value
     elif len(path) > _DEEPEST:

@@ -106,7 +106,7 @@ def _hidden(context: CheckContext, rule: Rule, rules: Sequence[Rule], path: Path
 
 
 def _covers(other: Rule, rule: Rule) -> bool:
-    """Whether one rule is looked at whenever the other is."""
+    """Whether one rule is evaluated whenever the other is."""
     if bool(other.before) != bool(rule.before):
         return False
     if other.before:

@@ -1,6 +1,6 @@
-"""How runs end: a stop for signals of which there are none, and limits that leave no way to an end.
+"""How runs end: stops without a signal, and limits that leave no path to an end.
 
-What ends at all is `checker.structure`'s; what goes round for ever `checker.loops`'.
+What ends at all is `checker.structure`'s; what loops for ever `checker.loops`'.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STEPS = "run.steps"
 def check_endings(context: CheckContext) -> None:
     """`stop: highest` with no signal, and limits below every way to an end.
 
-    Nothing is said where a part of the file could not be read: it may stand there.
+    Nothing is said where a part of the file could not be read: it may be there.
     """
     if not context.broken:
         _highest(context)
@@ -64,7 +64,7 @@ def _behind_stops(context: CheckContext) -> set[str]:
 
 
 def _errors_as_completed(context: CheckContext) -> None:
-    """`end: completed` behind a stop for a reason whose runs end as errors."""
+    """`end: completed` after a stop for a reason whose runs end as errors."""
     spec = context.spec
     if all(state.end != "completed" for state in spec.states.values()):
         return

@@ -26,7 +26,7 @@ def check_structure(context: CheckContext) -> None:
 
 
 def passing_loops(context: CheckContext) -> list[list[str]]:
-    """Loops of states that only pass or decide; behind a stop they are the epilogue's."""
+    """Loops of states that only pass or decide; after a stop they are the epilogue's."""
     states = context.spec.states
     moving = [n for n, s in states.items() if not s.rests and not s.stop]
     graph = context.own.subgraph(moving)
@@ -69,7 +69,7 @@ def _dead_ends(context: CheckContext) -> list[str]:
 
 
 def _islands(context: CheckContext) -> list[list[str]]:
-    """What is never reached, in parts; each part begins with a state that would open it."""
+    """What is never reached, in parts; each part starts with a state that would open it."""
     missed = [n for n in context.spec.states if n not in context.reached]
     parts = context.ways.subgraph(missed).parts()
     out: list[list[str]] = []
@@ -131,7 +131,7 @@ def _no_end(context: CheckContext) -> None:
 
 
 def openers(context: CheckContext) -> list[str]:
-    """The states that begin an epilogue."""
+    """The states that start an epilogue."""
     spec = context.spec
     found = {n for n, s in spec.states.items() if s.stop}
     found |= context.stopping & spec.states.keys()
@@ -152,7 +152,7 @@ def states_without_stop(context: CheckContext) -> set[str]:
 
 
 def _circles(context: CheckContext) -> list[list[str]]:
-    """Loops that have a finding of their own: passing ones, and those behind a stop."""
+    """Loops that have their own finding: passing ones, and those after a stop."""
     passing = passing_loops(context)
     after = loops(context.behind.subgraph(epilogue(context)))
     return passing + [c for c in after if c not in passing]
@@ -180,8 +180,8 @@ def _lost_returns(context: CheckContext) -> list[Edge]:
 
 def _returns(context: CheckContext) -> None:
     for edge in _lost_returns(context):
-        why = "other than by a detour" if edge.source in context.chart.main else "by no detour"
-        said = f"`{edge.source}` says `return` and is entered {why}"
+        why = "can be" if edge.source in context.chart.main else "is only"
+        said = f"`{edge.source}` says `return` but {why} entered without a detour"
         hint = "use `return` only after a rule with `to` and no `stop`"
         context.say("CL313", (*edge.path, "to"), said, hint=hint)
 

@@ -36,7 +36,7 @@ def needs_trust(spec: MachineSpec) -> list[str]:
 
 
 def reaches_out(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
-    """What the file names outside its folder: where it stands, and what it does, in words."""
+    """What the file names outside its folder: where it is, and what it does, in words."""
     if base := spec.model.get("api_base"):
         yield ("model", "api_base"), f"sends the conversation to the host `{base}`"
     variable = str(spec.model.get("api_key_env", ""))

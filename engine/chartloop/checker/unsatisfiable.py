@@ -17,7 +17,7 @@ from chartloop.language.yaml.reading import Path
 from chartloop.proofs.guards.prover import Claim
 
 _WRITTEN_OUT = ("True", "False")
-"""What has a finding of its own."""
+"""What has its own finding."""
 
 
 def check_never(context: CheckContext, knowledge: Knowledge) -> None:
@@ -118,12 +118,12 @@ class _Group:
         return f"after what was decided on the path here `{claim.node.text}` cannot hold"
 
     def _always(self, edge: Edge, guard: Node, after: Edge) -> bool:
-        """Whether a guard holds whenever it is looked at: what stands behind it is never taken."""
+        """Whether a guard holds whenever it is evaluated: what is behind it is never taken."""
         before = [Claim(node, False) for _, node in self.before]
         if self._possible(*self.known, *before, Claim(guard, False), edge=edge):
             return False
         if edge.role == "case" or before:
-            return False  # said of what stands behind it
+            return False  # said of what is behind it
         said = f"`{guard.text}` always holds{self._here(guard, edge)}"
         said += f": {self._lost(after)}"
         hint = "compare with something else, or leave the guard out"

@@ -22,13 +22,13 @@ from chartloop.machine.abstract.signals import OUTSIDE, carried_out, raised_by_s
 _ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})
 """Parts of a spec that are no texts of the machine."""
 _PLAIN = (str, int, float, type(None))
-"""What has no parts: most of what stands in a spec."""
+"""What has no parts: most of what is in a spec."""
 
 
 def check_unused(context: CheckContext) -> None:
     """What could be left out of the file, or was forgotten in it.
 
-    Nothing is said where a part could not be read: what is missing may stand there.
+    Nothing is said where a part could not be read: what is missing may be there.
     """
     if context.broken:
         return
@@ -65,7 +65,7 @@ def parts_of(value: object, above: str = "") -> Iterator[tuple[object, str]]:
 
 @cache
 def _own_fields(kind: type) -> tuple[str, ...]:
-    """The fields of a dataclass in which texts of the machine may stand."""
+    """The fields of a dataclass in which texts of the machine may be."""
     if not is_dataclass(kind):
         return ()
     return tuple(field.name for field in fields(kind) if field.name not in _ELSEWHERE)
@@ -86,7 +86,7 @@ def _all_parts(spec: MachineSpec) -> list[tuple[object, str]]:
 
 
 def _variables(context: CheckContext) -> None:
-    """A variable that only itself reads is read by nobody."""
+    """A variable that only itself reads is read by no one."""
     spec = context.spec
     if context.own_code or spec.registry.own_tools:
         return  # code of an application may read what it likes
@@ -186,7 +186,7 @@ def _has_priority(spec: MachineSpec, name: str) -> bool:
 
 
 def _tools(context: CheckContext) -> None:
-    """Tools of which no call is ever carried out, and tools that no state offers."""
+    """Tools of which no call is ever executed, and tools that no state offers."""
     spec = context.spec
     if not spec.tools or context.own_code:
         return
@@ -221,7 +221,7 @@ def _never_carried_out(
             said += " from any of them to a state that executes calls"
         else:
             said = f"`{states[0].name}` offers {names}, and no path leads from it to a state that "
-            said += "carries out calls"
+            said += "executes calls"
         hint = "write `allow: []` where the model shall only write, or lead an edge to a state with"
         hint += f" `do: call_tools` that allows {'it' if len(tools) == 1 else 'them'}"
         context.say("CL333", _offer(states[0]), said, hint=hint)

@@ -44,7 +44,7 @@ def endless_waits(spec: MachineSpec) -> Iterator[StateSpec]:
 def check_detours(context: CheckContext) -> None:
     """Detours that hold again after the next action, and continuations without a number.
 
-    Nothing is said where a part could not be read: what makes an end of it may stand there.
+    Nothing is said where a part could not be read: what makes an end of it may be there.
     """
     if context.broken:
         return

@@ -125,7 +125,7 @@ class App(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(e.name.ljust(longest), e.about) for e in entries])
 
-    # click would make an exit code of its own of a broken pipe, in both
+    # click would give a broken pipe its own exit code, in both
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
         try:
@@ -182,7 +182,7 @@ def _run_guarded(work: Any) -> int:
 
 
 def _forget_stdout() -> None:
-    """Nobody reads stdout any more: what is still buffered goes nowhere."""
+    """No one reads stdout any more: what is still buffered goes nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -35,16 +35,16 @@ _YES = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": 
 
 
 class Overtaken(Exception):
-    """The question needs no answer any more: it expired, or somebody else answered."""
+    """The question needs no answer any more: it expired, or someone else answered."""
 
 
 def can_ask(options: RunOptions) -> bool:
-    """Whether somebody sits at the terminal."""
+    """Whether someone sits at the terminal."""
     return not options.no_input and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def ask(run: Run) -> bool:
-    """Ask what the run waits for, and send the answer. False when nobody wants to answer."""
+    """Ask what the run waits for, and send the answer. False when no one wants to answer."""
     question = run.question
     if question is None:
         return False
@@ -62,7 +62,7 @@ def ask(run: Run) -> bool:
     except Overtaken:
         console.say()
         return True
-    except WaitError as error:  # somebody else was faster, or it expired while this was typed
+    except WaitError as error:  # someone else was faster, or it expired while this was typed
         console.say(f"  {console.plain(error.message)}", "red")
         return True
     except (EOFError, KeyboardInterrupt):
@@ -105,7 +105,7 @@ def _field(name: str, type: Type, over: Callable[[], bool]) -> Any:
         value = read_value(type, value) if isinstance(value, str) else value
         if accepts(type, value):
             return value
-        console.say(f"  that is no {type}", "red")
+        console.say(f"  that is not of type {type}", "red")
 
 
 def _read_text(prompt: str, over: Callable[[], bool]) -> str:

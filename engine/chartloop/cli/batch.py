@@ -71,7 +71,7 @@ class Batch:
     machine: Machine
     options: RunCommandOptions
     journal: Callable[[], Journal]
-    """Opens it, for the first run that can begin; for the others it is there."""
+    """Opens it, for the first run that can start; for the others it is there."""
     jobs: Sequence[Job]
     bounds: Totals
     script: Script | None
@@ -89,11 +89,11 @@ class Batch:
 
     @property
     def unstarted_jobs(self) -> Sequence[Job]:
-        """The lines that were not begun."""
+        """The lines that were not started."""
         return self.jobs[len(self.started) :]
 
     def next(self) -> Done | None:
-        """The next line to run; None when there is none, or nothing may be begun any more."""
+        """The next line to run; None when there is none, or nothing may be started any more."""
         over = self.interrupts.count or self.unread or not self.unstarted_jobs
         if over or self.totals().limits_reached(self.bounds):
             return None
@@ -116,7 +116,7 @@ class Batch:
                 await self._pause()
 
     async def _pause(self) -> None:
-        """Pause what still runs: it would go on, and be paid, unseen."""
+        """Pause what still runs: it would continue, and be paid, unseen."""
         for done in self.started:
             if done.run is not None and not done.run.ended:
                 with contextlib.suppress(ChartloopError):

@@ -24,7 +24,7 @@ chart_option = click.option(
 )  # fmt: skip
 repair_option = click.option(
     "--repair", is_flag=True,
-    help="Mend what Mermaid itself refuses, and list each line that was changed.",
+    help="Fix what Mermaid itself refuses, and list each line that was changed.",
 )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ _SIGNS = {
 
 
 _OBEYED = re.compile(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""Signs that JSON leaves as they are and a terminal obeys: 0x9b begins an escape sequence."""
+"""Signs that JSON leaves as they are and a terminal obeys: 0x9b starts an escape sequence."""
 
 
 _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -216,7 +216,7 @@ def prose(text: str) -> None:
 
 
 def say(text: str = "", colour: str = "") -> None:
-    """A line for the person at the terminal, on stderr. That nobody reads it stops nothing."""
+    """A line for the person at the terminal, on stderr. That no one reads it stops nothing."""
     try:
         sys.stderr.write(style(text, colour, stream=sys.stderr) + "\n")
         sys.stderr.flush()

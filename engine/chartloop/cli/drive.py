@@ -1,4 +1,4 @@
-"""A run that goes on while a person looks on: views, questions, Ctrl-C, and what it came to.
+"""A run that continues while a person looks on: views, questions, Ctrl-C, and what it came to.
 
 Source: design "architecture", section 3 (8); "language", section 11
 """
@@ -41,7 +41,7 @@ SIGNALS = [
 class Interrupts:
     """Ctrl-C, once: the run stops before its next action. Twice: now. A `Cancel` of the run.
 
-    SIGTERM and SIGHUP mean the same; who ignores one of them, as `nohup` does, goes on doing so.
+    SIGTERM and SIGHUP mean the same; who ignores one of them, as `nohup` does, continues doing so.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Interrupts:
 def drive(
     run: Run, options: RunOptions, interrupts: Interrupts, script: Script | None = None
 ) -> Result:
-    """Drive the run to its end, or to where it waits and nobody answers."""
+    """Drive the run to its end, or to where it waits and no one answers."""
     from chartloop.scenarios.outside_events import play
 
     view = interrupts.view = view_for(run, options)
@@ -96,7 +96,7 @@ def drive(
     except KeyboardInterrupt:
         leave_now(run, options)
     except ChartloopError as error:  # said by whoever called; here, what is still there
-        elsewhere = isinstance(error, (Driven, Fenced))  # to go on here would stop the other
+        elsewhere = isinstance(error, (Driven, Fenced))  # to continue here would stop the other
         if run.session.head and not options.in_memory and not elsewhere:
             console.say(f"run {run.id} can continue:  {line_for('resume', run.id, options)}")
         raise
@@ -168,7 +168,7 @@ def _print(result: Result, options: RunOptions) -> None:
             console.result(text)
 
 
-# the commands that go on with it ---------------------------------------------------------------
+# the commands that continue with it ---------------------------------------------------------------
 
 
 def _commands_to_retry(run: Run, result: Result, options: RunOptions) -> Iterator[Line]:

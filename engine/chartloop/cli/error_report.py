@@ -59,7 +59,7 @@ _CARETS = re.compile(r"(\s*\| \s*)\^+")
 
 
 class UntrustedError(RunError):
-    """The file names a host or path of its own, and nobody said that it may."""
+    """The file names a host or its own path, and no one said that it may."""
 
 
 class MisuseError(SetupError):
@@ -67,7 +67,7 @@ class MisuseError(SetupError):
 
 
 class Kind(NamedTuple):
-    """What stands in front of an error, and the exit code."""
+    """What precedes an error, and the exit code."""
 
     code: str
     exit: int = ERROR

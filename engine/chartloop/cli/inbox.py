@@ -25,7 +25,7 @@ _WILL = {
     "pause": "pauses before its next action",
     "cancel": "stops before its next action",
 }
-"""What a run does with a message that nobody has taken yet."""
+"""What a run does with a message that no one has taken yet."""
 _CALLED = {"enqueue": "tasks", "pause": "request to pause", "cancel": "request to stop"}
 
 
@@ -79,12 +79,12 @@ def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: P
         if "ahead" in data:
             will = f"takes it when it first waits at {console.plain(data['ahead'])}"
         console.say(f"the {what} {are} kept for run {row.run_id}, which {will}")
-        when = "go on with" if kind == "answer" else "if no process drives it now"
+        when = "continue with" if kind == "answer" else "if no process drives it now"
         console.say(f"{when}:  {resume_line(journal, now, options)}")
 
 
 def _is_taken(journal: Journal, run_id: str, message_id: str) -> bool:
-    """Whether somebody takes the message out while we look."""
+    """Whether someone takes the message out while we look."""
     from chartloop.run.sync import by_hand
 
     until = time.monotonic() + PATIENCE

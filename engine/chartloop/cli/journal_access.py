@@ -3,7 +3,7 @@
 The machine of a run is its canonical text, which the journal holds by hash: a file that has
 changed since, or is gone, changes nothing about a run that was recorded.
 
-How a run was started stands in its first record, under `cli`, so that going on needs it not
+How a run was started is in its first record, under `cli`, so that continuing needs it not
 said again. What could run code or send a key elsewhere must be said again all the same.
 """
 
@@ -233,9 +233,9 @@ def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
 
 
 def resume_line(journal: Journal, row: RunRow, options: RunOptions) -> str:
-    """The command that goes on with a recorded run, with what must be said again for it.
+    """The command that continues with a recorded run, with what must be said again for it.
 
-    A child run goes on with the run that began it: that is the one named.
+    A child run continues with the run that started it: that is the one named.
     """
     from chartloop.run.sync import by_hand
 

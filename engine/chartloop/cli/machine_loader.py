@@ -32,7 +32,7 @@ def load_machine(source: str, options: RunOptions) -> Machine:
 def seen_machine(source: str, options: RunOptions) -> Machine:
     """The machine that a path or shipped name means, to be looked at and never to be run.
 
-    Without --tools, what nobody here declared is taken as the file names it, and said on stderr.
+    Without --tools, what no one here declared is taken as the file names it, and said on stderr.
     """
     from chartloop.actions.undeclared import assumed_in
     from chartloop.api import find_faults
@@ -48,7 +48,7 @@ def seen_machine(source: str, options: RunOptions) -> Machine:
 
 
 def say_assumed(names: Iterable[str]) -> None:
-    """Say which tools, actions and guards nobody here has declared."""
+    """Say which tools, actions and guards no one here has declared."""
     if listed := ", ".join(names):
         said = f"not known here, taken as named: {console.plain(listed)}; --tools FILE gives them"
         for line in console.wrap_to_terminal(said, sys.stderr):

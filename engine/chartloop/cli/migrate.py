@@ -47,7 +47,7 @@ def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = 
 
 
 def refusal(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
-    """Why the run does not go on with the file, and what may be done."""
+    """Why the run does not continue with the file, and what may be done."""
     from chartloop.cli.journal_access import display_path
     from chartloop.cli.machine_loader import locate
 
@@ -75,9 +75,9 @@ def _cure(row: RunRow, verdict: Verdict, file: str) -> str:
 def move_run(
     journal: Journal, row: RunRow, machine: Machine, verdict: Verdict, *, take_over: bool = False
 ) -> RunRow:
-    """The run of this machine that goes on in place of `row`, as the verdict allows it.
+    """The run of this machine that continues in place of `row`, as the verdict allows it.
 
-    `Driven` where somebody drives that, `Fenced` when it went on since it was read.
+    `Driven` where someone drives that, `Fenced` when it continued since it was read.
     """
     from chartloop.run.migrate import move
     from chartloop.run.sync import by_hand
@@ -124,7 +124,7 @@ def _row_under(
 
 
 def row_of_fork(row: RunRow, position: Position, run_id: str | None) -> RunRow:
-    """The row of a new run that begins as this one has come to a position."""
+    """The row of a new run that starts as this one has come to a position."""
     from chartloop.api import new_run_id
 
     now = time.time()

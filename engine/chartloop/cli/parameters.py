@@ -126,7 +126,7 @@ def require_option(name: str) -> Decorator[Any]:
     """Figures that a run must stay within."""
     return click.option(
         name, "required", type=PAIR, multiple=True,
-        help="A figure that no run may go past, proven: usd=2, calls=30, tokens=50_000, actions,"
+        help="A figure that no run may exceed, proven: usd=2, calls=30, tokens=50_000, actions,"
         " tool_calls, waiting (seconds). Repeatable.",
     )  # fmt: skip
 

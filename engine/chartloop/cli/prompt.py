@@ -46,7 +46,7 @@ class Prompt:
                 self.execute(whole)
 
     def _whole(self, line: str) -> str | None:
-        """An answer with all its lines: it goes on while a quote is open. None: it was given up."""
+        """An answer with all its lines: an open quote continues it. None: it was given up."""
         told = False
         try:
             while line.split()[:1] == ["answer"] and _has_open_quote(line):
@@ -93,7 +93,7 @@ class Prompt:
         sys.stdout.flush()
 
     def stand(self, run: Run) -> None:
-        """Show where the run stands."""
+        """Show where the run is."""
         for line in standing_lines(standing_of(run), self.width):
             self.say(line)
         console.result()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def clock_of(options: RunOptions, *, not_before: float = 0.0) -> Clock:
-    """The clock that is meant. A simulated one begins now, or later where the run has been."""
+    """The clock that is meant. A simulated one starts now, or later where the run has been."""
     if options.clock == "simulated":
         from chartloop.testing.clock import ManualClock
 
@@ -51,7 +51,7 @@ def start(
 ) -> Run:  # fmt: skip
     """A run at its very beginning. `more` are limits and variables beside those of `how`.
 
-    The journal is opened last: what cannot begin, for want of a key, say, leaves no file.
+    The journal is opened last: what cannot start, for want of a key, say, leaves no file.
     """
     clock, spec, more = clock_of(options), machine.spec, more or {}
     limits = values_of({n: x.type for n, x in spec.limits.items()}, options.limit)
@@ -92,7 +92,7 @@ def go_on(
 
 
 def _required_figures(options: RunOptions) -> dict[str, float] | None:
-    """The figures that no run may go past."""
+    """The figures that no run may exceed."""
     return figures_of(options.required) if options.required else None
 
 

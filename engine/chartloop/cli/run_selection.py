@@ -1,6 +1,6 @@
 """Which recorded runs a question is about: the argument `[RUN]...`, its options, the reading.
 
-A run that cannot be read is reported on stderr and passed over; the others are asked.
+A run that cannot be read is reported on stderr and skipped; the others are asked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from chartloop.run.recorded import Recorded, RecordedRun, Unread
 
 SAID = 5
-"""Runs that were passed over, each said with its reason; then how many more there were."""
+"""Runs that were skipped, each said with its reason; then how many more there were."""
 
 
 ALL = "all"
@@ -38,7 +38,7 @@ choice_options = parameters.together(
     click.option("--newest", type=click.IntRange(min=1), metavar="N", help="Only the newest N."),
     click.option(
         "--since", type=parameters.AGE, metavar="DURATION",
-        help="Begun no longer ago than this: 30d, 12h.",
+        help="Started within this time: 30d, 12h.",
     ),
     parameters.of_runs,
     parameters.journal_option,
@@ -65,7 +65,7 @@ _UNKNOWN: Mapping[str, str] = MappingProxyType(
 
 
 def refuse_undeclared(spec: MachineSpec) -> None:
-    """`SetupError` where a machine or a child of it names an action or a class of somebody's own.
+    """`SetupError` where a machine or a child of it names an action or a class of someone's own.
 
     Tools are not called, and what guards said is on the record.
     """
@@ -87,7 +87,7 @@ class Selection:
     count: int
     """How many there are, those that cannot be read included."""
     unread: list[Unread] = field(default_factory=list["Unread"])
-    """Those that were passed over so far."""
+    """Those that were skipped so far."""
 
     def __len__(self) -> int:
         return self.count
@@ -103,7 +103,7 @@ class Selection:
                     self.unread.append(found)
 
     def say_unread(self) -> None:
-        """Say on stderr which runs were passed over, and why."""
+        """Say on stderr which runs were skipped, and why."""
         for one in self.unread[:SAID]:
             console.say(console.plain(str(one)), "yellow")
         if (more := len(self.unread) - SAID) > 0:

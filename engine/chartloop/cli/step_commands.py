@@ -1,7 +1,7 @@
 """What a person can tell a run that is stepped: one piece of code behind prompt and full screen.
 
 Each command is a method `do_<name>` that takes the rest of the line and says what came of it to
-the `StepDisplay`. What it cannot do it says, and goes on. Never here: reading lines, writing to a
+the `StepDisplay`. What it cannot do it says, and continues. Never here: reading lines, writing to a
 terminal.
 
 Source: design "language", section 11 (`chartloop step`)
@@ -69,7 +69,7 @@ ALIASES = {
 
 
 class StoppedInside(Exception):
-    """The person stopped the action at hand before it was done."""
+    """The person stopped the current action before it was done."""
 
 
 Stepper = Callable[["Run"], "Record | None"]
@@ -105,10 +105,10 @@ class Commands:
             return False
         return True
 
-    # going on -------------------------------------------------------------------------------
+    # continuing -------------------------------------------------------------------------------
 
     def do_do(self, rest: str) -> None:
-        """The action at hand, with what is recorded before it."""
+        """The current action, with what is recorded before it."""
         if rest:
             raise RunError("`do` takes nothing", hint="`run to STATE` does several")
         if self.run.ended:
@@ -138,10 +138,10 @@ class Commands:
         self.show()
 
     def do_answer(self, rest: str) -> None:
-        """Answer the wait, and go on from it."""
+        """Answer the wait, and continue from it."""
         events, hint = self.run.result.events, "answer EVENT, or answer EVENT note='use 3'"
         wait = ""
-        if not events:  # kept for later it would be forgotten, and the action at hand be done
+        if not events:  # kept for later it would be forgotten, and the current action be done
             raise RunError("the run waits for nothing", hint="`do` does the current action")
         if not rest.strip():
             raise RunError(f"say which: {', '.join(events)}", hint=hint)
@@ -163,7 +163,7 @@ class Commands:
         self.show()
 
     def do_back(self, rest: str) -> None:
-        """Take records back; the run goes on as a fork with an id of its own."""
+        """Take records back; the run continues as a fork with its own id."""
         count = self._number(rest or "1")
         self.run.back(count)
         self.before = None
@@ -275,7 +275,7 @@ class Commands:
         self.left = True
 
     def show(self) -> None:
-        """Say where the run stands."""
+        """Say where the run is."""
         self.display.stand(self.run)
 
     def _say(self, text: str, colour: str = "") -> None:

@@ -130,10 +130,10 @@ class ExecutionError(Exception):
 
 @dataclass(slots=True)
 class AgentExecutionResult:
-    """What an execution came to, or, of a stream, how it stands. Times in seconds."""
+    """What an execution came to, or, of a stream, how it is so far. Times in seconds."""
 
     stopping_reason: StoppingReason | None
-    """None while it goes on."""
+    """None while it continues."""
     success: bool
     """Whether the task is complete."""
     iterations_completed: int
@@ -237,7 +237,7 @@ class AgentExecutor:
 
     @property
     def start_time(self) -> float | None:
-        """When it began, in seconds since 1970-01-01 UTC."""
+        """When it started, in seconds since 1970-01-01 UTC."""
         return None if self.run is None else self.run.facts.run.started_at
 
     @property

@@ -1,6 +1,6 @@
 """The agent of document 000: its settings, its context, its adapters, its phases.
 
-Belongs here: what an agent is and brings, and how a phase of its own stands in the machine. Never:
+Belongs here: what an agent is and brings, and how its own phase is in the machine. Never:
 a loop; see `compat.geist`.
 
 Source: 000 "Current BaseAgent Architecture", "Modified AgentContext", "Code Examples".
@@ -123,11 +123,11 @@ class BaseAgent:
         self.journal: JournalOrPath | None = None
         """Where its ticks are kept; None: in memory."""
         self.model: Model | None = None
-        """What the phases of the execution at hand share; None: each makes its own."""
+        """What the phases of the current execution share; None: each makes its own."""
         self.task = ""
-        """What the execution at hand was asked for."""
+        """What the current execution was asked for."""
         self.inside: list[Result] = []
-        """The runs of the phase at hand."""
+        """The runs of the current phase."""
         self._components = components
 
     @property
@@ -171,7 +171,7 @@ class BaseAgent:
         self._phase("execution")
 
     def _phase(self, name: str) -> None:
-        """One phase as a run of its own, as the machine `geist_phase` has it."""
+        """One phase as its own run, as the machine `geist_phase` has it."""
         context = self.agent_context
         known = contexts(context)
         known.pop("include_world_processing")
@@ -295,7 +295,7 @@ def _name_of(adapter: Any) -> str:
     return type(adapter).__name__
 
 
-# phases that a subclass has of its own ------------------------------------------------------
+# phases that a subclass has ------------------------------------------------------
 
 ITEMS = {"world": "world_context", "tasks": "task_context", "execution": "execution_context"}
 """What each phase replaces."""
@@ -309,7 +309,7 @@ def own_phases(agent: BaseAgent) -> list[str]:
 
 
 def overrides(agent: BaseAgent, method: str) -> bool:
-    """Whether the agent's class has this method of its own."""
+    """Whether the agent's class has its own version of this method."""
     return getattr(type(agent), method) is not getattr(BaseAgent, method)
 
 

@@ -1,4 +1,4 @@
-"""Which amounts are believed, of tokens, calls and money that somebody reports.
+"""Which amounts are believed, of tokens, calls and money that someone reports.
 
 Limits are held against these amounts, and rest on facts that only grow: an amount below zero
 would buy a run room that it does not have. So one that cannot be is never added up, whether a

@@ -36,7 +36,7 @@ from chartloop.core.values import Value
 
 
 class AgentStatus(enum.StrEnum):
-    """What an agent is doing. Source: 004 "Agent Status", 001 "Set Status = Debugging"."""
+    """The status of an agent. Source: 004 "Agent Status", 001 "Set Status = Debugging"."""
 
     IDLE = "idle"
     RUNNING = "running"
@@ -230,7 +230,7 @@ class Facts(Value, frozen=True, gc=False):
     marks: Marks = Marks()
 
     def to_dict(self) -> dict[str, Any]:
-        """What guards can read, as plain data. Source: 004 `agent-state->hash`."""
+        """The values that guards can read, as plain data. Source: 004 `agent-state->hash`."""
         return {root: value for root, value in plain(self).items() if root != "marks"}
 
     def items(self) -> list[tuple[str, Any]]:
@@ -288,7 +288,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "run.machine": FactSpec(STR, "The machine's name.", changed_by="start"),
         "run.agent": FactSpec(STR, "The stable id of the agent across runs.", changed_by="start"),
         "run.session": FactSpec(STR, "The session that the caller named.", changed_by="start"),
-        "run.task": FactSpec(STR, "What the run was asked to do.", changed_by="start"),
+        "run.task": FactSpec(STR, "The task of the run.", changed_by="start"),
         "run.status": FactSpec(STATUS, "The state of the status region.", changed_by="status triggers"),
         "run.paused_from": FactSpec(STR, "The status that a pause left: `running` or `debugging`; empty otherwise.", changed_by="`pause`, `resume`"),
         "run.steps": FactSpec(COUNTER, "Finished actions: failed, retried and upkeep ones too.", "actions"),
@@ -298,7 +298,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "run.idle": FactSpec(_TIME, "Time spent paused or waiting, or with no process driving the run.", "duration", "the end of a pause or wait"),
         "run.started_at": FactSpec(Type("float", nonneg=True), "When the run was started.", "seconds since 1970-01-01 UTC", "start"),
         "run.continuations": FactSpec(COUNTER, "How often `continue_run` put a stop off.", "times", "`continue_run`", moved_by="actions"),
-        "run.depth": FactSpec(COUNT, "0 for a run of its own, 1 for its child, and so on.", "levels", "start"),
+        "run.depth": FactSpec(COUNT, "0 for a top-level run, 1 for its child, and so on.", "levels", "start"),
         "usage.llm_calls": FactSpec(COUNTER, "Model calls that gave a reply.", "calls", "model calls"),
         "usage.tool_calls": FactSpec(COUNTER, "Tool calls that were executed.", "calls", "tool calls", moved_by="tools"),
         "usage.calls": FactSpec(map_of(COUNTER), "Tool calls by tool: `usage.calls.<tool>`.", "calls", "tool calls", moved_by="tools"),
@@ -339,11 +339,11 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "queue.done": FactSpec(COUNTER, "Tasks that were done.", "tasks", "`work`"),
         "queue.failed": FactSpec(COUNTER, "Tasks that were given up.", "tasks", "`work`"),
         "queue.primary_done": FactSpec(BOOL, "Whether no primary task waits.", changed_by="`work`, `enqueue`"),
-        "queue.current": FactSpec(TASK.maybe(), "The task that was begun and is not done: `id`, `text`, `kind`, `acceptance`.", changed_by="`work`"),
+        "queue.current": FactSpec(TASK.maybe(), "The task that was started and is not done: `id`, `text`, `kind`, `acceptance`.", changed_by="`work`"),
         "signals.count": FactSpec(COUNT, "Stop signals that are raised and not suppressed.", "signals", "rules, states, tools, callers"),
         "signals.top": FactSpec(STR.maybe(), "The reason of the signal with the highest priority.", changed_by="rules, states, tools, callers"),
         "signals.reasons": FactSpec(list_of(STR), "The reasons of the raised signals, in order.", changed_by="rules, states, tools, callers"),
-        "signals.status": FactSpec(enum_of("completed", "error"), "What the run would end as: the status of the top reason.", changed_by="rules, states, tools, callers"),
+        "signals.status": FactSpec(enum_of("completed", "error"), "The status that the run would end with: the status of the top reason.", changed_by="rules, states, tools, callers"),
         "signals.continued": FactSpec(BOOL, "Whether a continuation was requested: the signals wait.", changed_by="`continue_run`", moved_by="actions"),
     }
 )  # fmt: skip

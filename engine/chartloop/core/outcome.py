@@ -74,7 +74,7 @@ NOTHING_SPENT = Spent()
 
 
 class Outcome(Value, frozen=True, gc=False):
-    """What came of an action; everything it changed.
+    """The outcome of an action: everything it changed.
 
     Messages are given as additions (`messages`) or as a whole new conversation (`rewrite`,
     by pruning and trimming). `changes` maps fact names that the action declares to their new
@@ -100,14 +100,14 @@ class Outcome(Value, frozen=True, gc=False):
     """What the action must find again after a resume, by action name: a sandbox session."""
     signals: tuple[StopSignal, ...] = ()
     continued: int | None = None
-    """`continue_run`: put the pending signals off, at most so many times."""
+    """`continue_run`: put the pending signals off, at most this many times."""
     partial: tuple[str, ...] = ()
     """Partial results, in order."""
     warnings: tuple[str, ...] = ()
     progressed: bool = False
-    """The action reports progress: `progress.stalled_for` begins again."""
+    """The action reports progress: `progress.stalled_for` starts again."""
     forgiven: bool = False
-    """`back_off` or a fix: `errors.consecutive` begins again, `errors.retries` rises."""
+    """`back_off` or a fix: `errors.consecutive` starts again, `errors.retries` rises."""
     timed_out: bool = False
     again: bool = False
     """The action failed, has said what was wrong, and asks to be done again at once."""
@@ -119,7 +119,7 @@ class Outcome(Value, frozen=True, gc=False):
     unanswered: int = 0
     """Model calls that were made and gave no reply: a script counts them too."""
     in_doubt: bool = False
-    """The paid call was begun before a crash; whether it happened is unknown."""
+    """The paid call was started before a crash; whether it happened is unknown."""
 
     @classmethod
     def failure(cls, category: str, message: str, *, kind: str = "", **more: Any) -> Outcome:
@@ -170,10 +170,10 @@ class Outcome(Value, frozen=True, gc=False):
 
 
 class ToolResult(Value, frozen=True, gc=False):
-    """What a tool gives back when a text is not all: a tool may return this instead of a value."""
+    """The return value of a tool that reports more than a value."""
 
     text: str
-    """What the model reads."""
+    """The text that the model reads."""
     ok: bool = True
     result: Any = None
     """JSON data for the record."""
@@ -184,7 +184,7 @@ class ToolResult(Value, frozen=True, gc=False):
     category: str = "RECOVERABLE"
     """What may be done about it, when it is not ok."""
     progressed: bool = False
-    """The tool reports progress, ok or not: `progress.stalled_for` begins again."""
+    """The tool reports progress, ok or not: `progress.stalled_for` starts again."""
     warnings: tuple[str, ...] = ()
     """What is odd about the call, for those who look after the run; the model does not read it."""
 
@@ -206,7 +206,7 @@ class Blocked(Value, frozen=True, gc=False):
     until: float | None = None
     on: str = ""
     asks: Mapping[str, Any] = EMPTY
-    """What a child asks of somebody: see `core.position.Asked`."""
+    """What a child asks of someone: see `core.position.Asked`."""
 
 
 _DEFAULTS = Outcome.defaults()

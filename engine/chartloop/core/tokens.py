@@ -1,6 +1,6 @@
 """How many tokens a text will take, guessed without a tokenizer.
 
-For the moments when nobody has counted: a reply without usage, messages added since the last
+For the moments when no one has counted: a reply without usage, messages added since the last
 model call. Pure, and cheap enough to be asked about every message; a real count, where there
 is one, always wins (`run.ports.Tokenizer`).
 

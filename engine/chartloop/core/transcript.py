@@ -19,7 +19,7 @@ from chartloop.core.outcome import Message
 from chartloop.core.tokens import estimate_messages
 
 NO_REPLY = "error: this call was not executed"
-"""What a model reads where a call has no reply: it was cut off, or nobody made it."""
+"""What a model reads where a call has no reply: it was cut off, or no one made it."""
 
 
 class _Log:
@@ -204,7 +204,7 @@ def sendable(messages: Sequence[Message]) -> Sequence[Message]:
 class _Sendable:
     """What a conversation is sent as, up to where it has been read.
 
-    While it is sound that is the conversation itself, else one of its own.
+    While it is sound that is the conversation itself, else its own.
     """
 
     __slots__ = ("_differs", "_open", "_settled", "_waiting", "read")

@@ -1,4 +1,4 @@
-"""The flowcharts of a document: where they stand, which one is meant, what it says.
+"""The flowcharts of a document: where they are, which one is meant, what it says.
 
 Belongs here: Markdown's fences and headings, as far as charts are found by them. Never: the grammar
 of a chart (`view.mermaid`), machines.
@@ -41,13 +41,13 @@ class Found:
     number: int
     """Its place among the flowcharts of the document, from 1."""
     line: int
-    """The line of the document on which it begins."""
+    """The line of the document on which it starts."""
     column: int = 0
     """How far it is indented there."""
     heading: str = ""
     """The nearest heading above it."""
     title: str = ""
-    """The first heading of the document, if it stands above."""
+    """The first heading of the document, if it is above."""
     file: str = ""
 
     @property
@@ -90,9 +90,9 @@ def read_document(path: str | Path) -> str:
 def flowcharts(text: str, *, file: str = "") -> tuple[Found, ...]:
     """The flowcharts of a document, in their order.
 
-    A `.mmd` file is one chart, and so is a text that begins as one. In any other document they
-    stand in fences marked `mermaid`, however deep these are indented or quoted; Mermaid charts of
-    other kinds are passed over.
+    A `.mmd` file is one chart, and so is a text that starts as one. In any other document they
+    are in fences marked `mermaid`, however deep these are indented or quoted; Mermaid charts of
+    other kinds are skipped.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if Path(file).suffix.lower() in _CHARTS or _FLOWCHART.match("\n".join(lines)):
@@ -129,7 +129,7 @@ def _closes(line: str, fence: str) -> bool:
 
 
 def _outdent(line: str, before: str) -> str:
-    """A line without what stands in front of its fence: blanks, and the signs of a quotation."""
+    """A line without what precedes its fence: blanks, and the signs of a quotation."""
     same = 0
     while same < min(len(before), len(line)) and (line[same] in " \t>"):
         same += 1
@@ -173,7 +173,7 @@ def choose_chart(found: Sequence[Found], wanted: str = "", *, file: str = "") ->
 def read(found: Found, *, repair: bool = False) -> Read:
     """What a flowchart of a document says.
 
-    With `repair` what Mermaid refuses is mended where that is possible, and listed. SpecError:
+    With `repair` what Mermaid refuses is fixed where that is possible, and listed. SpecError:
     Mermaid refuses it; the place is that of the document.
     """
     text, repairs = found.text, ()
@@ -196,7 +196,7 @@ def read(found: Found, *, repair: bool = False) -> Read:
 
 
 def _mended_by(found: Found) -> str:
-    """What to say where a repair would mend all that is wrong."""
+    """What to say where a repair would fix all that is wrong."""
     try:
         _, repairs = repair_text(found.text)
     except SpecError:

@@ -59,7 +59,7 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
     """The skeleton of a machine that draws a flowchart.
 
     It loads and can be stepped at once, unless the chart has boxes that no arrow leads to: then its
-    file has errors, until it is mended, as any file would.
+    file has errors, until it is fixed, as any file would.
     `name` is the machine's, by default made of the heading or the file; `source` is what the file
     calls the document. SetupError: the chart has no box, or no machine can have the name.
     """

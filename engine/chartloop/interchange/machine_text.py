@@ -23,7 +23,7 @@ _WIDEST = 100
 
 
 class Head(NamedTuple):
-    """What stands at the top of the file."""
+    """What is at the top of the file."""
 
     machine: str
     title: str
@@ -36,7 +36,7 @@ class Head(NamedTuple):
     notes: Sequence[str] = ()
     """What of the document's chart the file has no room for, and what was repaired."""
     accepting: bool = False
-    """It accepts states that nothing leads to: only so can it be looked at before it is mended."""
+    """It accepts states that nothing leads to: only so can it be looked at before it is fixed."""
 
 
 def write_machine(skeleton: Skeleton, head: Head) -> str:

@@ -68,9 +68,9 @@ Mend = Callable[[_Scene], Iterator[str]]
 
 
 def repair_text(text: str, *, file: str = "") -> tuple[str, tuple[Repair, ...]]:
-    """The text with its mistakes mended, and what was changed; itself where Mermaid reads it.
+    """The text with its mistakes fixed, and what was changed; itself where Mermaid reads it.
 
-    SpecError: a mistake that none of the repairs mends, at its place.
+    SpecError: a mistake that none of the repairs fixes, at its place.
     """
     lines = re.split(r"\r\n?|\n", text)
     repairs: list[Repair] = []

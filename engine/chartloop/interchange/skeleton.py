@@ -119,7 +119,7 @@ class _Maker:
         return Skeleton(states, self.names[start], missed)
 
     def _start(self) -> str:
-        """Where a run begins: at a box that nothing leads to, of several the likeliest."""
+        """Where a run starts: at a box that nothing leads to, of several the likeliest."""
         boxes = self.chart.boxes
         first = [box for box in boxes if box.id not in self.entered] or list(boxes)
         connected = [box for box in first if self.leaving[box.id]] or first

@@ -24,17 +24,17 @@ from chartloop.machine.regions import GuardedTransition, Region, Returning
 def statechart(machine: Machine, *, all: bool = False) -> Statechart:
     """The states of a machine, with its rules.
 
-    `all` adds what the engine does, as in pictures: its ends, and the ways out for a cancel, for a
-    signal of a tool and for a failure that nobody handles.
+    `all` adds what the engine does, as in pictures: its ends, and the exits for a cancel, for a
+    signal of a tool and for a failure that no one handles.
     """
     chart = machine.chart
     return _Reading(chart, chart.step, chart.position("").facts, all=all).statechart()
 
 
 def status_chart(machine: Machine, beside: Statechart) -> Statechart:
-    """The status that every run has beside its state; its events begin with `status.`.
+    """The status that every run has next to its state; its events start with `status.`.
 
-    Its predicates have other names than those of the chart that it stands beside.
+    Its predicates have other names than those of the chart that it is next to.
     """
     owner = Chart(lifecycle())
     reading = _Reading(owner, machine.chart.status, owner.position("").facts)
@@ -191,11 +191,11 @@ def _taking(t: GuardedTransition) -> Iterator[Deed]:
         yield Deed("chartloop.stop", {"reason": reason})
 
 
-# where rules are looked at ------------------------------------------------------------------
+# where rules are evaluated ------------------------------------------------------------------
 
 
 def _states_with_rules(chart: Chart, region: Region) -> frozenset[str]:
-    """The states where rules are looked at: all but ends, and states that only a stop leads to."""
+    """The states where rules are evaluated: all but ends, and states that only a stop leads to."""
     transitions = [t for t in region.transitions() if t.dest is not None]
     stopping = {name for name, entry in chart.entry.items() if entry.stop}
     going_on = [t for t in transitions if not _stops(t) and t.source not in stopping]

@@ -1,6 +1,6 @@
 """A machine as a configuration of XState 5: `createMachine(JSON.parse(text))` loads it.
 
-Guards, actions and delays are named; what each name means stands in tables under `meta.chartloop`.
+Guards, actions and delays are named; what each name means is in tables under `meta.chartloop`.
 Guards are tried in the order of the live machine. States that only decide or pass have `always`,
 deadlines `after`, everything else `on`.
 
@@ -32,7 +32,7 @@ _HIDDEN = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\
 def to_xstate(machine: Machine, *, all: bool = False, status: bool = False) -> str:
     """JSON text of the machine, ending with a newline. Equal machines give equal texts.
 
-    `all` adds what the engine does: its ends, and the ways out for a cancel, a signal of a tool
+    `all` adds what the engine does: its ends, and the exits for a cancel, a signal of a tool
     and an unhandled failure. `status` adds the status of the run as a parallel state.
     """
     text = json.dumps(xstate_config(machine, all=all, status=status), ensure_ascii=False, indent=2)

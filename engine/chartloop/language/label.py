@@ -82,7 +82,7 @@ _NOTHING: Mapping[str, Expression] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Label:
-    """What stands on a box or an arrow. Equal to any label of the same text."""
+    """What is on a box or an arrow. Equal to any label of the same text."""
 
     text: str
     """As written, with every `\\n` a line break: the same label in any quoting."""

@@ -135,7 +135,7 @@ def _load(text: str, file_name: str, reading: _Reading) -> Loaded:
 
 
 def _version(document: Document, found: int) -> list[Finding]:
-    """Whether the file begins with a version that is known."""
+    """Whether the file starts with a version that is known."""
     keys = list(cast(dict[str, Any], document.data))
     hint = f"write `chartloop: {VERSION}` as the first line"
     path: Path = ("chartloop",)

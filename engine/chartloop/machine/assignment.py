@@ -53,7 +53,9 @@ def saved_values(
         type = spec.vars[name].type
         wanted: Type = (type.of or ANY) if save.append else type
         if not accepts(wanted, value):
-            return _cannot(outcome, f"save {save.target}: {_brief(value)} is no {wanted}"), {}
+            return _cannot(
+                outcome, f"save {save.target}: {_brief(value)} is not of type {wanted}"
+            ), {}
         if save.append:
             value = (*out.get(save.target, facts.vars[name]), value)
         out[save.target] = value

@@ -18,8 +18,8 @@ def time_allowed(
 ) -> float | None:  # fmt: skip
     """Seconds from now: the smaller of `within` and what the nearest time rule leaves.
 
-    `waited` is how long ago an action was begun that waits and is called again: it counts. `above`
-    is what a parent leaves its child. Once a stop has been decided rules are off, and only
+    `waited` is how long ago an action was started that waits and is called again: it counts.
+    `above` is what a parent leaves its child. Once a stop has been decided rules are off, and only
     `within` counts. None: nothing bounds it.
     """
     facts, nearest = position.facts, None

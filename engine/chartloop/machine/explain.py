@@ -1,4 +1,4 @@
-"""Why a run went where it went: every rule and edge that was looked at, with its values.
+"""Why a run went where it went: every rule and edge that was evaluated, with its values.
 
 Made from a traced decision (`evolve(..., trace=True)`), which replay gives for any record. The
 table that people read is laid out here too, so that `print(run.why())` and `chartloop why` show
@@ -50,7 +50,7 @@ class Atom(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One rule or edge that was looked at."""
+    """One rule or edge that was evaluated."""
 
     kind: Literal["rule", "edge"]
     id: str
@@ -92,7 +92,7 @@ class Explanation(NamedTuple):
         return f"{self.kind}{event} at {self.state}{ahead}"
 
     def lines(self, width: int = _WIDEST) -> list[Line]:
-        """Everything that was looked at as one table, and where it led."""
+        """Everything that was evaluated as one table, and where it led."""
         found = [Line(""), *_table(self.rows, width), Line("")] if self.rows else []
         led = [_clean(row, "") for row in self._consequences()]
         return [*found, *lay_out(led, width=width)]
@@ -163,7 +163,7 @@ def _rules(chart: Chart, look: Look, decision: Decision) -> Iterator[Row]:
 def _edges(chart: Chart, look: Look) -> Iterator[Row]:
     event = chart.event(look.trigger)
     found = event.at(look.state) if event else ()
-    # of a fork every branch is taken, each in a look of its own
+    # of a fork every branch is taken, each in its own look
     found = tuple(t for t in found if t.origin == look.taken or not t.forks)
     over = False
     for t in found:

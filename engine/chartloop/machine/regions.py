@@ -54,7 +54,7 @@ class Answers:
         return self.given[len(self.known) - 1]
 
     def recall(self, name: str, args: tuple[Any, ...]) -> bool:
-        """What this guard answered to these arguments: for saying why, nobody is asked twice.
+        """What this guard answered to these arguments: for saying why, no one is asked twice.
 
         `LookupError` when it was not asked that.
         """
@@ -90,7 +90,7 @@ class Closable:
     """A part of a live machine: it may be changed until it is closed, and not after that."""
 
     __slots__ = ()
-    closed: ClassVar[bool] = False  # an instance that is closed has a True of its own
+    closed: ClassVar[bool] = False  # an instance that is closed has its own True
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.refuse_if_closed(name, "set")
@@ -131,7 +131,7 @@ def _while_open(method: Callable[..., Any]) -> Any:
 
 
 class Guard:
-    """What stands in a transition's conditions. Called with `EventData` by the stock path."""
+    """What is in a transition's conditions. Called with `EventData` by the stock path."""
 
     __slots__ = ("__name__",)
 
@@ -184,7 +184,7 @@ class Is(Guard):
 
 
 class RuleHolds(Guard):
-    """A rule held when all rules were looked at, before `check` was fired."""
+    """A rule held when all rules were evaluated, before `check` was fired."""
 
     __slots__ = ("expression", "number")
 

@@ -138,7 +138,7 @@ def _fire(cursor: Cursor, hard: StopReason | None, holding: list[int], trigger: 
 
 
 def _interrupt(cursor: Cursor, taken: GuardedTransition, trigger: str | None) -> None:
-    """Note where the run was about to go, so that `next: return` can go on there."""
+    """Note where the run was about to go, so that `next: return` can continue there."""
     rule, state = taken.rule, cursor.state
     assert rule is not None
     cursor.draft = cursor.draft.replace(skip=rule.id)

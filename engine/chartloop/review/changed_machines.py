@@ -90,7 +90,7 @@ class Reviewed(NamedTuple):
 
 
 def _less(side: Side | None, other: Side | None) -> tuple[Finding, ...]:
-    """The findings of a side that the other does not have, wherever they stand in the text."""
+    """The findings of a side that the other does not have, wherever they are in the text."""
     left = [_key(finding) for finding in other.findings] if other is not None else []
     out: list[Finding] = []
     for finding in side.findings if side is not None else ():

@@ -4,7 +4,7 @@ For each: the verdict, the differences as a coloured list, the focus picture as 
 checks say before and after, and links to the full pictures. The whole stays below what GitHub
 takes; where it would not, the largest parts give way first, and say so.
 
-Texts of the files under review stand in blocks of code, in code spans or in Mermaid labels only:
+Texts of the files under review are in blocks of code, in code spans or in Mermaid labels only:
 none is read as Markdown or HTML.
 """
 
@@ -44,7 +44,7 @@ class _Section:
     links: Mapping[str, str]
     mermaid: str
     alone: bool = False
-    """The comment is about this machine: its verdict stands on top already."""
+    """The comment is about this machine: its verdict is on top already."""
     listed: int | None = None
     """How many differences are listed; None for all."""
     brief: bool = False

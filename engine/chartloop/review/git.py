@@ -1,6 +1,6 @@
 """The door to git: files of a revision, and which files changed since one.
 
-Git runs as a program of its own. What a caller names goes behind `--end-of-options` or is a hash by
+Git runs as its own program. What a caller names goes behind `--end-of-options` or is a hash by
 then, and paths are taken literally: no name is ever read as an option or a pattern. Nothing is
 written, no hook or filter of the repository runs.
 

@@ -1,7 +1,7 @@
 """A machine to be looked at: from a file, a shipped name, or a revision of a repository.
 
-What a file names from its folder is found beside it: in a revision, in that revision. Names of
-tools, actions and guards that nobody gave are taken for the file's own: nothing of theirs is
+What a file names from its folder is found next to it: in a revision, in that revision. Names of
+tools, actions and guards that no one gave are taken for the file's own: nothing of theirs is
 imported or run.
 
 Belongs here: from words to a machine or its findings. Never: comparing, calling git.

@@ -1,6 +1,6 @@
 """Answers, sent: each to the wait that its sender has seen, or ahead for a state.
 
-An answer is bound to a wait when it is sent. That this wait is still at hand, and that nobody has
+An answer is bound to a wait when it is sent. That this wait is still at hand, and that no one has
 answered it, is looked at in the transaction that writes the message: of two that answer at the same
 time one is told. An answer to what a child asks goes into the inbox of that child.
 
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
     event: str
     data: Mapping[str, Any] = EMPTY
     wait: str = ""
-    """The id of the wait that it is for; empty for the one at hand."""
+    """The id of the wait that it is for; empty for the current one."""
     ahead: str = ""
     """The state that it is for, given before that one asks."""
 
@@ -58,7 +58,7 @@ class Sent(NamedTuple):
 
 
 class _Moved(RunError):
-    """The run has gone on since it was read. Never leaves this module."""
+    """The run has continued since it was read. Never leaves this module."""
 
 
 async def send_answer(
@@ -140,7 +140,7 @@ async def _read_again(view: Session) -> Session | None:
 
 
 async def _run_that_waits(session: Session) -> Session | None:
-    """The run whose wait is answered: this one, or the child that asks. None where that went on."""
+    """The run whose wait is answered: this one, or the child that asks. None if that moved on."""
     asked = asked_here(session)
     if asked is None:
         return session
@@ -224,7 +224,7 @@ _ENDED = {"expired": "expired", "stop": "ended with a stop"}
 
 
 async def _course(session: Session, wait: str) -> tuple[Record | None, Record | None]:
-    """The records with which a wait of the run's own began and ended, or None."""
+    """The records with which a wait of the run's own started and ended, or None."""
     if not (wait.isascii() and wait.isdecimal()) or not session.head:
         return None, None
     events = await session.journal.events(session.run_id)
@@ -246,7 +246,7 @@ def _answered_error(
 
 
 def asks_now(session: Session, question: Question | None) -> str:
-    """What the run asks, for somebody whose answer was for something else."""
+    """What the run asks, for someone whose answer was for something else."""
     if question is None:
         position = session.position
         return f"it waits for nothing now: it is {position.status} at `{position.state}`"

@@ -81,7 +81,7 @@ def is_own(error: BaseException) -> bool:
     if isinstance(error, Exception):
         return not isinstance(error, RunError)
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
-        # signals are handled in the main thread: elsewhere nobody but the action can raise these
+        # signals are handled in the main thread: elsewhere no one but the action can raise these
         return threading.current_thread() is not threading.main_thread()
     return isinstance(error, asyncio.CancelledError) and not _is_cancelled()
 
@@ -95,7 +95,7 @@ def describe(error: BaseException) -> str:
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody outside cancelled the current task."""
+    """Whether someone outside cancelled the current task."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # driven by hand: there is no task

@@ -41,11 +41,11 @@ from chartloop.run.sanitize import is_sound, sound_data, sound_signal
 from chartloop.run.session import Session
 
 IN_DOUBT = "in-doubt"
-"""What a run is blocked on while somebody must say whether a paid call is made again."""
+"""What a run is blocked on while someone must say whether a paid call is made again."""
 
 
 async def act(session: Session, started: float) -> Outcome | Blocked:
-    """Do the action of the state at hand."""
+    """Do the action of the current state."""
     position = session.position
     job = session.job(position.state)
     state, action = job.state, job.action
@@ -104,7 +104,7 @@ _NO_BOUND: AbstractContextManager[Any] = nullcontext()
 
 
 async def _was_cut(context: Context, scope: Any) -> bool:
-    """Whether the deadline ended the action, and not a timeout of its own."""
+    """Whether the deadline ended the action, and not its own timeout."""
     clock, deadline = context.ports.clock, context.deadline
     if deadline is None:
         return False
@@ -174,7 +174,7 @@ def _fits(machine: MachineSpec, name: str, value: Any) -> bool:
 
 
 async def _time_waited(session: Session, action: ActionSpec, started: float) -> float:
-    """Seconds since an action that waits first began; 0 when this is its first call."""
+    """Seconds since an action that waits first started; 0 when this is its first call."""
     if not action.may_wait:
         return 0.0
     again = session.position.waited is not None or await session.find_children()
@@ -191,9 +191,9 @@ def _deadline(session: Session, state: StateSpec, started: float, waited: float)
 async def _doubt(
     session: Session, state: StateSpec, action: ActionSpec
 ) -> Outcome | Blocked | None:
-    """What to do about paid calls that an earlier driver began, and of which no answer is known.
+    """What to do about paid calls that an earlier driver started, and of which no answer is known.
 
-    None: go on and make them again. They are on the record either way.
+    None: continue and make them again. They are on the record either way.
     """
     if not session.calls.in_doubt:
         return None

@@ -122,7 +122,7 @@ class RunLog:
             await self.journal.put_blob(spec_text)
         try:
             await self.journal.create(self.row)
-        except RunError:  # begun before, by a process that died before the first record
+        except RunError:  # started before, by a process that died before the first record
             begun = await self.journal.row(self.run_id)
             if begun is None or begun.head or begun.machine_hash != self.row.machine_hash:
                 raise

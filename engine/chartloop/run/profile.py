@@ -14,7 +14,7 @@ from chartloop.core.values import Value
 
 
 class StateProfile(Value, frozen=True, gc=False):
-    """What the action of one state came to. Times in seconds."""
+    """The totals of one state's action. Times in seconds."""
 
     attempts: int = 0
     """Finished actions, failed and retried ones too."""

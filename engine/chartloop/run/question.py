@@ -1,10 +1,10 @@
-"""What a run that waits asks of somebody, and the id of that wait.
+"""What a run that waits asks of someone, and the id of that wait.
 
-The id is the number of the record that began the wait: another one at each visit of a state, the
+The id is the number of the record that started the wait: another one at each visit of a state, the
 same after a resume, in a replay and in a fork. Where a child waits it is the child's, behind the
 child's place below the run: ``review/3:2``.
 
-Belongs here: the question at hand. Never: what came as an answer to it (`run.inbox`).
+Belongs here: the current question. Never: what came as an answer to it (`run.inbox`).
 Source: design "language", sections 5 (waits) and 8 ("Children").
 """
 
@@ -25,7 +25,7 @@ SETTLES: tuple[str, ...] = ("retry", "fail")
 
 
 class Question(NamedTuple):
-    """What a run asks where it waits."""
+    """The question of a run that waits."""
 
     wait: str
     """The id of the wait, which an answer may name."""
@@ -46,7 +46,7 @@ class Question(NamedTuple):
 
 
 def question_of(session: Session) -> Question | None:
-    """The question at hand; None where the run waits for nobody."""
+    """The current question; None where the run waits for no one."""
     position = session.position
     if position.status != "paused":
         return None
@@ -65,7 +65,7 @@ def question_of(session: Session) -> Question | None:
 def asked_here(session: Session) -> Asked | None:
     """What a child of this very run asks.
 
-    A fork begins the children anew: what those of the other run asked is not its question.
+    A fork starts the children anew: what those of the other run asked is not its question.
     """
     asked = session.position.child_question
     below = f"{session.run_id}{CHILD_MARK}"
@@ -73,7 +73,7 @@ def asked_here(session: Session) -> Asked | None:
 
 
 def wait_of(session: Session) -> str:
-    """The id of the wait at hand; at any other moment that of none."""
+    """The id of the current wait; at any other moment that of no run."""
     own, asked = str(session.tally.rest), asked_here(session)
     if asked is None or not asked.wait:
         return own

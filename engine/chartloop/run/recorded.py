@@ -28,11 +28,11 @@ class RecordedRun(NamedTuple):
     records: tuple[Record, ...]
     """At least one: the first is its `start`."""
     machine: str = ""
-    """The canonical text of the machine it was started with; empty where nobody has kept it."""
+    """The canonical text of the machine it was started with; empty where no one has kept it."""
     pending: tuple[Event, ...] = ()
-    """What was begun and has no outcome yet: the events after the last record but asides."""
+    """What was started and has no outcome yet: the events after the last record but asides."""
     children: tuple[RunRow, ...] = ()
-    """Those that the action at hand has begun, the oldest first; an export has none."""
+    """Those that the current action has started, the oldest first; an export has none."""
 
     @property
     def run_id(self) -> str:
@@ -41,7 +41,7 @@ class RecordedRun(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A run that nobody can ask: it is reported, and passed over."""
+    """A run that no one can ask: it is reported, and skipped."""
 
     run_id: str
     why: str
@@ -70,7 +70,7 @@ async def read_run(journal: Journal, row: RunRow) -> Recorded:
 
 
 async def _at_hand(journal: Journal, row: RunRow, events: Sequence[Event]) -> tuple[RunRow, ...]:
-    """The children of the action at hand, whether or not a record tells of them.
+    """The children of the current action, whether or not a record tells of them.
 
     A process may die between a child's beginning and the record in which its parent waits for it.
     """
@@ -82,7 +82,7 @@ async def _at_hand(journal: Journal, row: RunRow, events: Sequence[Event]) -> tu
 
 
 def _pending(events: Sequence[Event]) -> list[Event]:
-    """What the newest action has begun: a pause, say, does not end it."""
+    """What the newest action has started: a pause, say, does not end it."""
     found: list[Event] = []
     for event in reversed(events):
         if event.record is None:

@@ -24,7 +24,7 @@ from chartloop.run.renaming import Names, as_now
 
 
 class Difference(NamedTuple):
-    """Where this machine decides otherwise than was recorded."""
+    """Where this machine decides differently than was recorded."""
 
     seq: int
     state: str
@@ -35,7 +35,7 @@ class Difference(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """What a replay found. It ends at the first record that differs."""
+    """The result of a replay. It ends at the first record that differs."""
 
     position: Position
     records: int

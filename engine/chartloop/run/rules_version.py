@@ -2,7 +2,7 @@
 
 A `start` records the version of chartloop that wrote it, and the number of its rules
 (`machine.evolve.RULES`). A run of rules that this engine has is opened by them. Any other is
-refused, with what would be decided otherwise; it is not damaged.
+refused, with what would be decided differently; it is not damaged.
 
     number known        opened; a record that is decided differently was changed: damaged
     number not known    refused
@@ -64,7 +64,7 @@ def say_rules(start: Input) -> str:
 def other_rules(
     chart: Chart, records: Sequence[Record], run_id: str, names: Names, version: str
 ) -> RulesChangedError:
-    """The refusal, with what this engine decides otherwise of what was recorded."""
+    """The refusal, with what this engine decides differently of what was recorded."""
     start = records[0].input
     found = replay(chart, records, run_id, names=names)
     engine = start.data.get(ENGINE)

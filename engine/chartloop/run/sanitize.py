@@ -66,7 +66,7 @@ def sound_data(value: Any) -> Any:
 
 
 def is_sound(value: object) -> bool:
-    """Whether a value is JSON data as it stands. Tuples count: journals write them as lists."""
+    """Whether a value is JSON data as it is now. Tuples count: journals write them as lists."""
     if value is None or isinstance(value, (bool, int)):
         return True
     try:

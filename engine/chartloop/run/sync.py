@@ -1,4 +1,4 @@
-"""The sync face: the same coroutines, driven by hand or on one private loop thread.
+"""The sync method: the same coroutines, driven by hand or on one private loop thread.
 
 By hand (0.3 us) where nothing can suspend; otherwise one hop to a loop thread per call, which
 keeps every HTTP client on one loop and works inside a notebook's running loop.

@@ -75,7 +75,7 @@ class Tally:
         self.errors.append({"category": category, "message": message, "state": state, "step": step})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for a snapshot: a copy, since the lists go on growing.
+        """Plain data, for a snapshot: a copy, since the lists continue growing.
 
         The moments stand as three lists, which are read back several times as fast.
         """

@@ -2,7 +2,7 @@
 
 Journals and exports are files that others may have written. Whoever asks many runs adds up their
 numbers and prints their names: what is not a number or not a text is found here, once. A damaged
-run is passed over, a damaged message is dropped, a damaged row says so in the list of runs.
+run is skipped, a damaged message is dropped, a damaged row says so in the list of runs.
 
 Belongs here: the kinds of values. Never: whether a machine would decide so (`replay`).
 """

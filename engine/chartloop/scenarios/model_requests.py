@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """One line for each message, its calls on lines of their own, then the tools."""
+        """One line for each message, its calls on their own lines, then the tools."""
         return [*_lines(self.messages), *(f"offers {tool}" for tool in self.tools)]
 
 

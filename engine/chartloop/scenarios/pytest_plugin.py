@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect the coverage of scenarios, where somebody asks for it."""
+    """Collect the coverage of scenarios, where someone asks for it."""
     named: list[str] = config.getoption(_COVERAGE) or []
     wanted: list[str] = config.getoption(_FAIL_UNDER) or []
     if named or wanted or config.getoption("--chartloop-coverage-save"):
@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
-    """Scenario files are collected; all others are somebody else's."""
+    """Scenario files are collected; all others are someone else's."""
     if not file_path.name.endswith(SUFFIX):
         return None
     return ScenarioFile.from_parent(parent, path=file_path)  # pyright: ignore[reportUnknownMemberType]

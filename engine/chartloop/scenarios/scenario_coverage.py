@@ -1,4 +1,4 @@
-"""The coverage of what scenarios run, while somebody collects it.
+"""The coverage of what scenarios run, while someone collects it.
 
     with collecting() as found:
         run_scenario("tests/adds.scenario.yaml")

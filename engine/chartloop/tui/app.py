@@ -36,9 +36,9 @@ from chartloop.view_model.run_view import DecisionView
 LOOK = 1 / 20
 """Seconds between two looks at what has come from the run."""
 WIDE, HIGH = 116, 28
-"""Columns and rows from which on all panes stand beside one another."""
+"""Columns and rows from which on all panes are beside one another."""
 TALL = 20
-"""Rows from which on two of them stand below one another where one is shown at a time."""
+"""Rows from which on two of them are below one another where one is shown at a time."""
 PAGES = ("state", "why", "facts", "records", "said")
 TOLD = frozenset({"why", "facts", "records", "help", "break"})
 """Commands that answer in words: where one pane is shown, it is that of what was said."""
@@ -333,7 +333,7 @@ class StepApp(App[None]):
             self.push_screen(PictureScreen(self.board, self.size.width))
 
     def action_run_to(self) -> None:
-        """Choose a state, and go on to it."""
+        """Choose a state, and continue to it."""
         if self.board is not None:
             self.push_screen(
                 StateScreen(self.board), lambda to: self._order(f"run to {to}") if to else None

@@ -69,5 +69,5 @@ class Controls(Protocol):
         ...
 
     def stop_now(self) -> None:
-        """Leave the action at hand undone, if one is being done. From any thread."""
+        """Leave the current action undone, if one is being done. From any thread."""
         ...

@@ -40,11 +40,11 @@ goes out once more as an image in HTML: a PNG of it would take megabytes."""
 
 
 class Picture:
-    """One chart, in whatever format is asked for. Shows itself in a notebook.
+    """One chart, in any format. A notebook displays it.
 
     `engine` chooses what draws SVG and PNG: `dot` or `pygraphviz`; left out, the first that is
     here. With `mermaid`, which is also what is left where neither is here, notebooks get Mermaid
-    text. `prefix` stands in front of every id in the SVG, and is made from the chart when left
+    text. `prefix` precedes every id in the SVG, and is made from the chart when left
     out. `timeout` bounds each drawing, in seconds.
     """
 
@@ -71,12 +71,12 @@ class Picture:
 
     @property
     def engine(self) -> Engine:
-        """What draws SVG and PNG here; `mermaid` when there is no Graphviz."""
+        """The program that draws SVG and PNG; `mermaid` when there is no Graphviz."""
         return self._engine or find_engine()
 
     @cached_property
     def prefix(self) -> str:
-        """What stands in front of every id in the SVG; equal charts have equal ones."""
+        """What precedes every id in the SVG; equal charts have equal ones."""
         if self._prefix is not None:
             return self._prefix
         return f"m{hashlib.sha256(self.mermaid().encode()).hexdigest()[:8]}-"
@@ -203,7 +203,7 @@ class Picture:
         return bundle
 
 
-# By name: a picture with a dress of its own writes each in its own way.
+# By name: a picture with its own dress writes each in its own way.
 _FORMATS: Mapping[str, Callable[[Picture], str | bytes]] = MappingProxyType(
     {
         ".svg": methodcaller("svg"),

@@ -19,7 +19,7 @@ LONGEST = 20_000
 
 
 class Step(NamedTuple):
-    """Do the action at hand."""
+    """Do the current action."""
 
 
 class RunUntil(NamedTuple):
@@ -45,7 +45,7 @@ class Cancel(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Answer the wait, and go on from it. The data are as they were typed."""
+    """Answer the wait, and continue from it. The data are as they were typed."""
 
     event: str
     data: Mapping[str, str | bool]

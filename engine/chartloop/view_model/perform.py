@@ -1,4 +1,4 @@
-"""Carries out an order, to where the run rests again.
+"""Executes an order, to where the run rests again.
 
 Belongs here: what each order does. Never: threads, who may give an order, what is shown then.
 """
@@ -34,7 +34,7 @@ from chartloop.view_model.orders import (
 
 
 def perform(run: Run, order: Order) -> Run:
-    """Carry out an order; the run to continue, which after a fork is another one.
+    """Execute an order; the run to continue, which after a fork is another one.
 
     It returns when the run rests, and raises what is wrong. `Why` and `Show` ask for a view: they
     change nothing.

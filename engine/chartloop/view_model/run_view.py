@@ -70,7 +70,7 @@ class NextAction:
     edges: tuple[EdgeView, ...] = ()
     """In the order in which they are tried."""
     rules: int | None = None
-    """How many rules are looked at first; None where none watches the state."""
+    """How many rules are evaluated first; None where none watches the state."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
@@ -251,13 +251,13 @@ class EditableView:
 
 @dataclass(frozen=True, slots=True)
 class ChildView:
-    """A run of a child machine that this run began."""
+    """A run of a child machine that this run started."""
 
     run: str
     machine: str
     status: str
     reason: str
-    """Why it stopped; empty while it goes on."""
+    """Why it stopped; empty while it continues."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
@@ -268,11 +268,11 @@ class ChildView:
 
 @dataclass(frozen=True, slots=True)
 class StandingView:
-    """Where a run stands: what is read without its records."""
+    """Where a run is: what is read without its records."""
 
     head: RunHead
     end: EndView | None
-    """How it ended; None while it goes on."""
+    """How it ended; None while it continues."""
     question: QuestionView | None
     next: NextAction | None
     """None where it has ended, or waits for an answer."""

@@ -41,7 +41,7 @@ _CURES = {
 _NO_TASK = 'say what it is to do: `chartloop run MACHINE "TASK"`'
 
 
-# where it stands ----------------------------------------------------------------------------
+# where it is ----------------------------------------------------------------------------
 
 
 def standing_lines(view: StandingView, width: int) -> list[Line]:

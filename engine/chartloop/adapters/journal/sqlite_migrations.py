@@ -27,7 +27,7 @@ from chartloop.core.durability import Durability
 from chartloop.core.errors import JournalCorrupt, JournalError, JournalLocked, JournalTooNew
 
 Connection: TypeAlias = sqlite3.Connection
-"""An open file, in autocommit: transactions are begun in words."""
+"""An open file, in autocommit: transactions are started in words."""
 
 FOLDER = ".chartloop"
 """Where a project keeps its journal; made with a `.gitignore` of its own."""
@@ -109,7 +109,7 @@ MIGRATIONS: tuple[Migration, ...] = (
 `event.record` is the number of the record, null for other types; `inbox.seq` the event that
 consumed the message; `blob.kept` 1 for a text that was put by hand; `event_blob` which events
 refer to which payloads. `data` is JSON text, or the same as bytes where it has lone surrogates,
-which SQLite's text cannot hold. A `lease` is a table of its own and not columns of `run`: where
+which SQLite's text cannot hold. A `lease` is its own table and not columns of `run`: where
 rows are locked one by one, as on PostgreSQL, drivers that renew would wait for appends, and
 these for them.
 """
@@ -158,7 +158,7 @@ def _keep_through(
         ("checkpoint_fullfsync", "ON"),
     ):
         database.execute(f"PRAGMA {name} = {value}")
-    if os.name == "nt":  # NTFS keeps names in a log of its own, and flushes no folder
+    if os.name == "nt":  # NTFS keeps names in its own log, and flushes no folder
         return
     try:
         for folder in (path.parent, *(folder.parent for folder in made)):
@@ -310,7 +310,7 @@ def _apply(database: Connection, migration: Migration) -> None:
 
 
 def is_busy(error: Exception) -> bool:
-    """Whether somebody else has the file at this moment."""
+    """Whether someone else has the file at this moment."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 

@@ -1,7 +1,7 @@
 """What the journal's tables hold, read and written: one function for each thing a run needs.
 
-The functions begin and end no transaction: whoever performs them does, and may perform several
-in one. So that a refusal concerns nobody else, each refuses (`ChartloopError`) before it has
+The functions start and end no transaction: whoever performs them does, and may perform several
+in one. So that a refusal concerns no one else, each refuses (`ChartloopError`) before it has
 written anything.
 
 Belongs here: SQL, and events as rows. Never: locks, transactions, threads, errors of SQLite.
@@ -128,7 +128,7 @@ def rows(
     db: Connection, wanted: Mapping[str, str], prefix: str | None, limit: int | None, *,
     children: bool = True,
 ) -> list[RunRow]:  # fmt: skip
-    """Runs whose columns are as `wanted`, whose id begins with `prefix`, the newest first."""
+    """Runs whose columns are as `wanted`, whose id starts with `prefix`, the newest first."""
     tests = [f"{column} = ?" for column in wanted]
     values: list[Any] = list(wanted.values())
     if prefix:
@@ -147,7 +147,7 @@ def rows(
 
 
 def _beyond(prefix: str) -> str | None:
-    """The first text after all that begin with `prefix`, in the order of code points.
+    """The first text after all that start with `prefix`, in the order of code points.
 
     A range, and no pattern: nothing in an id needs escaping, and the index finds it.
     """
@@ -344,7 +344,7 @@ class Filled(NamedTuple):
 def create_whole(
     db: Connection, runs: Sequence[Filled], after: Sequence[RunRow], claim: Claim, now: float
 ) -> None:
-    """New runs with their events and messages. `Fenced` when a run of `after` went on since."""
+    """New runs with their events and messages. `Fenced` when a run of `after` continued since."""
     for read in after:
         found = require_row(db, read.run_id)
         sqlite_leases.try_claim(db, read.run_id, claim, now)

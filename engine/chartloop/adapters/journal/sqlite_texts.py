@@ -1,4 +1,4 @@
-"""Texts that a journal keeps beside its log: payloads, machines, snapshots.
+"""Texts that a journal keeps next to its log: payloads, machines, snapshots.
 
 Each is held to its hash when it is read. A payload or a machine that does not have it is damaged;
 a snapshot is a cache, and then is not there.

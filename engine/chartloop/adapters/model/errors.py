@@ -111,7 +111,7 @@ def classify_error(
     partial = received.text
     chain = list(_chain(error, outer))
     names = {cls.__name__ for e in chain for cls in type(e).__mro__}
-    # litellm gives a status of its own to what has none
+    # litellm gives its own status to what has none
     status = next((s for e in chain if isinstance(s := getattr(e, "status_code", None), int)), None)
     status = wire.status if wire.status is not None and wire.status >= 400 else status
     text = " ".join(f"{e} {getattr(e, 'code', '')}" for e in chain).lower()

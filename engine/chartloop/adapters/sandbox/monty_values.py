@@ -131,7 +131,7 @@ class _Writer:
             self._items(brackets[0], ((v,) for v in value), brackets[1], depth)
         elif isinstance(value, BaseException):
             self._items(f"{type(value).__name__}(", ((v,) for v in value.args), ")", depth)
-        elif isinstance(getattr(value, "attributes", None), dict):  # an object of its own class
+        elif isinstance(getattr(value, "attributes", None), dict):  # its own object class
             self._items(f"<{value.name} object ", value.attributes.items(), ">", depth)
         else:
             self._put(_leaf(value))

@@ -40,7 +40,7 @@ class Seeing:
         self.chart = chart
         self.counts: Counter[str] = Counter()
         self.status: Counter[str] = Counter()
-        """What the runs have shown of the machine of their status, which runs beside each."""
+        """What the runs have shown of the machine of their status, which runs next to each."""
         self.runs = 0
         self.records = 0
         self._rules = [_GuardReader(rule.id, rule.when) for rule in chart.spec.rules]

@@ -64,7 +64,7 @@ def _quote_names(keys: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What runs of one machine have shown. `coverage + coverage` is that of all their runs."""
+    """The coverage of one machine's runs. `coverage + coverage` covers the runs of both."""
 
     machine: str
     covered: tuple[Covered, ...]
@@ -72,7 +72,7 @@ class Coverage:
     runs: int = 0
     records: int = 0
     beside: Mapping[str, int] = field(default_factory=dict[str, int])
-    """What came and is none of the file's: ways out and ends that the engine adds, and reasons
+    """What came and is none of the file's: exits and ends that the engine adds, and reasons
     from outside, by key: ``reason:user_requested``."""
     inside: tuple[Coverage, ...] = ()
     """Those of its child machines, of the same runs."""
@@ -108,12 +108,12 @@ class Coverage:
 
     @property
     def missing(self) -> tuple[Covered, ...]:
-        """What was not seen, and can be."""
+        """Items not seen that could be."""
         return tuple(c for c in self.covered if not c.times and not c.unreachable)
 
     @property
     def unreachable(self) -> tuple[Covered, ...]:
-        """What no run can show, each with the proof's reason."""
+        """Items that no run can show, each with the proof's reason."""
         return tuple(c for c in self.covered if c.unreachable)
 
     def times(self, kind: Kind) -> dict[str, int]:
@@ -137,7 +137,7 @@ class Coverage:
 
     @property
     def file(self) -> str:
-        """Where the machine stands; empty where nobody knows."""
+        """Where the machine is; empty if unknown."""
         return self.covered[0].item.file if self.covered else ""
 
     @cached_property

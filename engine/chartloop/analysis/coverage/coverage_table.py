@@ -25,7 +25,7 @@ _ROLES: Mapping[str, str] = {
     "failed": "failures", "error": "failures not handled", "return": "ways back",
     "detour": "detours",
 }  # fmt: skip
-"""Roles of edges and rules that have a line of their own."""
+"""Roles of edges and rules that have their own line."""
 
 
 class CoverageFigures(Protocol):

@@ -62,7 +62,7 @@ class Gathering:
         return machine_hash in self._seen
 
     def add(self, run_id: str, machine_hash: str, records: Iterable[Record]) -> None:
-        """Count a run of a known machine; one that cannot be decided again is passed over."""
+        """Count a run of a known machine; one that cannot be decided again is skipped."""
         try:
             self._seen[machine_hash].add(run_id, records)
         except NotDecided as error:
@@ -103,7 +103,7 @@ class Gathering:
         return [one for one in self._seen.values() if one.chart.lifecycle == chart.spec]
 
     def _starts(self, name: str) -> Iterator[str]:
-        """Where the parents that are known begin this machine, if not at its start."""
+        """Where the parents that are known start this machine, if not at its start."""
         for one in self._seen.values():
             spec = one.chart.spec
             for alias, child in spec.machines.items():

@@ -152,7 +152,7 @@ def _broken(style: str, found: Covered) -> dict[str, str]:
 
 
 def _count(found: Covered) -> str:
-    """How often, as it stands on the map."""
+    """How often, as the map shows it."""
     return say_times(found.times) or ("(cannot be)" if found.unreachable else "(never)")
 
 

@@ -1,7 +1,7 @@
 """What no run can come to, proven by the checker: it does not count against a coverage.
 
 States that nothing leads to; edges whose guard is refuted for every value that its facts can have
-where it stands; rules that can never hold; atoms that cannot decide with one of their values;
+where it is; rules that can never hold; atoms that cannot decide with one of their values;
 reasons and children of these. What the checker cannot settle counts as something to be seen.
 
 Belongs here: questions to the checker's proofs. Never: proofs, counts.
@@ -48,7 +48,7 @@ def unreachable(
 ) -> dict[str, str]:
     """Of these items those that no run can show, by key, each with the reason.
 
-    `starts` are states at which a parent begins the machine.
+    `starts` are states at which a parent starts the machine.
     """
     return Search(chart, starts).unreachable(items)
 
@@ -81,7 +81,7 @@ class _Lost:
         self.prover = Prover(self._context.prover.world, work=work)
         self._known = StateKnowledge(self._context)
         self._before: dict[str, Known] = {r.id: self._known.at_rule(r) for r in chart.spec.rules}
-        """What is known where the guard of each edge and rule is looked at, by its id."""
+        """What is known where the guard of each edge and rule is evaluated, by its id."""
         self._ways = dict(self._edges())
 
     def why(self, item: Item) -> str:
@@ -103,7 +103,7 @@ class _Lost:
     # states and edges -----------------------------------------------------------------------
 
     def _edges(self) -> Iterator[tuple[str, str]]:
-        """The edges that are never taken where they stand, with the reason."""
+        """The edges that are never taken where they are, with the reason."""
         for state in self._chart.spec.states.values():
             for group in groups(state):
                 known = self._known.at(state.name) if group[0].role != "failed" else ()

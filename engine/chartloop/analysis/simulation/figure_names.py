@@ -15,11 +15,11 @@ UNITS = {
     "tokens": "tokens a run (no price is known)",
     "elapsed": "from start to end, waiting included",
 }  # fmt: skip
-"""What stands below the axis of a plot."""
+"""What is below the axis of a plot."""
 
 
 def say(name: str, value: float) -> str:
-    """A figure as people write it beside its name: dollars without their sign."""
+    """A figure as people write it next to its name: dollars without their sign."""
     if name in ("elapsed", "waiting"):
         return say_elapsed(value)
     if name == "usd":

@@ -50,7 +50,7 @@ class _Carrying(NamedTuple):
     failing: bool
 
     def open(self, position: Position) -> tuple[ToolCall, ...]:
-        """The calls of the newest reply that the state carries out."""
+        """The calls of the newest reply that the state executes."""
         return tuple(c for c in position.facts.last.tool_calls if c.name in self.allowed)
 
 
@@ -96,11 +96,11 @@ class Outcomes:
             self.assumptions.append(Assumption("no price is known: the USD are left out", ("all",)))
 
     def at(self, position: Position) -> Cases:
-        """What may come of the action at hand."""
+        """What may come of the current action."""
         return self._at[position.state](position)
 
     def so_far(self, position: Position) -> Outcome:
-        """What the action at hand has come to when its deadline cuts it off."""
+        """What the current action has come to when its deadline cuts it off."""
         begun = self._so_far.get(position.state)
         return Outcome() if begun is None else begun(position)
 
@@ -176,7 +176,7 @@ class Outcomes:
             # arguments that no earlier call had: of a new call, guards see that it is one
             calls = _new_calls(count, tool, facts.run.steps)
             reply = Reply(text, "tool_calls", calls, tool in self._memory)
-        result: Any = None  # nobody looks at it
+        result: Any = None  # no one looks at it
         if self._looked_at:
             result = {**reply.result, "data": data} if data else reply.result
         return Outcome(

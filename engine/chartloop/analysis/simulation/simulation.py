@@ -99,7 +99,7 @@ class Simulation:
         return out
 
     def spread(self, name: str) -> Spread:
-        """How one quantity is spread. `KeyError` for one that nobody knows."""
+        """How one quantity is spread. `KeyError` for one that no one knows."""
         return self.figures[name]
 
     @cached_property

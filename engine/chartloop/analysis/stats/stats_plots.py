@@ -148,11 +148,11 @@ def _margins(stats: Figures, ax: Any) -> None:
 _FEW = 5
 """Runs below which a box would only hide the dots."""
 _FAR = 1.5
-"""A share beyond which dots stand at the edge."""
+"""A share beyond which dots are at the edge."""
 
 
 def _limit_name(fact: str, bound: str) -> str:
-    """A name that fits beside an axis: the limit where it is one, else the fact as well."""
+    """A name that fits next to an axis: the limit where it is one, else the fact as well."""
     root, _, name = bound.partition(".")
     return name if root == "limits" else f"{fact} ≥ {bound}"
 

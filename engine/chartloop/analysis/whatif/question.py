@@ -60,7 +60,7 @@ Older = Callable[[str], Chart | None]
 def reading(chart: Chart) -> Callable[[Chart], Naming]:
     """What states, edges and rules of older machines are called in this one, each found once.
 
-    A way that stands elsewhere in its list, because another was put before it, is the same way.
+    A way that is elsewhere in its list, because another was put before it, is the same way.
     """
 
     @cache
@@ -180,7 +180,7 @@ class Question:
         return _Way(self, case).judge()
 
     def changed_facts(self, case: RecordedCase) -> frozenset[str]:
-        """The facts and definitions that begin otherwise than they did."""
+        """The facts and definitions that start otherwise than they did."""
         before = _began(self.chart.spec, case.run.records[0])
         before = {**before, "limits": {**before["limits"], **self.limits}}
         return changed_names(case.began, before) | self._of_file(case)[1]
@@ -278,7 +278,7 @@ class _Way:
         )  # fmt: skip
 
     def _raised_otherwise(self, last: Position) -> str:
-        """Which signals wait at the end of a run that goes on, and did not then; or the reverse."""
+        """Which signals wait at the end of a run that continues, and did not then, or reversed."""
         positions = self.case.again.positions
         if last.ended or not self.raised_otherwise or not positions:
             return ""
@@ -380,7 +380,7 @@ class _Way:
         edge = next(
             (e for n, e in enumerate(decision.taken) if record.taken[n : n + 1] != (e,)), ""
         )
-        if not edge and record.state != position.state:  # it begins elsewhere
+        if not edge and record.state != position.state:  # it starts elsewhere
             edge = next(iter(decision.taken), "")
         behind = position.stopping and bool(edge) and not after.ended
         if stops(after, decision) and not behind:

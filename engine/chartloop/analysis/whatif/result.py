@@ -21,7 +21,7 @@ from chartloop.view.flowchart import printable
 _NAMED = 4
 """States that a sentence names."""
 LISTED = 10
-"""Runs that change and are listed one by one, unless somebody asks for more."""
+"""Runs that change and are listed one by one, unless someone asks for more."""
 _COLOURS: Mapping[Verdict, str] = {
     Verdict.SAME: "", Verdict.EARLIER: "yellow", Verdict.OTHERWISE: "yellow",
     Verdict.ELSEWHERE: "cyan", Verdict.LATER: "green", Verdict.UNKNOWN: "dim",
@@ -47,7 +47,7 @@ class WhatIf:
     unread: tuple[Unread, ...] = ()
     """Runs that could not be asked, each with the reason."""
     assumed: int = 0
-    """Runs whose machine nobody has kept: their actions are taken to be those of this one."""
+    """Runs whose machine no one has kept: their actions are taken to be those of this one."""
 
     def of(self, *verdicts: Verdict) -> tuple[RunVerdict, ...]:
         """The runs with one of these verdicts."""

@@ -45,7 +45,7 @@ Examples:
 
 \b
 A figure holds in every run in which the assumptions do; it is proven, not estimated. With
---require the exit code is 1 where a run could go past one. `docs/bounds.md` tells how it is done.
+--require the exit code is 1 where a run could exceed one. `docs/bounds.md` tells how it is done.
 """
 )
 @click.argument("machine", required=False, shell_complete=completion.machines)
@@ -80,8 +80,8 @@ def bound(
 ) -> None:
     """Show the worst that a run of a machine can cost, before it runs.
 
-    Actions, model requests, tool calls, tokens, USD and the time that it waits; how far it can go
-    past each limit; what follows each stop.
+    Actions, model requests, tool calls, tokens, USD and the time that it waits; how far it can
+    exceed each limit; what follows each stop.
     """
     from chartloop import __version__
     from chartloop.api.bounds import wanted_bounds, with_known_models

@@ -57,7 +57,7 @@ Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be r
 @click.argument("after", shell_complete=parameters.completion.machines)
 @click.option(
     "--format", type=click.Choice(_FORMATS),
-    help="Default: what the name of the output says, else text.",
+    help="Default: by the name of the output, else text.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
@@ -191,7 +191,7 @@ def _change(change: Change, made: Diff) -> Iterator[str]:
 
 
 def _mark_code(lines: list[str]) -> Iterator[str]:
-    """What stands between backticks, in bold, across the ends of lines."""
+    """What is between backticks, in bold, across the ends of lines."""
     paired = sum(line.count("`") for line in lines) % 2 == 0
     inside = False
     for line in lines:

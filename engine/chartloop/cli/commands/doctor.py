@@ -46,7 +46,7 @@ _KEYS = (
 
 
 class Check(NamedTuple):
-    """One thing that was looked at."""
+    """One thing that was evaluated."""
 
     what: str
     verdict: Verdict

@@ -76,7 +76,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 )  # fmt: skip
 @click.option(
     "--format", type=click.Choice(["text", "outline", "mermaid", "dot", "svg", "png"]),
-    help="Default: what the name of the output says, else text.",
+    help="Default: by the name of the output, else text.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
@@ -113,7 +113,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 )  # fmt: skip
 @click.option(
     "--page", type=click.Choice(["a4", "letter", "phone"]),
-    help="Split what is too large to be read on one page into FILE-1, FILE-2 ...; marks say where"
+    help="Split a chart that is too large for one page into FILE-1, FILE-2 ...; marks say where"
     " an arrow goes on.",
 )  # fmt: skip
 @parameters.tools_option

@@ -1,4 +1,4 @@
-"""`chartloop resume`: a run goes on from its last record."""
+"""`chartloop resume`: a run continues from its last record."""
 
 from __future__ import annotations
 

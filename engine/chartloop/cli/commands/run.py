@@ -51,7 +51,7 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
 )  # fmt: skip
 @click.option(
     "--total-limit", "totals", multiple=True, metavar="tokens=N,cost=USD,steps=N",
-    help="With --inputs: no new run is started once so much is spent in all.",
+    help="With --inputs: start no new run once this much is spent in all.",
 )  # fmt: skip
 @parameters.require_option("--require-bound")
 @click.option(

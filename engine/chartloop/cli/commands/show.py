@@ -91,7 +91,7 @@ def _show_state(run: Run, state: str, options: RunOptions) -> None:
 
 
 def _children(journal: Journal, row: RunRow) -> list[str]:
-    """The runs of child machines that it began, the oldest first, and how they ended."""
+    """The runs of child machines that it started, the oldest first, and how they ended."""
     from chartloop.run.sync import by_hand
     from chartloop.view_model.build import children_of
 
@@ -102,7 +102,7 @@ def _children(journal: Journal, row: RunRow) -> list[str]:
 
 
 def _parent(row: RunRow, records: Sequence[Record]) -> str:
-    """The run that it was begun from, and what was said where it went on with another file."""
+    """The run that it was started from, and what was said where it continued with another file."""
     from chartloop.run.migrate import ORIGIN
 
     origin: Any = records[0].input.data.get(ORIGIN, {}) if records else {}

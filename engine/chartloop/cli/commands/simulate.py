@@ -243,7 +243,7 @@ def _write(world: World, path: Path) -> None:
 
 
 class _progress:  # noqa: N801  used as a function
-    """A bar on stderr where somebody looks at it; what it gives is told of runs that are done."""
+    """A bar on stderr where someone looks at it; what it gives is told of runs that are done."""
 
     def __init__(self, runs: int, options: SimulateOptions) -> None:
         wanted = console.is_terminal(sys.stderr) and not options.is_json

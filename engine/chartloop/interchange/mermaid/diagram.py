@@ -41,7 +41,7 @@ class Text(NamedTuple):
 
 @dataclass(slots=True)
 class Vertex:
-    """A box, or what stands for a group."""
+    """A box, or what is for a group."""
 
     id: str
     at: int
@@ -186,7 +186,7 @@ class Diagram:
         return f"L_{source}_{target}_{count + 1 if count else 0}"
 
     def group(self, name: Text, title: Text, at: int, parts: Iterable[str]) -> str:
-        """A subgraph that ends here, and what stands in it; gives its id."""
+        """A subgraph that ends here, and what is in it; gives its id."""
         own = name.text.strip()
         if name is title and re.search(r"\s", name.text):
             own = f"subGraph{self._group_count}"
@@ -228,7 +228,7 @@ def _unquote(text: str) -> str:
 def _metadata(written: str) -> object:
     yaml = f"{written}\n" if "\n" in written else f"{{\n{written}\n}}"
     document = read_yaml(yaml)
-    # a word that stands alone is refused in files of ours, and no fault in YAML
+    # a word that is alone is refused in files of ours, and no fault in YAML
     errors = [fault for fault in document.findings if fault.is_error and fault.code != "CL007"]
     if errors:
         raise Refused(f"what `@{{` says is not YAML: {errors[0].message}", errors[0].hint)
@@ -240,7 +240,7 @@ def _metadata(written: str) -> object:
 
 
 def _falls_back(written: str) -> bool:
-    """Whether a text of several lines goes on further left than it began: YAML of its own kind."""
+    """Whether a text of several lines continues further left than it started: its own YAML kind."""
     indents = [len(line) - len(line.lstrip(" ")) for line in written.split("\n") if line.strip()]
     return any(indent < indents[0] for indent in indents)
 
@@ -260,7 +260,7 @@ def _as_text(value: object) -> str:
 
 
 def strokes(end: str, start: str = "") -> Strokes:
-    """How a link is drawn that ends, and where it has a text within begins, with these signs."""
+    """How a link is drawn that ends, and where it has a text within starts, with these signs."""
     found = _of_end(end.strip())
     if not start:
         return found

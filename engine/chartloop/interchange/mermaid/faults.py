@@ -1,4 +1,4 @@
-"""What is wrong with a Mermaid text, in words: the sign that stands where another is meant.
+"""What is wrong with a Mermaid text, in words: the sign that is where another is meant.
 
 Belongs here: the wording of faults and their cures. Never: finding them (`parse`, `lexer`).
 """
@@ -47,7 +47,7 @@ _MEANT = {
 def fail_unexpected(
     source: Source, token: Token, meant: Collection[str], opened: Token | None
 ) -> NoReturn:
-    """A token that cannot stand where it stands. `opened` began the label that it stands in."""
+    """A token that cannot be where it is. `opened` started the label that it is in."""
     at = token.at + len(token.text) - len(token.text.lstrip(STRIPPED))
     if token.kind in (END, "EOF"):
         at = len(source.text.rstrip(STRIPPED))
@@ -78,7 +78,7 @@ def fail_unexpected(
 
 
 def unreadable(source: Source, at: int, state: str, opened: Token | None) -> NoReturn:
-    """A sign that begins no token."""
+    """A sign that starts no token."""
     if state in ("edgeText", "thickEdgeText", "dottedEdgeText"):
         source.fail(at, "Mermaid cannot read the text of this link", "put it in quotes")
     at += len(source.text[at:]) - len(source.text[at:].lstrip(STRIPPED))

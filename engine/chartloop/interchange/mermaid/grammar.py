@@ -37,7 +37,7 @@ class _Bracket(NamedTuple):
 
     closing: Mapping[str, str]
     twice: str = ""
-    """The shape where the opening stands twice, as in `{{`."""
+    """The shape where the opening is twice, as in `{{`."""
 
 
 _BRACKETS: Mapping[str, _Bracket] = MappingProxyType(
@@ -89,7 +89,7 @@ class _Parser:
         self._tokens = Lexer(source).tokens()
         self._groups: list[tuple[Text, Text, int] | None] = []
         self._parts: list[list[str]] = []
-        """What stands in each of these groups."""
+        """What is in each of these groups."""
         self.token = Token("", "", 0)
 
     # tokens ---------------------------------------------------------------------------------
@@ -100,11 +100,11 @@ class _Parser:
         return left
 
     def take(self, *kinds: str) -> Token | None:
-        """The token that stands here, if it is of one of these kinds."""
+        """The token that is here, if it is of one of these kinds."""
         return self.next() if self.token.kind in kinds else None
 
     def want(self, *kinds: str) -> Token:
-        """The token that must stand here."""
+        """The token that must be here."""
         return self.take(*kinds) or self.fail(*kinds)
 
     def fail(self, *kinds: str) -> NoReturn:

@@ -1,11 +1,11 @@
-"""What an arrow to or from a group (`subgraph`) means: where the group begins, and where it ends.
+"""What an arrow to or from a group (`subgraph`) means: where the group starts, and where it ends.
 
-Belongs here: the boxes with which a group begins and ends, and the arrows that one link at a group
+Belongs here: the boxes with which a group starts and ends, and the arrows that one link at a group
 stands for. Never: charts of states (`read`).
 
-A group begins with the boxes that no arrow within it leads to, and ends with those that no arrow
-within it leaves. Where arrows go round, the box that stands first in the text begins, and the one
-that stands last ends. A group within a group counts as its boxes. A group without boxes is a box.
+A group starts with the boxes that no arrow within it leads to, and ends with those that no arrow
+within it leaves. Where arrows go round, the box that is first in the text starts, and the one
+that is last ends. A group within a group counts as its boxes. A group without boxes is a box.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Groups:
         return name in self._begins
 
     def begins(self, name: str) -> list[str]:
-        """The boxes with which a group begins, at least one; of a box, itself."""
+        """The boxes with which a group starts, at least one; of a box, itself."""
         return self._begins.get(name, [name])
 
     def ends(self, name: str) -> list[str]:

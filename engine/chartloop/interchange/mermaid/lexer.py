@@ -31,11 +31,11 @@ class Token(NamedTuple):
     """As the grammar calls it, `SQS` say; `END` when nothing is left."""
     text: str
     at: int
-    """Where it begins, blanks included."""
+    """Where it starts, blanks included."""
 
 
 class Unreadable(Exception):
-    """No rule fits: a sign that cannot stand where it stands."""
+    """No rule fits: a sign that cannot be where it is."""
 
     def __init__(self, at: int, state: str) -> None:
         super().__init__(at, state)
@@ -279,7 +279,7 @@ class Lexer:
         self._direction_starts = [start for start, _, _ in self._directions]
 
     def tokens(self) -> Iterator[Token]:
-        """The tokens, up to a last one of the kind `END`. `Unreadable`: a sign that begins none."""
+        """The tokens, up to a last one of the kind `END`. `Unreadable`: a sign that starts none."""
         reading: dict[str, Callable[[], Token | None]] = {
             "INITIAL": self._outside,
             **dict.fromkeys(_LINK_CORES, self._edge_text),
@@ -330,7 +330,7 @@ class Lexer:
         return self._link() or self._follow(_LAST)
 
     def _direction(self) -> tuple[str, int] | None:
-        """Where a line ends that says `direction` from here on, whatever stands before it."""
+        """Where a line ends that says `direction` from here on, whatever is before it."""
         first = bisect_left(self._direction_starts, self._at)
         if first == len(self._directions):
             return None
@@ -358,7 +358,7 @@ class Lexer:
         return ("LINK_ID", self._id_end) if self._id_end > self._at + 1 else None
 
     def _link(self) -> Token | None:
-        """A link, or what begins one with a text in it; blanks before it belong to it."""
+        """A link, or what starts one with a text in it; blanks before it belong to it."""
         core = self._behind_blanks()
         for state, link, start in _LINKS:
             if found := link.match(self.text, core):

@@ -8,7 +8,7 @@ the rest:
 
 - A group (`subgraph`) is not a state: its boxes are kept, its frame is not. An arrow to a group
 leads
-  to the boxes with which it begins, one from a group comes from those with which it ends.
+  to the boxes with which it starts, one from a group comes from those with which it ends.
 - An arrow with points at both ends becomes two arrows. A link without a head, or with a cross or
   circle, becomes an arrow from its first box to its second. An invisible link (`~~~`) places boxes
   and is left out. That a link is thick, dotted or long is not kept.
@@ -50,7 +50,7 @@ class Note(NamedTuple):
 
     text: str
     lines: tuple[int, ...]
-    """Where it stands, from 1; empty for what concerns the whole chart."""
+    """Where it is, from 1; empty for what concerns the whole chart."""
 
     def __str__(self) -> str:
         if not self.lines:
@@ -129,7 +129,7 @@ class _Chart:
         return link.drawn.stroke != "invisible"
 
     def _all_arrows(self, links: Sequence[Link]) -> list[tuple[Arrow, int]]:
-        """Every arrow that is meant, and where it stands."""
+        """Every arrow that is meant, and where it is."""
         turned = [one for link in links for one in self._ways(link)]
         try:
             groups = Groups(self.diagram, turned)

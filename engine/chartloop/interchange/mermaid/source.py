@@ -74,7 +74,7 @@ class Traced:
                 part + 1 < len(here)
                 and here[part + 1] - here[part] != before[part + 1] - before[part]
             ):
-                inside = 0  # within what stands there now: where the old text began
+                inside = 0  # within what is there now: where the old text started
             at = before[part] + inside
         return at
 
@@ -180,7 +180,7 @@ def _tags(text: Traced) -> None:
 
 
 def _front_matter(text: str) -> tuple[str, int, int] | None:
-    """The front matter, where it begins, and where what is behind it begins."""
+    """The front matter, where it starts, and where what is behind it starts."""
     first = re.match(rf"(?:(?!\n)[{BLANKS}])*", text)
     indent = first.group() if first else ""
     if not text.startswith("---", len(indent)):
@@ -219,7 +219,7 @@ def _comments(text: Traced) -> None:
 
 
 def _first_line_start(text: str, done: int, at: int) -> int | None:
-    """Where the first line begins that is blank up to a place; None when something precedes it."""
+    """Where the first line starts that is blank up to a place; None when something precedes it."""
     blank = done + len(text[done:at].rstrip(STRIPPED))
     if blank == 0 or text[blank - 1] == "\n":
         return blank

@@ -53,4 +53,4 @@ def _class(ranges: str) -> str:
 
 
 LETTERS = _class(_RANGES)
-"""What stands between the square brackets of a pattern."""
+"""What is between the square brackets of a pattern."""

@@ -1,6 +1,6 @@
 """The checker: Python's syntax tree in, the checked tree out, or the first fault with its place.
 
-This is the whitelist: an expression is allowed because its kind stands in `_KINDS`, a name
+This is the whitelist: an expression is allowed because its kind is in `_KINDS`, a name
 because the scope declares it, a call because its function is in a table. Everything else is
 refused here, before anything is compiled.
 
@@ -60,7 +60,7 @@ class Checker(Context):
         self._inlined = above._inlined if above else [0]
 
     def top(self, node: ast.expr, want: Type | None) -> Node:
-        """Check the whole text, against the type that is wanted where it stands."""
+        """Check the whole text, against the type that is wanted where it is."""
         texts = want is not None and want.kind in ("str", "enum")
         if texts and isinstance(node, ast.Name) and not names.resolves(self, node.id):
             raise names.bare_word(self, node)

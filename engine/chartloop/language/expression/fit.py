@@ -1,4 +1,4 @@
-"""Whether an expression may stand where a type is wanted, and what to say when it may not.
+"""Whether an expression may be where a type is wanted, and what to say when it may not.
 
 Literals are held against the wanted type element by element, so that ``[]``, ``0.95`` for a
 fraction and ``{"id": run.id}`` for a record are taken.
@@ -19,7 +19,7 @@ from chartloop.language.expression.tree import Choice, Const, Items, Node, Pairs
 
 
 def fit(ctx: Context, found: Node, place: ast.expr, want: Type) -> None:
-    """Refuse an expression that may not stand where `want` is declared."""
+    """Refuse an expression that may not be where `want` is declared."""
     if _fits(found, want):
         return
     if want.kind == "bool" and found.type.kind not in ("bool", "any", "none"):

@@ -28,7 +28,7 @@ MAX_INLINED = 3_000
 
 
 class Source:
-    """A text, and where the nodes of its tree stand in it."""
+    """A text, and where the nodes of its tree are in it."""
 
     __slots__ = ("_bytes", "_lead", "body", "text")
 

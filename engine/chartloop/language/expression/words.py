@@ -55,7 +55,7 @@ def word_fault(type: Type, word: str) -> WordFault | None:
 
 
 def prefix_fault(type: Type, method: str, part: str) -> WordFault | None:
-    """Why no word of the type begins, or ends, so; None when one does or others are possible."""
+    """Why no word of the type starts, or ends, so; None when one does or others are possible."""
     words = type.values if type.kind == "enum" else ()
     if type.words is not None and type.words.of == "all":
         words = type.words.known

@@ -1,6 +1,6 @@
 """Whether the names that a file declares are good ones: states, limits, variables, events.
 
-Asked once the file has its shape. A bad name stays as it is for what follows: nobody wants an
+Asked once the file has its shape. A bad name stays as it is for what follows: no one wants an
 unknown state on top of a bad name.
 
 Source: design "language", section 1 (`machine`).

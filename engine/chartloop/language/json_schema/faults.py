@@ -51,7 +51,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "divisibleBy": "of an older draft: write `multipleOf`",
     "$vocabulary": "for metaschemas only: remove it",
 }  # fmt: skip
-"""Keywords that a validator of 2020-12 passes over, and what says the same."""
+"""Keywords that a validator of 2020-12 skips, and what says the same."""
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -111,7 +111,7 @@ def _unusable(schema: Mapping[str, Any]) -> list[SchemaFault]:
 
 
 def _odd_words(place: Place) -> Iterator[SchemaFault]:
-    """Keywords and formats that would be passed over in silence."""
+    """Keywords and formats that would be skipped in silence."""
     path, schema = place
     for word, value in schema.items():
         if word in _ELSEWHERE:
@@ -129,7 +129,7 @@ def _odd_words(place: Place) -> Iterator[SchemaFault]:
 
 
 def _close(word: str, known: frozenset[str]) -> str | None:
-    """The word that was meant; a word that is unlike all may be a note of somebody's."""
+    """The word that was meant; a word that is unlike all may be a note of someone's."""
     if word.startswith(("x-", "X-")) or len(word) > 40:
         return None
     folded = {k.lower(): k for k in sorted(known)}

@@ -88,7 +88,9 @@ def _read_typed(
     if not fits or below or better:
         code = "CL209" if limit or better else "CL104"
         hint = f"write `{better}`" if better else _example(type, limit=limit)
-        said = f"`{short(str(given.value))}` is no {type}" + (" of a limit" if below else "")
+        said = f"`{short(str(given.value))}` is not of type {type}" + (
+            " of a limit" if below else ""
+        )
         _broken(reader, code, (*path, "value"), said, hint)
     return type, value
 

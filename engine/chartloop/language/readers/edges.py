@@ -39,7 +39,7 @@ class Slot(NamedTuple):
 
 
 def read_edge(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> Edge | None:
-    """One edge; None when nobody knows where it leads."""
+    """One edge; None if unknown where it leads."""
     if reader.is_gone(slot.path):
         return None
     written = isinstance(shape, file.EdgeShape)
@@ -190,5 +190,5 @@ def _value(reader: Reader, path: Path, value: Any, type: Type, scope: Scope) -> 
         return None if made is None else (made,)
     shown = "nothing" if value is None else f"`{short(str(value))}`"
     hint = f"write an expression that gives {type}"
-    reader.say("CL104", path, f"{shown} is no {type}", hint=hint)
+    reader.say("CL104", path, f"{shown} is not of type {type}", hint=hint)
     return None

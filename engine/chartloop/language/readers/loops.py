@@ -2,7 +2,7 @@
 
     steps: {for: vars.step, in: vars.plan, each: carry_out, then: done}
 
-``steps`` begins the loop: it keeps the list and sets the position to 0. ``steps_next`` asks whether
+``steps`` starts the loop: it keeps the list and sets the position to 0. ``steps_next`` asks whether
 there is another item, hands it over and counts. Both are ordinary states, and the variables are
 ordinary variables, so that every proof, picture and record knows them. An edge that leads back to
 ``steps`` from a state which can only be come to with an item leads to ``steps_next`` instead.

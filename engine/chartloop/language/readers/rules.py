@@ -12,7 +12,7 @@ from chartloop.language.yaml.reading import Path
 
 
 def read_rule(reader: Reader, number: int, shape: file.RuleShape) -> Rule | None:
-    """One rule; None when it is none, or nobody knows where it leads."""
+    """One rule; None when it is none, or no one knows where it leads."""
     path: Path = ("rules", number)
     if not _has_form(reader, path, shape):
         return None

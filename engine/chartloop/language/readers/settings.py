@@ -49,7 +49,7 @@ def read_model(reader: Reader, shape: file.ModelShape | str | None) -> dict[str,
                 reader.say("CL209", ("model", name), said, hint="write `60s`")
             out[name] = seconds
     if shape.api_key_env is not None and not _VARIABLE.fullmatch(shape.api_key_env):
-        # what stands there may be a key: it is not repeated in the message
+        # what is there may be a key: it is not repeated in the message
         said = "`model.api_key_env` takes the name of an environment variable, never the key"
         hint = "write `OPENAI_API_KEY`, and set the variable"
         reader.say("CL203", ("model", "api_key_env"), said, hint=hint)

@@ -1,8 +1,8 @@
-"""Why a text is not YAML, in the words of somebody who writes machines.
+"""Why a text is not YAML, in the words of someone who writes machines.
 
 The parser says "did not find expected key". What happened is mostly one of a few things: a
 guard or a label with a sign that YAML keeps for itself, a tab, an indentation, a quote or
-bracket that is not closed. `explain` looks at the line and says which, and how to mend it.
+bracket that is not closed. `explain` looks at the line and says which, and how to fix it.
 
 Belongs here: one rule a mistake, over plain lines. Never: PyYAML, places, findings.
 """
@@ -38,7 +38,7 @@ class Complaint(NamedTuple):
     line: int
     column: int
     opened: tuple[int, int] | None = None
-    """Where the thing began that cannot be read: a quote, a bracket, a mapping."""
+    """Where the thing started that cannot be read: a quote, a bracket, a mapping."""
 
 
 class Fault(NamedTuple):
@@ -60,7 +60,7 @@ class _Entry(NamedTuple):
     key: str
     text: str
     column: int
-    """Where the text begins."""
+    """Where the text starts."""
 
 
 def explain(complaint: Complaint, lines: Sequence[str]) -> Fault:
@@ -160,7 +160,7 @@ def _open_quote(scene: _Scene) -> Fault | None:
 
 
 def _reserved_start(scene: _Scene) -> Fault | None:
-    """A text begins with a sign: `@ ` %` always, `* & | >` `?` where they mean something else."""
+    """A text starts with a sign: `@ ` %` always, `* & | >` `?` where they mean something else."""
     line, column = (scene.said.line, scene.said.column)
     if scene.said.context.endswith(("alias", "anchor", "block scalar")):
         line, column = scene.opened
@@ -198,7 +198,7 @@ def _not_a_pair(scene: _Scene, number: int) -> Fault | None:
 
 
 def _second_colon(scene: _Scene) -> Fault | None:
-    """`label: STOP: x`, a line that stands too deep, or one before it without a colon."""
+    """`label: STOP: x`, a line that is too deep, or one before it without a colon."""
     fault = scene.needs_quotes(scene.said.line, scene.said.column, "`: ` starts a value")
     if fault is not None:
         return fault
@@ -216,7 +216,7 @@ def _second_colon(scene: _Scene) -> Fault | None:
 
 
 def _in_brackets(scene: _Scene) -> Fault | None:
-    """Inside `{...}` or `[...]` something stands where a comma or the end is meant."""
+    """Inside `{...}` or `[...]` something is where a comma or the end is meant."""
     line, start = scene.opened
     opening = scene.line(line)[start : start + 1]
     closing = {"{": "}", "[": "]"}.get(opening, "}")
@@ -262,7 +262,7 @@ def _hidden_end(scene: _Scene, closing: str) -> Fault | None:
 
 
 def _no_key(scene: _Scene) -> Fault | None:
-    """In a block something stands where the next key is meant."""
+    """In a block something is where the next key is meant."""
     line, column = scene.said.line, scene.said.column
     if scene.char in ("}", "]"):
         return scene.fault(f"`{scene.char}` closes nothing", "remove it, or open it before")

@@ -12,7 +12,7 @@ the core rules of YAML 1.2:
             language takes for a number where a number is meant (`core.units.parse_number`)
 
 Keys are always strings. Tags, merge keys and directives are refused: no text can make an object.
-Aliases may repeat a part, within the bounds below. A word that stands alone in ``{...}`` is
+Aliases may repeat a part, within the bounds below. A word that is alone in ``{...}`` is
 refused too, though YAML allows it: nearly always a comma has cut a text there.
 
 Belongs here: text to plain data and findings. Never: what a key means.
@@ -55,7 +55,7 @@ MAX_NODES = 50_000
 MAX_DEPTH = 60
 """Mappings and lists inside each other."""
 MAX_FINDINGS = 100
-"""Mistakes after which nobody reads on."""
+"""Mistakes after which no one reads on."""
 
 _LOADER: type[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """libyaml where PyYAML was built with it: the same events, ten times faster."""
@@ -125,7 +125,7 @@ def _behind_nothing(text: str, start: int) -> int:
 
 
 class _Stop(Exception):
-    """Reading cannot go on: the finding is recorded."""
+    """Reading cannot continue: the finding is recorded."""
 
 
 class _Anchor(NamedTuple):
@@ -386,7 +386,7 @@ class _Reader:
         name: str | None = None,
         related: tuple[str, Place] | None = None,
     ) -> None:
-        """A finding with which reading goes on, until there are too many; `name`: about a key."""
+        """A finding with which reading continues, until there are too many; `name`: about a key."""
         at = dotted_path(tuple(self._path) if name is None else (*self._path, name))
         place = self._span(event)
         self.findings.append(finding(code, message, place, hint=hint, at=at, related=related))

@@ -19,7 +19,7 @@ NOTHING: Done = ("", "")
 
 
 class Growing:
-    """Places and routes. `first`: what counters begin with; `most`: how many routes it may have."""
+    """Places and routes. `first`: what counters start with; `most`: how many routes it may have."""
 
     def __init__(self, first: Mapping[str, float], most: int = MOST_ROUTES) -> None:
         self.first = first

@@ -1,4 +1,4 @@
-"""Carries out what a page asks for: one thing at a time, and never on the page's own thread.
+"""Executes what a page asks for: one thing at a time, and never on the page's own thread.
 
 Two threads. The controller takes orders, answers them and says what is to be shown; a driver does
 the actions, so that a page can ask for a pause meanwhile. Every order ends in an answer: what went
@@ -54,7 +54,7 @@ _log = logging.getLogger(__name__)
 
 
 class Controller:
-    """Carries out the orders for a run. `take` never blocks or raises; `close` ends its thread."""
+    """Executes the orders for a run. `take` never blocks or raises; `close` ends its thread."""
 
     def __init__(self, run: Run, publish: Publish) -> None:
         self.run = run
@@ -108,11 +108,11 @@ class Controller:
         while (job := self._jobs.get()) is not None:
             try:
                 job()
-            except Exception as error:  # noqa: BLE001  told to the page: the controller goes on
+            except Exception as error:  # noqa: BLE001  told to the page: the controller continues
                 self._tell({"fault": fault_of(error), "busy": ""})
 
     def _tell(self, changed: Json) -> None:
-        """Show the page something. Where there is no page any more the run goes on without."""
+        """Show the page something. Where there is no page any more the run continues without."""
         try:
             self._publish(_sendable(changed))
         except Exception:  # noqa: BLE001  whatever a page does, it is not the run's
@@ -135,7 +135,7 @@ class Controller:
 
     @property
     def _is_driven(self) -> bool:
-        """By the driver, or by somebody else: in a cell, or at another panel."""
+        """By the driver, or by someone else: in a cell, or at another panel."""
         return self._asked is not None or self.run.session.turn.is_held
 
     def _carry_out(self, order: Order) -> None:
@@ -185,7 +185,7 @@ class Controller:
         driver.start()
 
     def _drive(self, order: Driving) -> None:
-        """On a thread of its own: an action takes as long as it takes."""
+        """On its own thread: an action takes as long as it takes."""
         fault: Json | None = BROKEN_OFF
         try:
             drive(self.run, order)

@@ -71,7 +71,7 @@ class Figure:
     """At most so much; None: there is no figure, and `why` says why. Seconds for `waiting`."""
     why: str = ""
     units: int = 0
-    """Besides `rest`, so many times a thing of which nobody knows how large it is."""
+    """Besides `rest`, this many times a thing of which no one knows how large it is."""
     unit: str = ""
     rest: int | float = 0
     by: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class Figure:
 
 
 def say_units(number: int, unit: str) -> str:
-    """So many things of a size that nobody knows: ``2 model calls``, ``3 batches``."""
+    """A number of things of unknown size: ``2 model calls``, ``3 batches``."""
     return f"{number:,} {unit}" + ("" if number == 1 else "es" if unit.endswith("h") else "s")
 
 
@@ -144,7 +144,7 @@ class Overshoot(NamedTuple):
     counter: str
     limit: float
     where: str
-    """Where it is looked at."""
+    """Where it is evaluated."""
     past: float | None
     """So much at most; None: it cannot be told."""
     text: str

@@ -29,7 +29,7 @@ from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.child_budget import AT_ONCE
 
 UNIT = 10**15
-"""Stands for a size that nobody knows: of one model call."""
+"""Stands for a size that no one knows: of one model call."""
 STEPS, CALLS, TOOLS = "run.steps", "requests", "usage.tool_calls"
 TOKENS, COST, WAITING = "usage.total_tokens", "usage.cost", "waiting"
 RESOURCES = (STEPS, CALLS, TOOLS, TOKENS, COST, WAITING)
@@ -158,7 +158,7 @@ class Spending:
         most = model.get("max_tokens")
         self.reply = min(int(most) if most else self.longest, self.longest)
         self.asked = self.assume.calls_per_reply or UNIT
-        """Calls of one reply at most, carried out or not."""
+        """Calls of one reply at most, executed or not."""
         own = (model.get("input_cost_per_token"), model.get("output_cost_per_token"))
         written = None not in own and not model.get("fallbacks")
         self.prices: tuple[float, float] | None = (
@@ -245,7 +245,7 @@ class Spending:
             yield uses._replace(ends={**moved, **uses.ends})
 
     def _together(self, state: StateSpec, action: ActionSpec, failed: bool) -> Iterator[Uses]:
-        """Whatever an action does, one thing beside the other."""
+        """Whatever an action does, one thing next to the other."""
         parts = [
             [*self._of_model(state, action, failed)], [*self._of_calls(state, failed)],
             [*self._of_runs(state)], [*self._of_task(action, failed)],

@@ -1,7 +1,7 @@
-"""How long a run goes on behind a time limit: actions that begin after it was reached.
+"""How long a run continues behind a time limit: actions that start after it was reached.
 
-A time limit ends the action at hand. What is begun later is not cut off by it: an epilogue, which
-runs with all rules off, an action before the place where the limit is looked at, the epilogue of a
+A time limit ends the current action. What is started later is not cut off by it: an epilogue, which
+runs with all rules off, an action before the place where the limit is evaluated, the epilogue of a
 child that is told to stop. Only their own `within` bounds these. A wait that the limit cuts short
 ends `A_TICK` behind it.
 
@@ -50,7 +50,7 @@ def _longest_wake(spec: MachineSpec) -> float:
 
 
 def _begun_after(routes: Routes, family: Family) -> dict[str, bool]:
-    """States whose action may begin once the limit is reached; whether only behind a stop."""
+    """States whose action may start once the limit is reached; whether only after a stop."""
     found: dict[str, bool] = {}
     for route in routes.routes:
         place = routes.places[route.dest]

@@ -48,13 +48,13 @@ NAMES: Mapping[str, str] = {
     WAITING: "waiting",
 }  # fmt: skip
 CALL = "model call"
-"""What tokens are counted in where nobody knows how large one is."""
+"""What tokens are counted in where it is unknown how large one is."""
 UNSIZED = (
     "nothing says how large a model call is: give `context_window` under `model`, or assume "
     "`tokens_per_call`"
 )
 UNKNOWN_SIZE = UNIT // 1000
-"""From here on an amount has things in it of which nobody knows the size."""
+"""From here on an amount has things in it of unknown size."""
 UNCOUNTED = (
     "what ends it counts things of unknown size: give `context_window` under `model`, or assume "
     "`tokens_per_call` and `calls_per_reply`"
@@ -164,15 +164,15 @@ def _worst_loop(
 def loop_of(
     proof: Proof, solved: Solved, steps: Sequence[Step], through: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """The states of the loop that a program without a value goes round, by way of one of `through`.
+    """The states of the loop that a program without a value loops, by way of one of `through`.
 
-    Smaller loops that it goes round on the way are in it: what costs may stand in one of them.
+    Smaller loops that it loops on the way are in it: what costs may be in one of them.
     """
     rounds = [_round(proof, [steps[a].route for a in c.arcs]) for c, _ in solved.used if c.cycle]
     if not rounds:
         return ()
     loop = _with_inner_loops(rounds[0], rounds[1:])
-    if through and {*loop}.isdisjoint(through):  # it goes round several that do not meet
+    if through and {*loop}.isdisjoint(through):  # it loops several that do not meet
         loop = next((r for r in rounds if not {*r}.isdisjoint(through)), loop)
     return loop
 
@@ -193,13 +193,13 @@ def _with_inner(loop: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ...
 
 
 def _before_the_last_look(budgets: Budgets, resource: str) -> Number:
-    """What calls of an unknown size add up to while a budget that is looked at later holds."""
+    """What calls of an unknown size add up to while a budget that is evaluated later holds."""
     own = [f for f in budgets.families if f.counter == resource]
     return max((f.room for f in own), default=0) if any(map(budgets.late, own)) else 0
 
 
 def _known_part(budgets: Budgets, gain: Sequence[Number], resource: str) -> list[Number]:
-    """The gain without things of a size that nobody knows, but where a budget counts them."""
+    """The gain without things of unknown size, but where a budget counts them."""
     counted = [r for r in budgets.rows if r.family.counter == resource and r.room < UNKNOWN_SIZE]
     open_ended = {
         (s.route.state, s.route.outcome)
@@ -220,7 +220,7 @@ def _known_part(budgets: Budgets, gain: Sequence[Number], resource: str) -> list
 
 
 def _without_units(amount: Number) -> Number:
-    """What an amount holds beside things of which nobody knows the size."""
+    """What an amount holds beside things of unknown size."""
     return max(amount - round(amount / UNIT) * UNIT, 0)
 
 
@@ -293,7 +293,7 @@ def _states(proof: Proof, walked: Sequence[Route]) -> tuple[str, ...]:
 
 
 def _round(proof: Proof, walked: Sequence[Route]) -> tuple[str, ...]:
-    """The states of a loop, from the one that stands first in the file."""
+    """The states of a loop, from the one that is first in the file."""
     names = _states(proof, walked)
     order = {name: n for n, name in enumerate(proof.chart.spec.states)}
     first = min(range(len(names)), key=lambda n: order.get(names[n], len(order)), default=0)
@@ -321,7 +321,7 @@ def _say(proof: Proof, family: Family) -> str:
 
 
 def _where(proof: Proof, family: Family) -> str:
-    """Where a budget is looked at."""
+    """Where a budget is evaluated."""
     for rule in proof.chart.spec.rules:
         if _turns(proof, rule.when, family):
             if rule.before:
@@ -334,7 +334,7 @@ def _where(proof: Proof, family: Family) -> str:
 
 
 def _overshoots(proof: Proof) -> list[Overshoot]:
-    """For each budget how far past it a run can go, and where it is looked at."""
+    """For each budget how far past it a run can go, and where it is evaluated."""
     out: list[Overshoot] = []
     for family in proof.families:
         counter = family.counter

@@ -32,7 +32,7 @@ from chartloop.proofs.query.open_tool_calls import Offers
 from chartloop.proofs.query.query_text import Atom, Query
 
 OUTSIDE = "by a stop from outside"
-"""What a `reason` says of a run that somebody stops."""
+"""What a `reason` says of a run that someone stops."""
 MOST_NAMED = 3
 """Reasons of a caller that an answer names."""
 

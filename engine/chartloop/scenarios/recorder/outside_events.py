@@ -1,7 +1,7 @@
 """What came to a recorded run from outside, as the events of a scenario.
 
-Answers, pauses, resumes, cancels, added tasks and edits stand in records of their own. What the run
-did by itself, going on after a back-off or at a deadline, it does again by itself.
+Answers, pauses, resumes, cancels, added tasks and edits are in their own records. What the run
+did by itself, continuing after a back-off or at a deadline, it does again by itself.
 
 Belongs here: one record. Never: when an event is delivered (`scenarios.outside_events`).
 """

@@ -39,7 +39,7 @@ from chartloop.view.save import write_whole
 
 @dataclass(frozen=True)
 class Recording:
-    """The scenario of a run, and how it stands to the run."""
+    """The scenario of a run, and how it is so far to the run."""
 
     run_id: str
     keys: Mapping[str, Any]

@@ -8,7 +8,7 @@
     after       the same in the second
 
 A guard is *loosened* when it now holds wherever it held, and perhaps elsewhere too; what that does
-to the run stands in `effects`. Read from the other side, every record says the opposite: that is
+to the run is in `effects`. Read from the other side, every record says the opposite: that is
 `mirrored`.
 
 Belongs here: records and words. Never: finding differences (`compare`), colours, a file format.
@@ -36,7 +36,7 @@ Group = Literal["States", "Ways on", "Rules", "Limits", "Data", "Actions", "Mode
 GROUPS: tuple[Group, ...] = (
     "States", "Ways on", "Rules", "Limits", "Data", "Actions", "Model", "Words",
 )  # fmt: skip
-"""In the order in which they are shown. What stands under `Words` changes nothing in a run."""
+"""In the order in which they are shown. What is under `Words` changes nothing in a run."""
 
 OPPOSITE: Mapping[Kind, Kind] = MappingProxyType(
     {
@@ -342,7 +342,7 @@ _CONTEXT = 3
 
 
 def differing(old: str, new: str) -> tuple[str, str]:
-    """Of two texts the part in which they differ, with a little of what stands around it."""
+    """Of two texts the part in which they differ, with a little of what is around it."""
     a, b = (_TOKEN.findall(" ".join(text.split())) for text in (old, new))
     shorter = min(len(a), len(b))
     head = next((n for n in range(shorter) if a[n] != b[n]), shorter)

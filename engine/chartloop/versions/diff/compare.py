@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
 
     changes: tuple[Change, ...]
     pairs: Pairs
-    """Of the machines themselves; their children have pairs of their own."""
+    """Of the machines themselves; their children have their own pairs."""
 
 
 class _Guard(NamedTuple):

@@ -31,7 +31,7 @@ _TOLD: tuple[tuple[str, tuple[Way, Way]], ...] = (
 
 @dataclass(frozen=True)
 class Diff:
-    """What must change to make one machine the other.
+    """The changes that turn one machine into the other.
 
         found = diff(load("old.yaml"), load("new.yaml"))
         print(found.verdict)
@@ -136,7 +136,7 @@ class Diff:
     def picture(self, *, full: bool = False, prefix: str | None = None) -> ReviewPicture:
         """Both flowcharts as one: what changed and what touches it, or all of it.
 
-        A change in a child machine stands in the words only: the child has a flowchart of its own.
+        A change in a child machine is in the words only: the child has its own flowchart.
         """
         merged = self.merged_chart if full else focus(self.merged_chart)
         return ReviewPicture(merged, prefix=prefix)
@@ -163,7 +163,7 @@ def say(change: Change) -> str:
 
 
 def where(change: Change, files: tuple[str, str] = ("", "")) -> str:
-    """Where a change stands: ``old.yaml:3 → new.yaml:5``, or the only side that there is.
+    """Where a change is: ``old.yaml:3 → new.yaml:5``, or the only side that there is.
 
     The names of `files` are known to whoever reads it, and left out: ``line 3 → 5``.
     """
@@ -182,7 +182,7 @@ def _machine(machine: OfMachine, name: str) -> dict[str, Any]:
 
 
 def diff(before: OfMachine, after: OfMachine, *, names: tuple[str, str] = ("", "")) -> Diff:
-    """What must change to make `before` into `after`; true where the two differ.
+    """The changes that turn `before` into `after`; true if the two differ.
 
         print(diff(load("old.yaml"), load("new.yaml")))
 

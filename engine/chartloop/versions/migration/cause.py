@@ -125,7 +125,7 @@ def _guard(row: Row) -> str:
 
 
 def _begins(spec: MachineSpec, state: str) -> Place:
-    """Where the file says that a run begins in a state; else where the state stands."""
+    """Where the file says that a run starts in a state; else where the state is."""
     place = spec.place(("start",))
     if state == spec.start and place != spec.place(()):
         return place
@@ -139,7 +139,7 @@ def _atom(atom: Atom) -> str:
 
 
 def place_of(spec: MachineSpec, id: str) -> Place:
-    """Where an edge or rule stands in its file: its guard where it has one of its own."""
+    """Where an edge or rule is in its file: its guard where it has one."""
     for number, rule in enumerate(spec.rules):
         if rule.id == id:
             return spec.place(("rules", number, "when"))

@@ -1,9 +1,9 @@
-"""Whether the children that an action has begun fit the machine that its run is to continue.
+"""Whether the children that an action has started fit the machine that its run is to continue.
 
-A child is known by its id, which begins with its parent's: an action that is done again takes it
-up where it stands. So the action must still run that child, of the very same machine: else what it
-has done is done once more, or is read by rules that are not its own. All that the action at hand
-has begun are asked, those that have ended too, whether or not its parent's records tell of them.
+A child is known by its id, which starts with its parent's: an action that is done again takes it
+up where it is. So the action must still run that child, of the very same machine: else what it
+has done is done once more, or is read by rules that are not its own. All that the current action
+has started are asked, those that have ended too, whether or not its parent's records tell of them.
 
 Belongs here: questions about children. Never: what else a run holds (`standing`).
 """

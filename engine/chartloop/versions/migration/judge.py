@@ -5,7 +5,7 @@
        no  ─▶ with the names that the alignment of the files proposes? ─▶ needs a state map
               else ─▶ unsafe: the first record that is decided differently
 
-Nothing is run and nothing is written. A run that may go on goes on as a fork whose records are
+Nothing is run and nothing is written. A run that may continue continues as a fork whose records are
 those of the new machine.
 
 Source:      the issue "Proofs", 5
@@ -41,8 +41,8 @@ OVER = "the run is over: it is read with the machine that it was started with"
 class Upgrade:
     """From an old machine to a new one: asked for each of the old one's runs.
 
-    Without `old`, where nobody has kept it, runs are decided again all the same; which state was
-    renamed and what is ahead nobody can say then.
+    Without `old`, where no one has kept it, runs are decided again all the same; which state was
+    renamed and what is ahead no one can say then.
     """
 
     def __init__(self, old: Chart | None, new: Chart) -> None:
@@ -85,8 +85,8 @@ class Upgrade:
     def judge(self, run: RecordedRun, *, begun: bool = False, now: float | None = None) -> Verdict:
         """The verdict for one run.
 
-        `begun`: an action was begun before its newest records and has none yet. `now` is when it
-        would go on, in seconds since the epoch: what is spent by then is spent.
+        `begun`: an action was started before its newest records and has none yet. `now` is when it
+        would continue, in seconds since the epoch: what is spent by then is spent.
         """
         return _Judging(self, run, begun or _in_doubt(run), now).verdict()
 
@@ -180,7 +180,7 @@ class _Judging:
         return f"{said} now, which the file does not say; then {was}"
 
     def _before(self) -> Position | None:
-        """Where the run stands under the machine that it was started with."""
+        """Where the run is under the machine that it was started with."""
         old = self.upgrade.old
         if old is None:
             return None

@@ -1,7 +1,7 @@
 """Renamed states that say too little to be known by what they say: ends, forks, states that pass.
 
 A comparison of files takes a state for renamed where it still says half of the same. `over: {end:
-by_reason}` says nothing but its name. Here such a state is known by where it stands: the same ways
+by_reason}` says nothing but its name. Here such a state is known by where it is: the same ways
 lead to it and from it, and what it says is the same. It is a proposal, held against the records.
 
 Belongs here: pairs beyond those of `versions.diff.align`. Never: whether they are right.
@@ -20,7 +20,7 @@ Sign = frozenset[Hashable]
 
 
 def align_states(old: MachineSpec, new: MachineSpec, known: Mapping[str, str]) -> dict[str, str]:
-    """The states, beside the `known` pairs, that stand in the same place and look alike."""
+    """The states, next to the `known` pairs, that are in the same place and look alike."""
     found: dict[str, str] = {}
     while more := dict(_unique_pairs(old, new, {**known, **found})):
         found |= more
@@ -46,7 +46,7 @@ def _unique_pairs(
 
 
 def _sign(spec: MachineSpec, name: str, known: Callable[[str], str], names: Renaming) -> Sign:
-    """What a state says and where it stands, in names that both machines have."""
+    """What a state says and where it is, in names that both machines have."""
     said = state_part(spec.states[name], names).aspects.items()
     sign: set[Hashable] = {("says", n, a.value) for n, a in said if n not in _FOR_PEOPLE}
     for edge in spec.edges():

@@ -30,7 +30,7 @@ class ReportDress(PaintedDress):
         self._lines = listed_rules(chart)
 
     def title(self, chart: Flowchart) -> Style:
-        """The title, how the run stands, and what the colours mean."""
+        """The title, how the run is doing, and what the colours mean."""
         said = f"{title_label(chart, self.caption())}{LEFT}{legend()}{LEFT} {LEFT}"
         return title_style(chart) | {"label": Html(f"<{said}>")}
 

@@ -29,7 +29,7 @@ Look = Literal["plain", "live", "report"]
 
 
 class RunPicture(Picture):
-    """One moment of a run: its picture goes on to be what it was when the run goes on.
+    """One moment of a run: its picture goes on to be what it was when the run continues.
 
     With `meters` it is the report picture, which shows what each decision and rule reads.
     """

@@ -1,7 +1,7 @@
 """Which column each lane runs in: the vertical lines at the right.
 
 All arrows to one box that are not drawn straight share one lane, so a line that meets a lane
-always joins it, and one that goes on crosses it. Short lanes run near the boxes.
+always joins it, and one that continues crosses it. Short lanes run near the boxes.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def neighbourhood(
 ) -> Drawing:
     """A state, the arrows that lead to it above, and those that leave it below, in order.
 
-    `notes` stand at the arrows of these ids, `inside` are further lines of the box. The picture
+    `notes` are at the arrows of these ids, `inside` are further lines of the box. The picture
     has `width` columns at most, from 40 on. `KeyError` when the chart has no such state.
     """
     boxes = {box.id: box for box in chart.boxes}
