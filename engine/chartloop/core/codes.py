@@ -141,7 +141,7 @@ _ROWS = (
     Code("CL418", "label braces in a template", "A template prints `{run.task}` literally: only labels use single braces.", "Write `{{ run.task }}`.", _W),
     Code("CL419", "template braces in a label", "A label reads `{{` as a literal brace: only templates use double braces.", "Write `{limits.steps}`.", _W),
     # CL6xx: a call
-    Code("CL601", "not in this status", "The status or state of the run does not allow this.", "See `run.status`; a finished run is continued by a new one with `parent`."),
+    Code("CL601", "not in this status", "The status or state of the run does not allow this.", "See `run.status`; a finished run is continued by a new one with `continues`."),
     Code("CL602", "answer not taken", "The wait does not take this event, or not with this data.", "Use one of the events shown."),
     Code("CL603", "value not taken", "A limit or variable cannot take this value.", "Give a value of the declared type."),
     Code("CL604", "unknown run", "No run, or more than one, matches the id.", "`chartloop runs` lists them."),

@@ -71,7 +71,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 )  # fmt: skip
 @click.option(
     "--look", type=click.Choice(["report", "live", "plain"]), default="report", show_default=True,
-    help="Of a run: where it is and the way that it took (`live`), and what every decision and"
+    help="Of a run: where it is and the path that it took (`live`), and what every decision and"
     " rule reads now (`report`).",
 )  # fmt: skip
 @click.option(

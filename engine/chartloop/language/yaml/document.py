@@ -108,18 +108,18 @@ class Source:
         return line, len(self.lines[line]), 1
 
     def between(self, start: Mark, end: Mark) -> Place:
-        """From one mark to another, as far as it is now on the first line."""
+        """From one mark to another, as far as it is on the first line."""
         return self.span(start.line, start.column, end.line, end.column)
 
     def span(self, line: int, column: int, end_line: int, end_column: int) -> Place:
-        """From one point to another, as far as it is now on the first line."""
+        """From one point to another, as far as it is on the first line."""
         if end_line != line:
             text = self.lines[line] if line < len(self.lines) else ""
             end_column = len(text.rstrip())
         return self.place(line, column, end_column - column)
 
     def at(self, index: int, end: int) -> Place:
-        """From one index of the text to another, as far as it is now on the first line."""
+        """From one index of the text to another, as far as it is on the first line."""
         line = bisect_right(self._starts, index) - 1
         column = index - self._starts[line]
         room = len(self.lines[line]) - column
