@@ -69,7 +69,7 @@ class ContextWindow:
     def __post_init__(self) -> None:
         if min(self.max_tokens, self.system_tokens, self.response_tokens) < 0 or self.room <= 0:
             raise LimitError(
-                f"a window of {self.max_tokens:,} tokens has no room for messages beside"
+                f"a window of {self.max_tokens:,} tokens has no room for messages next to"
                 f" {self.system_tokens:,} of the system message and"
                 f" {self.response_tokens:,} of the reply",
                 hint="raise `max_tokens`, or keep less free",

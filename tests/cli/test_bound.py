@@ -156,7 +156,7 @@ def test_the_certificate_of_a_run(sh: Shell) -> None:
     said = " ".join(sh("bound", "--run", "last").out.split())
     assert f"gate {data['hash'][:12]}, proven by chartloop" in said
     assert "actions 3 by run.steps >= limits.steps" in said
-    assert "assuming that nobody changes a limit" in said
+    assert "assuming that no limit or variable is changed" in said
     assert (data["machine"], data["limits"]["steps"]) == ("gate", 3)
     assert data["bounds"]["actions"]["value"] == 3
     assert sh("replay", "last").code == 0

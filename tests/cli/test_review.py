@@ -423,7 +423,7 @@ def test_what_the_checks_say_before_and_after(repo: Shell) -> None:
     )
     change(repo, "asker.yaml", "steps: 10, ", "")
     done = reviewed(repo)
-    assert "Checks: 1 new, 0 mended." in done.out
+    assert "Checks: 1 new, 0 fixed." in done.out
     assert "- new warning[CL316]:" in done.out
     commit(repo.folder)
     git(repo.folder, "branch", "without")

@@ -25,7 +25,7 @@ def test_it_shows_what_comes_and_what_would_be_decided(sh: Shell) -> None:
     assert first[0] == "step 1 at receive, running"
     assert "does receive: Puts the task into the conversation." in first
     assert "then → think" in first
-    assert "rules 3 looked at first" in first
+    assert "rules 3 evaluated first" in first
     assert "░░░░░░░░░░ run.steps 0 of 20" in first
     then = said(done, "do")
     assert then[0] == "1 receive: ok → think"

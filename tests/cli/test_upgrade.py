@@ -107,7 +107,7 @@ def test_a_changed_file_is_refused_with_its_verdict(desk: Shell) -> None:
     desk.write("new.yaml", DESK.replace("steps: 10", "steps: 2"))
     told = desk("resume", "waits", "--machine", "new.yaml", "--use-new-file")
     assert "unsafe: record 2 at draft" in told.err
-    assert "`chartloop fork waits --at 2 --machine new.yaml` begins before it" in told.err
+    assert "`chartloop fork waits --at 2 --machine new.yaml` starts before it" in told.err
     made = desk("fork", "waits", "--at", "2", "--machine", "new.yaml", "--format", "json")
     assert made.json["state"] == "draft"
     assert desk("replay", made.json["run"]).code == 0
@@ -173,5 +173,5 @@ def test_of_many_runs_the_worst_are_listed(desk: Shell) -> None:
     lines = done.out.splitlines()
     assert [line.split()[0] for line in lines[2:4]] == ["verdict", "unsafe"]
     assert lines[4].startswith("and 1 more run: 1 needs a state map")
-    assert "and 1 more verdict with reasons of their own" in lines
+    assert "and 1 more verdicts with other reasons" in lines
     assert len(desk("upgrade", "desk.yaml", "new.yaml", "--format", "json").json["runs"]) == 2

@@ -227,7 +227,7 @@ def test_what_cannot_be_is_apart_and_does_not_count() -> None:
     assert lost["edge:work.next.0"] == "proven: `run.steps < 0` never holds here"
     assert lost["edge:never.next.0"] == "no path leads to `never`"
     assert lost["rule:rules.1"] == "proven: `run.steps < 0` never holds here"
-    assert lost["reason:no_progress"] == "what raises it is never come to"
+    assert lost["reason:no_progress"] == "what raises it is never reached"
     assert lost["atom:work.next.1#0=false"] == "proven: never false while it decides"
     assert "atom:work.next.1#1=true" not in lost
     assert str(measured.figures["edge"]) == "1/2"

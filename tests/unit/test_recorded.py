@@ -113,7 +113,7 @@ START = {"seq": 0, "kind": "start", "state": "idle", "at": 0.0, "status": "idle"
         ([ROW, "nonsense"], "file.jsonl:2 is not a record"),
         ([ROW, "[" * 100_000], "file.jsonl:2 is not a record"),
         ([ROW, json.dumps({**START, "seq": 1})], "record 0 is missing"),
-        ([ROW, json.dumps({**START, "kind": "step"})], "begins with a record of `step`"),
+        ([ROW, json.dumps({**START, "kind": "step"})], "starts with a record of `step`"),
         ([ROW, json.dumps(START), json.dumps({**START, "seq": 1})], "starts twice"),
     ],
 )

@@ -119,7 +119,7 @@ def test_a_child_of_which_no_record_tells(body: str) -> None:
         verdict = judged(old, new, journal)
         assert verdict.kind == "unsafe", verdict.text()
         assert "its child `r/go/1" in verdict.why
-        assert "was begun, at `" in verdict.why or "waits at `" in verdict.why
+        assert "was started, at `" in verdict.why or "waits at `" in verdict.why
         # of a file that leaves the children alone they come along, and are not begun anew
         same = machine(body.replace("go", "went") + "renamed: {go: went}\n")
         run = same.open("r", journal=journal, clock=ManualClock(ManualClock().now() + 500))

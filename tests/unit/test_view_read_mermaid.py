@@ -217,7 +217,7 @@ LOSSES = [
     Loss("swallowed", "A -- No--> B", ["the `o` before an arrow is read as a part of the arrow (line 2)"], ["A", "B"], [("A", "B")]),
     Loss("group", "subgraph g\nA\nend", ["the frame of a group is left out, its boxes stay (line 2)"], ["A"], []),
     Loss("arrow-from-a-group", "subgraph g [T]\nA\nend\ng --> B", ["an arrow from the group `g` comes from where it ends: `A` (line 5)", FRAME], ["A", "B"], [("A", "B")]),
-    Loss("arrow-to-a-group", "B --> g\nsubgraph g [T]\nA --> C\nend", ["an arrow to the group `g` leads to where it begins: `A` (line 2)", FRAME.replace("2", "3")], ["B", "A", "C"], [("B", "A"), ("A", "C")]),
+    Loss("arrow-to-a-group", "B --> g\nsubgraph g [T]\nA --> C\nend", ["an arrow to the group `g` leads to where it starts: `A` (line 2)", FRAME.replace("2", "3")], ["B", "A", "C"], [("B", "A"), ("A", "C")]),
     Loss("arrow-to-an-empty-group", "B --> g\nsubgraph g [T]\nend", ["the group `g` is empty and has arrows: it becomes a box (line 3)", FRAME.replace("2", "3")], ["B", "T"], [("B", "g")]),
     Loss("styled-group", "subgraph g\nA\nend\nstyle g fill:red", ["the frame of a group is left out, its boxes stay (line 2)"], ["A"], []),
     Loss("collapsed-group", "subgraph g\nA\nend\ng@{ view: collapsed }", ["the frame of a group is left out, its boxes stay (line 2)", "a collapsed group is drawn open"], ["A"], []),

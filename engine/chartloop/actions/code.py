@@ -44,7 +44,7 @@ async def python(ctx: Context, code: str) -> Outcome:
         after = {SESSION: ""}
     outcome = Outcome(result=_result(done), kept=after)
     if done.session_lost:
-        outcome = outcome.replace(warnings=("the sandbox's variables were lost; it began anew",))
+        outcome = outcome.replace(warnings=("the sandbox's variables were lost; it started again",))
     if done.ok:
         return outcome
     if done.timed_out and ctx.deadline is not None:

@@ -71,7 +71,7 @@ def check_function(function: Any, what: str) -> Mapping[str, inspect.Parameter]:
     """
     place = place_of(function)
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
-        hint = f"decorate a function; `@staticmethod` and the like stand above `@{what}`"
+        hint = f"decorate a function; `@staticmethod` and the like go above `@{what}`"
         raise SetupError(f"{place}: not a function, so it cannot be a {what}", hint=hint)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise SetupError(f"{place}: a {what} returns its result", hint="replace `yield`")

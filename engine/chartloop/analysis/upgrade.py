@@ -201,7 +201,7 @@ def heading(alike: list[Verdict]) -> str:
 
 def unsaid(groups: int) -> str:
     """That there is more to be said of other runs than is listed."""
-    return f"and {say_count(groups, 'more verdict')} with reasons of their own"
+    return f"and {say_count(groups, 'more verdict')} with other reasons"
 
 
 def _describe_kind(kind: Kind, count: int) -> str:

@@ -127,13 +127,13 @@ def machine_changed_error(
 def _cure(row: RunRow, chart: Chart, verdict: Verdict | None) -> str:
     if verdict is None or verdict.goes_on:
         hashes = f"it was {row.machine_hash[:8]}, this one is {digest(chart.text)[:8]}"
-        return f"{hashes}; `open(..., changed=True)` goes on with this one"
+        return f"{hashes}; `open(..., changed=True)` continues with this one"
     if verdict.kind == "map":
         return f"put `renamed: {verdict.flow}` into the file"
     cause = verdict.cause
     if cause is not None and cause.record:
         with_old = "with the machine it was started with"
-        return f"{with_old}, `fork(at={cause.record})` begins before that"
+        return f"{with_old}, `fork(at={cause.record})` starts before that"
     return "start a new run with it" if cause is None else cause.cure
 
 

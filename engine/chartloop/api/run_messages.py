@@ -24,7 +24,7 @@ async def post(session: Session, data: Mapping[str, Any], *, message_id: str | N
     if session.position.ended:
         raise StatusError(
             f"the run has ended ({session.position.status})",
-            hint="`next` starts a new run that goes on from it",
+            hint="`next` starts a new run that continues it",
         )
     message = InboxMessage(message_id or secrets.token_hex(8), session.ports.clock.now(), data)
     await session.journal.send(session.run_id, message)

@@ -173,7 +173,7 @@ def _with(durability: Durability | None, journal: Journal) -> Journal:
     raise SetupError(
         f"`{journal.name}` is open in this process with the durability `{known}`, not "
         f"`{durability}`",
-        hint="say the same wherever the file is named, or open one of your own: "
+        hint="use the same value wherever the file is named, or open your own: "
         f'`SqliteJournal(path, durability="{durability}")`',
     )
 

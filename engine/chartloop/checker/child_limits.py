@@ -133,7 +133,7 @@ def _several(context: CheckContext, state: StateSpec, action: ActionSpec) -> Non
     if len(both) == 1:
         (one,) = both
         other = "each" if one == "machine" else "machine"
-        context.say("CL403", path, f"`{one}` needs `{other}` beside it", key=True)
+        context.say("CL403", path, f"`{one}` also needs `{other}`", key=True)
     elif not both and "children" not in args:
         said = f"`{action.name}` has nothing to run"
         hint = "give `children: {name: {machine: ...}}`, or `machine` and `each`"

@@ -105,7 +105,7 @@ def _out_of_reach(context: CheckContext) -> None:
         return
     limits = sorted(r for r in rule.when.reads if r.startswith("limits."))
     of = f"with `{limits[0]}` at {most:g} " if len(limits) == 1 else ""
-    said = f"{of}no run comes to an end of the file: `{rule.id}` stops it after {_count(most)}, "
+    said = f"{of}no run reaches an end of the file: `{rule.id}` stops it after {_count(most)}, "
     said += f"and the shortest path takes {_count(least)}"
     path: Path = ("rules", int(rule.id.partition(".")[2]), "when")
     if len(limits) == 1:

@@ -103,7 +103,7 @@ def _reachability(context: CheckContext) -> None:
         said = f"state `{first}` is never reached"
         if behind:
             more = f" and {len(behind) - 3} more" if len(behind) > 3 else ""
-            said += f", nor {', '.join(f'`{n}`' for n in behind[:3])}{more} behind it"
+            said += f", nor {', '.join(f'`{n}`' for n in behind[:3])}{more} after it"
         hint = "lead an edge to it, or remove it"
         context.say_of("CL304", context.spec.states[first], said, hint=hint)
 

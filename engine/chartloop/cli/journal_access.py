@@ -169,7 +169,7 @@ def _ask_for_tools(journal: Journal, row: RunRow, options: RunOptions) -> None:
     tools: list[str] = recall_start(journal, row).get("tools", [])
     if tools and not options.tools:
         raise SetupError(
-            f"run `{row.run_id}` was started with tools of your own, which are Python code",
+            f"run `{row.run_id}` was started with your own tools, which are Python code",
             hint=f"say them again: {' '.join(f'--tools {shlex.quote(t)}' for t in tools)}",
         )
 
@@ -227,7 +227,7 @@ def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
             raise SetupError(f"the script of this run is gone: {script}", hint="give --script FILE")
         if (base := before.get("api_base")) and not script:
             hint = f"say it again: --api-base {shlex.quote(base)}, or another with --model"
-            raise SetupError(f"run `{row.run_id}` was started with a server of its own", hint=hint)
+            raise SetupError(f"run `{row.run_id}` was started with its own server", hint=hint)
     clock = before.get("clock", options.clock) if options.clock == "system" else options.clock
     return replace(options, script=script, model=options.model or before.get("model"), clock=clock)
 

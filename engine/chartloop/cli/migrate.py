@@ -68,7 +68,7 @@ def _cure(row: RunRow, verdict: Verdict, file: str) -> str:
     cause = verdict.cause
     if cause is not None and cause.record:
         line = f"chartloop fork {row.run_id} --at {cause.record} --machine {shlex.quote(file)}"
-        return f"`{line}` begins before it"
+        return f"`{line}` starts before it"
     return cause.cure if cause is not None else ""
 
 

@@ -199,7 +199,7 @@ notify_options = together(
     ),
     click.option(
         "--notify-secret", metavar="VARIABLE",
-        help="With --notify: the environment variable whose value goes along as a bearer token.",
+        help="With --notify: the environment variable whose value is sent as a bearer token.",
     ),
 )  # fmt: skip
 watch_options = together(

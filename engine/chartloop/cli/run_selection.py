@@ -58,8 +58,8 @@ class SelectionOptions(RunOptions):
 
 _UNKNOWN: Mapping[str, str] = MappingProxyType(
     {
-        "action": "an action of your own: how it counts is not known",
-        "class": "a class of your own: what a reply must be is not known",
+        "action": "your own action: how it counts is not known",
+        "class": "your own class: what a reply must be is not known",
     }
 )
 
@@ -107,7 +107,7 @@ class Selection:
         for one in self.unread[:SAID]:
             console.say(console.plain(str(one)), "yellow")
         if (more := len(self.unread) - SAID) > 0:
-            console.say(f"and {say_count(more, 'more run')} passed over", "yellow")
+            console.say(f"and {say_count(more, 'more run')} skipped", "yellow")
 
 
 def select_runs(

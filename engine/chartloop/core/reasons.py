@@ -388,10 +388,10 @@ class Continuation:
     def explain(self) -> str:
         """The effect and the reason, in one or two sentences."""
         if not self.signals:
-            return "No stop signal has been raised; the run goes on."
+            return "No stop signal has been raised; the run continues."
         raised = say_count(len(self.signals), "signal")
         if self.requested:
-            return f"The run goes on: a continuation puts {raised} off: {self.signals}."
+            return f"The run continues: a continuation puts {raised} off: {self.signals}."
         if len(self.signals) == 1:
             return f"The run stops: {self.signals}."
         return (

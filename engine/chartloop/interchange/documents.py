@@ -151,13 +151,13 @@ def choose_chart(found: Sequence[Found], wanted: str = "", *, file: str = "") ->
     """
     name = file or "the text"
     if not found:
-        hint = "a flowchart stands in a fence: ```mermaid, and begins with `flowchart TD`"
+        hint = "write a flowchart in a ```mermaid fence that starts with `flowchart TD`"
         raise SetupError(f"{name} has no Mermaid flowchart", hint=hint)
     listed = "; ".join(str(one) for one in found[:10])
     if not wanted:
         if len(found) == 1:
             return found[0]
-        said = f"{name} has {say_count(len(found), 'flowchart')}: which one is meant?"
+        said = f"{name} has {say_count(len(found), 'flowchart')}: which one do you want?"
         raise SetupError(said, hint=f"say --chart N, or a part of its heading: {listed}")
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):
         return found[int(wanted) - 1]
@@ -201,7 +201,7 @@ def _mended_by(found: Found) -> str:
         _, repairs = repair_text(found.text)
     except SpecError:
         return ""
-    return f"; or let --repair mend {say_count(len(repairs), 'line')}"
+    return f"; or let --repair fix {say_count(len(repairs), 'line')}"
 
 
 def _move_finding(finding: Finding, found: Found, hint: str) -> Finding:

@@ -26,7 +26,7 @@ from chartloop.view.flowchart import Direction, Flowchart, one_line
 
 _WHY: Mapping[str, str] = {
     "fill": "a machine colours a state by what it is",
-    "label": "a label cannot hold this text as it stands",
+    "label": "a label cannot hold this text as it is",
 }
 _SAYS_LITTLE = re.compile(
     r"(?:the )?(?:mermaid |flow ?)?(?:chart|diagram|flow|overview|source)s?:?", re.IGNORECASE

@@ -68,7 +68,7 @@ def _label(label: str) -> str:
 def _head(skeleton: Skeleton, head: Head) -> Iterator[str]:
     yield f"# A skeleton, imported from {_comment(head.source)}, {head.where}."
     yield "# It draws the document's flowchart, and can be stepped by hand: chartloop step FILE"
-    yield "# Each TODO is something left to say. `do: nothing` wants an action. What stands under"
+    yield "# Each TODO is something left to say. `do: nothing` wants an action. What is under"
     yield "# `on` is asked of a person, until the state decides by `when`, `of` or guards."
     for note in head.notes:
         yield f"# {_comment(note)}"
@@ -86,7 +86,7 @@ def _head(skeleton: Skeleton, head: Head) -> Iterator[str]:
         yield f"# TODO: no arrow of the document leads to {some}. Lead one there or remove it;"
         yield "# until then `chartloop check` reports it, and the file does not run."
     if skeleton.unreached and head.accepting:
-        yield "ignore: [{code: CL304, reason: it is only looked at}]"
+        yield "ignore: [{code: CL304, reason: it is for reading only}]"
     if skeleton.start != skeleton.states[0].name:
         yield f"start: {skeleton.start}"
 

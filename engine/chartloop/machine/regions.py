@@ -259,9 +259,9 @@ class GuardCondition(Closable, Condition):
 
     def __init__(self, func: Any, target: bool = True) -> None:
         if not isinstance(func, Guard):
-            raise TypeError(f"only a guard may stand in a condition, not {func!r}")
+            raise TypeError(f"only a guard is allowed in a condition, not {func!r}")
         if not target:
-            raise TypeError(f"a guard says what must hold: {func!r} cannot stand under `unless`")
+            raise TypeError(f"a guard says what must hold: {func!r} is not allowed under `unless`")
         super().__init__(func, target)
         self.guard: Guard = func
         self.holds = func.holds

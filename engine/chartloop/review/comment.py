@@ -194,7 +194,7 @@ def _checks(one: Reviewed) -> str:
     if not appeared and not mended:
         stay = f", as before: {say_count(after, 'finding')}" if after and one.before else ""
         return "" if one.after is None else f"Checks: nothing new{stay}."
-    parts = [f"Checks: {len(appeared)} new, {len(mended)} mended."]
+    parts = [f"Checks: {len(appeared)} new, {len(mended)} fixed."]
     lines = [*(_finding("-", f) for f in appeared), *(_finding("+", f) for f in mended)]
     parts.append(_block(lines[:_FINDINGS], "diff"))
     if len(lines) > _FINDINGS:

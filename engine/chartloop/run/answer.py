@@ -109,8 +109,8 @@ async def _send_to_wait(session: Session, answer: Answer, message: InboxMessage)
         _refuse(view, question, answer)
         waiting = await _run_that_waits(view)
         if waiting is None:
-            hint = "`resume` continues the run; then look at what it asks"
-            said = f"the child that asked has gone on since: wait {wait} is over"
+            hint = "`resume` continues the run; then see what it asks"
+            said = f"the child that asked has moved on since: wait {wait} is over"
             raise WaitError(said, hint=hint, wait=wait)
         _refuse_late(waiting, question, message.at)
         bound = message._replace(data={**message.data, "wait": wait_of(waiting)})
@@ -241,7 +241,7 @@ def _answered_error(
     wait: str, event: str, at: float, question: Question | None, hint: str = ""
 ) -> AnsweredError:
     said = f"wait {wait} was answered already, with `{event}` at {say_time(at)}"
-    hint = hint or "the run takes that answer when it goes on"
+    hint = hint or "the run takes that answer when it continues"
     return AnsweredError(said, hint=hint, wait=wait, question=question, at=at)
 
 

@@ -220,5 +220,5 @@ class Context:
         self, type: NoteType, key: str, data: Mapping[str, Any], *, last: bool = False
     ) -> None:
         if self.left:
-            raise TimeoutError("this action was ended at its deadline: its run has gone on")
+            raise TimeoutError("this action was ended at its deadline: its run has continued")
         await self.host.note(type, key, data, last=last)

@@ -217,7 +217,7 @@ def refuse_overtaken(row: RunRow, read: RunRow) -> None:
     if (row.head, row.epoch) != (read.head, read.epoch):
         raise Fenced(
             f"run `{row.run_id}` was driven or moved by another process since it was read",
-            hint="nothing was written; look at where it stands now, and try again",
+            hint="nothing was written; read the run again, and retry",
         )
 
 

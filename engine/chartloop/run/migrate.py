@@ -76,7 +76,7 @@ async def refuse_moved(journal: Journal, run_id: str, epoch: int) -> None:
     """`Fenced` where the run continued under another machine after that epoch."""
     if now := await _moved_to(journal, run_id, epoch):
         raise Fenced(
-            f"run `{run_id}` has gone on as run `{now}`, under another machine, meanwhile",
+            f"run `{run_id}` continued as run `{now}`, under another machine, meanwhile",
             hint="both would do the same once more; open it again if you want that",
         )
 

@@ -176,7 +176,7 @@ def _sound(run: RecordedRun) -> Recorded:
         if record.seq != number:
             return Unread(run.run_id, f"record {number} is missing")
         if (record.kind == "start") != (number == 0):
-            what = f"begins with a record of `{record.kind}`" if number == 0 else "starts twice"
+            what = f"starts with a record of `{record.kind}`" if number == 0 else "starts twice"
             return Unread(run.run_id, f"it {what}")
         if wrong := wrong_with(record):
             return Unread(run.run_id, f"record {number} is damaged: {wrong}")

@@ -119,7 +119,7 @@ class CoveragePlugin:
 
         if folders := [name for name in named if Path(name).is_dir()]:
             said = f"`{folders[0]}` is a folder and no machine"
-            raise pytest.UsageError(f"{said}: write {_COVERAGE} behind it, or {_COVERAGE}=MACHINE")
+            raise pytest.UsageError(f"{said}: write {_COVERAGE} after it, or {_COVERAGE}=MACHINE")
         self._config = config
         self._wanted = wanted_of(wanted)
         own = _own(config)

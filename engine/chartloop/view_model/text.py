@@ -100,7 +100,7 @@ def _edge_cells(coming: NextAction) -> Iterator[tuple[str, str]]:
 def _limit_rows(view: StandingView) -> Iterator[Row]:
     if view.next is None or view.next.rules is None:
         return
-    yield Row(("rules", f"{view.next.rules} looked at first"))
+    yield Row(("rules", f"{view.next.rules} evaluated first"))
     fullest = sorted(view.limits, key=lambda limit: limit.share, reverse=True)[:BARS]
     for limit in (one for one in view.limits if one in fullest):
         colour = "" if limit.colour == "green" else limit.colour

@@ -167,7 +167,7 @@ class _Group:
         error = None if written.cancelled() else written.exception()
         if written.cancelled() or error is not None:
             lost = JournalError(
-                "the journal's worker was stopped; read the journal to see what stands"
+                "the journal's worker was stopped; read the journal to see what was written"
             )
             lost.__cause__ = error
             self._end(loop, group, [Done(error=lost)] * len(group))

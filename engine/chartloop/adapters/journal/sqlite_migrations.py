@@ -335,12 +335,12 @@ def explain(error: sqlite3.Error, path: Path, wait: float) -> JournalError:
         case sqlite3.SQLITE_FULL:
             return JournalError(
                 f"`{path}` cannot grow: the disk is full",
-                hint="nothing was written; make room and go on",
+                hint="nothing was written; free some space and try again",
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return JournalError(
                 f"`{path}` cannot be written: {error}",
-                hint="SQLite writes to the file and beside it: see who owns both and the folder",
+                hint="SQLite writes to the file and next to it: see who owns both and the folder",
             )
         case sqlite3.SQLITE_IOERR:
             return JournalError(

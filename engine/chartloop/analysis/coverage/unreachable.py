@@ -193,7 +193,7 @@ class _Lost:
     def _reason(self, reason: str) -> str:
         spec = self._chart.spec
         why = [self._raiser(id) for id in raised_by(spec).get(reason, ())]
-        return "" if "" in why or not why else "what raises it is never come to"
+        return "" if "" in why or not why else "what raises it is never reached"
 
     def _raiser(self, id: str) -> str:
         state = self._chart.spec.states.get(id)

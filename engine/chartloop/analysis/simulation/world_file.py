@@ -276,7 +276,7 @@ def _fails(given: Any) -> dict[str, float]:
     if wrong := [name for name in shares if name not in CATEGORIES]:
         raise _Wrong(f"`{wrong[0]}` is not a category: {', '.join(CATEGORIES)}")
     if sum(shares.values()) > 1 + 1e-9:
-        raise _Wrong("the shares come to more than 100%")
+        raise _Wrong("the shares add up to more than 100%")
     return shares
 
 
@@ -318,7 +318,7 @@ def _weights(given: Mapping[str, Any]) -> dict[str, float]:
     shares = all(isinstance(w, str) and w.strip().endswith("%") for w in given.values())
     if shares and abs(total - 1) > _ROUNDED:
         raise _Wrong(
-            f"shares that come to 100%, not to {100 * total:.4g}%; or weights, without `%`"
+            f"shares that add up to 100%, not to {100 * total:.4g}%; or weights, without `%`"
         )
     return weights
 

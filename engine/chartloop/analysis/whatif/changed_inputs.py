@@ -127,7 +127,7 @@ def unsupported_change(old: MachineSpec, new: MachineSpec, tasks: object) -> str
     names += ["tasks"] if _own_tasks(old, tasks) else []
     names += ["agent"] if _reads_agent(new) else []
     found = next((name for name in names if _differ(old, new, name)), "")
-    return f"the run began with another `{found}` than the file has now" if found else ""
+    return f"the run started with another `{found}` than the file has now" if found else ""
 
 
 def _reads_agent(spec: MachineSpec) -> bool:

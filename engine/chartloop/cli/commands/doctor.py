@@ -146,7 +146,7 @@ class _Extra(NamedTuple):
     """What is said when it is not there."""
 
 
-_MODELS = _Extra("models", "litellm", "llm", "no litellm: scripted models, and those of your own")
+_MODELS = _Extra("models", "litellm", "llm", "no litellm: scripted models, and your own")
 _EXTRAS = (
     _Extra("screen", "textual", "tui", "no textual: `chartloop step` is a prompt"),
     _Extra(

@@ -93,7 +93,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 )
 @click.option(
     "--region", type=click.Choice(["state", "status"]), default="state", show_default=True,
-    help="The machine's states, or the status that every run has beside them.",
+    help="The machine's states, or the status that every run also has.",
 )  # fmt: skip
 @click.option(
     "--direction", type=click.Choice(["tb", "lr"]), default="tb", show_default=True,

@@ -159,7 +159,7 @@ def _inbox(journal: Journal, run: Run) -> list[str]:
         data = message.data
         if data.get("kind") == "answer":
             given = f"given ahead for {data['ahead']}" if "ahead" in data else "not taken yet"
-            late = ", which it did not come to" if "ahead" in data else ", too late: it is dropped"
+            late = ", which it did not reach" if "ahead" in data else ", too late: it is dropped"
             said.append(f"answer {data.get('event')}, {given}{late if run.ended else ''}")
     return said
 

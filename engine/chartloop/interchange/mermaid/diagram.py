@@ -215,7 +215,7 @@ def _describe(vertex: Vertex, said: Mapping[str, Any]) -> None:
         if said.get(picture):
             vertex.picture = picture
             if label and not isinstance(label, str):
-                raise Refused(f"the label `{label}` beside `{picture}` is not a text")
+                raise Refused(f"the label `{label}` next to `{picture}` is not a text")
             if not (label or "").strip() and vertex.text == vertex.id:
                 vertex.text = ""
 
@@ -233,7 +233,7 @@ def _metadata(written: str) -> object:
     if errors:
         raise Refused(f"what `@{{` says is not YAML: {errors[0].message}", errors[0].hint)
     if isinstance(document.data, str) and _falls_back(written):
-        raise Refused("what `@{` says is not YAML: a line begins before the first one")
+        raise Refused("what `@{` says is not YAML: a line starts left of the first one")
     if _NULL.fullmatch(written):
         raise Refused("what `@{` says is null", "write `@{ shape: rect }`")
     return document.data

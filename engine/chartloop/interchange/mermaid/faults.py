@@ -123,7 +123,7 @@ def _in_label(source: Source, at: int, opened: Token, kind: str) -> NoReturn:
         at = source.text.rindex('"', begin, at)
     here = _here(source, at)
     if quoted:
-        source.fail(at, f"{here} stands where `{closing}` is meant", "put all of it in the quotes")
+        source.fail(at, f"{here} is where `{closing}` belongs", "put all of it in the quotes")
     line = written.split("\n", 1)[0]
     meant = line[: line.rfind(closing)] if closing in line else ""
     cure = QUOTE_IT

@@ -151,7 +151,7 @@ class _Chart:
     def _note_ends(self, link: Link, groups: Groups) -> None:
         if link.target in groups:
             names = _some(groups.begins(link.target))
-            said = f"an arrow to the group `{link.target}` leads to where it begins: {names}"
+            said = f"an arrow to the group `{link.target}` leads to where it starts: {names}"
             self._note(said, link.at)
         if link.source in groups:
             names = _some(groups.ends(link.source))

@@ -88,9 +88,8 @@ def _read_typed(
     if not fits or below or better:
         code = "CL209" if limit or better else "CL104"
         hint = f"write `{better}`" if better else _example(type, limit=limit)
-        said = f"`{short(str(given.value))}` is not of type {type}" + (
-            " of a limit" if below else ""
-        )
+        why = "is below 0, which no limit may be" if below else f"is not of type {type}"
+        said = f"`{short(str(given.value))}` {why}"
         _broken(reader, code, (*path, "value"), said, hint)
     return type, value
 

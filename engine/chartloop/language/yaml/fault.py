@@ -314,13 +314,13 @@ def _no_item(scene: _Scene) -> Fault | None:
 def _no_value(scene: _Scene) -> Fault | None:
     if not scene.char:
         hint = "write the value, and close what was opened: `[` with `]`, `{` with `}`"
-        return scene.fault("the line ends where a value is meant", hint)
+        return scene.fault("the line ends where a value belongs", hint)
     hint = "remove it; text with such a sign needs quotes"
     return scene.fault(f"`{scene.char}` is where a value belongs", hint)
 
 
 def _list_on_the_line(scene: _Scene) -> Fault | None:
-    hint = "begin a list on its own line, or write it as `[a, b]`; text needs quotes"
+    hint = "start a list on its own line, or write it as `[a, b]`; text needs quotes"
     return scene.fault("a list cannot start on the line of its key", hint)
 
 

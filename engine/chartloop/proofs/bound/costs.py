@@ -375,7 +375,7 @@ class Spending:
             said = f"at most {most} tool calls of one reply are executed"
             self._assume("batch", said)
         if most:
-            self._assume("tools", "a tool makes no model call of its own")
+            self._assume("tools", "a tool makes no model calls itself")
         for count in sorted({0, 1, most} if most else {0}):
             yield Uses({TOOLS: (count, count), "errors.total": (0, count)})
 
@@ -384,12 +384,10 @@ class Spending:
         asks = "model" in action.uses | action.may_use
         if asks:
             for resource in (CALLS, TOKENS, COST):
-                said = (
-                    f"`{action.name}`, an action of your own, may call a model as often as it likes"
-                )
+                said = f"`{action.name}`, your own action, may call a model as often as it likes"
                 self._say(resource, state, said)
             return Uses({CALLS: (0, INF), TOKENS: (0, INF), COST: (0, INF)})
-        said = "an action of your own spends a step, and neither stops nor continues a run"
+        said = "your own action spends a step, and neither stops nor continues a run"
         self._assume("own", said)
         return Uses({})
 

@@ -66,8 +66,8 @@ UNCOUNTED = (
 EFFORT = 6_000_000
 """Steps of a proof; one is well under a microsecond."""
 USUAL = (
-    "nobody changes a limit or a variable while it runs, pauses it, or goes on with it after a "
-    "crash in mid-call"
+    "no limit or variable is changed while it runs, and it is neither paused nor resumed after a "
+    "crash during a call"
 )
 
 
@@ -94,7 +94,7 @@ def _assumptions(proof: Proof) -> list[str]:
     """What the figures assume about variables and opaque guards."""
     counting = proof.counting
     out = [
-        f"`vars.{name}` begins with {counting.first[f'vars.{name}']:g}"
+        f"`vars.{name}` starts with {counting.first[f'vars.{name}']:g}"
         for name in sorted(counting.variables)
         if f"vars.{name}" in counting.counters
     ]
@@ -355,7 +355,7 @@ def _overshoots(proof: Proof) -> list[Overshoot]:
             Overshoot(
                 _say(proof, family), counter, _amount(resource, Fraction(family.at)),
                 _where(proof, family), told,
-                f"cannot be told: {text}" if text else _say_past(resource, past),
+                f"not known: {text}" if text else _say_past(resource, past),
             )
         )  # fmt: skip
     return out
@@ -381,7 +381,7 @@ def late(
     """
     total, begun = _longest_wake(routes.spec), _begun_after(routes, family)
     if name := next((name for name, wraps_up in begun.items() if not wraps_up), ""):
-        return INF, f"`{name}` may begin after it, and is not cut off by it"
+        return INF, f"`{name}` may start after it, and is not cut off by it"
     for state in (routes.spec.states[name] for name in begun):
         longest = spending.seconds(state.within)
         if longest == INF:

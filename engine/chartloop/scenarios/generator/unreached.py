@@ -95,7 +95,7 @@ class Reasons:
             return Unreached(target, "opaque", said)
         if self._not_run:
             states = ", ".join(f"`{state}`" for state in self._not_run)
-            said = f"it may lie behind {states}, whose action has effects: only `--run-actions`"
+            said = f"it may come after {states}, whose action has effects: only `--run-actions`"
             return Unreached(target, "own action", f"{said} runs it")
         return Unreached(target, self._end, self._said)
 

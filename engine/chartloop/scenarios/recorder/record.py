@@ -184,7 +184,7 @@ def _differences(run: RecordedRun, report: ScenarioReport) -> tuple[str, ...]:
         if now is None:
             said = (p for p in report.problems if not p.startswith(("kind", "reason")))
             why = next(said, "the run ends there")
-            return (f"the scenario does not come to record {before.seq}: {why}",)
+            return (f"the scenario does not reach record {before.seq}: {why}",)
         for what in ("kind", "state", "taken", "next", "status"):
             was, is_now = getattr(before, what), getattr(now, what)
             if was != is_now:

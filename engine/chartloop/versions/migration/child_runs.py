@@ -61,7 +61,7 @@ def _child(spec: MachineSpec, state: StateSpec, position: Position, row: RunRow)
 def _stands(row: RunRow) -> str:
     if row.ended:
         return f"has ended at `{row.state}`"
-    return f"waits at `{row.state}`" if row.status == "paused" else f"was begun, at `{row.state}`"
+    return f"waits at `{row.state}`" if row.status == "paused" else f"was started, at `{row.state}`"
 
 
 def _machine_of(state: StateSpec, position: Position, row: RunRow) -> str | None:
