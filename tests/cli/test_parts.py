@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from chartloop.cli import console
 from chartloop.cli.costs import say_cost
-from chartloop.cli.styled_table import Row, table
 from chartloop.cli.value_options import answer_data, read_value
 from chartloop.core.errors import AnswerError
-from chartloop.core.text_table import size
+from chartloop.core.text_table import Row, size
 from chartloop.core.types import (
     ANY,
     BOOL,
@@ -29,6 +28,7 @@ from chartloop.core.types import (
     map_of,
 )
 from chartloop.machine.budget_use import Budget
+from chartloop.view_model.table import table_lines
 
 # values -------------------------------------------------------------------------------------
 
@@ -97,6 +97,13 @@ def test_fields_are_added_to_data() -> None:
 
 
 # tables -------------------------------------------------------------------------------------
+
+
+def table(
+    rows: list[Row], head: tuple[str, ...] = (), *, width: int = 100, **how: Any
+) -> list[str]:
+    return [line.text for line in table_lines(rows, head, width=width, **how)]
+
 
 cells = st.text(st.characters(codec="utf-8", exclude_categories=("Cc",)), max_size=60)
 
