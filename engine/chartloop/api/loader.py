@@ -12,7 +12,7 @@ from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
 from chartloop.actions.undeclared import assuming
 from chartloop.api.bounds import AT_CHECK
-from chartloop.api.drawing import DrawOptions
+from chartloop.api.drawn import DrawOptions
 from chartloop.api.machine import Machine, lifecycle
 from chartloop.checker import describe_unsettled
 from chartloop.checker import examine as examine_chart
