@@ -530,7 +530,7 @@ def test_an_action_that_asks_the_model_for_itself_spends_its_call() -> None:
 
 
 def test_a_world_says_what_the_call_of_such_an_action_takes() -> None:
-    sizes = {"fails": {}, "prompt_tokens": 90, "completion_tokens": 10}
+    sizes: dict[str, Any] = {"fails": {}, "prompt_tokens": 90, "completion_tokens": 10}
     world = {"world": 1, "states": {"sum_up": sizes}}
     found = simulate(summarizing(), world, runs=20)
     assert found.spread("tokens").most == 100 * found.spread("llm_calls").most == 200

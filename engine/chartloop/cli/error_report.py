@@ -14,7 +14,6 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from chartloop.cli import console
-from chartloop.cli.printing import say_lines
 from chartloop.core.errors import (
     AheadError,
     AnsweredError,
@@ -100,6 +99,8 @@ def kind_of(error: ChartloopError) -> Kind:
 
 def say_error(error: ChartloopError) -> int:
     """Say what is wrong on stderr, with its cure; gives the exit code."""
+    from chartloop.cli.printing import say_lines
+
     if isinstance(error, SpecError):
         say_findings(error.findings)
         return ERROR
@@ -112,6 +113,8 @@ def say_error(error: ChartloopError) -> int:
 
 def say_findings(findings: Iterable[Finding], file: str = "") -> None:
     """Say findings on stderr, with their lines of the file, and how many there are."""
+    from chartloop.cli.printing import say_lines
+
     say_lines(finding_lines(findings, file=file, width=console.columns(sys.stderr)))
 
 

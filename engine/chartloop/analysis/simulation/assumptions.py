@@ -43,7 +43,8 @@ class Assumption(NamedTuple):
 
 def keys_of(state: StateSpec) -> frozenset[str]:
     """What a world may say of a state."""
-    return KEYS[family_of(state)] | (_TOKENS if asks_for_itself(state) else frozenset())
+    own = KEYS[family_of(state)]
+    return own | _TOKENS if asks_for_itself(state) else own
 
 
 def asks_for_itself(state: StateSpec) -> bool:
