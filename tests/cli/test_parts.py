@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,10 +13,10 @@ from hypothesis import strategies as st
 
 from chartloop.cli import console
 from chartloop.cli.costs import say_cost
-from chartloop.cli.styled_table import Row, table
+from chartloop.cli.printing import paint
 from chartloop.cli.value_options import answer_data, read_value
 from chartloop.core.errors import AnswerError
-from chartloop.core.text_table import size
+from chartloop.core.text_table import Line, Row, Span, size, text_of
 from chartloop.core.types import (
     ANY,
     BOOL,
@@ -29,6 +31,7 @@ from chartloop.core.types import (
     map_of,
 )
 from chartloop.machine.budget_use import Budget
+from chartloop.view_model.table import table_lines
 
 # values -------------------------------------------------------------------------------------
 
@@ -98,6 +101,13 @@ def test_fields_are_added_to_data() -> None:
 
 # tables -------------------------------------------------------------------------------------
 
+
+def table(
+    rows: list[Row], head: tuple[str, ...] = (), *, width: int = 100, **how: Any
+) -> list[str]:
+    return [line.text for line in table_lines(rows, head, width=width, **how)]
+
+
 cells = st.text(st.characters(codec="utf-8", exclude_categories=("Cc",)), max_size=60)
 
 
@@ -126,6 +136,57 @@ def test_columns_line_up() -> None:
 def test_long_cells_wrap_in_their_column() -> None:
     lines = table([Row(("key", "one two three four five six"))], width=20)
     assert lines == ["key  one two three", "     four five six"]
+
+
+# lines of results ---------------------------------------------------------------------------
+
+words = st.text(
+    st.characters(codec="utf-8", exclude_categories=("Cc", "Cf", "Co", "Zl", "Zp")), max_size=30
+)
+spans = st.lists(
+    st.builds(Span, words, st.sampled_from(["", "red", "dim"]), st.booleans()), max_size=6
+)
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@given(spans, st.integers(40, 90))
+def test_a_line_that_is_wrapped_loses_no_sign_and_no_colour(
+    parts: list[Span], columns: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TERM", "xterm")
+        patch.setenv("COLUMNS", str(columns))
+        patch.delenv("NO_COLOR", raising=False)
+        wrapped = coloured_signs(Line.of(*parts))
+        alone = [coloured_signs(Line(part.text, part.colour)) for part in parts]
+    assert wrapped == [sign for part in alone for sign in part]
+
+
+def coloured_signs(line: Line) -> list[tuple[str, str]]:
+    """What a terminal shows of a line: each sign that is not blank, with its colour."""
+    stream: Any = console.Door(Terminal())
+    for part in paint(line, stream):
+        stream.write(f"{part}\n")
+    found: list[tuple[str, str]] = []
+    ink = ""
+    for code, sign in re.findall(r"\x1b\[(\d+)m|(\S)", stream.stream.getvalue()):
+        if code:
+            ink = "" if code == "0" else code
+        else:
+            found.append((sign, ink))
+    return found
+
+
+def test_elsewhere_a_line_is_as_it_is() -> None:
+    line = Line.of(Span("✗", "red"), " a ", Span("`name`", "code"), Span("(line 3)", whole=True))
+    assert paint(line, io.StringIO()) == ["✗ a `name`(line 3)"]
+    assert text_of([line, Line("b", "red")]) == "✗ a `name`(line 3)\nb"
 
 
 # text for terminals -------------------------------------------------------------------------

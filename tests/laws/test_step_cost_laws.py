@@ -148,11 +148,10 @@ class CountedList(list[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         for n in range(len(self)):
-            self.visited += 1
-            yield list.__getitem__(self, n)
+            yield self[n]
 
     def __getitem__(self, index: Any) -> Any:
-        found = list.__getitem__(self, index)
+        found: Any = super().__getitem__(index)
         self.visited += len(found) if isinstance(index, slice) else 1
         return found
 

@@ -84,7 +84,7 @@ class Unwanted(NamedTuple):
 SKELETONS = frozenset(
     {
         "docs/documents.md",
-        "engine/chartloop/cli/commands/import_.py",
+        "engine/chartloop/interchange/import_chart.py",
         "engine/chartloop/interchange/machine_text.py",
         "tests/cli/test_documents.py",
     }

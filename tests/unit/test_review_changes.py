@@ -37,10 +37,10 @@ states:
 def machine(body: str, file: str = "m.yaml") -> Machine:
     text = HEAD + body + ("" if "states:" in body else STATES)
     registry = assuming(with_own(specs_of()))
-    made, findings, _ = examine_text(text, file, registry, find=child_file)
-    if made is None:
-        raise SpecError(findings)
-    return made
+    read = examine_text(text, file, registry, find=child_file)
+    if read.machine is None:
+        raise SpecError(read.findings)
+    return read.machine
 
 
 def between(before: str, after: str) -> Diff:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import SpecError, guard, load, simulate, simulated_run
+from chartloop.actions.registry import check_traits
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.analysis.simulation.distributions import (
     Amount,
@@ -26,6 +27,8 @@ from chartloop.analysis.simulation.world import World
 from chartloop.analysis.simulation.world_file import read_world, world_data, world_of, write_world
 from chartloop.catalog import shipped_machines
 from chartloop.core.errors import SetupError
+from chartloop.core.specs import ActionSpec
+from chartloop.core.traits import ActionTraits
 from chartloop.language.yaml.reading import read
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.recorded import RecordedRun, read_run
@@ -493,3 +496,44 @@ def test_a_child_that_spends_more_than_it_could_is_named_where_the_bound_is_pass
         "the children of `ask_kid` are not played, and no limit held them"
         in found.bound_violations[0]
     )
+
+
+# actions that ask the model for themselves ---------------------------------------------------
+
+SUMMARIZING = """chartloop: 1
+machine: summarizing
+model: {name: scripted, input_cost_per_token: 0.001, output_cost_per_token: 0.01}
+limits: {steps: 3}
+rules: [{when: run.steps >= limits.steps, stop: steps_limit}]
+states:
+  read: {do: receive, next: sum_up}
+  sum_up: {do: sum_up, failed: done, next: sum_up}
+  done: {stop: completed}
+"""
+
+
+def summarizing() -> Any:
+    """A machine with a made-up action that asks the model for a text of its own."""
+    traits = ActionTraits(
+        asks="text", calls="none", runs="none", fails="by_world", step="system", family="own"
+    )
+    made = ActionSpec("sum_up", None, uses=frozenset({"model"}), declares=traits)
+    check_traits(made)
+    return load(SUMMARIZING, actions=[made])
+
+
+def test_an_action_that_asks_the_model_for_itself_spends_its_call() -> None:
+    found = simulate(summarizing(), runs=200)
+    for run in found.sample.runs:
+        assert run.requests == run.actions - 1  # all but the `receive`
+    assert found.spread("tokens").most == 700 * found.spread("requests").most
+    assert found.spread("usd").most == pytest.approx(2.5 * found.spread("requests").most)
+    assert "sum_up: a model call sends 500 tokens, and gets 200" in map(str, found.assumptions)
+    assert not found.bound_violations
+
+
+def test_a_world_says_what_the_call_of_such_an_action_takes() -> None:
+    sizes: dict[str, Any] = {"fails": {}, "prompt_tokens": 90, "completion_tokens": 10}
+    world = {"world": 1, "states": {"sum_up": sizes}}
+    found = simulate(summarizing(), world, runs=20)
+    assert found.spread("tokens").most == 100 * found.spread("requests").most == 200

@@ -16,7 +16,7 @@ from chartloop.analysis.recorded_runs import Runs, recorded_runs
 from chartloop.api.continuing import recorded_chart
 from chartloop.api.machine import Machine
 from chartloop.core.html_table import Cell, bundle, line, pairs, table
-from chartloop.core.text_table import Line, Row, lay_out
+from chartloop.core.text_table import Line, Row, lay_out, text_of
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
 from chartloop.run.dataframe import frame
@@ -143,21 +143,11 @@ class Upgraded:
         said = ", ".join(f"{count:,} {_describe_kind(kind, count)}" for kind, count in rest.items())
         return f"and {say_count(rest.total(), 'more run')}: {said}" if said else ""
 
-    def text(self, listed: int = LISTED) -> str:
-        """The summary, the table, then what is said of runs; both up to so many."""
-        rows = [Row(HEAD), *map(Row, self.cells()[:listed])]
-        table = lay_out(rows, width=_WIDEST, right=(3,)) if self.verdicts else ()
-        lines = [self.summary, *(("", *(row.text for row in table)) if table else ())]
-        lines += [more] if (more := self.more(listed)) else []
-        groups = list(self.groups())
-        for alike, details in groups[:listed]:
-            lines += ["", heading(alike), *(f"  {name:<8}{said}" for name, said in details)]
-        if len(groups) > listed:
-            lines += ["", unsaid(len(groups) - listed)]
-        return "\n".join([*lines, *("", *self.remarks())] if self.remarks() else lines)
-
     def lines(self, width: int = 100, listed: int = LISTED) -> list[Line]:
-        """The same, each line with its colour; it names the option that prints a state map."""
+        """The summary, the table, then what is said of runs; of both the first `listed`.
+
+        It names the option of the command line that prints a state map.
+        """
         return [*_lines(self, width, listed)]
 
     def remarks(self) -> list[str]:
@@ -169,7 +159,8 @@ class Upgraded:
         return [*torn, *map(str, self.passed_over)]
 
     def __str__(self) -> str:
-        return self.text()
+        passed = (Line(str(one), "dim") for one in self.passed_over)
+        return text_of([*self.lines(_WIDEST), *passed])
 
     def __repr__(self) -> str:
         return f"<Upgraded {self.summary}>"
@@ -185,7 +176,7 @@ class Upgraded:
             shown += table(rows, head=HEAD, right={3})
         for alike, details in self.groups():
             shown += line(heading(alike), "strong") + pairs(details)
-        return bundle(shown + "".join(line(said, "dim") for said in self.remarks()), self.text())
+        return bundle(shown + "".join(line(said, "dim") for said in self.remarks()), str(self))
 
 
 _WIDEST = 120

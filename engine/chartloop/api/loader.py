@@ -5,17 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from chartloop import catalog
 from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
 from chartloop.actions.undeclared import assuming
+from chartloop.api.bounds import AT_CHECK
 from chartloop.api.drawn import DrawOptions
 from chartloop.api.machine import Machine, lifecycle
+from chartloop.checker import describe_unsettled
 from chartloop.checker import examine as examine_chart
-from chartloop.core.errors import Finding, Findings, SetupError, SpecError, nearest
+from chartloop.core.errors import (
+    Finding,
+    Findings,
+    SetupError,
+    SpecError,
+    finding_lines,
+    nearest,
+)
 from chartloop.core.specs import Registry
+from chartloop.core.text_table import Line, text_of
+from chartloop.core.units import say_count
 from chartloop.language.load import Find, Found
 from chartloop.language.load import load as load_text
 from chartloop.machine.build import Chart
@@ -52,12 +63,55 @@ def find_faults(
 
 
 class Examined(NamedTuple):
-    """A machine, what is wrong with it, and what no one could tell."""
+    """A machine, what is wrong with it, and what no one could tell. Prints as a report."""
 
     machine: Machine | None
     findings: tuple[Finding, ...]
     unsettled: tuple[str, ...]
     """The places of guards of which it is not known whether they can hold."""
+    file: str = ""
+
+    def lines(self, width: int | None = None) -> list[Line]:
+        """The findings with their count, the machine and what is good to know of it.
+
+        Sentences of any width; of a source line that is wider than `width`, a part.
+        """
+        lines = finding_lines(self.findings, file=self.file, width=width)
+        open_questions = describe_unsettled(self.unsettled)
+        if lines and open_questions:
+            lines[-1] = Line(f"{lines[-1].text}, {open_questions}")
+        if self.machine is None:
+            return lines
+        spec = self.machine.spec
+        states, rules = say_count(len(spec.states), "state"), say_count(len(spec.rules), "rule")
+        said = f"{self.file}: {self.machine.name}, {states}, {rules}"
+        if self.findings:
+            lines.append(Line(said))
+        else:
+            lines.append(Line(f"{said}: no mistakes", "green"))
+            lines += [Line(open_questions)] if open_questions else []
+        return [*lines, *(Line(note.text) for note in self.machine.check().notes)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what `chartloop check --format json` prints."""
+        machine = self.machine
+        notes = machine.check().notes if machine is not None else ()
+        return {
+            "machine": machine.name if machine is not None else None,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "unsettled": list(self.unsettled),
+            "notes": [note.to_dict() for note in notes],
+            "bound": None if machine is None else _bound_data(machine),
+        }
+
+    def __str__(self) -> str:
+        return text_of(self.lines())
+
+
+def _bound_data(machine: Machine) -> dict[str, Any]:
+    """The worst that a run can cost; where that is not known in the time of a check, why."""
+    found = machine.bound(effort=AT_CHECK)
+    return {"unknown": found.unknown} if found.unknown else found.to_dict()["bounds"]
 
 
 def examine(
@@ -86,7 +140,7 @@ def examine_text(
     """The same of a text that was read elsewhere; `find` finds the files of its children."""
     loaded = load_text(text, name, registry, define=define, find=find)
     if loaded.spec is None:
-        return Examined(None, loaded.findings, ())
+        return Examined(None, loaded.findings, (), name)
     chart = Chart(loaded.spec, lifecycle())
     report = examine_chart(
         chart, loaded.tainted, solver=solver() if prove else None, broken=not loaded.ok
@@ -97,8 +151,9 @@ def examine_text(
         key=lambda f: (f.place.file, f.place.line, f.place.column, f.code),
     )
     if any(f.is_error for f in findings):
-        return Examined(None, tuple(findings), report.unsettled)
-    return Examined(Machine(chart, tuple(findings), folder), tuple(findings), report.unsettled)
+        return Examined(None, tuple(findings), report.unsettled, name)
+    machine = Machine(chart, tuple(findings), folder)
+    return Examined(machine, tuple(findings), report.unsettled, name)
 
 
 def _text_of(source: str | Path) -> tuple[str, str, Path | None]:

@@ -8,6 +8,7 @@ Source: design "language", sections 2, 4, 9; the classic mistakes of section 9 a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chartloop.checker.approvals import check_approvals
@@ -21,7 +22,7 @@ from chartloop.checker.guards import check_guards
 from chartloop.checker.knowledge import Knowledge
 from chartloop.checker.labels import check_labels
 from chartloop.checker.limits import check_limits
-from chartloop.checker.loops import check_budgets, check_loops
+from chartloop.checker.loops import LOOPS, check_budgets, check_loops
 from chartloop.checker.missing_inputs import check_supplies
 from chartloop.checker.no_effect import check_pointless
 from chartloop.checker.secrets import check_secrets
@@ -34,9 +35,12 @@ from chartloop.checker.unsatisfiable import check_never
 from chartloop.checker.unused import check_unused
 from chartloop.checker.waits import check_detours, check_waits
 from chartloop.core.errors import Finding
+from chartloop.core.units import say_count
+from chartloop.extras import install
 from chartloop.language.file.unreadable import Unread
 from chartloop.machine.build import Chart
 from chartloop.proofs.guards.prover import Solver
+from chartloop.proofs.guards.z3_solver import solver
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,24 @@ class Report:
     findings: tuple[Finding, ...]
     unsettled: tuple[str, ...] = ()
     """The places of guards of which no one knows whether they can hold."""
+
+
+def describe_unsettled(places: Sequence[str]) -> str:
+    """What a check could not tell, in words; empty where it could tell everything."""
+    guards = [place for place in places if place != LOOPS]
+    said = [_describe_guards(guards)] if guards else []
+    if len(guards) < len(places):
+        given_up = "the search for loops that no budget cuts was given up"
+        said.append(f"{given_up}; `bound` searches longer")
+    return ", ".join(said)
+
+
+def _describe_guards(places: Sequence[str]) -> str:
+    count = say_count(len(places), "guard")
+    which = ", ".join(places[:3]) + (", …" if len(places) > 3 else "")
+    if solver() is None:
+        return f"whether {count} can hold is not known without z3 ({which}): {install('prove')}"
+    return f"whether {count} can hold is not known ({which})"
 
 
 def check(chart: Chart, tainted: Unread | None = None) -> tuple[Finding, ...]:

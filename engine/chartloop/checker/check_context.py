@@ -81,7 +81,7 @@ class CheckContext:
     def _off_behind_a_stop(self, t: GuardedTransition) -> bool:
         """Source: design "language", section 2, the epilogue."""
         late = t.kind == "expired" and t.source in self.chart.acting
-        return late or t.kind in ("failed", "error")
+        return late or t.diverts
 
     def _reachable(self) -> set[str]:
         """What can be come to: from the start, by rules and signals, by what was not read."""

@@ -27,7 +27,7 @@ from chartloop.cli.error_report import (
     WAITING,
 )
 from chartloop.cli.inputs import Job, Totals, read_jobs, read_totals, sum_spending
-from chartloop.cli.styled_table import Row, table
+from chartloop.cli.printing import Line, Row, print_lines, print_table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count, say_number
 from chartloop.view_model.text import last_failure
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from chartloop.cli.script import Script
     from chartloop.run.journal import Journal
 
+_HEAD = ("line", "run", "kind", "reason", "steps", "tokens", "cost", "output")
 _WORST_FIRST = (ERROR, LIMIT, WAITING, HUMAN)
 _COLOURS = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan"}
 
@@ -220,10 +221,9 @@ def _print(batch: Batch) -> None:
         case "jsonl":
             console.result(console.as_json({"event": "total", **told}, indent=None))
         case _:
-            for line in _table(batch.started):
-                console.result(line)
-            console.result()
-            console.result(_summary(batch, total))
+            rows = [_row(done) for done in batch.started]
+            print_table(rows, _HEAD, right={0, 4, 5, 6})
+            print_lines([Line(""), Line(_summary(batch, total))])
     if batch.unstarted_jobs and limits_reached:
         lines = say_count(len(batch.unstarted_jobs), "line")
         console.say(
@@ -242,11 +242,6 @@ def _summary(batch: Batch, total: Totals) -> str:
     steps, tokens = int(total.steps or 0), int(total.tokens or 0)
     used = f"{say_count(steps, 'step')}, {say_count(tokens, 'token')}, {cost}"
     return f"{len(kinds)} of {len(batch.jobs)} run: {counted or 'none'}; {used}"
-
-
-def _table(started: Sequence[Done]) -> list[str]:
-    head = ("line", "run", "kind", "reason", "steps", "tokens", "cost", "output")
-    return table([_row(done) for done in started], head, right={0, 4, 5, 6})
 
 
 def _row(done: Done) -> Row:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chartloop.cli import console
 from chartloop.cli.error_report import MisuseError
 from chartloop.cli.options import RunOptions
 from chartloop.core.errors import SetupError
 
 if TYPE_CHECKING:
-    from chartloop.interchange.documents import Found, Read
+    from chartloop.interchange.documents import Found
 
 chart_option = click.option(
     "--chart", metavar="N", default="",
@@ -45,12 +44,3 @@ def find_chart(document: str, options: ChartOptions) -> Found:
         return choose_chart(found, options.chart, file=document)
     except SetupError as error:
         raise MisuseError(error.message, hint=error.hint) from None
-
-
-def report_repairs(chart: Read) -> None:
-    """List what was repaired, on stderr."""
-    for repair in chart.repairs:
-        first, *changed = str(repair).split("\n")
-        console.say(f"repaired {console.plain(first)}", "yellow")
-        for line in changed:
-            console.say(console.plain(line))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from chartloop.cli import console
-from chartloop.cli.error_report import report
+from chartloop.cli.error_report import say_findings
 from chartloop.cli.options import RunOptions
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ def machines_at(sources: Sequence[str], options: RunOptions) -> list[tuple[str, 
     for side in sides:
         if side.machine is None:
             console.say(f"{console.plain(side.name)} cannot be compared:")
-            for line in report([f for f in side.findings if f.is_error], err=True, file=side.name):
-                console.say(line)
+            say_findings([f for f in side.findings if f.is_error], side.name)
     say_assumed(dict.fromkeys(name for side in sides for name in side.undeclared_names))
     found = [(side.name, side.machine) for side in sides if side.machine is not None]
     return found if len(found) == len(sides) else None

@@ -188,13 +188,16 @@ def width() -> int:
     return max(40, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
 
 
+def columns(stream: TextIO) -> int | None:
+    """The columns of the terminal; None where the stream is none."""
+    return max(40, shutil.get_terminal_size().columns) if is_terminal(stream) else None
+
+
 def wrap_to_terminal(text: str, stream: TextIO) -> list[str]:
     """The text in lines that fit the terminal, if the stream is one; words stay whole."""
     lines = text.split("\n")
-    if not is_terminal(stream):
-        return lines
-    columns = max(40, shutil.get_terminal_size().columns)
-    return [part for line in lines for part in _broken(line, columns)]
+    wide = columns(stream)
+    return lines if wide is None else [part for line in lines for part in _broken(line, wide)]
 
 
 def _broken(line: str, columns: int) -> list[str]:

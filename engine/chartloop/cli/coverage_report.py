@@ -1,6 +1,6 @@
-"""What commands that show a coverage share: thresholds, the file, the table.
+"""What commands that show a coverage share: thresholds, and the file that keeps it.
 
-Belongs here: options and printing. Never: counting (`coverage`).
+Belongs here: options. Never: counting, and what a coverage says (`analysis.coverage`).
 """
 
 from __future__ import annotations
@@ -59,14 +59,3 @@ def save(options: CoverageGate, coverages: Sequence[Coverage]) -> None:
     if (file := options.save) is not None:
         write_whole(Path(file), to_json(coverages).encode())
         console.say(f"{file}: the coverage of {', '.join(one.machine for one in coverages)}", "dim")
-
-
-def tell(coverages: Sequence[Coverage]) -> None:
-    """One machine with all its figures; of several a line for each, and what they lack."""
-    from chartloop.analysis.coverage.coverage_table import told_lines
-    from chartloop.cli.styled_table import style_lines
-    from chartloop.core.text_table import Line
-
-    lines = told_lines(coverages, console.width())
-    for line in style_lines(Line(console.plain(line.text), line.colour) for line in lines):
-        console.result(line)

@@ -10,11 +10,8 @@ Source: design "language", section 11; core.codes (CL6xx)
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import sys
-from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple
 
 from chartloop.cli import console
 from chartloop.core.errors import (
@@ -40,8 +37,9 @@ from chartloop.core.errors import (
     TaskError,
     UnknownRunError,
     WaitError,
+    finding_lines,
 )
-from chartloop.core.units import say_count
+from chartloop.core.text_table import Line, Span
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,9 +51,6 @@ PIPE = 141
 """What a shell shows for a program whose reader has gone (128 + SIGPIPE)."""
 
 BY_KIND = {"natural": OK, "error": ERROR, "limit": LIMIT, "waiting": WAITING, "human": HUMAN}
-
-
-_CARETS = re.compile(r"(\s*\| \s*)\^+")
 
 
 class UntrustedError(RunError):
@@ -104,17 +99,23 @@ def kind_of(error: ChartloopError) -> Kind:
 
 def say_error(error: ChartloopError) -> int:
     """Say what is wrong on stderr, with its cure; gives the exit code."""
+    from chartloop.cli.printing import say_lines
+
     if isinstance(error, SpecError):
-        for line in report(error.findings, err=True):
-            console.say(line)
+        say_findings(error.findings)
         return ERROR
     kind = kind_of(error)
-    word = console.style("error", "red", bold=True, stream=sys.stderr)
-    said = [f"{word}{f'[{kind.code}]' if kind.code else ''}: {console.plain(error.message)}"]
-    said += [f" = help: {console.plain(error.hint)}"] if error.hint else []
-    for line in (part for text in said for part in console.wrap_to_terminal(text, sys.stderr)):
-        console.say(line)
+    code = f"[{kind.code}]" if kind.code else ""
+    said = [Line.of(Span("error", "red bold"), f"{code}: {error.message}")]
+    say_lines([*said, Line(f" = help: {error.hint}")] if error.hint else said)
     return kind.exit
+
+
+def say_findings(findings: Iterable[Finding], file: str = "") -> None:
+    """Say findings on stderr, with their lines of the file, and how many there are."""
+    from chartloop.cli.printing import say_lines
+
+    say_lines(finding_lines(findings, file=file, width=console.columns(sys.stderr)))
 
 
 def say_fault(error: Exception) -> int:
@@ -124,55 +125,6 @@ def say_fault(error: Exception) -> int:
     console.say(f"error: {type(error).__name__}: {console.plain(str(error))}")
     console.say(" = help: this is a fault in chartloop; CHARTLOOP_TRACEBACK=1 shows where")
     return ERROR
-
-
-def report(findings: Iterable[Finding], *, err: bool = False, file: str = "") -> list[str]:
-    """The findings as compilers show them, and a last line that counts them."""
-    found = tuple(findings)
-    stream = sys.stderr if err else sys.stdout
-    lines: list[str] = []
-    for finding in found:
-        first, _, rest = console.plain(finding.render()).partition("\n")
-        colour = "red" if finding.is_error else "yellow"
-        rest = "\n".join(_in_view(rest.split("\n"), stream)) if rest else ""
-        lines += [
-            console.style(first, colour, bold=True, stream=stream),
-            *([rest] if rest else []),
-            "",
-        ]
-    file = file or next((f.place.file for f in found if f.place.file), "")
-    return [*lines, count(found) + (f" in {console.plain(file)}" if file else "")] if found else []
-
-
-def _in_view(lines: list[str], stream: TextIO) -> list[str]:
-    """The lines as they fit a terminal: of a long source line, the part above its caret."""
-    if not console.is_terminal(stream):
-        return lines
-    columns, shown = max(40, shutil.get_terminal_size().columns), list(lines)
-    for n, (source, below) in enumerate(pairwise(lines)):
-        carets = _CARETS.fullmatch(below)
-        if carets is None or max(len(source), len(below)) <= columns:
-            continue
-        bar, first = below.index("|") + 2, len(carets[1])
-        skip = max(0, min(first - bar - 2, len(below) - columns + 8))
-        shown[n] = _truncate(source, bar, skip, columns)
-        shown[n + 1] = below[:bar] + below[bar + skip :][: columns - bar]
-    return shown
-
-
-def _truncate(line: str, bar: int, skip: int, columns: int) -> str:
-    text = f"…{line[bar + skip + 1 :]}" if skip else line[bar:]
-    room = columns - bar
-    return line[:bar] + (text if len(text) <= room else f"{text[: room - 1]}…")
-
-
-def count(findings: Iterable[Finding]) -> str:
-    """How many there are: ``2 errors, 1 warning``."""
-    errors, warnings = 0, 0
-    for finding in findings:
-        errors, warnings = errors + finding.is_error, warnings + (not finding.is_error)
-    parts = ((errors, "error"), (warnings, "warning"))
-    return ", ".join(say_count(n, word) for n, word in parts if n) or "nothing found"
 
 
 def exit_code(result: Result) -> int:

@@ -1,31 +1,28 @@
-"""`chartloop test MACHINE --generate`: what is written, what is left, and how far the search is.
+"""`chartloop test MACHINE --generate`: the call, and how far the search is.
 
-Belongs here: printing. Never: the search (`scenarios.generator`).
+Never: the search, or what came of it (`scenarios.generator`).
 """
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from chartloop.cli import console
 from chartloop.cli.error_report import ERROR, INTERRUPTED
-from chartloop.cli.journal_access import display_path
 from chartloop.cli.options import GenerateOptions
-from chartloop.core.units import say_count, say_number
+from chartloop.cli.printing import print_result
+from chartloop.core.units import say_number
 
 if TYPE_CHECKING:
-    from chartloop.scenarios import Generated
     from chartloop.scenarios.generator.search import Progress
 
 _EVERY = 0.1
 """Seconds between two paints of the line that says how far the search is."""
-_TARGETS = 3
-"""Of what a scenario shows, so many are named."""
 
 
 def generate_and_report(paths: Sequence[str], folder: str, options: GenerateOptions) -> int:
@@ -50,11 +47,10 @@ def generate_and_report(paths: Sequence[str], folder: str, options: GenerateOpti
     dry = bool(options.dry_run)
     if not dry:
         found.write(force=bool(options.force))
-    if options.is_json:
-        console.result(console.as_json({**found.to_dict(), "written": not dry}))
-    else:
-        for said in _report_lines(found, dry=dry):
-            console.result(said)
+    print_result(found, options, added={"written": not dry}, written=not dry)
+    if not options.is_json:
+        for said in found.unread:
+            console.say(f"passed over: {console.plain(said)}", "yellow")
     if found.stopped:
         return INTERRUPTED
     return ERROR if any(one.why != "proven" for one in found.unreached) else 0
@@ -68,39 +64,6 @@ def _machine(paths: Sequence[str], folder: str) -> str:
             f"--generate takes the folder: write `chartloop test {folder} --generate`"
         )
     raise click.UsageError("--generate takes one MACHINE: a file, or the name of a shipped one")
-
-
-def _report_lines(found: Generated, *, dry: bool) -> Iterator[str]:
-    for one in found.scenarios:
-        named = ", ".join(t.name for t in one.shows[:_TARGETS])
-        more = len(one.shows) - _TARGETS
-        rest = f" and {more} more" if more > 0 else ""
-        sign = console.style("·" if dry else "+", "" if dry else "green")
-        yield f"{sign} {display_path(found.folder / one.file)}"
-        yield console.style(f"    {console.plain(named)}{rest}", "dim")
-    for one in found.unreached:
-        sign = console.style("·", "dim") if one.why == "proven" else console.style("✗", "red")
-        yield from console.wrap_to_terminal(
-            f"{sign} {one.target}: {console.plain(one.said)}", sys.stdout
-        )
-    for said in found.unread:
-        console.say(f"skipped: {console.plain(said)}", "yellow")
-    yield _totals(found, dry=dry)
-
-
-def _totals(found: Generated, *, dry: bool) -> str:
-    """How many things there are to show, and who shows them."""
-    new, there = sum(len(one.shows) for one in found.scenarios), found.there
-    name, all_ = console.plain(found.machine), say_number(len(found.targets))
-    if there == len(found.targets):
-        return f"{name}: all {all_} edges, rules and stop reasons are shown already"
-    files = say_count(len(found.scenarios), "scenario")
-    verb = "would show" if dry else "show"
-    left = f", {len(found.unreached)} are left" if found.unreached else ""
-    return (
-        f"{name}: of {all_} edges, rules and stop reasons {there} were shown,"
-        f" {files} {verb} {new} more{left}"
-    )
 
 
 class _Line:

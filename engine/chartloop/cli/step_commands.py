@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chartloop.cli import console
 from chartloop.cli.error_report import kind_of
-from chartloop.cli.styled_table import Row, table_lines
 from chartloop.cli.value_options import answer_data
 from chartloop.core.errors import ChartloopError, LimitError, RunError, nearest
-from chartloop.core.text_table import Line
+from chartloop.core.text_table import Line, Row
 from chartloop.run.events import Delta, Event
 from chartloop.run.loop import is_action
 from chartloop.run.result import say_facts
@@ -26,6 +25,7 @@ from chartloop.view_model.build import record_view
 from chartloop.view_model.orders import Fork, Set
 from chartloop.view_model.perform import perform, toggle_breakpoint
 from chartloop.view_model.step_display import StepDisplay
+from chartloop.view_model.table import table_lines
 from chartloop.view_model.text import record_lines
 
 if TYPE_CHECKING:

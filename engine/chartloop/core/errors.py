@@ -21,7 +21,7 @@
             ├── JournalCorrupt
             └── JournalTooNew
 
-Belongs here: error classes, findings and places. Never: printing, logging, colours.
+Belongs here: error classes, findings and places. Never: printing, logging.
 Every message says what is wrong; `hint` says what to do about it.
 """
 
@@ -29,12 +29,15 @@ from __future__ import annotations
 
 import enum
 import traceback
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, Self
 
 from chartloop.core.html_table import Cell, bundle, line, table
+from chartloop.core.text_table import Line
+from chartloop.core.units import say_count
 
 __all__ = [
     "AnswerError",
@@ -63,6 +66,8 @@ __all__ = [
     "StatusError",
     "TaskError",
     "UnknownRunError",
+    "count_findings",
+    "finding_lines",
     "nearest",
 ]
 
@@ -136,13 +141,25 @@ class Finding:
 
     def render(self) -> str:
         """The finding with its source line and a caret under the fault, as compilers do."""
+        return "\n".join(self._rendered(None))
+
+    def lines(self, width: int | None = None) -> list[Line]:
+        """The same, the first line in the colour of its severity.
+
+        Of a source line that is wider than `width`, only what stands around the caret.
+        """
+        first, *rest = "\n".join(self._rendered(width)).split("\n")
+        head = Line(first, "red bold" if self.is_error else "yellow bold")
+        return [head, *map(Line, rest)]
+
+    def _rendered(self, width: int | None) -> list[str]:
         lines = [f"{self.severity}[{self.code}]: {self.message}"]
         if self.place.line:
             gutter = len(str(max(self.place.line, self.related[1].line if self.related else 0)))
             lines.append(f"{' ' * gutter}--> {self.place}")
             if self.related and self.related[1].line and self.related[1].line != self.place.line:
-                lines += _excerpt(self.related[1], gutter, "-", self.related[0])
-            lines += _excerpt(self.place, gutter, "^", "")
+                lines += _excerpt(self.related[1], gutter, "-", self.related[0], width)
+            lines += _excerpt(self.place, gutter, "^", "", width)
             if self.hint:
                 lines.append(f"{' ' * gutter} = help: {self.hint}")
         else:
@@ -150,7 +167,7 @@ class Finding:
                 lines.append(f" --> {self.place.file}")
             if self.hint:
                 lines.append(f" = help: {self.hint}")
-        return "\n".join(lines)
+        return lines
 
     def to_dict(self) -> dict[str, Any]:
         """The public JSON shape of one finding."""
@@ -210,6 +227,25 @@ class Findings(tuple[Finding, ...]):  # noqa: SLOT001  a tuple can have none tha
         printer.text(str(self))
 
 
+def finding_lines(
+    findings: Iterable[Finding], *, file: str = "", width: int | None = None
+) -> list[Line]:
+    """The findings as compilers show them, and a last line that counts them; none for none."""
+    found = tuple(findings)
+    if not found:
+        return []
+    file = file or next((f.place.file for f in found if f.place.file), "")
+    shown = (line for finding in found for line in (*finding.lines(width), Line("")))
+    return [*shown, Line(count_findings(found) + (f" in {file}" if file else ""))]
+
+
+def count_findings(findings: Iterable[Finding]) -> str:
+    """How many there are: ``2 errors, 1 warning``."""
+    kinds = Counter("error" if finding.is_error else "warning" for finding in findings)
+    named = [(kinds[word], word) for word in ("error", "warning") if kinds[word]]
+    return ", ".join(say_count(number, word) for number, word in named) or "nothing found"
+
+
 def _findings_table(findings: Iterable[Finding]) -> str:
     return table(
         (
@@ -225,7 +261,7 @@ _WIDEST = 160
 """Characters of a source line that are shown; longer ones are cut round the caret."""
 
 
-def _excerpt(place: Place, gutter: int, mark: str, note: str) -> list[str]:
+def _excerpt(place: Place, gutter: int, mark: str, note: str, width: int | None) -> list[str]:
     text = place.text.replace("\t", " ")
     start = place.column - 1
     if len(text) > _WIDEST:
@@ -234,7 +270,15 @@ def _excerpt(place: Place, gutter: int, mark: str, note: str) -> list[str]:
         start = start - cut + (1 if cut else 0)
     marks = mark * max(1, min(place.width, max(1, len(text) - start)))
     carets = f"{' ' * gutter} | {' ' * start}{marks}{' ' + note if note else ''}"
-    return [f"{place.line:>{gutter}} | {text}", carets]
+    source, bar = f"{place.line:>{gutter}} | {text}", gutter + 3
+    if width is None or max(len(source), len(carets)) <= width:
+        return [source, carets]
+    skip = max(0, min(start - 2, len(carets) - width + 8))
+    part = f"…{text[skip + 1 :]}" if skip else text
+    room = width - bar
+    if len(part) > room:
+        part = f"{part[: room - 1]}…"
+    return [source[:bar] + part, carets[:bar] + carets[bar + skip :][:room]]
 
 
 def nearest(name: str, known: Iterable[str], *, otherwise: str = "") -> str:

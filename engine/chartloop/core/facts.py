@@ -271,6 +271,19 @@ class FactSpec(NamedTuple):
     """What a file must have so that it ever moves: an action with the fact among its `changes`, or
     tools. Empty: it moves in any machine, or a caller may move it."""
 
+    @property
+    def description(self) -> str:
+        """What it is, with its unit where neither type nor words say it."""
+        known = not self.unit or self.unit == self.type.kind or self.unit in self.about.lower()
+        return self.about if known else f"{self.about} ({self.unit})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what `chartloop facts --format json` prints, but for the name."""
+        return {
+            "type": str(self.type), "unit": self.unit or None, "about": self.about,
+            "changed_by": self.changed_by,
+        }  # fmt: skip
+
 
 _CATEGORY = enum_of("TRANSIENT", "RECOVERABLE", "CRITICAL")
 FAILURE = struct({"category": _CATEGORY, "message": STR, "state": STR})

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.traits import UNDECLARED, ActionTraits
 from chartloop.core.types import ANY, Type
 
@@ -43,6 +44,17 @@ mapping of names to their own fields; `schema` a JSON Schema, or the name of a c
 """
 
 
+_WRITTEN: Mapping[str, str] = {
+    "text": "template", "texts": "templates", "value": "expression", "values": "expressions",
+    "enum": "word", "name": "name", "duration": "duration", "data": "data",
+    "fields": "names, and fields",
+}  # fmt: skip
+_EFFECTS: Mapping[Effect, str] = {
+    Effect.PURE: "pure: it may be repeated",
+    Effect.LOCAL: "local: done twice it is the same as once",
+    Effect.PAID: "paid: written down before it is done, never repeated once recorded",
+}
+
 Supply = Literal["conversation", "tasks", "checkpoint"]
 """What one action leaves in a run for another: messages, tasks in the queue, kept variables."""
 
@@ -72,6 +84,22 @@ class ArgSpec:
     """Another field: below its value this one leaves it without effect."""
     arguments_of: str = ""
     """The field that names the tool whose arguments these are."""
+
+    @property
+    def written_as(self) -> str:
+        """How a file writes it: ``template (str)``, ``name of a tool``, ``a | b``."""
+        if self.choices:
+            return " | ".join(self.choices)
+        word = _WRITTEN.get(self.kind, self.kind)
+        return f"{word} of a {self.names}" if self.names else f"{word} ({self.type})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as `chartloop actions --format json` prints it."""
+        return {
+            "field": self.name, "written": self.kind, "type": str(self.type),
+            "required": self.required, "default": self.default, "choices": list(self.choices),
+            "about": self.about,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +172,41 @@ class ActionSpec:
         """Whether it may change variables besides those that are keys of its `with`."""
         by_key = self.is_builtin and self.targets is not None
         return not by_key and any("vars" in fact for fact in self.changes)
+
+    @property
+    def kind(self) -> str:
+        """``work`` or ``upkeep``."""
+        return "work" if self.work else "upkeep"
+
+    def lines(self, width: int = 100) -> list[Line]:
+        """What it does, and how the fields of its `with` are written."""
+        about = {
+            "kind": f"{self.kind}, {_EFFECTS[self.effect]}", "result": str(self.result),
+            "changes": ", ".join(sorted(self.changes)), "needs": ", ".join(sorted(self.uses)),
+        }  # fmt: skip
+        rows = [Row((name, value)) for name, value in about.items() if value]
+        head = [Line(self.name, "bold"), Line(self.about), Line("")]
+        return [*head, *lay_out(rows, width=width), Line(""), *self._field_lines(width)]
+
+    def _field_lines(self, width: int) -> list[Line]:
+        if self.targets is not None:
+            return [Line("with: one entry for each variable, as in `vars.plan: ...`")]
+        if not self.args:
+            return [Line("with: nothing")]
+        rows = [Row(("with", "written as", "", "what it is"), "dim")]
+        for arg in self.args:
+            needed = "required" if arg.required else ""
+            rows.append(Row((arg.name, arg.written_as, needed, arg.about)))
+        return lay_out(rows, width=width)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what `chartloop actions --format json` prints of an action."""
+        return {
+            "action": self.name, "about": self.about, "available": self.run is not None,
+            "work": self.work, "effect": str(self.effect), "result": str(self.result),
+            "changes": sorted(self.changes), "uses": sorted(self.uses),
+            "with": [arg.to_dict() for arg in self.args],
+        }  # fmt: skip
 
     def naming(self, thing: str) -> str:
         """The first field that names such a thing; empty where there is none."""

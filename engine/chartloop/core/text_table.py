@@ -1,4 +1,4 @@
-"""Tables in plain characters: columns that line up and cells that wrap.
+"""Lines of text for people, and tables: columns that line up and cells that wrap.
 
 Belongs here: widths and padding. Never: what a table says, or the codes of a terminal's colours.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 GAP = "  "
@@ -33,11 +33,34 @@ class Row(NamedTuple):
     """Columns by which the last cell is indented where it is wrapped."""
 
 
-class Line(NamedTuple):
-    """A line of a table that is laid out."""
+class Span(NamedTuple):
+    """A part of a line with a colour of its own."""
 
     text: str
     colour: str = ""
+    """``red``, ``dim``, ``red bold``; ``code`` is a name in backticks."""
+    whole: bool = False
+    """Whether it stays on one line where the line is wrapped."""
+
+
+class Line(NamedTuple):
+    """A line of text and its colour, for whoever can show it: what results give as `lines`."""
+
+    text: str
+    colour: str = ""
+    spans: tuple[Span, ...] = ()
+    """Its parts, where they have colours of their own; joined they are `text`."""
+
+    @classmethod
+    def of(cls, *parts: str | Span) -> Line:
+        """A line of parts, each in its own colour."""
+        spans = tuple(p if isinstance(p, Span) else Span(p) for p in parts)
+        return cls("".join(span.text for span in spans), spans=spans)
+
+
+def text_of(lines: Iterable[Line]) -> str:
+    """The lines as one text, without colours: `str()` of a result."""
+    return "\n".join(line.text for line in lines)
 
 
 def size(text: str) -> int:

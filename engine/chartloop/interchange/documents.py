@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chartloop.core.errors import Finding, SetupError, SpecError
+from chartloop.core.text_table import Line
 from chartloop.core.units import say_count
 from chartloop.interchange.mermaid.read import Note, Reading, read_flowchart
 from chartloop.interchange.repair import Repair, repair_text
@@ -67,6 +68,14 @@ class Read:
     found: Found
     reading: Reading
     repairs: tuple[Repair, ...] = ()
+
+    def lines(self, width: int = 0) -> list[Line]:
+        """What was repaired, line by line; empty where nothing was."""
+        lines: list[Line] = []
+        for repair in self.repairs:
+            first, *changed = str(repair).split("\n")
+            lines += [Line(f"repaired {first}", "yellow"), *map(Line, changed)]
+        return lines
 
 
 def read_document(path: str | Path) -> str:

@@ -11,10 +11,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from chartloop.api import load
 from chartloop.api.machine import Machine
 from chartloop.core.errors import SetupError
+from chartloop.core.text_table import Line, text_of
+from chartloop.core.units import say_count
 from chartloop.interchange.documents import Read
 from chartloop.interchange.machine_names import as_name, once
 from chartloop.interchange.machine_text import Head, write_machine
@@ -53,6 +56,42 @@ class Imported:
     def notes(self) -> tuple[Note, ...]:
         """What of the chart a machine has no room for."""
         return _notes(self.read)
+
+    def lines(self, width: int = 0) -> list[Line]:
+        """What was repaired, what the machine has no room for or draws otherwise, what is missing.
+
+        Empty where the file draws the chart as it is. Sentences, of any width.
+        """
+        lines = self.read.lines()
+        lines += [Line(f"note: {note}", "yellow") for note in self.notes]
+        lines += [Line(f"drawn otherwise: {one}", "yellow") for one in self.deviations]
+        if self.unreached:
+            some = ", ".join(f"`{name}`" for name in self.unreached[:5])
+            some += ", ..." if self.unreached[5:] else ""
+            lines.append(Line(f"error: no arrow leads to {some}", "red"))
+            cure = "the file does not load before one does, or they are removed"
+            lines.append(Line(cure, "red"))
+        return lines
+
+    @property
+    def summary(self) -> str:
+        """The machine, how large it is and how much is left to do: ``flow, 4 states, 2 TODO``."""
+        states = say_count(len(self.machine.spec.states), "state")
+        return f"{self.machine.name}, {states}, {self.text.count('# TODO'):,} TODO"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what `chartloop import --format json` prints, but for the file."""
+        return {
+            "machine": self.machine.name,
+            "states": len(self.machine.spec.states),
+            "repairs": [repair._asdict() for repair in self.read.repairs],
+            "not_kept": [note._asdict() for note in self.notes],
+            "deviations": [str(difference) for difference in self.deviations],
+            "unreached": list(self.unreached),
+        }
+
+    def __str__(self) -> str:
+        return text_of([*self.lines(), Line(self.summary)])
 
 
 def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:

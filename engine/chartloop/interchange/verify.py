@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from chartloop.api.machine import Machine
+from chartloop.core.text_table import Line, Span, text_of
+from chartloop.core.units import say_count
 from chartloop.interchange.documents import Found, Read, read
 from chartloop.view.compare.difference import Difference, differences, match_boxes
 
@@ -27,6 +29,13 @@ class Deviation:
     """Why it is accepted; empty where it is not."""
     line: int | None = None
     """Where the document has what it is about, if it does."""
+
+    def place_in(self, file: str) -> str:
+        """Where it is, before its words: ``FLOW.md:12: ``; empty where nothing is known."""
+        return "" if self.line is None else f"{file}:{self.line}: "
+
+
+_CROSS = Span("✗", "red")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,41 @@ class Verdict:
     def holds(self) -> bool:
         """Whether the machine is the document's chart, but for what it declares."""
         return not self.undeclared and not self.stale
+
+    def lines(self, width: int = 0) -> list[Line]:
+        """Each difference with its place in the document, then what it comes to.
+
+        Sentences, of any width.
+        """
+        file = self.read.found.file
+        lines = [Line.of(_CROSS, f" {d.place_in(file)}{d.text}") for d in self.undeclared]
+        lines += [Line.of(_CROSS, f" {d.text}: declared, and not there") for d in self.stale]
+        lines += [
+            Line(f"· {d.place_in(file)}{d.text}: accepted, {d.reason}", "dim")
+            for d in self.accepted
+        ]
+        if self.holds:
+            return [*lines, Line(self.summary, "green")]
+        return [*lines, Line(""), Line(self.summary)]
+
+    @property
+    def summary(self) -> str:
+        """What it comes to, in a line."""
+        if self.holds:
+            chart = self.read.reading.chart
+            number = len(chart.boxes)
+            boxes = f"{number:,} {'box' if number == 1 else 'boxes'}"
+            but = " but for what it declares" if self.accepted else ""
+            same = f"{self.machine} is the flowchart of {self.read.found.file}{but}"
+            return f"{same}: {boxes}, {say_count(len(chart.arrows), 'arrow')}"
+        wrong = say_count(len(self.undeclared), "difference")
+        parts = [f"{wrong} that {self.machine} does not declare"] if self.undeclared else []
+        stale = say_count(len(self.stale), "declared difference")
+        parts += [f"{stale} that is not there"] if self.stale else []
+        return "; ".join(parts)
+
+    def __str__(self) -> str:
+        return text_of(self.lines())
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `chartloop verify --format json` prints it."""

@@ -101,9 +101,7 @@ class Chart:
         }
         passed: dict[str, frozenset[str]] = {}
         self.joins = {n: join_of(spec, s, passed) for n, s in states.items() if s.all}
-        self.diverting = frozenset(
-            t.source for t in self.step.transitions("advance") if t.kind in ("failed", "error")
-        )
+        self.diverting = frozenset(t.source for t in self.step.transitions("advance") if t.diverts)
         """The states whose failures take another way than their successes."""
         passing = (e for e in spec.edges() if not spec.states[e.source].rests)
         self.bound = MOST_MOVES if any(e.set for e in passing) else len(self.step.nodes) + 1

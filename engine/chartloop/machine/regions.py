@@ -318,6 +318,16 @@ class GuardedTransition(Closable, Transition):
         return self.kind not in ("rule", "raised")
 
     @property
+    def of_failure(self) -> bool:
+        """Whether it is asked about a failure of the action alone: no success takes it."""
+        return self.diverts or self.kind == "retry"
+
+    @property
+    def diverts(self) -> bool:
+        """Whether a failure leaves by it, for another state than a success."""
+        return self.kind in ("failed", "error")
+
+    @property
     def forks(self) -> bool:
         """Whether it is a branch of an `all`: all of them are taken, whatever else holds."""
         return any(isinstance(guard, InBranch) for guard in self.guards)

@@ -4,8 +4,8 @@ What is tried, in this order:
 
 1. The rules that cover the state, and the `before` rules of the state that would be entered: the
    highest stop, else the first detour (`machine.rules`). Once the epilogue is open rules are off.
-2. The state's own way (`machine.transition_table`): a retry, `failed`, `on_error`, the edges in the
-   file's order, the way back from a detour. Into an `all`: every branch.
+2. The state's own way, in the order of `machine.transition_table.ORDER`. Into an `all`: every
+   branch.
 3. From there the own ways of deciding and passing states, each after the `before` rules of the
    state that it leads to, up to a state that rests.
 4. A wait starts there, a retry waits, a pause that was asked for takes effect, or the run ends.

@@ -3,7 +3,7 @@
 A plain table between the file and `transitions`: the live machine is made from it, and so is
 the stock machine of the differential test.
 
-Order at one state and trigger: retry, `failed`, `on_error`, then the file's own edges. Under
+Order at one state and trigger: `ORDER`, which the abstract machine goes by as well. Under
 `check`: stops by priority (signals raised before, then rules in file order), then detours in
 file order, then signal rules, which never move.
 """
@@ -11,7 +11,7 @@ file order, then signal rules, which never move.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from chartloop.core.position import ReturnPoint
 from chartloop.core.reasons import EndStatus
@@ -22,6 +22,14 @@ from chartloop.machine import regions
 END_COMPLETED = "end-completed"
 END_ERROR = "end-error"
 """The ends that the engine makes. The hyphen keeps them apart from every name of a file."""
+
+Trial = Literal["retry", "divert", "edges"]
+ORDER: tuple[Trial, ...] = ("retry", "divert", "edges")
+"""In which order a state tries its own ways once its action has come to something.
+
+A failure asks all of them: once more, then `failed` or `on_error`, then the file's edges, of which
+some may lead back from a detour. A success asks the edges alone.
+"""
 
 ENGINE_ENDS: Mapping[str, EndStatus] = {END_COMPLETED: "completed", END_ERROR: "error"}
 
@@ -51,27 +59,40 @@ def ways(spec: MachineSpec, handled: frozenset[str]) -> list[Way]:
 
 
 def _of_state(spec: MachineSpec, state: StateSpec, handled: frozenset[str]) -> Iterator[Way]:
+    for trial in ORDER:
+        match trial:
+            case "retry":
+                yield from _retry(state)
+            case "divert":
+                yield from _diverting(spec, state, handled)
+            case "edges":
+                yield from _edges(spec, state)
+
+
+def _retry(state: StateSpec) -> Iterator[Way]:
     name = state.name
     if label := state.attempts_label:
-        yield Way(
-            "advance",
-            name,
-            name,
-            (regions.Retrying(label),),
-            f"{name}.retry",
-            "retry",
-        )
-    failed = (regions.Failed("the action failed"),)
+        yield Way("advance", name, name, (regions.Retrying(label),), f"{name}.retry", "retry")
+
+
+def _diverting(spec: MachineSpec, state: StateSpec, handled: frozenset[str]) -> Iterator[Way]:
+    """Where a failure leads: by the state's `failed`, else by the machine's `on_error`."""
+    name, failed = state.name, (regions.Failed("the action failed"),)
     for edge in state.edges_of("failed"):
         yield Way("advance", name, edge.target, failed, edge.id, "failed", edge)
     if spec.on_error is not None and state.action is not None and name not in handled:
         yield Way("advance", name, spec.on_error.target, failed, "on_error", "error", spec.on_error)
+
+
+def _edges(spec: MachineSpec, state: StateSpec) -> Iterator[Way]:
+    """The file's own, in its order; those back from a detour among them."""
     for edge in state.edges:
         if edge.role != "failed" and edge.target == RETURN and _asked_among_others(state):
             yield from _returning(spec, edge)
         elif edge.role != "failed" and edge.target != RETURN:
             kind = {"on": "answer", "expired": "expired", "all": "fork"}.get(edge.role, "advance")
-            yield Way(edge.trigger, name, edge.target, _guards(state, edge), edge.id, kind, edge)
+            guards = _guards(state, edge)
+            yield Way(edge.trigger, state.name, edge.target, guards, edge.id, kind, edge)
 
 
 def _guards(state: StateSpec, edge: Edge) -> tuple[regions.Guard, ...]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chartloop.core.errors import Finding, SetupError
 from chartloop.review.git import FileChange, Repository, Revision
@@ -87,6 +87,23 @@ class Reviewed(NamedTuple):
     def fixed_findings(self) -> tuple[Finding, ...]:
         """Findings that are gone."""
         return _less(self.before, self.after) if self.after is not None else ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what `chartloop review --format json` has of a machine."""
+        return {
+            "path": self.path,
+            "invalid": self.invalid,
+            "problem": self.problem or None,
+            "diff": self.diff.to_dict() if self.diff is not None else None,
+            "before": None if self.before is None else _listed(self.before.findings),
+            "after": None if self.after is None else _listed(self.after.findings),
+            "new": _listed(self.new_findings),
+            "mended": _listed(self.fixed_findings),
+        }
+
+
+def _listed(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    return [finding.to_dict() for finding in findings]
 
 
 def _less(side: Side | None, other: Side | None) -> tuple[Finding, ...]:

@@ -14,6 +14,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import quote
 
 from chartloop.core.errors import Finding
@@ -90,6 +91,17 @@ def comment(
     alone = len(told) == 1 and not told[0].invalid
     sections = [_Section(one, links(one), _mermaid(one), alone) for one in told]
     return _fit_sections(head, sections, tail)
+
+
+def review_data(scope: Scope, found: Sequence[Reviewed]) -> dict[str, Any]:
+    """The same as plain data: what `chartloop review --format json` prints."""
+    return {
+        "format": 1,
+        "base": scope.base.commit,
+        "head": scope.head.commit if scope.head is not None else None,
+        "verdict": verdict(found),
+        "machines": [one.to_dict() for one in found],
+    }
 
 
 def verdict(found: Sequence[Reviewed]) -> str:

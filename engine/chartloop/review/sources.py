@@ -73,10 +73,8 @@ class Looking:
         text = _text(revision, path)
         name = f"{revision.name}:{path}"
         found = _InRevision(revision)
-        machine, findings, _ = examine_text(
-            text, name, self.registry, find=found.child, define=self.define
-        )
-        return Side(name, machine, findings)
+        read = examine_text(text, name, self.registry, find=found.child, define=self.define)
+        return Side(name, read.machine, read.findings)
 
     def in_tree(self, repository: Repository, path: str) -> Side:
         """A file of the working tree, which like its children must lie in the repository."""
@@ -93,10 +91,8 @@ class Looking:
                 )
             return child_file(source, of)
 
-        machine, findings, _ = examine_text(
-            text, path, self.registry, find=child, define=self.define
-        )
-        return Side(path, machine, findings)
+        read = examine_text(text, path, self.registry, find=child, define=self.define)
+        return Side(path, read.machine, read.findings)
 
     @staticmethod
     def tree_text(repository: Repository, path: str) -> bytes | None:

@@ -11,11 +11,13 @@ replay of every prefix of a run equals the live run at that point.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chartloop.core.errors import StatusError, UnknownRunError
 from chartloop.core.position import Position
 from chartloop.core.records import Record
+from chartloop.core.text_table import Line, text_of
+from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
@@ -39,12 +41,34 @@ class Replay(NamedTuple):
 
     position: Position
     records: int
+    """Those that were decided as they were recorded."""
     differences: tuple[Difference, ...] = ()
+    of: int = 0
+    """The records that there are."""
 
     @property
     def same(self) -> bool:
         """Whether every record was decided as it was recorded."""
         return not self.differences
+
+    def lines(self, width: int = 0) -> list[Line]:
+        """How many were decided as they were recorded, and how the first other one differs.
+
+        Sentences, of any width.
+        """
+        if self.same:
+            was = "decided as it was" if self.records == 1 else "all decided as they were"
+            return [Line(f"{say_count(self.records, 'record')}, {was} recorded")]
+        head = f"{self.records} of {say_count(self.of, 'record')} decided as recorded, then:"
+        return [Line(head), *(Line(f"  {difference}") for difference in self.differences)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; `chartloop replay --format json` adds the run and the machine."""
+        differences = [difference._asdict() for difference in self.differences]
+        return {"records": self.records, "same": self.same, "differences": differences}
+
+    def __str__(self) -> str:
+        return text_of(self.lines())
 
     def __repr__(self) -> str:
         first = self.differences[0] if self.differences else "all as they were recorded"
@@ -60,17 +84,21 @@ def replay(
     its file says under `renamed`.
     """
     names = Names(chart.spec.renamed) if names is None else names
-    position, count = chart.position(run_id), 0
-    for recorded in records:
+    position, count, all_records = chart.position(run_id), 0, list(records)
+    for recorded in all_records:
         record = as_now(recorded, *names)
         try:
             after, decision = evolve(chart, position, record.input)
         except (StatusError, KeyError) as error:
-            return Replay(position, count, (Difference(record.seq, record.state, str(error)),))
+            return Replay(position, count, _at(record, str(error)), len(all_records))
         if found := difference(record, position, after, decision):
-            return Replay(position, count, (Difference(record.seq, record.state, found),))
+            return Replay(position, count, _at(record, found), len(all_records))
         position, count = after, count + 1
-    return Replay(position, count)
+    return Replay(position, count, of=count)
+
+
+def _at(record: Record, what: str) -> tuple[Difference]:
+    return (Difference(record.seq, record.state, what),)
 
 
 def difference(record: Record, before: Position, after: Position, decision: Decision) -> str:

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from chartloop.scenarios.generator.generate import generate
     from chartloop.scenarios.generator.generated_scenarios import Generated
     from chartloop.scenarios.recorder.record import Recording, recording
-    from chartloop.scenarios.report import ScenarioFailed, ScenarioReport
+    from chartloop.scenarios.report import Played, ScenarioFailed, ScenarioReport, played_lines
     from chartloop.scenarios.runner import find_scenarios, load_scenario, run_scenario, scenario
     from chartloop.scenarios.scenario_coverage import Covering, collecting
 
 _WHERE = {
     "Covering": "scenario_coverage",
     "Generated": "generator.generated_scenarios",
+    "Played": "report",
     "Recording": "recorder.record",
     "Scenario": "file",
     "ScenarioFailed": "report",
@@ -32,6 +33,7 @@ _WHERE = {
     "find_scenarios": "runner",
     "generate": "generator.generate",
     "load_scenario": "runner",
+    "played_lines": "report",
     "recording": "recorder.record",
     "run_scenario": "runner",
     "scenario": "runner",
@@ -40,6 +42,7 @@ _WHERE = {
 __all__ = [
     "Covering",
     "Generated",
+    "Played",
     "Recording",
     "Scenario",
     "ScenarioFailed",
@@ -48,6 +51,7 @@ __all__ = [
     "find_scenarios",
     "generate",
     "load_scenario",
+    "played_lines",
     "recording",
     "run_scenario",
     "scenario",

@@ -160,10 +160,10 @@ class CoveragePlugin:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The table, and what was not seen."""
-        from chartloop.analysis.coverage.coverage_table import told_lines  # noqa: PLC0415  when it is asked for
+        from chartloop.analysis.coverage.coverage_table import coverage_lines  # noqa: PLC0415  when it is asked for
 
         terminalreporter.section("chartloop coverage")
-        for line in told_lines(self._found):
+        for line in coverage_lines(self._found):
             terminalreporter.write_line(printable(line.text))
         for said in self._covering.skipped_runs:
             terminalreporter.write_line(printable(said), yellow=True)

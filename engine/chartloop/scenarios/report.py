@@ -14,10 +14,13 @@ Each line names its place in the scenario.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from chartloop.api import Run
+from chartloop.core.errors import ChartloopError, SpecError, count_findings
+from chartloop.core.text_table import Line, Span
 from chartloop.machine.explain import Row
 from chartloop.run.result import Result
 from chartloop.scenarios.model_requests import Request
@@ -46,6 +49,60 @@ class ScenarioReport:
         if self.run is not None and (said := last_decision(self.run)):
             parts.append(said)
         return "\n\n".join(parts)
+
+
+@dataclass(frozen=True)
+class Played:
+    """How the scenario of one file went, also where the file itself has a fault."""
+
+    file: str
+    passed: bool
+    problems: tuple[str, ...]
+    text: str
+    """Everything about a failure, for people."""
+
+    @classmethod
+    def of(cls, file: str, report: ScenarioReport) -> Played:
+        """The scenario of a file that could be played."""
+        text = "" if report.passed else str(report)
+        return cls(file, report.passed, report.problems, text)
+
+    @classmethod
+    def faulty(cls, file: str, error: ChartloopError) -> Played:
+        """A file that could not be played, or the machine that it names."""
+        if not isinstance(error, SpecError):
+            return cls(file, False, (str(error),), str(error))
+        findings = tuple(finding.render() for finding in error.findings)
+        return cls(file, False, findings, "\n".join([*findings, count_findings(error.findings)]))
+
+    def lines(self, width: int = 0, *, same_as: str = "") -> list[Line]:
+        """The file and what went wrong. `same_as` names a file that failed in the same words.
+
+        Sentences, of any width.
+        """
+        if self.passed:
+            return [Line.of(Span("✓", "green"), f" {self.file}")]
+        text = f"as {same_as}" if same_as else self.text
+        said = (Line(f"    {line}".rstrip()) for line in text.split("\n"))
+        return [Line.of(Span("✗", "red"), f" {self.file}"), *said, Line("")]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what `chartloop test --format json` prints of a file."""
+        return {"file": self.file, "passed": self.passed, "problems": list(self.problems),
+                "said": self.text}  # fmt: skip
+
+
+def played_lines(played: Iterable[Played]) -> list[Line]:
+    """How each file went, the same failure told once, and how many there are of both."""
+    lines: list[Line] = []
+    first: dict[str, str] = {}
+    passed = failed = 0
+    for one in played:
+        told_by = first.setdefault(one.text, one.file)
+        lines += one.lines(same_as="" if told_by == one.file else told_by)
+        passed, failed = passed + one.passed, failed + (not one.passed)
+    count = f"{passed} passed" + (f", {failed} failed" if failed else "")
+    return [*lines, Line(count, "red" if failed else "green")]
 
 
 class ScenarioFailed(AssertionError):

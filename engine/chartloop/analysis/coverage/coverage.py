@@ -15,11 +15,12 @@ from functools import cached_property, reduce
 from operator import add
 from typing import Any
 
-from chartloop.analysis.coverage.coverage_table import bundle_of, lines_of
+from chartloop.analysis.coverage.coverage_table import WIDEST, bundle_of, coverage_lines
 from chartloop.analysis.coverage.figures import PLURAL, Covered, Figure, figure_of
 from chartloop.analysis.coverage.heatmap import HeatPicture
 from chartloop.analysis.coverage.targets import KINDS, Kind, items_of
 from chartloop.core.errors import RunError, SetupError, nearest
+from chartloop.core.text_table import Line, text_of
 from chartloop.core.units import say_count
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph
@@ -206,8 +207,12 @@ class Coverage:
         runs = say_count(self.runs, "run")
         return f"<Coverage of {self.machine} by {runs}: {said}>"
 
+    def lines(self, width: int = WIDEST) -> list[Line]:
+        """Its figures and what was not seen; of a machine with children a line for each."""
+        return coverage_lines((self, *self.inside), width)
+
     def __str__(self) -> str:
-        return "\n".join(line.text for line in lines_of(self))
+        return text_of(self.lines())
 
     def draw(self, *, rules: RuleDrawing = "box") -> HeatPicture:
         """The machine's picture, coloured by how often runs have been where.

@@ -154,7 +154,7 @@ def summary(all_told: Sequence[CoverageFigures], width: int = WIDEST) -> list[Li
     return lay_out([head, *rows], width=width, right=range(1, len(kinds) + 2))
 
 
-def told_lines(all_told: Sequence[CoverageFigures], width: int = WIDEST) -> list[Line]:
+def coverage_lines(all_told: Sequence[CoverageFigures], width: int = WIDEST) -> list[Line]:
     """One machine with all its figures; of several a line for each, and what they lack."""
     if not all_told:
         return [Line("no machine was run", "dim")]
@@ -198,4 +198,4 @@ def bundle_of(told: CoverageFigures) -> dict[str, str]:
     shown += "".join(
         paragraph(said, "warn") for said in (told.open_question, *told.skipped_runs) if said
     )
-    return bundle(shown, "\n".join(line.text for line in lines_of(told)))
+    return bundle(shown, str(told))

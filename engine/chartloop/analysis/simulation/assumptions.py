@@ -41,6 +41,17 @@ class Assumption(NamedTuple):
         return f"{', '.join(self.states)}: {self.said}"
 
 
+def keys_of(state: StateSpec) -> frozenset[str]:
+    """What a world may say of a state."""
+    own = KEYS[family_of(state)]
+    return own | _TOKENS if asks_for_itself(state) else own
+
+
+def asks_for_itself(state: StateSpec) -> bool:
+    """Whether it is an action that draws its result, and asks the model for it."""
+    return family_of(state) in ("own", "said") and state.asks_model != "never"
+
+
 def family_of(state: StateSpec) -> Family:
     """What a state is, as far as its outcomes go."""
     family = state.traits.family
@@ -86,7 +97,11 @@ def default_behaviour(spec: MachineSpec, state: StateSpec) -> Happens:
                 data={n: ((plain_value(t), 1.0),) for n, t in fields.items()},
             )  # fmt: skip
         case _:
-            return Happens({"RECOVERABLE": 0.05}, results=results, duration=constant(1.0))
+            sizes = (constant(500), constant(200)) if asks_for_itself(state) else (None, None)
+            return Happens(
+                {"RECOVERABLE": 0.05}, results=results, prompt_tokens=sizes[0],
+                completion_tokens=sizes[1], duration=constant(1.0),
+            )  # fmt: skip
 
 
 def _output(spec: MachineSpec, state: StateSpec) -> dict[str, Choice]:

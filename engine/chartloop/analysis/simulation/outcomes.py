@@ -18,11 +18,12 @@ from typing import Any, NamedTuple, cast
 
 from chartloop.actions.tasks import Attempt, attempt_outcome
 from chartloop.analysis.simulation.assumptions import (
-    KEYS,
     Assumption,
+    asks_for_itself,
     default_behaviour,
     family_of,
     in_words,
+    keys_of,
 )
 from chartloop.analysis.simulation.cases import Case, Cases, Wait
 from chartloop.analysis.simulation.dependencies import facts_read, reads_texts
@@ -83,7 +84,7 @@ class Outcomes:
             if state.action is None and state.job != "wait":
                 continue
             happens = stated_behaviour(world, state)
-            missing = KEYS[family_of(state)] - happens.set_fields - unread
+            missing = keys_of(state) - happens.set_fields - unread
             for line in in_words(self.spec, state, missing):
                 said.setdefault(line, []).append(state.name)
             happens = self.told[state.name] = happens.over(default_behaviour(self.spec, state))
@@ -92,7 +93,8 @@ class Outcomes:
             else:
                 self._at[state.name] = self._source(state, happens)
         self.assumptions += [Assumption(line, tuple(names)) for line, names in said.items()]
-        if prices is None and any(family_of(s) in _PAYING for s in self.spec.states.values()):
+        states = self.spec.states.values()
+        if prices is None and any(family_of(s) in _PAYING or asks_for_itself(s) for s in states):
             self.assumptions.append(Assumption("no price is known: the USD are left out", ("all",)))
 
     def at(self, position: Position) -> Cases:
@@ -126,7 +128,8 @@ class Outcomes:
                 return _always([done, *_failures(happens, 0)])
             case family:
                 only = {"text": (("", 1.0),)} if family == "said" else happens.results or {}
-                return _always([*self._own(state, happens, only), *_failures(happens, 0)])
+                asked = int(asks_for_itself(state))
+                return _always([*self._own(state, happens, only), *_failures(happens, asked)])
 
     def _own(
         self, state: StateSpec, happens: Happens, results: Mapping[str, Choice]
@@ -134,10 +137,25 @@ class Outcomes:
         spent = NOTHING_SPENT
         if state.calls == "named":
             spent = Spent(tools={state.named_tool: 1})
+        make = partial(self._asked, happens.usd) if asks_for_itself(state) else _same
         for result, weight in _results(results):
             outcome = Outcome(result=result, spent=spent)
-            make = partial(_same, outcome)
-            yield Case(weight * _succeeds(happens), make, happens.duration or NOTHING)
+            yield Case(
+                weight * _succeeds(happens), partial(make, outcome), happens.duration or NOTHING,
+                happens.prompt_tokens or NOTHING, happens.completion_tokens or NOTHING,
+            )  # fmt: skip
+
+    def _asked(
+        self, usd: float | None, outcome: Outcome, _: Position, sent: float, written: float
+    ) -> Outcome:
+        """The outcome of an action that has asked the model once, for itself."""
+        sent, written = max(int(sent), 1), int(min(written, self._most or written))
+        return outcome.replace(
+            spent=outcome.spent.replace(
+                llm_calls=1, prompt_tokens=sent, completion_tokens=written,
+                cost=self._cost(usd, sent, written),
+            )
+        )  # fmt: skip
 
     # models -------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from chartloop.analysis.simulation.play import UNFINISHED
 from chartloop.analysis.simulation.sample import Sample
 from chartloop.analysis.simulation.statistics import Share, Spread, share, spread
 from chartloop.core.html_table import Cell, bundle, details_element, line, table
-from chartloop.core.text_table import Line, Row, lay_out
+from chartloop.core.text_table import Line, Row, lay_out, text_of
 from chartloop.core.units import say_count
 from chartloop.proofs.bound import Bound
 from chartloop.run.dataframe import frame
@@ -203,25 +203,12 @@ class Simulation:
             "returns what the world says, and no limit cuts it short but the time that is left"
         )
 
-    def __str__(self) -> str:
-        lines = [self.head()]
-        for reason, found in self.reasons.items():
-            lines.append(f"  {reason:<20} {say_share(found)}")
-        for name, found in self.figures.items():
-            most = self.most(name)
-            bound = "" if most is None else f", bound {say(name, most)}"
-            lines.append(
-                f"  {name:<20} mean {say(name, found.mean)}, p95 {say(name, found.p95)}, "
-                f"max {say(name, found.most)}{bound}"
-            )
-        lines += [said] if (said := self.unplayed_said()) else []
-        lines += [f"suggested: {s}" for s in self.suggestions]
-        lines += [f"assumed: {a}" for a in self.assumptions]
-        return "\n".join(lines)
-
     def lines(self, width: int = 100) -> list[Line]:
         """Reasons, figures, suggestions and assumptions as tables, each line with its colour."""
         return [*_lines(self, width)]
+
+    def __str__(self) -> str:
+        return text_of(self.lines())
 
     def __repr__(self) -> str:
         top = next(iter(self.reasons), "nothing")
@@ -258,11 +245,6 @@ class Simulation:
         if said:
             parts.append(details_element(f"{len(said)} assumptions", table(said)))
         return bundle("".join(parts), str(self))
-
-
-def say_share(found: Share) -> str:
-    """A share with its confidence: ``12.30% (11.67% to 12.96%)``."""
-    return f"{found.value:.2%} ({found.low:.2%} to {found.high:.2%})"
 
 
 def _share(found: Share) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from typing import Any, Literal, cast
 
 from pydantic import JsonValue, ValidationError
 
-from chartloop.analysis.simulation.assumptions import KEYS, family_of
+from chartloop.analysis.simulation.assumptions import keys_of
 from chartloop.analysis.simulation.distributions import Amount, constant, weighted_values
 from chartloop.analysis.simulation.world import NOBODY, Choice, Happens, World, choice
 from chartloop.core.codes import finding
@@ -198,7 +198,7 @@ class _Reading:
         return False
 
     def _happens(self, shape: HappensShape, path: At, states: list[StateSpec]) -> Happens:
-        takes = frozenset[str]().union(*(KEYS[family_of(state)] for state in states))
+        takes = frozenset[str]().union(*(keys_of(state) for state in states))
         values: dict[str, Any] = {}
         for name in HappensShape.model_fields:
             given = getattr(shape, name)

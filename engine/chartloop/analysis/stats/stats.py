@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -328,3 +330,24 @@ def stats_of(
         if tick is not None:
             tick()
     return Stats.of(machine.name, found, unread)
+
+
+_COLUMNS = ("machine", "table", "row", "measure", "value")
+
+
+def csv_text(all_stats: Iterable[Stats]) -> str:
+    """Every figure of these machines in a line of its own, under a head, as CSV."""
+    text = io.StringIO()
+    written = csv.writer(text, lineterminator="\n")
+    written.writerow(_COLUMNS)
+    for one in all_stats:
+        written.writerows([[_csv_cell(cell) for cell in row] for row in one.rows()])
+    return text.getvalue()
+
+
+def _csv_cell(value: str | float) -> str | float:
+    """A cell that no spreadsheet takes for a formula: names come from files and models."""
+    if not isinstance(value, str):
+        return value
+    text = printable(value)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,10 +11,11 @@ import click
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import ERROR, MisuseError
 from chartloop.cli.options import RunOptions, pass_options
-from chartloop.cli.styled_table import Row, print_lines, table
+from chartloop.cli.printing import print_lines, print_result
 
 if TYPE_CHECKING:
     from chartloop.proofs.bound import Assume
+    from chartloop.proofs.bound.bound import Certificate
 
 _FIGURES = ("actions", "requests", "tool_calls", "tokens", "usd", "waiting")
 _KNOBS = ("tokens_per_call", "calls_per_reply", "input_price", "output_price")
@@ -109,19 +107,18 @@ def bound(
         path = found.draw(options.figure).save(options.drawing)
         console.say(f"{path}: a path with the most {WORDS[options.figure]}", "dim")
     reasons_to_refuse = found.reasons_to_refuse(wanted_bounds(figures_of(options.required)))
-    if options.is_json:
-        console.result(console.as_json({**found.to_dict(), "refused": list(reasons_to_refuse)}))
-    else:
-        print_lines(found.lines(console.width()))
+    print_result(found, options, added={"refused": list(reasons_to_refuse)})
+    if not options.is_json:
         for reason in reasons_to_refuse:
             console.say(f"not proven: {reason}", "red")
     raise click.exceptions.Exit(ERROR if reasons_to_refuse else 0)
 
 
-def _stored_certificate(run: str, options: RunOptions) -> str:
+def _stored_certificate(run: str, options: RunOptions) -> Certificate:
     """The certificate of a run, as it was stored."""
     from chartloop.cli.journal_access import find_run, open_journal
     from chartloop.core.errors import SetupError
+    from chartloop.proofs.bound.bound import Certificate
     from chartloop.run.certificate import stored_certificate
     from chartloop.run.sync import by_hand
 
@@ -131,21 +128,19 @@ def _stored_certificate(run: str, options: RunOptions) -> str:
     if text is None:
         hint = "a child has its parent's, and runs of older versions have none"
         raise SetupError(f"run `{row.run_id}` was stored without a certificate", hint=hint)
-    return text
+    return Certificate(text)
 
 
-def _show_stored(certificate: str, output: str | None, options: RunOptions) -> None:
+def _show_stored(certificate: Certificate, output: str | None, options: RunOptions) -> None:
     from chartloop.view.save import write_whole
 
-    data: dict[str, Any] = json.loads(certificate)
     if output is not None:
-        write_whole(Path(output), f"{certificate}\n".encode())
-        console.say(f"{output}: the certificate of {data['machine']} {data['hash'][:12]}", "dim")
+        write_whole(Path(output), f"{certificate.text}\n".encode())
+        console.say(f"{output}: the certificate of {certificate.name}", "dim")
     if options.is_json:
-        console.result(certificate)
-        return
-    for line in _certificate_lines(data):
-        console.result(line)
+        console.result(certificate.text)
+    else:
+        print_lines(certificate.lines(console.width()))
 
 
 def _assume(pairs: Any) -> Assume | None:
@@ -164,39 +159,3 @@ def _assume(pairs: Any) -> Assume | None:
     prices = (said["input_price"], said["output_price"]) if priced else None
     sizes: dict[str, Any] = {n: said[n] for n in _KNOBS[:2] if n in said}
     return Assume(**sizes, prices=prices)
-
-
-# for people ---------------------------------------------------------------------------------
-
-
-def _certificate_lines(data: Mapping[str, Any]) -> Iterator[str]:
-    """What a certificate says, which may be of another version: what it lacks is left out."""
-    from chartloop.proofs.bound.bound import WORDS
-
-    head = f"{data['machine']} {data['hash'][:12]}, proven by chartloop {data['chartloop']}"
-    if data.get("unknown"):
-        yield f"{head}: unknown: {data['unknown']}"
-        return
-    yield console.style(f"{head}, at worst", bold=True)
-    figures: Mapping[str, Mapping[str, Any]] = data["bounds"]
-    yield from table([
-        Row((
-            said, str(figures[name]["text"]).removeprefix("at most ").removesuffix(" USD"),
-            _reason(figures[name]["value"], figures[name].get("why", ""), figures[name]["by"]),
-        ))
-        for name, said in WORDS.items() if name in figures
-    ])  # fmt: skip
-    yield from _assumption_lines(data["assumptions"])
-
-
-def _assumption_lines(assumptions: Iterable[str]) -> Iterator[str]:
-    yield ""
-    yield "assuming that"
-    for said in assumptions:
-        yield from console.wrap_to_terminal(f"  {console.plain(said)}", sys.stdout)
-
-
-def _reason(value: float | None, why: str, by: Sequence[str]) -> str:
-    if value is None:
-        return why
-    return "by " + ", ".join(by) if by else ""

@@ -10,6 +10,7 @@ from chartloop.cli import console, coverage_report, parameters
 from chartloop.cli.coverage_report import CoverageGate
 from chartloop.cli.error_report import ERROR
 from chartloop.cli.options import pass_options
+from chartloop.cli.printing import print_result
 from chartloop.cli.run_selection import SelectionOptions, choice_options, runs_argument
 
 
@@ -80,10 +81,7 @@ def coverage(
         console.say(f"{file}: {came.machine}, by how often runs were where", "dim")
     coverage_report.save(options, [came, *came.inside])
     short = came.below(wanted)
-    if options.is_json:
-        console.result(console.as_json({**came.to_dict(), "below": list(short)}))
-    else:
-        coverage_report.tell([came, *came.inside])
+    print_result(came, options, added={"below": list(short)})
     if only_saved:
         console.say("only what was saved is counted; `all` adds the journal's runs of it", "dim")
     for said in short:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,10 +12,10 @@ import click
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import OK, USAGE, MisuseError, say_error
 from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.printing import print_lines
 from chartloop.core.errors import ChartloopError, RunError
 
 if TYPE_CHECKING:
-    from chartloop.versions.diff.change import Change
     from chartloop.versions.diff.diff import Diff
 
 DIFFERS = 1
@@ -108,8 +106,7 @@ def _compare(before: str, after: str, options: RunOptions) -> Diff | None:
 def _write(made: Diff, form: str, output: str | None, full: bool) -> None:
     if output is None or output == "-":
         if form == "text":
-            for line in diff_lines(made):
-                console.result(line)
+            print_lines(made.lines())
             return
         _print(_render(made, form, full), form)
         return
@@ -152,52 +149,3 @@ def _print(drawn: str | bytes, form: str) -> None:
         raise click.UsageError(f"a terminal cannot show a {form.upper()}: give -o FILE.{form}")
     else:
         sys.stdout.buffer.write(drawn)
-
-
-# words --------------------------------------------------------------------------------------
-
-_COLOURS = {"+": "green", "−": "red", "~": "yellow"}
-
-
-def diff_lines(made: Diff) -> Iterator[str]:
-    """The verdict, the two names, then every difference with its place, under its heading."""
-    yield console.style(console.plain(made.verdict), "green" if made.same else "", bold=True)
-    if made.same:
-        return
-    for sign, name in zip("−+", made.names, strict=True):
-        yield console.style(f"{sign} {console.plain(name)}", _COLOURS[sign])
-    for group, changes in made.groups.items():
-        yield ""
-        yield console.style(group, bold=True)
-        for change in changes:
-            yield from _change(change, made)
-
-
-def _change(change: Change, made: Diff) -> Iterator[str]:
-    from chartloop.versions.diff.diff import say, where
-
-    sign = console.style(change.sign, _COLOURS[change.sign], bold=True)
-    place = f"({found})" if (found := console.plain(where(change, made.files))) else ""
-    if not console.is_terminal(sys.stdout):
-        yield f"  {sign} {say(change)}  {place}".rstrip()
-        return
-    columns = max(40, shutil.get_terminal_size().columns)
-    lines = [line.strip() for line in console.wrap_to_terminal(f"    {say(change)}", sys.stdout)]
-    fits = len(lines[-1]) + len(place) + 6 <= columns
-    shown = [*_mark_code(lines), *([] if fits else [""])]
-    shown[-1] += console.style(f"  {place}" if fits else place, "dim")
-    yield f"  {sign} {shown[0]}"
-    yield from (f"    {line}" for line in shown[1:])
-
-
-def _mark_code(lines: list[str]) -> Iterator[str]:
-    """What is between backticks, in bold, across the ends of lines."""
-    paired = sum(line.count("`") for line in lines) % 2 == 0
-    inside = False
-    for line in lines:
-        if not paired:  # the file has some of its own
-            yield line
-            continue
-        parts = line.split("`")
-        yield "".join(console.style(p, bold=(n % 2 == 1) != inside) for n, p in enumerate(parts))
-        inside = (len(parts) % 2 == 0) != inside

@@ -17,7 +17,7 @@ import click
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import ERROR
 from chartloop.cli.options import RunOptions, pass_options
-from chartloop.cli.styled_table import Row, table
+from chartloop.cli.printing import Row, print_table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count
 from chartloop.extras import install, requirements
@@ -91,8 +91,7 @@ def doctor(options: RunOptions) -> None:
             )
             for c in checks
         ]
-        for line in table(rows):
-            console.result(line)
+        print_table(rows)
     broken = any(c.verdict == "broken" for c in checks)
     raise click.exceptions.Exit(ERROR if broken else 0)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,15 +14,11 @@ from chartloop.cli.charts import (
     chart_option,
     find_chart,
     repair_option,
-    report_repairs,
 )
 from chartloop.cli.error_report import MisuseError
 from chartloop.cli.options import pass_options
+from chartloop.cli.printing import say_lines
 from chartloop.core.errors import SetupError
-from chartloop.core.units import say_count
-
-if TYPE_CHECKING:
-    from chartloop.interchange.import_chart import Imported
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +78,15 @@ def import_(document: str, output: str | None, force: bool, options: ImportOptio
     if path is not None:
         _write_whole(path, made.text)
     if options.is_json:
-        console.result(console.as_json(_public(made, path)))
+        text = {} if path is not None else {"text": made.text}
+        file = None if path is None else str(path)
+        console.result(console.as_json({"file": file, **made.to_dict(), **text}))
         return
     if path is None:
         console.result(made.text.rstrip("\n"))
-    _say(made, path)
+    say_lines(made.lines())
+    if path is not None:
+        console.say(f"{path}: {made.summary}", "dim")
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -96,33 +95,3 @@ def _write_whole(path: Path, text: str) -> None:
     if not path.parent.is_dir():
         raise MisuseError(f"there is no folder `{path.parent}`", hint="make it first")
     write_whole(path, text.encode())
-
-
-def _say(made: Imported, path: Path | None) -> None:
-    report_repairs(made.read)
-    for note in made.notes:
-        console.say(f"note: {console.plain(str(note))}", "yellow")
-    for difference in made.deviations:
-        console.say(f"drawn otherwise: {console.plain(str(difference))}", "yellow")
-    if made.unreached:
-        some = ", ".join(f"`{name}`" for name in made.unreached[:5])
-        some += ", ..." if made.unreached[5:] else ""
-        console.say(f"error: no arrow leads to {some}", "red")
-        console.say("the file does not load before one does, or they are removed", "red")
-    if path is not None:
-        todo = f"{made.text.count('# TODO'):,} TODO"
-        states = say_count(len(made.machine.spec.states), "state")
-        console.say(f"{path}: {made.machine.name}, {states}, {todo}", "dim")
-
-
-def _public(made: Imported, path: Path | None) -> dict[str, Any]:
-    return {
-        "file": None if path is None else str(path),
-        "machine": made.machine.name,
-        "states": len(made.machine.spec.states),
-        "repairs": [repair._asdict() for repair in made.read.repairs],
-        "not_kept": [note._asdict() for note in made.notes],
-        "deviations": [str(difference) for difference in made.deviations],
-        "unreached": list(made.unreached),
-        **({} if path is not None else {"text": made.text}),
-    }

@@ -8,7 +8,7 @@ import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.options import RunOptions, pass_options
-from chartloop.cli.styled_table import Row, table
+from chartloop.cli.printing import Row, print_table
 
 
 @click.command(
@@ -46,5 +46,4 @@ def machines(options: RunOptions) -> None:
         console.result(console.as_json(found))
         return
     rows = [Row((m["machine"], m["title"], str(m["states"]), m["source"])) for m in found]
-    for line in table(rows, ("machine", "title", "states", "source"), right={2}):
-        console.result(line)
+    print_table(rows, ("machine", "title", "states", "source"), right={2})

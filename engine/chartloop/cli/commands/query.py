@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,12 +11,11 @@ import click
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import ERROR, USAGE
 from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.printing import print_lines
 
 if TYPE_CHECKING:
     from chartloop.api.drawn import DrawnAnswer
     from chartloop.proofs.query import Answer
-
-_COLOURS = {True: "green", False: "red", None: "yellow"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,30 +84,14 @@ def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None
         console.result(console.as_json(told[0] if len(told) == 1 else told))
     else:
         for answer in found:
-            _show(answer, alone=len(found) == 1)
-        _show_assumptions(found)
+            print_lines(answer.lines(titled=len(found) > 1))
+        _say_assumptions(found)
         if not options.no_cancel and any(OUTSIDE in answer.reason for answer in found):
             console.say("--no-cancel asks only of runs that are not stopped from outside", "dim")
     raise click.exceptions.Exit(0 if all(found) else ERROR)
 
 
-def _show(answer: Answer, *, alone: bool) -> None:
-    """An answer; where several are asked, below its question."""
-    indent = "" if alone else "  "
-    if not alone:
-        console.result(answer.query)
-    head, *lines = console.wrap_to_terminal(
-        f"{indent}{answer.word}: {console.plain(answer.reason)}", sys.stdout
-    )
-    word = console.style(answer.word, _COLOURS[answer.holds])
-    console.result(f"{indent}{word}{head.removeprefix(indent + answer.word)}")
-    for line in lines:
-        console.result(line)
-    if answer.witness:
-        console.prose(f"{indent}  {' → '.join(answer.witness)}")
-
-
-def _show_assumptions(found: Sequence[Answer]) -> None:
+def _say_assumptions(found: Sequence[Answer]) -> None:
     """What all the answers take for granted, once."""
     assumed = dict.fromkeys(said for answer in found for said in answer.assumptions)
     if assumed:

@@ -13,8 +13,8 @@ import click
 from chartloop.cli import console, parameters
 from chartloop.cli.error_report import ERROR, OK
 from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.printing import say_lines
 from chartloop.core.errors import MachineChangedError, RunError, SetupError
-from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
     from chartloop.run.journal import RunRow
@@ -136,19 +136,11 @@ def _machine_name(source: str, row: RunRow, options: RunOptions, folder: Path) -
 
 def _report(made: Recording, output: str | None, options: RunOptions) -> None:
     if options.is_json:
-        told = {"run": made.run_id, "same": made.same, "differences": made.differences}
-        console.result(
-            console.as_json({**told, "lacks": made.lacks, "file": output, "scenario": made.keys})
-        )
+        console.result(console.as_json({**made.to_dict(), "file": output}))
         return
     if output is None:
         console.result(made.text.rstrip("\n"))
-    for said in (*(f"not on the record: {said}" for said in made.lacks), *made.differences):
-        console.say(console.plain(said), "yellow")
-    if made.same:
-        calls = say_count(len(made.keys.get("replies", ())), "model call")
-        results = say_count(sum(map(len, made.keys.get("tools", {}).values())), "tool call")
-        console.say(f"played as it was recorded: {calls}, {results}", "dim")
+    say_lines(made.lines())
     if output is not None:
         tools = "".join(f" --tools {shlex.quote(source)}" for source in options.tools)
         console.say(f"play it with:  chartloop test {output}{tools}")

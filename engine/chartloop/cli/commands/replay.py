@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from chartloop.cli import console, parameters
+from chartloop.cli import parameters
 from chartloop.cli.error_report import ERROR
 from chartloop.cli.options import RunOptions, pass_options
-from chartloop.core.units import say_count
+from chartloop.cli.printing import print_result
 
 
 @click.command(
@@ -38,18 +38,6 @@ def replay(run: str, file: str | None, options: RunOptions) -> None:
     journal = open_journal(options)
     row = find_run(journal, run)
     machine = machine_of(journal, row, options) if file is None else load_machine(file, options)
-    records = records_of(journal, row)
-    found = decide_again(machine.chart, records, row.run_id)
-    if options.is_json:
-        differences = [d._asdict() for d in found.differences]
-        told = {"run": row.run_id, "machine": machine.name, "records": found.records}
-        console.result(console.as_json({**told, "same": found.same, "differences": differences}))
-    elif found.same:
-        was = "decided as it was" if found.records == 1 else "all decided as they were"
-        console.result(f"{say_count(found.records, 'record')}, {was} recorded")
-    else:
-        of = say_count(len(records), "record")
-        console.result(f"{found.records} of {of} decided as recorded, then:")
-        for difference in found.differences:
-            console.result(f"  {console.plain(str(difference))}")
+    found = decide_again(machine.chart, records_of(journal, row), row.run_id)
+    print_result(found, options, added={"run": row.run_id, "machine": machine.name})
     raise click.exceptions.Exit(0 if found.same else ERROR)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -89,15 +89,17 @@ def _review(base: str, paths: Sequence[str], options: ReviewOptions) -> list[Rev
     from chartloop.cli.machine_loader import load_tools
     from chartloop.review.changed_machines import Scope
     from chartloop.review.changed_machines import review as changed
+    from chartloop.review.comment import review_data
     from chartloop.review.sources import Looking
 
     scope = Scope.of(Path.cwd(), base, options.head)
     looking = Looking(specs_of(load_tools(options.tools)))
     found = list(changed(scope, looking, [_from_root(scope, path) for path in paths]))
     names = _picture_names(found, options.pictures)
-    text = (
-        _json(scope, found) if options.format == "json" else _markdown(scope, found, names, options)
-    )
+    if options.format == "json":
+        text = f"{console.as_json(review_data(scope, found))}\n"
+    else:
+        text = _markdown(scope, found, names, options)
     if options.output in (None, "-"):
         console.result(text.rstrip("\n"))
     else:
@@ -172,32 +174,3 @@ def _markdown(
         }
 
     return comment(scope, found, links=links)
-
-
-def _json(scope: Scope, found: Sequence[Reviewed]) -> str:
-    from chartloop.review.comment import verdict
-
-    told = {
-        "format": 1,
-        "base": scope.base.commit,
-        "head": scope.head.commit if scope.head is not None else None,
-        "verdict": verdict(found),
-        "machines": [_public(one) for one in found],
-    }
-    return console.as_json(told) + "\n"
-
-
-def _public(one: Reviewed) -> dict[str, Any]:
-    def findings(side: Any) -> list[dict[str, Any]] | None:
-        return None if side is None else [finding.to_dict() for finding in side.findings]
-
-    return {
-        "path": one.path,
-        "invalid": one.invalid,
-        "problem": one.problem or None,
-        "diff": one.diff.to_dict() if one.diff is not None else None,
-        "before": findings(one.before),
-        "after": findings(one.after),
-        "new": [finding.to_dict() for finding in one.new_findings],
-        "mended": [finding.to_dict() for finding in one.fixed_findings],
-    }

@@ -12,9 +12,10 @@ import click
 
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.options import RunOptions, pass_options
-from chartloop.cli.styled_table import Row, table
+from chartloop.cli.printing import Line, Row, print_lines, say_lines
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count
+from chartloop.view_model.table import table_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,8 +83,7 @@ def runs(ctx: click.Context, longest: int, options: RunsOptions) -> None:
             console.as_json([_public(row, asked.get(row.run_id)) for row in found[:longest]])
         )
         return
-    for line in _table(found[:longest], asked):
-        console.result(line)
+    print_lines(_table(found[:longest], asked))
     if len(found) > longest:
         console.say(f"and more: --limit {longest * 5}", "dim")
     elif not found:
@@ -127,8 +127,7 @@ def remove(names: tuple[str, ...], older: float | None, yes: bool, options: Runs
 
 
 def _confirm(doomed: list[RunRow], where: str) -> None:
-    for line in _table(doomed[:NEWEST]):
-        console.say(line)
+    say_lines(_table(doomed[:NEWEST]))
     going = sum(not r.ended for r in doomed)
     count = say_count(len(doomed), "run")
     more = f" ({going} of them not ended)" if going else ""
@@ -211,7 +210,7 @@ def _public(row: RunRow, asked: Question | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _table(rows: list[RunRow], asked: Mapping[str, Question] = {}) -> list[str]:
+def _table(rows: list[RunRow], asked: Mapping[str, Question] = {}) -> list[Line]:
     from chartloop.cli.journal_access import ago
 
     wait: Callable[[RunRow], str] = lambda r: (  # noqa: E731
@@ -227,6 +226,5 @@ def _table(rows: list[RunRow], asked: Mapping[str, Question] = {}) -> list[str]:
         ago(r.updated),
     )
     head = ("run", "machine", "status", "state", "reason", "steps", "last record")
-    return table(
-        [Row(cells(r), _STATUS.get(r.status, "")) for r in rows], head, right={5}, spare=(3, 5, 1)
-    )
+    coloured = [Row(cells(r), _STATUS.get(r.status, "")) for r in rows]
+    return table_lines(coloured, head, width=console.width(), right={5}, spare=(3, 5, 1))

@@ -10,8 +10,7 @@ import click
 from chartloop.cli import completion, console, costs, parameters
 from chartloop.cli.error_report import MisuseError
 from chartloop.cli.options import RunOptions, pass_options
-from chartloop.cli.record_table import records_table
-from chartloop.cli.styled_table import Row, table
+from chartloop.cli.printing import Line, Row, print_lines, print_table
 from chartloop.core.errors import nearest
 from chartloop.core.units import say_count, say_elapsed
 
@@ -50,6 +49,8 @@ def show(run: str, state: str | None, options: RunOptions) -> None:
     and `fork --at` take.
     """
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
+    from chartloop.view_model.build import record_view
+    from chartloop.view_model.text import record_lines
 
     journal = open_journal(options)
     row = find_run(journal, run)
@@ -65,15 +66,11 @@ def show(run: str, state: str | None, options: RunOptions) -> None:
         return
     beside = [("child", said) for said in _children(journal, row)]
     beside += [("inbox", said) for said in _inbox(journal, opened)]
-    for line in [
-        *_head(row, machine, opened, _parent(row, records), beside),
-        "",
-        *records_table(machine.chart, records),
-        "",
-    ]:
-        console.result(line)
+    print_table(_head(row, machine, opened, _parent(row, records), beside))
+    views = [record_view(machine.chart, record) for record in records]
     path = " → ".join(opened.result.path)
-    console.result(console.plain(f"path  {path}"))
+    table = record_lines(views, console.width())
+    print_lines([Line(""), *table, Line(""), Line(f"path  {path}")])
 
 
 def _show_state(run: Run, state: str, options: RunOptions) -> None:
@@ -113,7 +110,7 @@ def _parent(row: RunRow, records: Sequence[Record]) -> str:
 
 def _head(
     row: RunRow, machine: Machine, run: Run, parent: str, beside: list[tuple[str, str]]
-) -> list[str]:
+) -> list[Row]:
     from chartloop.cli.journal_access import ago, moment
 
     result, title = run.result, machine.spec.title
@@ -139,8 +136,7 @@ def _head(
         for e in result.errors
     ]
     colours = {"ended": _KIND.get(result.kind, ""), "error": "red", "warning": "yellow"}
-    shown = [Row((name, text), colours.get(name, "")) for name, text in lines if text]
-    return table(shown)
+    return [Row((name, text), colours.get(name, "")) for name, text in lines if text]
 
 
 def _last_text(result: Result) -> str:

@@ -13,8 +13,8 @@ import click
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import ERROR
 from chartloop.cli.options import pass_options
+from chartloop.cli.printing import Line, print_lines, print_result
 from chartloop.cli.run_selection import SelectionOptions
-from chartloop.cli.styled_table import print_lines
 from chartloop.core.units import parse_fraction
 
 if TYPE_CHECKING:
@@ -179,10 +179,7 @@ def simulate(
     if options.plot is not None:
         for file in found.plot(options.plot):
             console.say(f"wrote {console.plain(str(file))}", "dim")
-    if options.is_json:
-        console.result(console.as_json(found.to_dict()))
-    else:
-        print_lines(found.lines(console.width()))
+    print_result(found, options)
     raise click.exceptions.Exit(ERROR if found.bound_violations else 0)
 
 
@@ -266,7 +263,8 @@ def _show_run(
 ) -> None:
     from chartloop.analysis.simulation.simulate import simulated_run
     from chartloop.cli.journal_access import open_journal
-    from chartloop.cli.record_table import records_table
+    from chartloop.view_model.build import record_view
+    from chartloop.view_model.text import record_lines
 
     journal = open_journal(options, make=True) if options.keep else None
     run = simulated_run(machine, number, world, journal=journal, **chosen)
@@ -275,9 +273,8 @@ def _show_run(
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
         console.result(console.as_json({**run.result.to_dict(), "records": listed}))
         return
-    for line in (*records_table(machine.chart, records), ""):
-        console.result(line)
-    console.result(console.plain(run.result.explain()))
+    views = [record_view(machine.chart, record) for record in records]
+    print_lines([*record_lines(views, console.width()), Line(""), Line(run.result.explain())])
     if journal is not None:
         console.say(f"kept as {run.id}: `chartloop why {run.id} --record 1`", "dim")
 

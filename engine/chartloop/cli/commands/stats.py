@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +10,7 @@ import click
 from chartloop.cli import completion, console, parameters
 from chartloop.cli.error_report import MisuseError
 from chartloop.cli.options import pass_options
+from chartloop.cli.printing import Line, print_lines
 from chartloop.cli.run_selection import SelectionOptions, choice_options, select_runs
 
 if TYPE_CHECKING:
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from chartloop.analysis.stats.stats import Stats
     from chartloop.api import Machine
     from chartloop.run.recorded import Recorded, RecordedRun
-
-_COLUMNS = ("machine", "table", "row", "measure", "value")
 
 
 @click.command(
@@ -58,6 +55,8 @@ def stats(subjects: tuple[str, ...], plot: str | None, options: SelectionOptions
     fails. Of the runs of MACHINE, a file or a shipped name; without it of every machine in the
     journal, each by itself. RUN names single runs.
     """
+    from chartloop.analysis.stats.stats import csv_text
+
     machine, names = _machine_first(subjects, options)
     found = _figures(machine, names, options)
     if plot is not None:  # before anything is printed: a pipe that closes ends the command
@@ -66,7 +65,7 @@ def stats(subjects: tuple[str, ...], plot: str | None, options: SelectionOptions
         told = [one.to_dict() for one in found]
         console.result(console.as_json(told[0] if machine is not None else told))
     elif options.format == "csv":
-        _print_csv(found)
+        console.result(csv_text(found).rstrip("\n"))
     else:
         _print(found)
 
@@ -134,30 +133,10 @@ def _recorded_machine(run: RecordedRun) -> Machine | None:
 
 
 def _print(found: list[Stats]) -> None:
-    from chartloop.cli.styled_table import style_lines
-
     if not found:
         console.result("no runs")
     for number, one in enumerate(found):
-        if number:
-            console.result()
-        for line in style_lines(one.lines(console.width())):
-            console.result(line)
-
-
-def _print_csv(found: list[Stats]) -> None:
-    written = csv.writer(sys.stdout, lineterminator="\n")
-    written.writerow(_COLUMNS)
-    for one in found:
-        written.writerows([[_cell(cell) for cell in row] for row in one.rows()])
-
-
-def _cell(value: str | float) -> str | float:
-    """A cell that no spreadsheet takes for a formula: names come from files and models."""
-    if not isinstance(value, str):
-        return value
-    text = console.plain(value)
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+        print_lines([Line("")] * bool(number) + one.lines(console.width()))
 
 
 def _plot(found: list[Stats], path: Path) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from chartloop.catalog import display_path
 from chartloop.cli import console, coverage_report, parameters
 from chartloop.cli.coverage_report import CoverageGate
-from chartloop.cli.error_report import ERROR, MisuseError, count
+from chartloop.cli.error_report import ERROR, MisuseError
 from chartloop.cli.options import GenerateOptions, RunOptions, pass_options
+from chartloop.cli.printing import Line, print_lines
 from chartloop.core.errors import ChartloopError, SpecError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from chartloop.analysis.coverage.coverage import Coverage
     from chartloop.core.specs import Registry
+    from chartloop.scenarios import Played
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,9 +113,8 @@ _GENERATING = {
 
 def _run(paths: tuple[str, ...], options: TestOptions) -> None:
     """Run the scenarios that are there, and say how each went."""
-    from chartloop.cli.journal_access import display_path
     from chartloop.cli.machine_loader import load_tools
-    from chartloop.scenarios import Covering, collecting
+    from chartloop.scenarios import Covering, collecting, played_lines
 
     wanted = coverage_report.wanted_of(options)
     found = _find_scenario_files(paths or (".",))
@@ -123,33 +124,30 @@ def _run(paths: tuple[str, ...], options: TestOptions) -> None:
     shows = bool(options.covered or wanted or options.save)
     counted = Covering()
     with collecting(counted) if shows else nullcontext():
-        played = [Played(display_path(path), *_play(path, own, options)) for path in found]
+        played = [_play(path, own, options) for path in found]
     failed = sum(not one.passed for one in played)
     coverages = counted.coverages() if shows else ()
     short = [said for one in coverages for said in one.below(wanted)]
     if options.is_json:
-        told: Any = [one._asdict() for one in played]
+        data: Any = [one.to_dict() for one in played]
         if shows:
-            told = {"scenarios": told, "coverage": [one.to_dict() for one in coverages],
-                    "below": short}  # fmt: skip
-        console.result(console.as_json(told))
+            measured = [one.to_dict() for one in coverages]
+            data = {"scenarios": data, "coverage": measured, "below": short}
+        console.result(console.as_json(data))
     else:
-        first: dict[str, str] = {}
-        for one in played:
-            _say(one, first.setdefault(one.said, one.file))
-        told = f"{len(played) - failed} passed" + (f", {failed} failed" if failed else "")
-        console.result(console.style(told, "red" if failed else "green"))
-        _say_coverage(coverages)
+        print_lines(played_lines(played))
+        _print_coverage(coverages)
     if shows:
         coverage_report.save(options, coverages)
         _say_short(counted.skipped_runs, short)
     raise click.exceptions.Exit(ERROR if failed or short else 0)
 
 
-def _say_coverage(coverages: Sequence[Coverage]) -> None:
+def _print_coverage(coverages: Sequence[Coverage]) -> None:
+    from chartloop.analysis.coverage.coverage_table import coverage_lines
+
     if coverages:
-        console.result()
-        coverage_report.tell(coverages)
+        print_lines([Line(""), *coverage_lines(coverages, console.width())])
 
 
 def _say_short(passed: Iterable[str], short: Iterable[str]) -> None:
@@ -170,42 +168,15 @@ def _find_scenario_files(paths: tuple[str, ...]) -> list[Path]:
         raise click.UsageError(error.message) from None
 
 
-class Played(NamedTuple):
-    """How one scenario went."""
-
-    file: str
-    passed: bool
-    problems: tuple[str, ...]
-    said: str
-    """Everything about a failure, for people."""
-
-
-def _play(
-    path: Path, own: list[Registry], options: RunOptions
-) -> tuple[bool, tuple[str, ...], str]:
+def _play(path: Path, own: list[Registry], options: RunOptions) -> Played:
     """Play one file. A fault of the file fails it, and the others are played all the same."""
     from chartloop.cli.machine_loader import with_tools_hint
-    from chartloop.scenarios import run_scenario
+    from chartloop.scenarios import Played, run_scenario
 
+    file = display_path(path)
     try:
-        report = run_scenario(path, tools=own)
+        return Played.of(file, run_scenario(path, tools=own))
     except SpecError as error:
-        found = with_tools_hint(error.findings, options)
-        lines = tuple(f.render() for f in found)
-        return False, lines, "\n".join([*lines, count(found)])
+        return Played.faulty(file, SpecError(with_tools_hint(error.findings, options)))
     except ChartloopError as error:
-        return False, (str(error),), str(error)
-    return report.passed, report.problems, "" if report.passed else str(report)
-
-
-def _say(played: Played, first: str) -> None:
-    """How a scenario went. `first`: of those that fail in the same words the first."""
-    if played.passed:
-        console.result(f"{console.style('✓', 'green')} {played.file}")
-        return
-    console.result(f"{console.style('✗', 'red')} {played.file}")
-    said = played.said if first == played.file else f"as {first}"
-    for line in console.plain(said).split("\n"):
-        for part in console.wrap_to_terminal(f"    {line}".rstrip(), sys.stdout):
-            console.result(part)
-    console.result()
+        return Played.faulty(file, error)

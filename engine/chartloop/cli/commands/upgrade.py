@@ -14,6 +14,7 @@ from chartloop.cli import console, parameters
 from chartloop.cli.commands.diff import save
 from chartloop.cli.error_report import ERROR, OK, USAGE, say_error
 from chartloop.cli.options import pass_options
+from chartloop.cli.printing import print_result
 from chartloop.cli.progress_bar import progress_bar
 from chartloop.cli.run_selection import (
     Selection,
@@ -23,7 +24,6 @@ from chartloop.cli.run_selection import (
     runs_argument,
     select_runs,
 )
-from chartloop.cli.styled_table import print_lines
 from chartloop.core.errors import ChartloopError
 
 if TYPE_CHECKING:
@@ -95,12 +95,10 @@ def upgrade(
         raise click.exceptions.Exit(USAGE) from None
     if found is None:
         raise click.exceptions.Exit(USAGE)
-    if options.is_json:
-        console.result(console.as_json(found.to_dict()))
-    elif write_map == "-":
+    if write_map == "-" and not options.is_json:
         console.say(found.summary)
     else:
-        print_lines(found.lines(console.width(), options.first))
+        print_result(found, options, listed=options.first)
     if write_map is not None:
         _write_map(found, write_map)
     raise click.exceptions.Exit(OK if found.all_go_on else ERROR)

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from chartloop.cli import console, parameters
+from chartloop.cli import parameters
 from chartloop.cli.charts import (
     ChartOptions,
     chart_option,
     find_chart,
     repair_option,
-    report_repairs,
 )
 from chartloop.cli.error_report import ERROR, OK, USAGE, say_error
 from chartloop.cli.options import pass_options
+from chartloop.cli.printing import print_result, say_lines
 from chartloop.core.errors import SpecError
-from chartloop.core.units import say_count
-
-if TYPE_CHECKING:
-    from chartloop.interchange.verify import Deviation, Verdict
 
 
 @click.command(
@@ -61,39 +55,7 @@ def verify(document: str, machine: str, options: ChartOptions) -> None:
     except SpecError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
-    if options.is_json:
-        console.result(console.as_json(verdict.to_dict()))
-    else:
-        report_repairs(verdict.read)
-        for line in _verdict_lines(verdict):
-            console.result(line)
+    if not options.is_json:
+        say_lines(verdict.read.lines())
+    print_result(verdict, options)
     raise click.exceptions.Exit(OK if verdict.holds else ERROR)
-
-
-def _verdict_lines(verdict: Verdict) -> list[str]:
-    found = verdict.read.found
-    lines: list[str] = []
-    for d in verdict.undeclared:
-        lines.append(f"{console.style('✗', 'red')} {_place(found.file, d)}{d.text}")
-    for d in verdict.stale:
-        told = f"{d.text}: declared, and not there"
-        lines.append(f"{console.style('✗', 'red')} {told}")
-    for d in verdict.accepted:
-        accepted = f"{_place(found.file, d)}{d.text}: accepted, {d.reason}"
-        lines.append(console.style(f"· {accepted}", "dim"))
-    boxes = say_count(len(verdict.read.reading.chart.boxes), "box").replace("boxs", "boxes")
-    arrows = say_count(len(verdict.read.reading.chart.arrows), "arrow")
-    lines = [console.plain(line) if "\x1b" not in line else line for line in lines]
-    if verdict.holds:
-        but = " but for what it declares" if verdict.accepted else ""
-        told = f"{verdict.machine} is the flowchart of {found.file}{but}: {boxes}, {arrows}"
-        return [*lines, console.style(told, "green")]
-    wrong = say_count(len(verdict.undeclared), "difference")
-    parts = [f"{wrong} that {verdict.machine} does not declare"] if verdict.undeclared else []
-    stale = say_count(len(verdict.stale), "declared difference")
-    parts += [f"{stale} that is not there"] if verdict.stale else []
-    return [*lines, "", "; ".join(parts)]
-
-
-def _place(file: str, deviation: Deviation) -> str:
-    return "" if deviation.line is None else f"{file}:{deviation.line}: "

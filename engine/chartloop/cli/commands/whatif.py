@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from chartloop.cli import completion, console, parameters
+from chartloop.cli import completion, parameters
 from chartloop.cli.error_report import ERROR
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.options import pass_options
+from chartloop.cli.printing import print_result
 from chartloop.cli.run_selection import (
     SelectionOptions,
     choice_options,
@@ -18,7 +19,7 @@ from chartloop.cli.run_selection import (
 )
 
 if TYPE_CHECKING:
-    from chartloop.analysis.whatif.result import Sweep, WhatIf
+    from chartloop.analysis.whatif.result import WhatIf
 
 _GATES = ("lost", "changed", "unsure")
 
@@ -76,6 +77,7 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, options: WhatIfOptio
     of its runs in the journal. Which would have stopped earlier, later or
     elsewhere; what that saves; which answers are lost; and how much of it is sure.
     """
+    from chartloop.analysis.whatif.result import Sweep
     from chartloop.analysis.whatif.whatif import whatif_each
     from chartloop.cli.machine_loader import seen_machine
     from chartloop.cli.progress_bar import progress_bar
@@ -91,21 +93,10 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, options: WhatIfOptio
     found.unread += answers[0].unread
     found.say_unread()
     answers = [replace(answer, unread=tuple(found.unread)) for answer in answers]
-    _print(answers, swept, options, first)
+    result = Sweep(swept, tuple(answers)) if swept else answers[0]
+    print_result(result, options, listed=first)
     gates = options.fail_on
     raise click.exceptions.Exit(ERROR if any(_holds(a, g) for a in answers for g in gates) else 0)
-
-
-def _print(answers: list[WhatIf], swept: str, options: RunOptions, first: int) -> None:
-    from chartloop.analysis.whatif.result import Sweep
-    from chartloop.cli.styled_table import style_lines
-
-    told: WhatIf | Sweep = Sweep(swept, tuple(answers)) if swept else answers[0]
-    if options.is_json:
-        console.result(console.as_json(told.to_dict()))
-        return
-    for line in style_lines(told.lines(console.width(), first)):
-        console.result(line)
 
 
 def _holds(answer: WhatIf, gate: str) -> bool:

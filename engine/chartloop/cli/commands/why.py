@@ -6,7 +6,7 @@ import click
 
 from chartloop.cli import console, parameters
 from chartloop.cli.options import RunOptions, pass_options
-from chartloop.cli.record_table import lines_of
+from chartloop.cli.printing import print_lines
 
 
 @click.command(
@@ -46,5 +46,4 @@ def why(run: str, record: int | None, options: RunOptions) -> None:
         return
     number = record if record is not None else opened.session.tally.records - 1
     console.result(console.style(f"record {number} of run {row.run_id}: {found.title}", bold=True))
-    for line in lines_of(found):
-        console.result(line)
+    print_lines(found.lines(console.width()))

@@ -54,7 +54,7 @@ class OwnWays:
         passed: list[Passed] = [({}, ())]
         seen = set[str]()
         for t in self.at(state.name, trigger):
-            if t.kind in ("retry", "failed", "error") or t.forks:
+            if t.of_failure or t.forks:
                 continue
             if t.kind == "return":
                 if t.origin in seen:

@@ -8,7 +8,8 @@ there are 20 steps. `after` are the counters that rise when it has been taken.
 
 The places are those of `machine.evolve` with everything left out that a file does not fix. What
 that does is described at `machine.transition` and `machine.rules`; a change there is a change
-here, and the law in ``tests/laws/test_bound_laws.py`` sees a difference.
+here, and the law in ``tests/laws/test_bound_laws.py`` sees a difference. The order in which a state
+tries its own ways is said once, `machine.transition_table.ORDER`.
 """
 
 from __future__ import annotations
@@ -43,8 +44,12 @@ from chartloop.machine.abstract.signals import (
 )
 from chartloop.machine.abstract.thresholds import Now, World
 from chartloop.machine.build import Chart
-from chartloop.machine.transition_table import END_ERROR, ENGINE_ENDS
+from chartloop.machine.transition_table import END_ERROR, ENGINE_ENDS, ORDER
 
+_CATEGORIES: Mapping[str, tuple[str, ...]] = {
+    "failed": ("TRANSIENT", "RECOVERABLE", "CRITICAL"), "late": ("TRANSIENT",),
+}  # fmt: skip
+"""What the error of an outcome may be."""
 BEGIN = ""
 """The state of the place before the start, and of those where a stop is decided."""
 
@@ -243,22 +248,30 @@ class Routes(Growing):
             self._decide(place, granted, held, done=(state.name, outcome), more=more)
 
     def _ways(self, place: Place, left: Place, state: StateSpec, outcome: str) -> list[Move]:
-        """The state's own ways for an outcome of its action, which left the run at `left`."""
-        own = self.own.of(state, "advance", left)
-        if outcome == "ok":
-            return own
-        if outcome == "late":
-            late = self.own.of(state, "expired", left)
-            return [*self._retries(place, state, ("TRANSIENT",)), *late]
-        retried = self._retries(place, state, ("TRANSIENT", "RECOVERABLE", "CRITICAL"))
-        retry = state.retry
-        if retry is not None and len(retry.on) == 3 and place.attempt < retry.times:
-            return retried
-        diverted = [t for t in self.own.at(state.name) if t.kind in ("failed", "error")]
-        if diverted:
-            return [*retried, *(plain(t) for t in diverted[:1])]
-        on = state.name in self.chart.handled or left.continued or self._dealing
-        return [*retried, *(own if on else ())]
+        """The state's own ways for an outcome of its action, which left the run at `left`.
+
+        They are tried in the order of the live machine; none behind one that is sure to be taken.
+        """
+        moves: list[Move] = []
+        for trial in ORDER:
+            match trial:
+                case "retry" if outcome != "ok":
+                    moves += self._retries(place, state, _CATEGORIES[outcome])
+                    if outcome == "failed" and _retries_surely(state, place):
+                        return moves
+                case "divert" if outcome == "failed":
+                    if found := [t for t in self.own.at(state.name) if t.diverts]:
+                        return [*moves, plain(found[0])]
+                case "edges" if outcome != "failed" or self._goes_on(state, left):
+                    trigger = "expired" if outcome == "late" else "advance"
+                    return [*moves, *self.own.of(state, trigger, left)]
+                case _:  # it is not asked about this outcome
+                    pass
+        return moves
+
+    def _goes_on(self, state: StateSpec, left: Place) -> bool:
+        """Whether a failure may take the edges of a success: else it stops the run."""
+        return state.name in self.chart.handled or left.continued or self._dealing
 
     def _retries(self, place: Place, state: StateSpec, categories: tuple[str, ...]) -> list[Move]:
         """Once more: any order of retries and repairs, of which there are so many in all."""
@@ -446,3 +459,9 @@ class Routes(Growing):
                 more_of(after, more or {})
                 self.add(source, dest, rule.id, "rule", done=done,
                           gates=gates, after=after)  # fmt: skip
+
+
+def _retries_surely(state: StateSpec, place: Place) -> bool:
+    """Whether a failure is tried again whatever it is."""
+    retry = state.retry
+    return retry is not None and len(retry.on) == 3 and place.attempt < retry.times

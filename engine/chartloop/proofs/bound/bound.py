@@ -6,12 +6,13 @@ Plain data, JSON both ways; nothing here proves anything.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from chartloop.core.plain import plain
-from chartloop.core.text_table import Line, Row, lay_out
+from chartloop.core.text_table import Line, Row, lay_out, text_of
 from chartloop.core.units import say_elapsed, say_number
 
 FORMAT = 1
@@ -112,6 +113,14 @@ class Figure:
 
     def __str__(self) -> str:
         return " ".join(part for part in (self.resource, self.text, self.reason) if part)
+
+    @classmethod
+    def from_dict(cls, resource: str, data: Mapping[str, Any]) -> Figure:
+        """A figure of a certificate, which has no witness."""
+        return cls(
+            resource, data["value"], data.get("why", ""), data.get("units", 0),
+            data.get("unit", ""), data.get("rest", 0), tuple(data["by"]),
+        )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -247,18 +256,45 @@ class Bound:
         return f"<Bound of {self.machine}: {self.unknown or said}>"
 
     def __str__(self) -> str:
-        if self.unknown:
-            return f"{self.machine}: unknown: {self.unknown}"
-        lines = [f"{self.machine}, at worst:"]
-        for figure in self.figures.values():
-            why = f": {figure.why}" if figure.value is None and figure.why else ""
-            lines.append(f"  {figure.resource:<10} {figure.text}{why}")
-        lines += [f"  assumed: {said}" for said in self.assumptions]
-        return "\n".join(lines)
+        return text_of(self.lines())
 
     def lines(self, width: int = 100) -> list[Line]:
         """Figures, overshoots, stops and children as tables, each line with its colour."""
         return [*_lines(self, width)]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was proven of a machine, as `Bound.certificate` wrote it. Prints as a table."""
+
+    text: str
+    """One line of JSON."""
+
+    @property
+    def name(self) -> str:
+        """The machine, and the beginning of its hash: ``agent 7cc09e86dff6``."""
+        return f"{self._data['machine']} {self._data['hash'][:12]}"
+
+    @cached_property
+    def _data(self) -> Mapping[str, Any]:
+        return json.loads(self.text)
+
+    def lines(self, width: int = 100) -> list[Line]:
+        """The figures and what they assume. What another version has not written is left out."""
+        data = self._data
+        head = f"{self.name}, proven by chartloop {data['chartloop']}"
+        if data.get("unknown"):
+            return [Line(f"{head}: unknown: {data['unknown']}")]
+        figures = [Figure.from_dict(n, data["bounds"][n]) for n in WORDS if n in data["bounds"]]
+        found = [Line(f"{head}, at worst", "bold"), *_figure_lines(figures, width)]
+        return [*found, *_assumption_lines(data["assumptions"])]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, as it was written."""
+        return dict(self._data)
+
+    def __str__(self) -> str:
+        return text_of(self.lines())
 
 
 def _limits(by: tuple[str, ...]) -> str:
@@ -279,8 +315,7 @@ def _lines(found: Bound, width: int) -> Iterator[Line]:
         yield Line(f"{found.machine}: unknown: {found.unknown}")
         return
     yield Line(f"{found.machine}, at worst", "bold")
-    rows = [Row((WORDS[n], f.amount, f.reason), _colour(f)) for n, f in found.figures.items()]
-    yield from lay_out(rows, width=width)
+    yield from _figure_lines(found.figures.values(), width)
     overshoots = [Row((o.guard, o.where, o.text)) for o in found.overshoots]
     yield from _table(overshoots, ("guard", "looked at", "a run goes"), width)
     wraps = [Row((w.to, w.reports, w.saves, _costs(w.costs))) for w in found.wraps]
@@ -288,11 +323,20 @@ def _lines(found: Bound, width: int) -> Iterator[Line]:
     yield from _table(wraps, head, width)
     children = [Row((name, _child(child))) for name, child in found.children.items()]
     yield from _table(children, ("child", "at worst"), width)
-    yield from (Line(""), Line("assuming that"))
-    yield from (Line(f"  {one}") for one in found.assumptions)
+    yield from _assumption_lines(found.assumptions)
     witness = str(found.figures["actions"].witness)
     if witness:
         yield from (Line(""), Line(f"a path with the most actions, perhaps not a run: {witness}"))
+
+
+def _figure_lines(figures: Iterable[Figure], width: int) -> list[Line]:
+    rows = [Row((WORDS[f.resource], f.amount, f.reason), _colour(f)) for f in figures]
+    return lay_out(rows, width=width)
+
+
+def _assumption_lines(assumptions: Iterable[str]) -> Iterator[Line]:
+    yield from (Line(""), Line("assuming that"))
+    yield from (Line(f"  {one}") for one in assumptions)
 
 
 def _table(rows: list[Row], head: tuple[str, ...], width: int) -> Iterator[Line]:

@@ -18,6 +18,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple
 
+from chartloop.core.text_table import Line, Span, text_of
 from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import FROM_OUTSIDE
 from chartloop.machine.abstract.signals import (
@@ -33,6 +34,7 @@ from chartloop.proofs.query.query_text import Atom, Query
 
 OUTSIDE = "by a stop from outside"
 """What a `reason` says of a run that someone stops."""
+_COLOURS = {True: "green", False: "red", None: "yellow"}
 MOST_NAMED = 3
 """Reasons of a caller that an answer names."""
 
@@ -73,11 +75,21 @@ class Answer:
     def __repr__(self) -> str:
         return f"<Answer to {self.query!r}: {self.word}, {self.reason}>"
 
-    def __str__(self) -> str:
-        lines = [f"{self.word}: {self.reason}"]
+    def lines(self, width: int = 0, *, titled: bool = False) -> list[Line]:
+        """The answer and the states of its witness; `titled`: below the query, indented.
+
+        Sentences, of any width.
+        """
+        indent = "  " if titled else ""
+        word = Span(self.word, _COLOURS[self.holds])
+        lines = [Line(self.query)] if titled else []
+        lines.append(Line.of(indent, word, f": {self.reason}"))
         if self.witness:
-            lines.append("  " + " → ".join(self.witness))
-        return "\n".join(lines)
+            lines.append(Line(f"{indent}  {' → '.join(self.witness)}"))
+        return lines
+
+    def __str__(self) -> str:
+        return text_of(self.lines())
 
 
 # searching ----------------------------------------------------------------------------------

@@ -6,12 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from chartloop.catalog import display_path
 from chartloop.core.errors import RunError
 from chartloop.core.html_table import Cell, bundle, table
-from chartloop.core.units import say_count
+from chartloop.core.text_table import Line, Span, text_of
+from chartloop.core.units import say_count, say_number
 from chartloop.scenarios.generator.file_names import is_ours
 from chartloop.scenarios.generator.search_targets import Target
 
+_NAMED = 3
+"""Of what a scenario shows, so many are named."""
 Why = Literal["proven", "opaque", "own action", "not writable", "budget", "nothing left", "stopped"]
 
 
@@ -97,26 +101,49 @@ class Generated:
             "stopped": self.stopped,
         }  # fmt: skip
 
+    def lines(self, width: int = 0, *, written: bool = False) -> list[Line]:
+        """Each scenario and what it shows, what is left and why, and the sum.
+
+        `written`: the files are on the disk. Sentences, of any width.
+        """
+        lines: list[Line] = []
+        for one in self.scenarios:
+            more = len(one.shows) - _NAMED
+            named = ", ".join(target.name for target in one.shows[:_NAMED])
+            sign = Span("+", "green") if written else "·"
+            lines.append(Line.of(sign, f" {display_path(self.folder / one.file)}"))
+            lines.append(Line(f"    {named}{f' and {more} more' if more > 0 else ''}", "dim"))
+        for left in self.unreached:
+            sign = Span("·", "dim") if left.why == "proven" else Span("✗", "red")
+            lines.append(Line.of(sign, f" {left.target}: {left.said}"))
+        return [*lines, Line(self.summary(written=written))]
+
+    def summary(self, *, written: bool = False) -> str:
+        """How many things there are to show, and who shows them."""
+        all_ = say_number(len(self.targets))
+        if self.there == len(self.targets):
+            return f"{self.machine}: all {all_} edges, rules and stop reasons are shown already"
+        new = sum(len(one.shows) for one in self.scenarios)
+        files = say_count(len(self.scenarios), "scenario")
+        verb = "show" if written else "would show"
+        left = f", {len(self.unreached)} are left" if self.unreached else ""
+        return (
+            f"{self.machine}: of {all_} edges, rules and stop reasons {self.there} were shown,"
+            f" {files} {verb} {new} more{left}"
+        )
+
     def __str__(self) -> str:
-        lines = [self._summary()]
-        lines += [f"  {one.file}  {len(one.shows)} shown" for one in self.scenarios]
-        lines += [f"  not reached: {u.target}: {u.said}" for u in self.unreached]
-        return "\n".join(lines)
+        return text_of(self.lines())
 
     @property
     def there(self) -> int:
         """How many of the targets the scenarios show that were there."""
         return sum(target in self.covered for target in self.targets)
 
-    def _summary(self) -> str:
-        new = sum(len(one.shows) for one in self.scenarios)
-        return (
-            f"{self.machine}: {self.there + new} of {len(self.targets)} edges, rules and stop"
-            f" reasons are shown, {new} of them by {say_count(len(self.scenarios), 'new scenario')}"
-        )
-
     def __repr__(self) -> str:
-        return f"<Generated {self._summary()}>"
+        new = sum(len(one.shows) for one in self.scenarios)
+        shown = f"{self.there + new} of {len(self.targets)} edges, rules and stop reasons"
+        return f"<Generated {self.machine}: {shown}, {new} of them new>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """What a notebook shows: the files and what they show, and what is left."""

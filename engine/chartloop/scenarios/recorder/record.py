@@ -21,6 +21,8 @@ from chartloop.api.wiring import JournalOrPath, journal_of
 from chartloop.core.errors import RunError, SetupError
 from chartloop.core.records import Record, to_json
 from chartloop.core.specs import Registry
+from chartloop.core.text_table import Line, text_of
+from chartloop.core.units import say_count
 from chartloop.language.yaml.reading import Document
 from chartloop.run.journal import CHILD_MARK, Journal
 from chartloop.run.recorded import RecordedRun, Unread, read_run
@@ -61,6 +63,29 @@ class Recording:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         write_whole(Path(path), self.text.encode())
         return Path(path)
+
+    def lines(self, width: int = 0) -> list[Line]:
+        """What is missing and where the scenario parts from the run, or what was played.
+
+        Sentences, of any width.
+        """
+        lacks = [Line(f"not on the record: {what}", "yellow") for what in self.lacks]
+        lines = [*lacks, *(Line(difference, "yellow") for difference in self.differences)]
+        if self.same:
+            calls = say_count(len(self.keys.get("replies", ())), "model call")
+            results = say_count(sum(map(len, self.keys.get("tools", {}).values())), "tool call")
+            lines.append(Line(f"played as it was recorded: {calls}, {results}", "dim"))
+        return lines
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data: what `chartloop record --format json` prints, but for the file."""
+        return {
+            "run": self.run_id, "same": self.same, "differences": list(self.differences),
+            "lacks": list(self.lacks), "scenario": dict(self.keys),
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        return text_of(self.lines())
 
     def __repr__(self) -> str:
         how = "as it was recorded" if self.same else (*self.lacks, *self.differences)[0]

@@ -5,11 +5,12 @@ Source:       the issue "Pictures", 3
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from chartloop.core.text_table import Line, Span, text_of
 from chartloop.core.units import say_count
 from chartloop.versions.diff.change import GROUPS, Change, Group, Way
 from chartloop.versions.diff.compare import Comparison, compare
@@ -22,6 +23,7 @@ FORMAT = 1
 """The version of the JSON shape: fields are added, never renamed."""
 
 
+_COLOURS = {"+": "green", "−": "red", "~": "yellow"}
 _TOLD: tuple[tuple[str, tuple[Way, Way]], ...] = (
     ("stops", ("sooner", "later")),
     ("waits", ("longer", "shorter")),
@@ -91,13 +93,31 @@ class Diff:
                 said += f"; {verb} {' and '.join(found)}"
         return said
 
-    def text(self) -> str:
-        """The verdict, then every difference with its place."""
-        lines = [self.verdict]
+    def lines(self, width: int = 0) -> list[Line]:
+        """The verdict, the two names, then every difference with its place, under its heading.
+
+        Sentences, of any width.
+        """
+        return [*self._lines()]
+
+    def _lines(self) -> Iterator[Line]:
+        yield Line(self.verdict, "green bold" if self.same else "bold")
+        if self.same:
+            return
+        if any(self.names):
+            before, after = self.names
+            yield from (Line(f"− {before}", "red"), Line(f"+ {after}", "green"))
         for group, changes in self.groups.items():
-            lines += ["", group]
-            lines += [f"  {c.sign} {say(c)}  {where(c, self.files)}".rstrip() for c in changes]
-        return "\n".join(lines) + "\n"
+            yield from (Line(""), Line(group, "bold"))
+            for change in changes:
+                sign = Span(change.sign, f"{_COLOURS[change.sign]} bold")
+                place = where(change, self.files)
+                found = ("  ", Span(f"({place})", "dim", whole=True)) if place else ()
+                yield Line.of("  ", sign, " ", *_mark_code(say(change)), *found)
+
+    def text(self) -> str:
+        """The lines as one text, with a newline at its end."""
+        return f"{text_of(self.lines())}\n"
 
     @property
     def files(self) -> tuple[str, str]:
@@ -105,7 +125,7 @@ class Diff:
         return self.before.spec.file, self.after.spec.file
 
     def __str__(self) -> str:
-        return self.text()
+        return text_of(self.lines())
 
     def to_dict(self) -> dict[str, Any]:
         """The public JSON shape; docs/review.md describes it."""
@@ -151,6 +171,14 @@ class Diff:
         """What a notebook shows: the words, and the focus picture where the flowcharts differ."""
         text = self.text()
         return self.picture().bundle(text) if self.changes_picture else {"text/plain": text}
+
+
+def _mark_code(text: str) -> list[Span]:
+    """What stands between backticks, apart from the rest."""
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # the file has some of its own
+        return [Span(text)]
+    return [Span(f"`{p}`", "code") if n % 2 else Span(p) for n, p in enumerate(parts)]
 
 
 def _count(number: int) -> str:

@@ -1,0 +1,110 @@
+"""How a result is printed: its lines on stdout, cleaned, wrapped and coloured, or its data as JSON.
+
+Belongs here: paint. Never: what a result says; that is `lines` and `to_dict` of the result itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
+
+from chartloop.cli import console
+from chartloop.core.text_table import Line, Row, Span
+from chartloop.view_model.table import table_lines
+
+if TYPE_CHECKING:
+    from chartloop.cli.options import RunOptions
+
+__all__ = ["Line", "Row", "paint", "print_lines", "print_result", "print_table", "say_lines"]
+
+_KEPT = "\0"
+"""Stands for a blank at which a line is not broken: cleaned texts have none."""
+
+
+class Result(Protocol):
+    """What a command found out: it knows its words and its data."""
+
+    @property
+    def lines(self) -> Callable[..., Iterable[Line]]:
+        """The lines for people, at most so many columns wide where that is given."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data."""
+        ...
+
+
+def print_result(
+    result: Result, options: RunOptions, *, added: Mapping[str, Any] = {}, **how: Any
+) -> None:
+    """Print a result as the options ask: as JSON, with what the command adds, or in lines.
+
+    `how` goes to the `lines` of the result.
+    """
+    if options.is_json:
+        console.result(console.as_json({**result.to_dict(), **added}))
+    else:
+        print_lines(result.lines(console.width(), **how))
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    """Print lines of a result in their colours; what is too long for the terminal is wrapped."""
+    for line in lines:
+        for part in paint(line, sys.stdout):
+            console.result(part)
+
+
+def say_lines(lines: Iterable[Line]) -> None:
+    """The same for the person at the terminal, on stderr."""
+    for line in lines:
+        for part in paint(line, sys.stderr):
+            console.say(part)
+
+
+def print_table(
+    rows: Sequence[Row],
+    head: Sequence[str] = (),
+    *,
+    right: Collection[int] = (),
+    spare: Sequence[int] = (),
+) -> None:
+    """Print a table, as wide as the terminal; see `lay_out` for `right` and `spare`."""
+    print_lines(table_lines(rows, head, width=console.width(), right=right, spare=spare))
+
+
+def paint(line: Line, stream: TextIO) -> list[str]:
+    """A line as a stream shows it: cleaned, in its colours, as lines that fit a terminal."""
+    spans = [_clean(span, stream) for span in line.spans or (Span(line.text, line.colour),)]
+    parts = console.wrap_to_terminal("".join(span.text for span in spans), stream)
+    if len(parts) == 1:
+        painted = ["".join(_style(span.text, span.colour, stream) for span in spans)]
+    else:
+        painted = [*_paint_wrapped(parts, spans, stream)]
+    return [part.replace(_KEPT, " ") for part in painted]
+
+
+def _clean(span: Span, stream: TextIO) -> Span:
+    text, colour = console.plain(span.text), span.colour
+    if colour == "code" and console.is_terminal(stream):
+        text, colour = text.removeprefix("`").removesuffix("`"), "bold"
+    return Span(text.replace(" ", _KEPT) if span.whole else text, colour)
+
+
+def _paint_wrapped(parts: list[str], spans: list[Span], stream: TextIO) -> Iterator[str]:
+    """Lines that a line was wrapped into. Only blanks have moved: signs keep their colours."""
+    colours = (span.colour for span in spans for sign in span.text if not sign.isspace())
+    for part in parts:
+        runs: list[Span] = []
+        for sign in part:
+            before = runs[-1].colour if runs else ""
+            colour = before if sign.isspace() else next(colours)
+            if runs and colour == before:
+                runs[-1] = Span(runs[-1].text + sign, colour)
+            else:
+                runs.append(Span(sign, colour))
+        yield "".join(_style(run.text, run.colour, stream) for run in runs)
+
+
+def _style(text: str, colour: str, stream: TextIO) -> str:
+    return console.style(text, "" if colour == "code" else colour, stream=stream)
