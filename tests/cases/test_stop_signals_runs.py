@@ -307,7 +307,7 @@ def test_the_continuation_says_what_goes_on() -> None:
     assert list(dict.fromkeys(told)) == [
         "No stop signal has been raised; the run continues.",
         "The run stops",
-        "The run goes on",
+        "The run continues",
     ]
     assert told[-1] == "The run stops"
 

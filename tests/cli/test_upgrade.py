@@ -149,8 +149,8 @@ def test_an_export_is_judged_as_a_journal(desk: Shell) -> None:
         (("upgrade", "desk.yaml", "bad.yaml"), "bad.yaml cannot be compared"),
         (("upgrade", "desk.yaml", "new.yaml", "nobody"), "there is no run `nobody`"),
         (("upgrade", "-", "-"), "-"),
-        (("upgrade", "desk.yaml", "own.yaml"), "`typeset` is an action of your own"),
-        (("upgrade", "-", "class.yaml"), "`Topic` is a class of your own"),
+        (("upgrade", "desk.yaml", "own.yaml"), "`typeset` is your own action"),
+        (("upgrade", "-", "class.yaml"), "`Topic` is your own class"),
         (
             ("upgrade", "desk.yaml", "new.yaml", "--write-map", "no/such/folder"),
             "cannot be written",
@@ -173,5 +173,5 @@ def test_of_many_runs_the_worst_are_listed(desk: Shell) -> None:
     lines = done.out.splitlines()
     assert [line.split()[0] for line in lines[2:4]] == ["verdict", "unsafe"]
     assert lines[4].startswith("and 1 more run: 1 needs a state map")
-    assert "and 1 more verdicts with other reasons" in lines
+    assert "and 1 more verdict with other reasons" in lines
     assert len(desk("upgrade", "desk.yaml", "new.yaml", "--format", "json").json["runs"]) == 2

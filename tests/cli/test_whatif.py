@@ -173,9 +173,9 @@ def test_an_export_is_asked_as_a_journal_is(runs: Shell) -> None:
 @pytest.mark.parametrize(
     ("was", "own", "says"),
     [
-        ("do: receive", "do: mine", "`mine` is an action of your own"),
-        ("do: infer", "do: infer\n    with: {output: Mine}", "`Mine` is a class of your own"),
-        ("do: receive", "do: run_machine, with: {machine: kid}", "`mine` is an action of your own"),
+        ("do: receive", "do: mine", "`mine` is your own action"),
+        ("do: infer", "do: infer\n    with: {output: Mine}", "`Mine` is your own class"),
+        ("do: receive", "do: run_machine, with: {machine: kid}", "`mine` is your own action"),
     ],
     ids=("an-action", "a-class", "an-action-of-a-child"),
 )

@@ -185,7 +185,7 @@ def test_of_processes_that_take_one_run_up_at_once_one_does(
         said.append(out.strip())
     fenced = [line for line in said if line.startswith("fenced:")]
     assert len(fenced) == len(sides) - 1, said
-    assert all("another process" in line or "has gone on as run" in line for line in fenced)
+    assert all("another process" in line or "continued as run" in line for line in fenced)
     new = [row.run_id for row in by_hand(journal.rows()) if "/" not in row.run_id]
     (won,) = set(said) - set(fenced)
     assert set(new) == {"r", won}

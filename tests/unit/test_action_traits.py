@@ -144,7 +144,7 @@ states:
 
 def test_an_own_action_with_the_name_of_a_built_in_one_is_own() -> None:
     plain, taken = load(TAKEN), load(TAKEN, tools=[own_nothing])
-    assert ["of your own" in str(m.bound()) for m in (plain, taken)] == [False, True]
+    assert ["your own action" in str(m.bound()) for m in (plain, taken)] == [False, True]
     assert [bool(m.query("reach state:lost")) for m in (plain, taken)] == [False, True]
 
 

@@ -104,7 +104,7 @@ def test_which_chart_is_meant_is_asked_or_said() -> None:
     for wanted, number in [("1", 1), ("2", 2), ("main LOOP", 1), ("recov", 2)]:
         assert choose_chart(found, wanted).number == number
     assert choose_chart(found[:1]).number == 1
-    with pytest.raises(SetupError, match="has 2 flowcharts: which one is meant") as asked:
+    with pytest.raises(SetupError, match="has 2 flowcharts: which one do you want") as asked:
         choose_chart(found, file="x.md")
     assert "say --chart N" in asked.value.hint
     assert '1: lines 8 to 9, under "Main loop"' in asked.value.hint

@@ -92,7 +92,7 @@ def parts(run: Run) -> dict[str, Any]:
         Shows("signals", ("✓ 8 completed",)),
         Shows("no-signals", ("no stop signals",)),
         Shows("continuation", ("The run stops: completed",)),
-        Shows("nothing-to-continue", ("the run goes on",)),
+        Shows("nothing-to-continue", ("the run continues",)),
     ],
     ids=lambda case: case.id,
 )

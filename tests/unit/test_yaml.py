@@ -340,7 +340,7 @@ FAULTS = [
     Fault("escape", 'a: "\\d+"', "CL001", (1, 5), "`\\d`", "`\\\\d`"),
     Fault("open-brace", "a: {b: 1\nc: 2", "CL001", (2, 1), "before `c`", "line 1"),
     Fault("open-bracket", "a: [1,\n  2\nc: 2", "CL001", (3, 1), "`]`", "line 1"),
-    Fault("open-at-the-end", "a: [1,\n", "CL001", (1, 7), "is meant", ""),
+    Fault("open-at-the-end", "a: [1,\n", "CL001", (1, 7), "belongs", ""),
     Fault(
         "open-and-nothing-behind", "a: [\n", "CL001", (1, 5), "the line ends where a value", "`]`"
     ),
