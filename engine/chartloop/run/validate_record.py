@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from chartloop.core.amounts import problem_with
 from chartloop.core.facts import Task
-from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply
+from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply, problem_with
 from chartloop.core.records import Record
 from chartloop.run.journal_records import DAMAGED, OpenQuestion, RunRow
 
