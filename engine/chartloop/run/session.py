@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
-from chartloop.core.errors import RunError
+from chartloop.core.errors import Fenced, RunError
 from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.plain import plain
 from chartloop.core.position import Position
@@ -379,6 +379,23 @@ class Session:
     def discard(self, messages: Sequence[str]) -> None:
         """Let messages that change nothing, by id, go out of the inbox with the next record."""
         self._spent = messages
+
+    async def complete_row(self) -> RunRow:
+        """The run's row, with what it asks and has used where an older version wrote it.
+
+        Nobody need drive the run for that, and whoever does is not disturbed. It is written once:
+        whoever lists runs finds it there from then on.
+        """
+        row = self.row
+        if row.tokens is not None or not row.head or row.head != self.head:
+            return row
+        now = update_at(self.chart, self.run_id, self.position, self.tally.rest)
+        stands = row.standing().replace(question=now.question, tokens=now.tokens, cost=now.cost)
+        try:
+            await self.journal.append(row.run_id, row.head, row.epoch, (), update=stands)
+        except Fenced:  # driven on since it was read: its driver writes the row
+            return await self.journal.row(row.run_id) or row
+        return row.replace(**stands.to_mapping())
 
     async def inbox(self) -> list[InboxMessage]:
         """What has come from outside and was not yet looked at."""
