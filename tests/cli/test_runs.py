@@ -122,7 +122,8 @@ def test_what_waits_says_what_it_asks(full: Shell) -> None:
     [row] = full("runs", "--waiting", "--format", "json").json
     assert (row["question"], row["wait"]) == ("Is forty-one right?", "3")
     assert row["due"] > row["updated"]
-    assert row["answers"] == {"yes": {}, "no": {}}
+    fields = {"count": "int", "note": "str", "sure": "bool"}
+    assert row["answers"] == {"ok": {}, "fix": fields, "abort": {}}
     assert (row["tokens"] > 0, row["cost"]) == (True, None)
 
 
