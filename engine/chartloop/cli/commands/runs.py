@@ -242,7 +242,7 @@ def _complete(journal: Journal, rows: list[RunRow], options: RunsOptions) -> lis
     """
     from chartloop.cli.journal_access import machine_of
     from chartloop.run.journal_records import DAMAGED
-    from chartloop.run.sync import by_hand
+    from chartloop.run.sync import wait
 
     machines: dict[str, Machine] = {}
     found: list[RunRow] = []
@@ -253,8 +253,8 @@ def _complete(journal: Journal, rows: list[RunRow], options: RunsOptions) -> lis
         with contextlib.suppress(ChartloopError):
             if row.machine_hash not in machines:
                 machines[row.machine_hash] = machine_of(journal, row, options)
-            run = machines[row.machine_hash].open(row.run_id, journal=journal)
-            found[-1] = by_hand(run.session.complete_row())
+            session = machines[row.machine_hash].open(row.run_id, journal=journal).session
+            found[-1] = wait(session.complete_row(), suspends=session.journal.suspends)
     return found
 
 
