@@ -146,7 +146,7 @@ NO_CURSORS = [
 
 @pytest.mark.parametrize("cursor", NO_CURSORS)
 def test_a_cursor_that_no_page_gave_is_refused(desk: Desk, cursor: str) -> None:
-    with pytest.raises(CursorError, match="is no place in a list of runs") as refused:
+    with pytest.raises(CursorError, match="is not a cursor of a list") as refused:
         desk(desk.journal.page(RunFilter(), cursor))
     assert "`next` of the page before" in refused.value.hint
     assert len(str(refused.value)) < 300
@@ -238,12 +238,12 @@ class Gone(NamedTuple):
         Gone("future", "{id}-{n}0", CursorGoneError, "beyond the newest event"),
         Gone("far-future", "{id}-{n}" + "0" * 40, CursorGoneError, "beyond the newest event"),
         Gone("another-journal", "0a0a0a0a-{n}", CursorGoneError, "another journal"),
-        Gone("no-number", "{id}-", CursorError, "no place in the events"),
-        Gone("no-journal", "-{n}", CursorError, "no place in the events"),
-        Gone("a-word", "last", CursorError, "no place in the events"),
-        Gone("negative", "{id}--1", CursorError, "no place in the events"),
-        Gone("other-digits", "{id}-²", CursorError, "no place in the events"),
-        Gone("of-runs", "WzEuMCwicjMiXQ", CursorError, "no place in the events"),
+        Gone("no-number", "{id}-", CursorError, "not a cursor of a journal"),
+        Gone("no-journal", "-{n}", CursorError, "not a cursor of a journal"),
+        Gone("a-word", "last", CursorError, "not a cursor of a journal"),
+        Gone("negative", "{id}--1", CursorError, "not a cursor of a journal"),
+        Gone("other-digits", "{id}-²", CursorError, "not a cursor of a journal"),
+        Gone("of-runs", "WzEuMCwicjMiXQ", CursorError, "not a cursor of a journal"),
     ],
     ids=lambda case: case.id,
 )
