@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop.run.journal import Event, InboxMessage, Journal, RunRow, Snapshot, WholeRun
+from chartloop.run.journal_pages import RunFilter
 from chartloop.run.lease import Driver, Lease, Leases
 from chartloop.run.processes import Process
 from chartloop.run.sync import by_hand
@@ -55,6 +56,15 @@ def leases(journal: MemoryJournal) -> list[Lease | None]:
     return [by_hand(journal.lease(run_id)) for run_id in ("a", "held")]
 
 
+async def at_end(journal: Journal) -> list[Any]:
+    """The events of all runs; the cursors of another journal differ."""
+    return [(event.run_id, event.event) for event in (await journal.tail("", 9)).events]
+
+
+async def told_of_change(journal: Journal) -> bool:
+    return await journal.changed(await journal.changed() or "") is None
+
+
 WRITES: list[Call] = [
     call("create", lambda j: j.create(RunRow("b")), rows),
     call("create_whole", lambda j: j.create_whole([WholeRun(RunRow("b"))]), rows),
@@ -80,6 +90,9 @@ READS: list[Call] = [
     call("events", lambda j: j.events("a"), rows),
     call("row", lambda j: j.row("a"), rows),
     call("rows", lambda j: j.rows(prefix="a", limit=1), rows),
+    call("page", lambda j: j.page(RunFilter(prefix="a"), "", 1), rows),
+    call("tail", at_end, rows),
+    call("changed", told_of_change, rows),
     call("inbox", lambda j: j.inbox("a"), rows),
     call("has_message", lambda j: j.has_message("a", "first"), rows),
     call("blob", lambda j: j.blob("x"), rows),
