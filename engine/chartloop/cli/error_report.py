@@ -14,32 +14,20 @@ import re
 import shutil
 import sys
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from chartloop.cli import console
 from chartloop.core.errors import (
-    AheadError,
-    AnsweredError,
     AnswerError,
     ChartloopError,
-    ClosedChartError,
     Driven,
-    Fenced,
     Finding,
-    JournalError,
-    JournalTooNew,
     LimitError,
-    MachineChangedError,
-    ModelError,
-    RulesChangedError,
     RunError,
-    ScriptError,
     SetupError,
     SpecError,
-    StatusError,
     TaskError,
     UnknownRunError,
-    WaitError,
 )
 from chartloop.core.units import say_count
 
@@ -61,45 +49,27 @@ _CARETS = re.compile(r"(\s*\| \s*)\^+")
 class UntrustedError(RunError):
     """The file names a host or path of its own, and nobody said that it may."""
 
+    code = "CL324"
+
 
 class MisuseError(SetupError):
     """The command line names something that is not there."""
 
 
-class Kind(NamedTuple):
-    """What stands in front of an error, and the exit code."""
-
-    code: str
-    exit: int = ERROR
-
-
-_KINDS: tuple[tuple[type[ChartloopError], Kind], ...] = (
-    (UntrustedError, Kind("CL324", USAGE)),
-    (MisuseError, Kind("CL607", USAGE)),
-    (StatusError, Kind("CL601")),
-    (ClosedChartError, Kind("CL621")),
-    (AnsweredError, Kind("CL616", USAGE)),
-    (WaitError, Kind("CL615", USAGE)),
-    (AheadError, Kind("CL617", USAGE)),
-    (AnswerError, Kind("CL602", USAGE)),
-    (LimitError, Kind("CL603", USAGE)),
-    (TaskError, Kind("CL611", USAGE)),
-    (UnknownRunError, Kind("CL604", USAGE)),
-    (MachineChangedError, Kind("CL605")),
-    (RulesChangedError, Kind("CL614")),
-    (ScriptError, Kind("CL606")),
-    (SetupError, Kind("CL607")),
-    (Driven, Kind("CL613", DRIVEN)),
-    (Fenced, Kind("CL609")),
-    (JournalTooNew, Kind("CL622")),
-    (JournalError, Kind("CL608")),
-    (ModelError, Kind("CL610")),
+_EXITS: tuple[tuple[type[ChartloopError], int], ...] = (
+    (UntrustedError, USAGE),
+    (MisuseError, USAGE),
+    (AnswerError, USAGE),
+    (LimitError, USAGE),
+    (TaskError, USAGE),
+    (UnknownRunError, USAGE),
+    (Driven, DRIVEN),
 )
+"""The exit code of an error, where it is not 1."""
 
 
-def kind_of(error: ChartloopError) -> Kind:
-    """The code of an error's class; of the first that fits, since classes are nested."""
-    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), Kind(""))
+def _exit_of(error: ChartloopError) -> int:
+    return next((code for kind, code in _EXITS if isinstance(error, kind)), ERROR)
 
 
 def say_error(error: ChartloopError) -> int:
@@ -108,13 +78,12 @@ def say_error(error: ChartloopError) -> int:
         for line in report(error.findings, err=True):
             console.say(line)
         return ERROR
-    kind = kind_of(error)
     word = console.style("error", "red", bold=True, stream=sys.stderr)
-    said = [f"{word}{f'[{kind.code}]' if kind.code else ''}: {console.plain(error.message)}"]
+    said = [f"{word}{f'[{error.code}]' if error.code else ''}: {console.plain(error.message)}"]
     said += [f" = help: {console.plain(error.hint)}"] if error.hint else []
     for line in (part for text in said for part in console.fitted(text, sys.stderr)):
         console.say(line)
-    return kind.exit
+    return _exit_of(error)
 
 
 def say_fault(error: Exception) -> int:

@@ -5,6 +5,7 @@
     event(run_id, seq, epoch, type, at, data)     types: record, intent, result, in_doubt
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
     lease(run_id, driver, since, renewed, until)  who drives it, and until when
+    request(key, run_id, kind, digest, at, data, outcome)  what was asked of it over HTTP
     blob(hash, data)                              large payloads, canonical specs of machines
     snapshot(run_id, seq, data)                   a cache, never an event
 
@@ -39,9 +40,10 @@ from chartloop.run.journal_records import (
 )
 from chartloop.run.lease import CHILD_MARK, TTL, Acquired, Claim, Driver, Leases, MemoryLeases
 from chartloop.run.redact import Redactor
+from chartloop.run.requests import MemoryRequests, Requests
 
 
-class Journal(Leases, Protocol):
+class Journal(Leases, Requests, Protocol):
     """Where runs are kept. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property
@@ -231,7 +233,7 @@ class _Log:
     snapshot: Snapshot | None = None
 
 
-class MemoryJournal(MemoryLeases):
+class MemoryJournal(MemoryLeases, MemoryRequests):
     """A journal that lives as long as the process. The default of the library.
 
     Honours the whole port, the fence too: two runs over one `MemoryJournal` behave as two
@@ -242,7 +244,8 @@ class MemoryJournal(MemoryLeases):
     name = "memory"
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
-        super().__init__(now)
+        MemoryLeases.__init__(self, now)
+        MemoryRequests.__init__(self)
         self.redactor: Redactor | None = None
         """Hides secrets from those who listen; what is kept here stays as it is."""
         self._logs: dict[str, _Log] = {}
@@ -384,6 +387,7 @@ class MemoryJournal(MemoryLeases):
             for child in [n for n in self._logs if n.startswith(run_id + CHILD_MARK)]:
                 del self._logs[child]
             self.forget(run_id)
+            self.forget_requests(run_id)
         return removed
 
     async def close(self) -> None:
