@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from chartloop.core.errors import SpecError
 from chartloop.interchange.mermaid.diagram import Diagram, Link
 from chartloop.interchange.mermaid.grammar import parse
-from chartloop.interchange.mermaid.labels import says
+from chartloop.interchange.mermaid.read import says
 from chartloop.interchange.mermaid.source import Source
 
 _SCRIPT = Path(__file__).with_name("node") / "oracle.mjs"

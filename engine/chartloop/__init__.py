@@ -87,11 +87,11 @@ if TYPE_CHECKING:
         SandboxResult,
         Tokenizer,
     )
-    from chartloop.run.profile import StateProfile
     from chartloop.run.question import Question
     from chartloop.run.replay import Replay
     from chartloop.run.result import Result
     from chartloop.run.steps import Step
+    from chartloop.run.tally import StateProfile
     from chartloop.run.trace import Trace
     from chartloop.versions.diff.diff import Diff, diff
     from chartloop.view.picture import Picture
@@ -174,7 +174,7 @@ _WHERE = {
     "SpecError": "chartloop.core.errors",
     "SqliteJournal": "chartloop.adapters.journal.sqlite",
     "Started": "chartloop.run.events",
-    "StateProfile": "chartloop.run.profile",
+    "StateProfile": "chartloop.run.tally",
     "Stats": "chartloop.analysis.stats.stats",
     "stats": "chartloop.analysis.stats.stats",
     "StatusError": "chartloop.core.errors",

@@ -23,7 +23,7 @@ from chartloop.adapters.model.litellm import LiteLLM
 from chartloop.core.conversation import Messages, sliding, system, truncate
 from chartloop.core.errors import LimitError, SetupError
 from chartloop.core.outcome import Message
-from chartloop.core.tokens import estimate_message, estimate_messages, estimate_tokens
+from chartloop.core.transcript import estimate_message, estimate_messages, estimate_tokens
 from chartloop.language.spec import BlockSpec
 from chartloop.run.ports import Model, ModelRequest, Tokenizer
 from chartloop.run.sync import wait

@@ -12,7 +12,7 @@ import pytest
 from chartloop import load
 from chartloop.adapters.journal.sqlite import COMMITS, SqliteJournal
 from chartloop.adapters.journal.sqlite_migrations import MIGRATIONS, Connection, Migration
-from chartloop.api.journals import journal_of
+from chartloop.api.wiring import journal_of
 from chartloop.core.durability import DURABILITIES, Durability
 from chartloop.core.errors import SetupError
 from chartloop.run.journal import Event, MemoryJournal, RunRow

@@ -24,7 +24,7 @@ from chartloop.core.conversation import (
 )
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message
-from chartloop.core.tokens import estimate_messages
+from chartloop.core.transcript import estimate_messages
 
 Messages = list[Message]
 IDS = st.sampled_from("abc")

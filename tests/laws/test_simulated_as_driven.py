@@ -31,8 +31,8 @@ from chartloop.core.records import Input, Record
 from chartloop.core.specs import ActionSpec
 from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
-from chartloop.machine.deadline import time_allowed
 from chartloop.machine.evolve import evolve
+from chartloop.machine.rules import time_allowed
 from chartloop.run.context import Context
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 from chartloop.testing.clock import ManualClock

@@ -15,8 +15,14 @@ from hypothesis import strategies as st
 from chartloop.core.conversation import assistant, calls_of, groups, tool_reply, user
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message
-from chartloop.core.tokens import estimate_messages
-from chartloop.core.transcript import NO_REPLY, Conversation, estimate, sendable, with_head
+from chartloop.core.transcript import (
+    NO_REPLY,
+    Conversation,
+    estimate,
+    estimate_messages,
+    sendable,
+    with_head,
+)
 from tests.talks import provider_says
 
 CALLS = st.sampled_from("abc").map(lambda id_: ToolCall(id_, "tool", "{}"))

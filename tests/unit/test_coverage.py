@@ -14,8 +14,7 @@ from chartloop import coverage, guard, load
 from chartloop.analysis.coverage.coverage import Coverage, from_json, to_json, wanted_of
 from chartloop.analysis.coverage.figures import Figure
 from chartloop.analysis.coverage.heatmap import LOST as NOT_REACHED
-from chartloop.analysis.coverage.heatmap import NEVER, SHADES, Scale, Shade
-from chartloop.analysis.coverage.heatmap_picture import HeatPicture
+from chartloop.analysis.coverage.heatmap import NEVER, SHADES, HeatPicture, Scale, Shade
 from chartloop.analysis.coverage.measure import coverage_of
 from chartloop.analysis.coverage.targets import items_of
 from chartloop.analysis.coverage.unreachable import Search

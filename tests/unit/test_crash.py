@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop.run.journal import Event, InboxMessage, Journal, RunRow, Snapshot, WholeRun
+from chartloop.run.journal_pages import RunFilter
 from chartloop.run.lease import Driver, Lease, Leases
 from chartloop.run.processes import Process
 from chartloop.run.sync import by_hand
@@ -80,11 +81,23 @@ READS: list[Call] = [
     call("events", lambda j: j.events("a"), rows),
     call("row", lambda j: j.row("a"), rows),
     call("rows", lambda j: j.rows(prefix="a", limit=1), rows),
+    call("page", lambda j: j.page(RunFilter(prefix="a"), "", 1), rows),
+    call("tail", lambda j: at_end(j), rows),
+    call("changed", lambda j: told_of_change(j), rows),
     call("inbox", lambda j: j.inbox("a"), rows),
     call("has_message", lambda j: j.has_message("a", "first"), rows),
     call("blob", lambda j: j.blob("x"), rows),
     call("snapshot", lambda j: j.snapshot("a"), rows),
 ]
+
+
+async def at_end(journal: Journal) -> list[Any]:
+    """The events of all runs; the cursors of another journal differ."""
+    return [(event.run_id, event.event) for event in (await journal.tail("", 9)).events]
+
+
+async def told_of_change(journal: Journal) -> bool:
+    return await journal.changed(await journal.changed() or "") is None
 
 
 def make(case: Call, journal: Journal) -> Any:

@@ -17,7 +17,7 @@ import pytest
 
 from chartloop import Machine, load, simulated_run, stats
 from chartloop.api import Run
-from chartloop.api.journals import journal_of
+from chartloop.api.wiring import journal_of
 from chartloop.compat import geist
 from chartloop.core.errors import ChartloopError, JournalError, SetupError, UnknownRunError
 from chartloop.run.journal import MemoryJournal

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chartloop.core.conversation import assistant, user
 from chartloop.core.facts import ToolCall
-from chartloop.core.tokens import (
+from chartloop.core.transcript import (
     PER_CALL,
     PER_IMAGE,
     PER_MESSAGE,

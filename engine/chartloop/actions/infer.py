@@ -12,16 +12,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from chartloop.actions.run_tool import refusal
-from chartloop.core.amounts import is_cost, is_tokens, say
 from chartloop.core.conversation import system, tool_reply, user
 from chartloop.core.errors import Category, SetupError
 from chartloop.core.facts import ToolCall
-from chartloop.core.outcome import Message, Outcome, Reply, Spent
+from chartloop.core.outcome import Message, Outcome, Reply, Spent, is_cost, is_tokens, say
 from chartloop.core.position import REPAIRED, repair_count
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
-from chartloop.core.tokens import estimate_messages
 from chartloop.core.traits import ActionTraits
-from chartloop.core.transcript import estimate, sendable, with_head
+from chartloop.core.transcript import estimate, estimate_messages, sendable, with_head
 from chartloop.core.types import BOOL, FLOAT, INT, STR, Type, list_of, struct
 from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.assignment import template_names

@@ -23,9 +23,8 @@ from chartloop.core.conversation import (
 )
 from chartloop.core.outcome import NOTHING_SPENT, Message, Outcome, Spent
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
-from chartloop.core.tokens import estimate_messages
 from chartloop.core.traits import ActionTraits
-from chartloop.core.transcript import sendable
+from chartloop.core.transcript import estimate_messages, sendable
 from chartloop.core.types import COUNT, FRACTION, STR, struct
 from chartloop.run.context import Context
 

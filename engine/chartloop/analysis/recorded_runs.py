@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from chartloop.api.journals import without_scheme
 from chartloop.api.run import Run
+from chartloop.api.wiring import without_scheme
 from chartloop.core.errors import SetupError
 from chartloop.run.journal import Journal
 from chartloop.run.recorded import (

@@ -1,4 +1,4 @@
-"""Values from a caller: settings of the model. Checked as a file's.
+"""Values from a caller: settings, tasks and a conversation. Checked as a file's.
 
 Source: design "language", section 3 ("Limits changed from outside are checked again").
 """
@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
-from typing import Any
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
 
 from pydantic import ValidationError
 
-from chartloop.core.errors import LimitError, nearest
+from chartloop import catalog
+from chartloop.actions.tasks import NO_QUEUE, tasks_of
+from chartloop.core.codes import finding
+from chartloop.core.errors import LimitError, SetupError, SpecError, TaskError, nearest
+from chartloop.core.facts import QueueFacts, Task
 from chartloop.core.units import parse_duration, parse_number
 from chartloop.language.file.parts import ModelShape
+from chartloop.language.spec import MachineSpec
+from chartloop.language.task_file import load_tasks
 
 
 def own_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -67,3 +75,121 @@ def _positive(name: str, value: Any) -> int | float:
         hint = "write seconds, or `30s`" if name == "timeout" else "write a whole number above 0"
         raise LimitError(f"setting `{name}` of the model is no such quantity", hint=hint)
     return value
+
+
+ROLES = ("system", "user", "assistant", "tool")
+SENT = ("role", "content", "tool_calls", "tool_call_id", "name")
+"""What chat APIs take. A message's other fields, an id or a time, are the caller's own."""
+
+
+def history(messages: Iterable[Any]) -> list[dict[str, Any]]:
+    """The messages, each with what is sent of it. `SetupError` names the first that is none."""
+    if isinstance(messages, (str, Mapping)):
+        raise _no_message("`messages` is a list of messages, not one", "write [{...}]")
+    return [_message(number, given) for number, given in enumerate(messages, 1)]
+
+
+def _message(number: int, given: Any) -> dict[str, Any]:
+    which = f"message {number} of `messages`"
+    if not isinstance(given, Mapping):
+        said = f"{which} is a {type(given).__name__}, not a mapping"
+        raise _no_message(said, 'write {"role": "user", "content": "Hello."}')
+    said_of = cast(Mapping[str, Any], given)
+    message: dict[str, Any] = {name: said_of[name] for name in SENT if name in said_of}
+    role = message.get("role")
+    if role not in ROLES:
+        said = f"{which} has no role" if role is None else f"{which} has the role `{role}`"
+        raise _no_message(said, nearest(str(role), ROLES, otherwise=f"one of {', '.join(ROLES)}"))
+    _check_content(which, message)
+    if "tool_calls" in message:
+        _check_calls(which, message)
+    if role == "tool" and not isinstance(message.get("tool_call_id"), str):
+        raise _no_message(f"{which} answers no call", "name it: `tool_call_id`")
+    return message
+
+
+def _check_content(which: str, message: dict[str, Any]) -> None:
+    content = message.get("content")
+    if content is None and message["role"] == "assistant":  # as APIs write one that only calls
+        message["content"] = ""
+    elif not isinstance(content, (str, list)):
+        said = "no content" if content is None else f"content that is a {type(content).__name__}"
+        raise _no_message(f"{which} has {said}", "write a text, or a list of parts")
+
+
+def _check_calls(which: str, message: dict[str, Any]) -> None:
+    calls: Any = message["tool_calls"]
+    hint = 'write {"id": ..., "type": "function", "function": {"name": ..., "arguments": "{}"}}'
+    if message["role"] != "assistant" or not isinstance(calls, list):
+        raise _no_message(f"{which} has `tool_calls` that are no calls of the assistant", hint)
+    for call in cast(list[Any], calls):
+        if not _is_call(call):
+            raise _no_message(f"{which} has a tool call that is none", hint)
+    if not calls:
+        del message["tool_calls"]
+
+
+def _is_call(call: Any) -> bool:
+    try:
+        texts = call["id"], call["function"]["name"], call["function"]["arguments"]
+    except (LookupError, TypeError):
+        return False
+    return all(isinstance(text, str) for text in texts)
+
+
+def _no_message(said: str, hint: str) -> SetupError:
+    return SetupError(f"{said}: this is no conversation to go on with", hint=hint)
+
+
+def first_tasks(
+    spec: MachineSpec, folder: Path, given: Sequence[Any] | None = None
+) -> tuple[Task, ...]:
+    """The tasks that a run begins with: the caller's, else the machine's or those of its file."""
+    if given is not None:
+        return checked_tasks(spec, given)
+    if isinstance(spec.tasks, str):
+        return tasks_of(_of_machine(spec, folder / spec.tasks), ())
+    return inline_tasks(spec)
+
+
+def inline_tasks(spec: MachineSpec) -> tuple[Task, ...]:
+    """The tasks that a machine's own file holds."""
+    return tuple(Task(**t) for t in spec.tasks) if isinstance(spec.tasks, tuple) else ()
+
+
+def checked_tasks(
+    spec: MachineSpec, given: Any, taken: Iterable[str] = (), queue: QueueFacts = NO_QUEUE
+) -> tuple[Task, ...]:
+    """Tasks from a text, a mapping or a list, for a queue in which these ids are taken.
+
+    `TaskError` for what is no task, or is done by a tool or machine that is not there.
+    """
+    tasks = tasks_of(given, taken, queue)
+    for number, task in enumerate(tasks):
+        for kind, known in (("tool", spec.registry.tools), ("machine", spec.machines)):
+            name = task.by.get(kind)
+            if name is not None and name not in known:
+                said = f"task {number + 1}: unknown {kind} `{name}`"
+                raise TaskError(said, hint=nearest(name, known), number=number)
+    return tasks
+
+
+def read_tasks_file(path: Path, spec: MachineSpec) -> list[dict[str, Any]]:
+    """The tasks of a file for a machine. `SpecError` with everything that is wrong with it."""
+    text, shown = catalog.read_text(path), catalog.display_path(path)
+    tasks, findings = load_tasks(text, shown, spec.registry, spec.machines)
+    if findings:
+        raise SpecError(findings)
+    return list(tasks)
+
+
+def _of_machine(spec: MachineSpec, path: Path) -> list[dict[str, Any]]:
+    """The tasks of the file that a machine names; a file that is not there is its own fault."""
+    try:
+        if os.path.isfile(path):  # noqa: PTH113  a name that no file can have is no error here
+            return read_tasks_file(path, spec)
+        said = f"`{path}` is no file"
+    except SetupError as error:
+        said = error.message
+    place, hint = spec.place(("tasks", "file")), "the path is taken from the machine's folder"
+    raise SpecError([finding("CL411", said, place, hint=hint, at="tasks.file")])

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypedDict, get_args
 
-from chartloop.core.errors import SetupError, nearest
+from chartloop.core.errors import SetupError, nearest, refuse_unknown
 from chartloop.core.facts import Facts
 from chartloop.core.html_table import Cell, Tone, bundle, details_element, image, line, table
 from chartloop.proofs.bound import Bound
 from chartloop.proofs.bound.bound import WORDS, Figure
 from chartloop.proofs.query import Answer, Questions
-from chartloop.view.flowchart import RuleDrawing
+from chartloop.view.flowchart import Direction, Flowchart, RuleDrawing
+from chartloop.view.focus import around as around_state
 from chartloop.view.of_machine import OfMachine
 from chartloop.view.witness import Way, WayPicture
 
@@ -122,3 +123,23 @@ def _picture(
 ) -> WayPicture:
     facts = Facts(limits={**{n: x.value for n, x in machine.spec.limits.items()}, **limits})
     return WayPicture(machine.draw(rules=rules, facts=facts).chart, way)
+
+
+class DrawOptions(TypedDict, total=False):
+    """What is drawn of a machine; see `Machine.draw`."""
+
+    rules: RuleDrawing
+    all: bool
+    region: str
+    direction: Direction
+    around: str | None
+    hops: int
+
+
+def arrange_chart(
+    chart: Flowchart, direction: Direction, around: str | None, hops: int
+) -> Flowchart:
+    """The chart in this direction, around this state. `RunError`: an unknown direction or state."""
+    refuse_unknown("direction", direction, get_args(Direction))
+    shown = chart if around is None else around_state(chart, around, hops=hops)
+    return replace(shown, direction=direction)

@@ -11,7 +11,7 @@ from chartloop import catalog
 from chartloop.actions import with_own
 from chartloop.actions.declare import specs_of
 from chartloop.actions.undeclared import assuming
-from chartloop.api.drawing import DrawOptions
+from chartloop.api.drawn import DrawOptions
 from chartloop.api.machine import Machine, lifecycle
 from chartloop.checker import examine as examine_chart
 from chartloop.core.errors import Finding, Findings, SetupError, SpecError, nearest

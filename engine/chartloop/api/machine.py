@@ -20,15 +20,18 @@ from chartloop.api.bounds import (
     wanted_bounds,
     with_known_models,
 )
-from chartloop.api.caller_tasks import first_tasks
-from chartloop.api.caller_values import own_metadata
-from chartloop.api.continuing import carry_over, machine_changed_error, take_up
-from chartloop.api.detached import DetachedRun
-from chartloop.api.drawing import arrange_chart
-from chartloop.api.history import history
-from chartloop.api.journals import JournalOrPath, journal_of
+from chartloop.api.caller_values import first_tasks, history, own_metadata
+from chartloop.api.continuing import DetachedRun, carry_over, machine_changed_error, take_up
+from chartloop.api.drawn import arrange_chart
 from chartloop.api.run import Run, StartOptions, new_run_id
-from chartloop.api.wiring import PortOptions, make_ports, prepare, suspends
+from chartloop.api.wiring import (
+    JournalOrPath,
+    PortOptions,
+    journal_of,
+    make_ports,
+    prepare,
+    suspends,
+)
 from chartloop.checker.notes import notes_of
 from chartloop.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
 from chartloop.core.facts import Facts

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol, TypeVar, Unpack, cast, get_args
 
-from chartloop.api.continuing import first_taken_back, fork_session, move_session
-from chartloop.api.detached import DetachedRun, detach
-from chartloop.api.drawing import DrawOptions
-from chartloop.api.journals import JournalOrPath
+from chartloop.api.continuing import (
+    DetachedRun,
+    detach,
+    first_taken_back,
+    fork_session,
+    move_session,
+)
+from chartloop.api.drawn import DrawOptions
 from chartloop.api.run_messages import post, refuse_resume, tasks_message
 from chartloop.api.tables import KnownFacts, Records
-from chartloop.api.wiring import PortOptions, suspends
+from chartloop.api.wiring import JournalOrPath, PortOptions, suspends
 from chartloop.core.errors import LimitError, RunError, refuse_unknown
 from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import Message
@@ -27,9 +32,8 @@ from chartloop.machine.explain import Explanation
 from chartloop.run.answer import Answer, Sent, send_answer
 from chartloop.run.breakpoints import Breakpoints
 from chartloop.run.certificate import stored_certificate
+from chartloop.run.events import Event, Rewound
 from chartloop.run.events import Event as StreamEvent
-from chartloop.run.events import Rewound
-from chartloop.run.listeners import Listeners
 from chartloop.run.loop import act_once, advance, change, drive, leave
 from chartloop.run.progress import meters_of, standing_of, status_of
 from chartloop.run.question import Question, question_of
@@ -247,11 +251,17 @@ class Run:
         """
         return self._wait(self.arun(until=until))
 
-    async def arun(self, *, until: str | None = None) -> Result:
-        """On to the end, to a breakpoint, or to where the run waits for somebody; see `run`."""
+    async def arun(
+        self, *, until: str | None = None, rest: Callable[[], bool] | None = None
+    ) -> Result:
+        """On to the end, to a breakpoint, or to where the run waits for somebody; see `run`.
+
+        `rest` is asked before each action: where it is true the run stops there, as if nobody had
+        driven it on. Whoever drives many runs, and is to end, leaves them so.
+        """
         with self.breakpoints.until(until):
             await self._ready()
-            await drive(self.session)
+            await drive(self.session, rest)
         return self.result
 
     def stream(self) -> Iterator[StreamEvent]:
@@ -550,3 +560,46 @@ def new_run_id() -> str:
 
 
 _LETTERS = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+Callback = Callable[[Event], None]
+_log = logging.getLogger(__name__)
+
+
+class Listeners:
+    """The listeners of one run. They receive its events; nothing that they do changes it."""
+
+    def __init__(self) -> None:
+        self._callbacks: tuple[Callback, ...] = ()
+
+    @property
+    def callbacks(self) -> tuple[Callback, ...]:
+        """The callbacks, in the order in which they were added."""
+        return self._callbacks
+
+    def __bool__(self) -> bool:
+        return bool(self._callbacks)
+
+    def add(self, callback: Callback) -> None:
+        """Call back with each event from now on."""
+        self._callbacks = (*self._callbacks, callback)
+
+    def remove(self, callback: Callback) -> None:
+        """Stop calling it back."""
+        self._callbacks = tuple(c for c in self._callbacks if c is not callback)
+
+    def attach(self, session: Session) -> None:
+        """Receive the events of this session, unless another listener is in place."""
+        if session.listener == self.notify:
+            session.listener = None
+        if self._callbacks and session.listener is None:
+            session.listener = self.notify
+
+    def notify(self, event: Event) -> None:
+        """Pass an event to every callback. One that raises is removed: it must not fail the run."""
+        for callback in self._callbacks:
+            try:
+                callback(event)
+            except Exception:  # noqa: BLE001  whatever it is, it is not the run's
+                _log.exception("a listener raised and is not called again: %r", callback)
+                self.remove(callback)

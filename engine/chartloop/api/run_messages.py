@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from chartloop.api.caller_tasks import checked_tasks
+from chartloop.api.caller_values import checked_tasks
 from chartloop.core.errors import StatusError
 from chartloop.run.journal import InboxMessage
 from chartloop.run.loop import IN_DOUBT, advance

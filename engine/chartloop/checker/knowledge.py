@@ -4,6 +4,9 @@ Between two actions facts stand still but for what the file itself sets. So behi
 `x >= 3` x is below 3 until something changes it; and after an action no stop rule that covers it
 holds, since the run would have stopped. What comes in by a rule, a failure or a detour's way back
 brings nothing along.
+
+Also here: what holds at a state by whichever way it was reached, and which action may have been
+the last one.
 """
 
 from __future__ import annotations
@@ -12,13 +15,22 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from chartloop.checker.check_context import Subject, in_order_of_ways
-from chartloop.checker.invariants import Standing
-from chartloop.checker.last_action import Latest
 from chartloop.checker.structure import epilogue
-from chartloop.core.types import BOOL, NONE, type_of
-from chartloop.language.expression.tree import Compare, Const, Link, Node, facts_of
+from chartloop.core.facts import FACTS
+from chartloop.core.types import BOOL, INT, NONE, STR, type_of
+from chartloop.language.expression.tree import (
+    Compare,
+    Const,
+    Fact,
+    Items,
+    Link,
+    Node,
+    Step,
+    facts_of,
+)
 from chartloop.language.readers.cases import case_value
 from chartloop.language.spec import Assign, Edge, Rule, StateSpec
+from chartloop.machine.regions import GuardedTransition
 from chartloop.proofs.guards.prover import Claim
 
 MOST = 16
@@ -167,3 +179,138 @@ def _holders(name: str) -> Iterator[str]:
     while name:
         yield name
         name = name.rpartition(".")[0]
+
+
+NOTHING_YET = ""
+
+
+class Latest:
+    """For each state, the acting states of which the last action may be."""
+
+    def __init__(self, subject: Subject) -> None:
+        # a detour may come back to the branches of a fork without its action being done again
+        forks = subject.chart.joins.keys() if any(subject.chart.returnable.values()) else set[str]()
+        self._acting = subject.chart.acting - forks
+        self._actions = {
+            n: s.action.name for n, s in subject.spec.states.items() if s.action is not None
+        }
+        ways: dict[str, list[GuardedTransition]] = {}
+        for t in subject.chart.step.transitions():
+            if t.dest in subject.spec.states:
+                ways.setdefault(t.source, []).append(t)
+        self._at = {name: set[str]() for name in subject.spec.states}
+        begun = {subject.spec.start, *subject.starts} & self._at.keys()
+        for name in begun:
+            self._at[name].add(NOTHING_YET)
+        pending = list(begun)
+        while pending:
+            name = pending.pop()
+            for t in ways.get(name, ()):
+                brought = self._brought(t)
+                if not brought <= self._at[t.dest or ""]:
+                    self._at[t.dest or ""] |= brought
+                    pending.append(t.dest or "")
+
+    def _brought(self, t: GuardedTransition) -> set[str]:
+        """A state's own ways are taken after its action; a rule's before it, too."""
+        mine = {t.source} if t.source in self._actions else set[str]()
+        return mine if t.source in self._acting and t.is_edge else self._at[t.source] | mine
+
+    def at(self, state: StateSpec) -> Iterator[Claim]:
+        """What guards of a state may rest on, if they read what was done last."""
+        guards = [e.when for e in state.edges if e.when is not None]
+        guards += [state.of] if state.of is not None else []
+        reads = {r for g in guards for r in g.reads} & {"last.state", "last.action"}
+        mine = {state.name} if state.action is not None else set[str]()
+        found = mine if state.name in self._acting else self._at[state.name] | mine
+        if not found:
+            return
+        for read in sorted(reads):
+            words = found if read == "last.state" else {self._actions.get(n, "") for n in found}
+            yield _one_of(read, sorted(words))
+
+
+def _one_of(fact: str, words: list[str]) -> Claim:
+    root, field = fact.split(".")
+    node = Fact(STR, fact, fact, (Step(root, False), Step(field, False)))
+    items = Items(STR, "", tuple(Const(STR, repr(w), w) for w in words))
+    shown = " or ".join(f'"{w}"' for w in words[:4]) + (" ..." if len(words) > 4 else "")
+    text = f"{fact} is {shown}"
+    return Claim(Compare(BOOL, text, node, (Link("in", items),)))
+
+
+def _claim(fact: str, op: str, value: Const) -> Claim:
+    root, field = fact.split(".")
+    steps = (Step(root, False), Step(field, False))
+    node = Fact(FACTS[fact].type, fact, fact, steps)
+    return Claim(Compare(BOOL, f"{fact} {op} {value.text}", node, (Link(op, value),)))
+
+
+BEGUN = _claim("run.steps", ">=", Const(INT, "1", 1))
+QUIET = {
+    "signals.count": _claim("signals.count", "==", Const(INT, "0", 0)),
+    "signals.top": _claim("signals.top", "is", Const(NONE, "None", None)),
+    "signals.status": _claim("signals.status", "==", Const(STR, '"completed"', "completed")),
+}
+"""What signals are while none is raised."""
+
+
+class Standing:
+    """What holds at each state of one machine, and where each rule is looked at."""
+
+    def __init__(self, subject: Subject) -> None:
+        spec = subject.spec
+        self._spec, self._acting = spec, subject.chart.acting
+        self._sources: dict[str, set[str]] = {}
+        for t in subject.chart.step.transitions():
+            self._sources.setdefault(t.dest or "", set()).add(t.source)
+        self._begins = {spec.start, *subject.starts}
+        self._opened = subject.opened - self._begins
+        self._fresh = self._entered_before_any_action(subject)
+        stopping = all(rule.kind != "signal" for rule in spec.rules) and subject.signals_stop
+        forks = any(state.all for state in spec.states.values())
+        quiet = stopping and not forks
+        self._quiet = spec.states.keys() - epilogue(subject) if quiet else set[str]()
+
+    def _entered_before_any_action(self, subject: Subject) -> set[str]:
+        """The states that a run may be in although no action has finished."""
+        states, found = self._spec.states, set[str]()
+        pending = [n for n in (*self._begins, *subject.opened) if n in states]
+        while pending:
+            name = str(pending.pop())
+            if name not in found:
+                found.add(name)
+                if name not in self._acting:
+                    pending += [e.target for e in states[name].edges if e.target in states]
+        return found
+
+    def at(self, state: StateSpec) -> Iterator[Claim]:
+        """What guards of a state's edges may rest on, if they read it."""
+        guards = [e.when for e in state.edges if e.when is not None]
+        guards += [state.of] if state.of is not None else []
+        reads = {r for g in guards for r in g.reads}
+        if "run.steps" in reads and (state.name in self._acting or state.name not in self._fresh):
+            yield BEGUN
+        if state.name in self._quiet:
+            yield from (QUIET[name] for name in sorted(reads & QUIET.keys()))
+
+    def at_rule(self, rule: Rule) -> Iterator[Claim]:
+        """The same for the guard of a rule."""
+        places = (*rule.at, *rule.before)
+        looked_at_late = self._only_after if rule.at else self._only_before_entries_behind
+        if places and "run.steps" in rule.when.reads and all(map(looked_at_late, places)):
+            yield BEGUN
+
+    def _only_after(self, name: str) -> bool:
+        return name not in self._fresh
+
+    def _only_before_entries_behind(self, name: str) -> bool:
+        """Whether every edge into a state is taken after some action.
+
+        The start is entered before rules are looked at; where it acts, they are before it does.
+        """
+        if name in self._opened or (name in self._fresh and name in self._acting):
+            return False
+        idle = self._fresh - self._acting
+        back = any(e.target == "return" for n in idle for e in self._spec.states[n].edges)
+        return not back and not self._sources.get(name, set[str]()) & idle

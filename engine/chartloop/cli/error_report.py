@@ -20,6 +20,7 @@ from chartloop.cli import console
 from chartloop.core.errors import (
     AnswerError,
     ChartloopError,
+    CursorError,
     Driven,
     Finding,
     LimitError,
@@ -60,6 +61,7 @@ _EXITS: tuple[tuple[type[ChartloopError], int], ...] = (
     (UntrustedError, USAGE),
     (MisuseError, USAGE),
     (AnswerError, USAGE),
+    (CursorError, USAGE),
     (LimitError, USAGE),
     (TaskError, USAGE),
     (UnknownRunError, USAGE),

@@ -101,7 +101,7 @@ def locate(source: str) -> Path:
 
 def tasks_of(spec: MachineSpec, options: RunOptions) -> list[dict[str, Any]] | None:
     """The tasks of the file that ``--tasks`` names; None when none is named."""
-    from chartloop.api.caller_tasks import read_tasks_file
+    from chartloop.api.caller_values import read_tasks_file
 
     if options.tasks is None:
         return None

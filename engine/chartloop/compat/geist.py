@@ -25,7 +25,7 @@ from typing import Any, Literal, overload
 from chartloop.actions.declare import guard_spec
 from chartloop.adapters.cancel import SignalCancellation
 from chartloop.api import Run
-from chartloop.api.journals import JournalOrPath
+from chartloop.api.wiring import JournalOrPath
 from chartloop.compat.geist_agent import (
     AgentContext,
     AgentSettings,

@@ -158,6 +158,8 @@ _ROWS = (
     Code("CL615", "answer for another wait", "The answer names another wait or one that is over, or the run does not wait.", "Read the current question (`chartloop show RUN`), and answer that."),
     Code("CL616", "answered already", "This wait was answered before.", "Nothing was sent. `chartloop show RUN` shows the current question."),
     Code("CL617", "answer ahead not taken", "An answer ahead of its question names a state that does not wait, is waiting now, or has an answer already.", "Name a later wait; answer the current question without `ahead`."),
+    Code("CL618", "no cursor", "The cursor is not one that a page of the journal gave.", "Give the `next` of a page of runs, or the `cursor` of an event, as it came; without one you get the first page."),
+    Code("CL619", "cursor gone", "The cursor of an event is of another journal, or beyond the newest event of this one.", "Begin again at the oldest or the newest cursor, which the error names."),
     Code("CL621", "chart closed", "Code tried to change a live machine after it was built: a transition added or taken away, a guard set, a callback given.", "Change the machine's file and load it: the new chart has its own picture and hash."),
     Code("CL622", "journal of a newer version", "A newer version of chartloop wrote the journal, or an event in it, which this version cannot read. The journal is not damaged.", "Update chartloop, or name another journal with `--journal`. Nothing was written."),
 )  # fmt: skip

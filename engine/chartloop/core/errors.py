@@ -10,6 +10,8 @@
         ├── LimitError       a limit or variable cannot take this value
         ├── TaskError        what was given is no task of the queue
         ├── UnknownRunError  no run of that id, prefix or agent
+        ├── CursorError      a place in a list that no page gave
+        │   └── CursorGoneError  a place in the events that this journal does not have
         ├── MachineChangedError  the file is not the one the run was started with
         ├── RulesChangedError  the run was decided by rules that this version does not have
         ├── ScriptError      a script has too few replies, or some left over
@@ -41,6 +43,8 @@ __all__ = [
     "Category",
     "ChartloopError",
     "ClosedChartError",
+    "CursorError",
+    "CursorGoneError",
     "Driven",
     "Fenced",
     "Finding",
@@ -407,6 +411,25 @@ class UnknownRunError(RunError):
     """No run has this id or prefix, or several have."""
 
     code = "CL604"
+
+
+class CursorError(RunError):
+    """A cursor is not one that a page of the journal gave."""
+
+    code = "CL618"
+
+
+class CursorGoneError(CursorError):
+    """A cursor of events is of another journal, or beyond the newest event of this one.
+
+    `oldest` is the cursor before the first event that there is, `newest` that of the last one.
+    """
+
+    code = "CL619"
+
+    def __init__(self, message: str, *, hint: str = "", oldest: str = "", newest: str = "") -> None:
+        self.oldest, self.newest = oldest, newest
+        super().__init__(message, hint=hint)
 
 
 class MachineChangedError(RunError):

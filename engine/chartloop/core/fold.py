@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any
 
-from chartloop.core.amounts import problem_with
 from chartloop.core.errors import StatusError
 from chartloop.core.facts import (
     FACTS,
@@ -31,10 +30,10 @@ from chartloop.core.facts import (
     ToolCall,
     UsageFacts,
 )
-from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply
+from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply, problem_with
 from chartloop.core.plain import plain
 from chartloop.core.specs import ActionSpec
-from chartloop.core.tokens import estimate_messages
+from chartloop.core.transcript import estimate_messages
 from chartloop.core.types import Type
 
 _BY_NAME = frozenset({"memory", "limits", "vars"})

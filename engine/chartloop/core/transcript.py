@@ -2,7 +2,7 @@
 
 A conversation of n messages is asked about at every step: what the model is sent, how large it is.
 Each answer is kept with the list and carried on when messages are added, so that a step costs
-what it adds, however long the run is.
+what it adds, however long the run is. Tokens are estimated without a tokenizer.
 
 Source: 004 "Context Window Manager", `build-llm-messages`; OpenAI API reference, "Create chat
 completion": a tool message answers a call of the assistant message before it.
@@ -10,13 +10,12 @@ completion": a tool message answers a call of the assistant message before it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from typing import overload
+from typing import Any, overload
 
 from chartloop.core.conversation import calls_of, tool_reply
 from chartloop.core.outcome import Message
-from chartloop.core.tokens import estimate_messages
 
 NO_REPLY = "error: this call was not carried out"
 """What a model reads where a call has no reply: it was cut off, or nobody made it."""
@@ -299,3 +298,52 @@ def _same(messages: Sequence[Message], others: Sequence[Message]) -> bool:
 
 def _is(message: Message, other: Message) -> bool:
     return message is other
+
+
+PER_MESSAGE = 4
+"""Tokens round the content of each message: its role and separators."""
+PER_CALL = 8
+"""Tokens round each tool call: its id, type and braces."""
+PER_IMAGE = 1_000
+"""Tokens of a part that is no text. Providers charge 85 to 1,600 for an image, by its size."""
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens `text` takes; 0 only for the empty text.
+
+    Joining two texts never costs more than both and never less than the larger.
+    """
+    if text.isascii():
+        return (len(text) + 3) >> 2
+    size = len(text.encode("utf-8", "surrogatepass"))
+    return (3 * size - len(text) + 7) >> 3
+
+
+def estimate_message(message: Message) -> int:
+    """About how many tokens one message takes in a request, its tool calls included."""
+    content = message.get("content")
+    if isinstance(content, str):
+        tokens = PER_MESSAGE + estimate_tokens(content)
+    else:
+        tokens = PER_MESSAGE + sum(_part(part) for part in content or ())
+    calls: Iterable[Mapping[str, Any]] = message.get("tool_calls") or ()
+    for call in calls:
+        function = call["function"]
+        tokens += PER_CALL + estimate_tokens(function["name"])
+        tokens += estimate_tokens(function["arguments"])
+    return tokens
+
+
+def estimate_messages(messages: Iterable[Message]) -> int:
+    """The sum of `estimate_message`, so that added messages can be counted by themselves."""
+    return sum(map(estimate_message, messages))
+
+
+def _part(part: object) -> int:
+    text = part if isinstance(part, str) else _text_of(part)
+    return PER_IMAGE if text is None else estimate_tokens(text)
+
+
+def _text_of(part: object) -> str | None:
+    text: object = part.get("text") if isinstance(part, Mapping) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return text if isinstance(text, str) else None

@@ -28,8 +28,7 @@ from chartloop.core.position import (
 )
 from chartloop.core.reasons import StopSignal
 from chartloop.core.records import Input
-from chartloop.core.tokens import estimate_messages
-from chartloop.core.transcript import NO_MESSAGES
+from chartloop.core.transcript import NO_MESSAGES, estimate_messages
 from chartloop.core.units import say_elapsed
 from chartloop.language.spec import Retry, StateSpec
 from chartloop.machine.assignment import saved_values

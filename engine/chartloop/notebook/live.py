@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Unpack
 
 from chartloop.api import Run
-from chartloop.api.drawing import DrawOptions
+from chartloop.api.drawn import DrawOptions
 from chartloop.notebook.screen import Screen, screen, when_cells_end
 from chartloop.run.events import Event, Recorded, Rewound
 from chartloop.run.progress import standing_of, status_of

@@ -12,16 +12,15 @@ import inspect
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from chartloop.core.amounts import problem_with
 from chartloop.core.errors import Category
 from chartloop.core.facts import FACTS
 from chartloop.core.fold import falling
-from chartloop.core.outcome import NOTHING_SPENT, Blocked, Outcome
+from chartloop.core.outcome import NOTHING_SPENT, Blocked, Outcome, problem_with
 from chartloop.core.specs import ActionSpec
 from chartloop.core.types import accepts
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed
 from chartloop.language.spec import MachineSpec, StateSpec
-from chartloop.machine.deadline import time_allowed
+from chartloop.machine.rules import time_allowed
 from chartloop.run.abandon import or_leave
 from chartloop.run.context import Context
 from chartloop.run.events import Started
@@ -34,8 +33,7 @@ from chartloop.run.exceptions import (
     stop_with_parent,
     too_long,
 )
-from chartloop.run.fields import fields_of
-from chartloop.run.job import Job
+from chartloop.run.job import Job, fields_of
 from chartloop.run.lease_holder import say_doubt
 from chartloop.run.sanitize import is_sound, sound_data, sound_signal
 from chartloop.run.session import Session

@@ -1,8 +1,8 @@
 """The journal: an append-only log, the only truth about a run.
 
     run(run_id, machine, machine_hash, epoch, head, status, state, reason, wake_at, agent,
-        session, parent, fork_seq, created, updated)
-    event(run_id, seq, epoch, type, at, data)     types: record, intent, result, in_doubt
+        session, parent, fork_seq, created, updated, question, tokens, cost)
+    event(number, run_id, seq, epoch, type, at, data)   types: record, intent, result, in_doubt
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
     lease(run_id, driver, since, renewed, until)  who drives it, and until when
     request(key, run_id, kind, digest, at, data, outcome)  what was asked of it over HTTP
@@ -15,6 +15,10 @@ run and `Fenced` is raised with nothing written. A commit whose answer was lost 
 the same event by the same epoch and counts as done. Whoever acquires a run that somebody drives
 is refused before it comes to that (`run.lease`).
 
+The `number` of an event is the order of commits over all runs, by which a journal is watched
+(`run.journal_pages`). A run's row says what its newest record led to, in the same transaction: who
+lists runs, or looks for what they ask, opens none.
+
 Belongs here: the port and the in-memory journal, which defines what the others must do.
 Source: design "architecture", section 4; 004 "Step checkpointing and recovery".
 """
@@ -22,12 +26,27 @@ Source: design "architecture", section 4; 004 "Step checkpointing and recovery".
 from __future__ import annotations
 
 import hashlib
+import heapq
+import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from chartloop.core.errors import Fenced, JournalCorrupt, RunError, UnknownRunError
+from chartloop.run.journal_pages import (
+    ALL,
+    EVENTS,
+    PAGE,
+    EventCursors,
+    RunFilter,
+    RunPage,
+    Tail,
+    TailEvent,
+    check_page,
+    read_run_cursor,
+    run_cursor,
+)
 from chartloop.run.journal_records import (
     DAMAGED,
     Check,
@@ -125,6 +144,36 @@ class Journal(Leases, Requests, Protocol):
         limit: int | None = None,
     ) -> list[RunRow]:
         """Runs that fit, the newest first; with `children` false no child's (see `CHILD_MARK`)."""
+        ...
+
+    async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
+        """At most `limit` runs that fit, the newest first, behind `cursor` (default: the first).
+
+        A cursor stays right while runs are added and removed: no run comes twice, and none that
+        was there is left out. `CursorError` for one that no page gave.
+        """
+        ...
+
+    async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
+        """At most `limit` events of all runs behind `cursor`, in the order of their commits.
+
+        Without a cursor from the first event on; with a `limit` of 0 the answer is where the
+        journal ends, `Tail.newest`. Events are as they are kept, without secrets where the journal
+        hides them. An event that cannot be read is there, and says why. The events of a fork are
+        events of a new run.
+
+        `CursorError` for what is no cursor, `CursorGoneError` for one of another journal or from
+        the future: it carries the oldest and the newest.
+        """
+        ...
+
+    async def changed(self, token: str = "") -> str | None:
+        """A new token where something may have changed since `token` was given, else None.
+
+        Without a token the answer is one, always. Ask before you read: what is written after that
+        is a change. It costs microseconds while nothing happens. A token is for this very object;
+        any other text is answered with a new one.
+        """
         ...
 
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
@@ -250,11 +299,19 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         """Hides secrets from those who listen; what is kept here stays as it is."""
         self._logs: dict[str, _Log] = {}
         self._blobs: dict[str, str] = {}
+        self._id = secrets.token_hex(4)
+        self._changes = 0
+        # event number n + 1 is the n-th of these; lists of plain values, for a step to stay cheap
+        self._runs: list[str | None] = []
+        """The run of each event; None where it was removed."""
+        self._seqs: list[int] = []
+        """The number of each event in its run."""
 
     async def create(self, row: RunRow) -> None:
         if row.run_id in self._logs:
             raise duplicate_run_error(row.run_id)
         self._logs[row.run_id] = _Log(row)
+        self._changes += 1
 
     async def create_whole(
         self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
@@ -275,6 +332,7 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
                 [event.replace(epoch=0) for event in events],
                 {message.msg_id: (message, False) for message in messages},
             )
+            self._count(row.run_id, 0, len(events))
 
     async def acquire(
         self, run_id: str, driver: Driver | None = None, *, ttl: float = TTL,
@@ -283,6 +341,7 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         log = self._log(run_id)
         acquired = self.take(run_id, Claim(driver, ttl, take_over))
         log.row = log.row.replace(epoch=log.row.epoch + 1)
+        self._changes += 1
         return log.row, acquired
 
     async def append(
@@ -297,6 +356,7 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
                 return row.head
             raise fenced_error(row, head, epoch)
         log.events.extend(events)
+        self._count(run_id, head, len(events))
         head += len(events)
         if update is None:
             log.row = row.replace(head=head)
@@ -305,6 +365,7 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
                 row.run_id, row.machine, row.machine_hash, epoch, head, update.status, update.state,
                 update.reason, update.steps, update.wake_at, row.agent, row.session, row.parent,
                 row.fork_seq, row.created, events[-1].at if events else row.updated,
+                update.question, update.tokens, update.cost,
             )  # fmt: skip
         for msg_id in consumed:
             if msg_id in log.inbox:
@@ -337,6 +398,40 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         found.sort(key=lambda r: r.created, reverse=True)
         return found[:limit]
 
+    async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
+        check_page(limit)
+        behind: Any = read_run_cursor(cursor) if cursor else None
+        rows = (log.row for log in [*self._logs.values()])
+        found = (r for r in rows if filter.fits(r) and (not behind or _place(r) < behind))
+        first = heapq.nlargest(limit + 1, found, _place)
+        more = len(first) > limit
+        return RunPage(first[:limit], run_cursor(*_place(first[limit - 1])) if more else "")
+
+    async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
+        check_page(limit, 0)
+        runs, seqs, newest = self._runs, self._seqs, len(self._seqs)
+        cursors = EventCursors(self._id, 0, newest)
+        at = cursors.read(cursor)
+        found: list[TailEvent] = []
+        while at < newest and len(found) < limit:
+            run_id, seq = runs[at], seqs[at]
+            at += 1
+            if run_id is not None:
+                event = self._logs[run_id].events[seq]
+                found.append(TailEvent(cursors.write(at), run_id, event))
+        return Tail(found, cursors.write(at), cursors.write(newest))
+
+    async def changed(self, token: str = "") -> str | None:
+        now = f"{self._id}-{self._changes}"
+        return None if now == token else now
+
+    def _count(self, run_id: str, start: int, count: int) -> None:
+        """Give each of a run's events from `start` on its number among all."""
+        self._changes += 1
+        for seq in range(start, start + count):
+            self._runs.append(run_id)
+            self._seqs.append(seq)
+
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
         log = self._log(run_id)
         inbox = log.inbox
@@ -345,6 +440,7 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         if check is not None:
             check(log.row, await self.inbox(run_id))
         inbox[message.msg_id] = (message, False)
+        self._changes += 1
         return True
 
     async def has_message(self, run_id: str, msg_id: str) -> bool:
@@ -378,16 +474,21 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         kept = events[: events_below(events, record_seq)]
         await self.create(row.replace(parent=run_id, fork_seq=record_seq, head=len(kept)))
         self._logs[row.run_id].events.extend(event.replace(epoch=0) for event in kept)
+        self._count(row.run_id, 0, len(kept))
         return len(kept)
 
     async def remove(self, run_ids: Iterable[str]) -> int:
         removed = 0
+        before = len(self._logs)
         for run_id in run_ids:
             removed += self._logs.pop(run_id, None) is not None
             for child in [n for n in self._logs if n.startswith(run_id + CHILD_MARK)]:
                 del self._logs[child]
             self.forget(run_id)
             self.forget_requests(run_id)
+        if len(self._logs) < before:
+            self._changes += 1
+            self._runs[:] = [run if run in self._logs else None for run in self._runs]
         return removed
 
     async def close(self) -> None:
@@ -398,6 +499,11 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         if log is None:
             raise UnknownRunError(f"there is no run `{run_id}` in this journal")
         return log
+
+
+def _place(row: RunRow) -> tuple[float, str]:
+    """Where a run is in the order of pages."""
+    return row.created, row.run_id
 
 
 def events_below(events: Sequence[Event], record_seq: int) -> int:

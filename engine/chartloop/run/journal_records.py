@@ -33,6 +33,23 @@ class Event(Value, frozen=True, gc=False):
     epoch: int = 0
 
 
+class OpenQuestion(Value, frozen=True, gc=False):
+    """What a run that waits asks, as its row keeps it: a `Question` in plain data."""
+
+    wait: str = ""
+    """The id of the wait, which an answer may name. Empty in the row of an older version: what the
+    run asks is then known once it is opened (`api.summaries`)."""
+    text: str = ""
+    answers: Mapping[str, Mapping[str, str]] = {}
+    """The events that the wait takes, each with the fields of its answer and their types."""
+    run: str = ""
+    """The id of the run that waits: this one, or a child of it."""
+    state: str = ""
+    """Where that one waits."""
+    due: float | None = None
+    """When the wait expires, in seconds since the epoch; None where it has no deadline."""
+
+
 class RunRow(Value, frozen=True, gc=False):
     """What is known about a run without reading its log."""
 
@@ -53,6 +70,13 @@ class RunRow(Value, frozen=True, gc=False):
     fork_seq: int | None = None
     created: float = 0.0
     updated: float = 0.0
+    question: OpenQuestion | None = None
+    """What it asks; None where it waits for nobody."""
+    tokens: int | None = None
+    """What its model calls used, its children's included. None before its first record, and in
+    the row of an older version."""
+    cost: float | None = None
+    """In USD, likewise. None where it is not known: no price of the models that were called is."""
 
     @property
     def ended(self) -> bool:
@@ -68,6 +92,9 @@ class Update(Value, frozen=True, gc=False):
     reason: str = ""
     steps: int = 0
     wake_at: float | None = None
+    question: OpenQuestion | None = None
+    tokens: int | None = None
+    cost: float | None = None
 
 
 class InboxMessage(NamedTuple):

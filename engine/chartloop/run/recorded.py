@@ -18,7 +18,7 @@ from chartloop.core.records import KINDS, Record
 from chartloop.run.journal import CHILD_MARK, Event, Journal, RunRow
 from chartloop.run.journal_records import DAMAGED
 from chartloop.run.rules_version import is_known, rules_of, say_rules
-from chartloop.run.validate_record import UNFIT, wrong_with
+from chartloop.run.validate_record import UNFIT, as_row, wrong_with
 
 
 class RecordedRun(NamedTuple):
@@ -147,15 +147,9 @@ def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
 
 def _row(data: Mapping[str, Any]) -> RunRow | None:
     """The row, or None for what is none: a column of another type, or no id."""
-    defaults = RunRow.defaults()
-    columns = {name: data[name] for name in RunRow.__struct_fields__ if name in data}
-    for name, value in columns.items():
-        default = defaults.get(name, "")
-        number = default is None or isinstance(default, (int, float))
-        fits = isinstance(value, (int, float)) if number else isinstance(value, str)
-        if not fits and not (value is None and default is None):
-            return None
-    return RunRow(**columns) if columns.get("run_id") else None
+    columns = {"run_id": "", **RunRow.defaults(), **data}
+    row = as_row(columns[name] for name in RunRow.__struct_fields__)
+    return row if row.run_id and row.status != DAMAGED else None
 
 
 def _mapping(line: str) -> Mapping[str, Any]:

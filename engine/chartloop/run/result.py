@@ -23,9 +23,9 @@ from chartloop.language.expression import Expression, GuardFailed
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.evolve import Oracle
 from chartloop.machine.guard_text import fact_value, say_value
-from chartloop.run.profile import StateProfile
 from chartloop.run.question import question_of
 from chartloop.run.session import Session
+from chartloop.run.tally import StateProfile
 
 
 class Moment(NamedTuple):

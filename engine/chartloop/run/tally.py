@@ -1,7 +1,8 @@
 """What a run leaves behind for its result: path, signals, warnings, errors, partial results.
 
 A fold of records and decisions, kept while a run is driven and written into snapshots, so
-that a result costs nothing to make however long the run was.
+that a result costs nothing to make however long the run was. Its profile says, a line for each
+state that acted, where time and tokens went.
 """
 
 from __future__ import annotations
@@ -11,10 +12,45 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chartloop.core.facts import Facts
+from chartloop.core.outcome import NOTHING_SPENT
 from chartloop.core.reasons import REASONS, StopReason, StopSignal
-from chartloop.core.records import Record
+from chartloop.core.records import Input, Record
+from chartloop.core.values import Value
 from chartloop.machine.decision import Decision
-from chartloop.run.profile import NOTHING_DONE, StateProfile, with_action
+
+
+class StateProfile(Value, frozen=True, gc=False):
+    """What the action of one state came to. Times in seconds."""
+
+    attempts: int = 0
+    """Finished actions, failed and retried ones too."""
+    failed: int = 0
+    """Of these, those that failed."""
+    total: float = 0.0
+    """Time inside the action; waits before a retry are no part of it."""
+    longest: float = 0.0
+    """The longest of them."""
+    tokens: int = 0
+    """Prompt and completion tokens."""
+    failed_calls: int = 0
+    """Single calls of tools that failed in actions that did not."""
+
+
+NOTHING_DONE = StateProfile()
+
+
+def with_action(before: StateProfile, step: Input, *, failed: bool) -> StateProfile:
+    """The profile of a state with one more finished action."""
+    took = max(0.0, step.at - step.started)
+    spent = NOTHING_SPENT if step.outcome is None else step.outcome.spent
+    return StateProfile(
+        before.attempts + 1,
+        before.failed + failed,
+        before.total + took,
+        max(before.longest, took),
+        before.tokens + spent.prompt_tokens + spent.completion_tokens,
+        before.failed_calls + (0 if step.outcome is None else len(step.outcome.tool_errors)),
+    )
 
 
 @dataclass(slots=True)

@@ -12,11 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from chartloop.core.amounts import problem_with
 from chartloop.core.facts import Task
-from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply
+from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply, problem_with
 from chartloop.core.records import Record
-from chartloop.run.journal_records import DAMAGED, RunRow
+from chartloop.run.journal_records import DAMAGED, OpenQuestion, RunRow
 
 MOST = 1e15
 """No count, no time in seconds and no amount of USD goes beyond this."""
@@ -55,6 +54,8 @@ _DEFAULTS = RunRow.defaults()
 def as_row(columns: Iterable[Any]) -> RunRow:
     """The row of a run; of a damaged one what can be read, with `DAMAGED` and the reason."""
     row = RunRow(*columns)
+    if isinstance(row.question, dict):
+        row = row.replace(question=_question(row))
     wrong = next((n for n, v in row.to_mapping().items() if not _fits(n, v)), None)
     if wrong is None:
         return row
@@ -65,7 +66,30 @@ def as_row(columns: Iterable[Any]) -> RunRow:
     return RunRow(**read)
 
 
+def _question(row: RunRow) -> object:
+    """What a run asks, from the data in its row; the data, where it is something else."""
+    data = cast("dict[str, Any]", row.question)
+    if not data:  # an older version wrote the row
+        return OpenQuestion(run=row.run_id, state=row.state, due=row.wake_at)
+    given = cast("Mapping[str, Any]", {**OpenQuestion().to_mapping(), **data})
+    if len(given) > len(OpenQuestion.__struct_fields__):
+        return data
+    asked = OpenQuestion(**given)
+    due, answers = asked.due, cast("object", asked.answers)
+    named = _texts((asked.wait, asked.text, asked.run, asked.state))
+    if not (named and (due is None or is_number(due)) and isinstance(answers, dict)):
+        return data
+    for fields in cast("dict[str, object]", answers).values():
+        if not (isinstance(fields, dict) and _texts(cast("dict[str, object]", fields).values())):
+            return data
+    return asked
+
+
 def _fits(column: str, value: object) -> bool:
+    if column == "question":
+        return value is None or isinstance(value, OpenQuestion)
+    if column == "tokens":
+        return value is None or (type(value) is int and is_number(value))
     default = _DEFAULTS.get(column, "")
     if isinstance(default, str):
         return isinstance(value, str)

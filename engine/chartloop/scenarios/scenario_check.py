@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from chartloop.api import Machine, limit_value, var_value
-from chartloop.api.caller_tasks import checked_tasks
+from chartloop.api.caller_values import checked_tasks
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, LimitError, SpecError, TaskError, nearest
 from chartloop.language.spec import MachineSpec

@@ -28,7 +28,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from chartloop.api import Run
 from chartloop.core.errors import ChartloopError, Driven, UnknownRunError
-from chartloop.core.facts import EMPTY
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.lease import CHILD_MARK
@@ -229,17 +228,10 @@ class _Worker(threading.Thread):
             return _Made(int(await run.aadvance() is not None), False)
         if request.kind == "step":
             return _Made(int(await run.astep() is not None), False)
-        records = 0
-        with run.breakpoints.until(str(request.data.get("until") or "") or None):
-            session = run.session
-            first = True
-            while not self._stopping and (first or not session.at_breakpoint()):
-                if await run.aadvance() is None:
-                    return _Made(records, False)
-                if first:
-                    first = False
-                records += 1
-        return _Made(records, not self._stopping)
+        before = run.session.tally.records
+        until = str(request.data.get("until") or "") or None
+        await run.arun(until=until, rest=lambda: self._stopping)
+        return _Made(run.session.tally.records - before, bool(run.breakpoints.hit))
 
 
 class _Made(NamedTuple):
@@ -254,5 +246,3 @@ def _outcome(row: RunRow, records: int) -> Mapping[str, Any]:
         "records": records,
     }  # fmt: skip
 
-
-__all__ = ["EMPTY", "GRACE", "POLL", "Hear", "Workers"]

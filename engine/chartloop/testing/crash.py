@@ -24,6 +24,7 @@ from chartloop.run.journal import (
     Update,
     WholeRun,
 )
+from chartloop.run.journal_pages import ALL, EVENTS, PAGE, RunFilter, RunPage, Tail
 from chartloop.run.lease import TTL, Acquired, Driver, Lease
 from chartloop.run.requests import StoredRequest
 
@@ -178,6 +179,18 @@ class CrashAt:
             children=children,
             limit=limit,
         )
+
+    async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
+        self._live()
+        return await self.journal.page(filter, cursor, limit)
+
+    async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
+        self._live()
+        return await self.journal.tail(cursor, limit)
+
+    async def changed(self, token: str = "") -> str | None:
+        self._live()
+        return await self.journal.changed(token)
 
     async def lease(self, run_id: str) -> Lease | None:
         self._live()

@@ -31,6 +31,15 @@ from chartloop.run.journal import (
     WholeRun,
     digest,
 )
+from chartloop.run.journal_pages import (
+    ALL,
+    EVENTS,
+    PAGE,
+    RunFilter,
+    RunPage,
+    Tail,
+    check_page,
+)
 from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
 from chartloop.run.redact import Redactor
 from chartloop.run.requests import StoredRequest
@@ -84,12 +93,17 @@ class JournalFace(ABC):
         """Carry out a job of these, for that run; for all runs where it is empty."""
 
     async def create(self, row: RunRow) -> None:
-        await self._perform(row.run_id, lambda db: sqlite_rows.create(db, row))
+        columns = self._writer.row(row)
+        await self._perform(row.run_id, lambda db: sqlite_rows.create(db, columns))
 
     async def create_whole(
         self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
     ) -> None:
-        given = [Filled(row, self._writer.lines(events), of) for row, events, of in runs]
+        write = self._writer
+        given = [
+            Filled(write.row(row.replace(head=len(events), epoch=0)), write.lines(events), of)
+            for row, events, of in runs
+        ]
         claim = Claim(None, take_over=take_over)
         await self._perform(
             "", lambda db: sqlite_rows.create_whole(db, given, after, claim, self._now()), long=True
@@ -151,7 +165,8 @@ class JournalFace(ABC):
         update: Update | None = None,
         consumed: Sequence[str] = (),
     ) -> int:
-        given = Append(run_id, head, epoch, self._writer.lines(events), update, consumed)
+        write = self._writer
+        given = Append(run_id, head, epoch, write.lines(events), write.update(update), consumed)
         return await self._perform(run_id, lambda db: sqlite_rows.append(db, given))
 
     async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
@@ -188,6 +203,21 @@ class JournalFace(ABC):
             writes=False,
             long=True,
         )
+
+    async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
+        check_page(limit)
+        return await self._perform(
+            "", lambda db: sqlite_rows.page(db, filter, cursor, limit), writes=False, long=True
+        )
+
+    async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
+        check_page(limit, 0)
+        return await self._perform(
+            "", lambda db: sqlite_rows.tail(db, cursor, limit), writes=False, long=True
+        )
+
+    async def changed(self, token: str = "") -> str | None:
+        return await self._perform("", lambda db: sqlite_rows.changed(db, token), writes=False)
 
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
         data = self._writer.document(message.data)
@@ -226,7 +256,9 @@ class JournalFace(ABC):
 
     async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
         return await self._perform(
-            run_id, lambda db: sqlite_rows.fork(db, run_id, record_seq, row), long=True
+            run_id,
+            lambda db: sqlite_rows.fork(db, run_id, record_seq, row, self._writer),
+            long=True,
         )
 
     async def remove(self, run_ids: Iterable[str]) -> int:

@@ -105,6 +105,36 @@ MIGRATIONS: tuple[Migration, ...] = (
     ),
     Migration(
         3,
+        "what a run asks and has used; events in the order of commits",
+        (
+            "CREATE TABLE journal (id TEXT NOT NULL)",
+            "INSERT INTO journal VALUES (lower(hex(randomblob(4))))",
+            "ALTER TABLE run ADD COLUMN question",
+            "ALTER TABLE run ADD COLUMN tokens INTEGER",
+            "ALTER TABLE run ADD COLUMN cost REAL",
+            "UPDATE run SET question = '' WHERE status = 'paused'",
+            "CREATE INDEX run_machine ON run (machine, created)",
+            "CREATE INDEX run_status ON run (status, created)",
+            "CREATE INDEX run_reason ON run (reason, created) WHERE reason != ''",
+            "CREATE INDEX run_parent ON run (parent, created) WHERE parent != ''",
+            "CREATE INDEX run_waiting ON run (created) WHERE question IS NOT NULL",
+            """
+            CREATE TABLE numbered (
+                number INTEGER PRIMARY KEY, run_id TEXT NOT NULL, seq INTEGER NOT NULL,
+                epoch INTEGER NOT NULL, type TEXT NOT NULL, record INTEGER, at REAL NOT NULL,
+                data NOT NULL, UNIQUE (run_id, seq)
+            )
+            """,
+            """
+            INSERT INTO numbered
+            SELECT rowid, run_id, seq, epoch, type, record, at, data FROM event ORDER BY rowid
+            """,
+            "DROP TABLE event",
+            "ALTER TABLE numbered RENAME TO event",
+        ),
+    ),
+    Migration(
+        4,
         "what was asked of a run over HTTP, and what came of it",
         (
             """
@@ -122,10 +152,13 @@ MIGRATIONS: tuple[Migration, ...] = (
 
 `event.record` is the number of the record, null for other types; `inbox.seq` the event that
 consumed the message; `blob.kept` 1 for a text that was put by hand; `event_blob` which events
-refer to which payloads. `data` is JSON text, or the same as bytes where it has lone surrogates,
-which SQLite's text cannot hold. A `lease` is a table of its own and not columns of `run`: where
-rows are locked one by one, as on PostgreSQL, drivers that renew would wait for appends, and
-these for them.
+refer to which payloads; `event.number` the order of commits, a column because `VACUUM` may
+give rows without one other numbers; `journal.id` tells cursors of this file from others.
+`run.question` is JSON text, null where a run asks nothing, empty where an older version wrote the
+row: what it asks is found when it is opened. `data` is JSON text, or the same as bytes where it has
+lone surrogates, which SQLite's text cannot hold. A `lease` is a table of its own and not columns of
+`run`: where rows are locked one by one, as on PostgreSQL, drivers that renew would wait for
+appends, and these for them.
 """
 
 

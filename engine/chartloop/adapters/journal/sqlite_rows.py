@@ -9,14 +9,21 @@ Belongs here: SQL, and events as rows. Never: locks, transactions, threads, erro
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from chartloop.adapters.journal import sqlite_leases, sqlite_texts
 from chartloop.adapters.journal.sqlite_migrations import Connection
 from chartloop.adapters.journal.sqlite_texts import UNREAD, Stored, blob, read_text, stored_text
-from chartloop.core.errors import JournalCorrupt, JournalTooNew, RunError, UnknownRunError
+from chartloop.core.errors import (
+    ChartloopError,
+    JournalCorrupt,
+    JournalTooNew,
+    RunError,
+    UnknownRunError,
+)
 from chartloop.core.facts import EMPTY
 from chartloop.core.records import KINDS, Record, to_json_fast
 from chartloop.run.journal import (
@@ -34,6 +41,15 @@ from chartloop.run.journal import (
     refuse_damaged,
     refuse_overtaken,
 )
+from chartloop.run.journal_pages import (
+    EventCursors,
+    RunFilter,
+    RunPage,
+    Tail,
+    TailEvent,
+    read_run_cursor,
+    run_cursor,
+)
 from chartloop.run.journal_records import EVENT_TYPES, UNREADABLE
 from chartloop.run.lease import Acquired, Claim
 from chartloop.run.payload import DEEPEST, pack, too_deep, unpack
@@ -49,6 +65,10 @@ class Line(NamedTuple):
     at: float
     data: Stored
     blobs: Mapping[str, str]
+
+
+Columns: TypeAlias = tuple[Any, ...]
+"""The values of columns, as they are written or were read."""
 
 
 class Writer:
@@ -72,6 +92,22 @@ class Writer:
     def text(self, text: str) -> str:
         """Plain text."""
         return self._hide_text(text)
+
+    def row(self, row: RunRow) -> Columns:
+        """The columns of a new run."""
+        return (*row.to_tuple()[: -len(_STANDING)], *self._standing(row))
+
+    def update(self, update: Update | None) -> Columns | None:
+        """The columns that an append brings up to date."""
+        if update is None:
+            return None
+        return (*update.to_tuple()[: -len(_STANDING)], *self._standing(update))
+
+    def _standing(self, row: RunRow | Update) -> Columns:
+        """What it asks, and has used."""
+        question = row.question
+        text = None if question is None else stored_text(self.document(question.to_mapping()))
+        return text, row.tokens, row.cost
 
     def lines(self, events: Iterable[Event]) -> list[Line]:
         """Events as rows."""
@@ -97,22 +133,37 @@ def _unfit(why: str) -> RunError:
 
 # -- runs --------------------------------------------------------------------------------------
 
-_COLUMNS = ", ".join(RunRow.__struct_fields__)
-_MARKS = ", ".join("?" * len(RunRow.__struct_fields__))
+_NAMES = RunRow.__struct_fields__
+_STANDING = ("question", "tokens", "cost")
+"""The last columns of a row and of an update of it."""
+_RUN_ID, _CREATED, _QUESTION = map(_NAMES.index, ("run_id", "created", "question"))
+_COLUMNS = ", ".join(_NAMES)
+_MARKS = ", ".join("?" * len(_NAMES))
 
 
-def create(db: Connection, row: RunRow) -> None:
+def create(db: Connection, columns: Columns) -> None:
     """A new run. `RunError` when the id is taken."""
     sql = f"INSERT INTO run ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT (run_id) DO NOTHING"  # noqa: S608
-    if db.execute(sql, row.to_tuple()).rowcount == 0:
-        raise duplicate_run_error(row.run_id)
+    if db.execute(sql, columns).rowcount == 0:
+        raise duplicate_run_error(columns[_RUN_ID])
 
 
 def row(db: Connection, run_id: str) -> RunRow | None:
     """One run's row, or None."""
     sql = f"SELECT {_COLUMNS} FROM run WHERE run_id = ?"  # noqa: S608
     found = db.execute(sql, (run_id,)).fetchone()
-    return as_row(found) if found else None
+    return _row(found) if found else None
+
+
+def _row(columns: Columns) -> RunRow:
+    """The row that columns hold; what a run asks is JSON, empty in the row of an older version."""
+    stored = columns[_QUESTION]
+    if stored is None:
+        return as_row(columns)
+    asked: Any = stored
+    with contextlib.suppress(*UNREAD):  # then it is what is wrong with the row
+        asked = json.loads(read_text(stored)) if stored else {}
+    return as_row((*columns[:_QUESTION], asked, *columns[_QUESTION + 1 :]))
 
 
 def require_row(db: Connection, run_id: str) -> RunRow:
@@ -143,7 +194,53 @@ def rows(
     where = f"WHERE {' AND '.join(tests)}" if tests else ""
     sql = f"SELECT {_COLUMNS} FROM run {where} ORDER BY created DESC, rowid DESC LIMIT ?"  # noqa: S608
     found = db.execute(sql, (*values, -1 if limit is None else limit))
-    return [as_row(columns) for columns in found]
+    return [_row(columns) for columns in found]
+
+
+def page(db: Connection, filter: RunFilter, cursor: str, limit: int) -> RunPage:
+    """Runs that fit behind a cursor, the newest first.
+
+    The index of what waits is short: where that is asked for, no other is used (``+``).
+    """
+    own = "+" if filter.waiting else ""
+    tests, values = list[str](), list[Any]()
+
+    def test(sql: str, *given: Any) -> None:
+        tests.append(sql)
+        values.extend(given)
+
+    for column, wanted in filter.columns():
+        test(f"{own}{column} = ?", wanted)
+        if column in _SELDOM and wanted:
+            tests.append(f"{own}{column} != ''")
+    if filter.prefix:
+        test(f"{own}run_id >= ?", filter.prefix)
+        if (beyond := _beyond(filter.prefix)) is not None:
+            test(f"{own}run_id < ?", beyond)
+    if filter.waiting is not None:
+        tests.append("question IS NOT NULL" if filter.waiting else "question IS NULL")
+    for column, sign, at in (
+        ("created", ">=", filter.created_from), ("created", "<", filter.created_to),
+        ("updated", ">=", filter.updated_from), ("updated", "<", filter.updated_to),
+    ):  # fmt: skip
+        if at is not None:
+            test(f"{column} {sign} ?", at)
+    if not filter.children:
+        test("instr(run_id, ?) = 0", CHILD_MARK)
+    if cursor:
+        test("(created, run_id) < (?, ?)", *read_run_cursor(cursor))
+    where = f"WHERE {' AND '.join(tests)}" if tests else ""
+    sql = f"SELECT {_COLUMNS} FROM run {where} ORDER BY created DESC, run_id DESC LIMIT ?"  # noqa: S608
+    found = db.execute(sql, (*values, limit + 1)).fetchall()
+    rows = [_row(columns) for columns in found[:limit]]
+    if len(found) <= limit:
+        return RunPage(rows)
+    last = found[limit - 1]
+    return RunPage(rows, run_cursor(last[_CREATED], last[_RUN_ID]))
+
+
+_SELDOM = ("reason", "parent")
+"""Columns that are empty in most rows, which their index leaves out."""
 
 
 def _beyond(prefix: str) -> str | None:
@@ -180,11 +277,14 @@ def remove(db: Connection, run_ids: Iterable[str]) -> int:
 
 
 def _remove(db: Connection, run_id: str) -> int:
+    newest = db.execute("SELECT number, run_id FROM event ORDER BY number DESC LIMIT 1").fetchone()
     removed = db.execute("DELETE FROM run WHERE run_id = ?", (run_id,)).rowcount
     sql = "SELECT DISTINCT hash FROM event_blob WHERE run_id = ?"
     payloads = db.execute(sql, (run_id,)).fetchall()
     for table in ("event", "event_blob", "inbox", "snapshot", "lease", "request"):
         db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608
+    if newest is not None and newest[1] == run_id:
+        db.execute(_LAST_NUMBER, newest[:1])
     db.executemany(
         "DELETE FROM blob WHERE hash = ?1 AND NOT kept "
         "AND NOT EXISTS (SELECT 1 FROM event_blob WHERE hash = ?1)",
@@ -195,13 +295,27 @@ def _remove(db: Connection, run_id: str) -> int:
 
 # -- events ------------------------------------------------------------------------------------
 
+_LAST_NUMBER = "INSERT OR REPLACE INTO event VALUES (?, '', -1, 0, 'removed', NULL, 0, '{}')"
+"""Holds the newest number once its event is gone: SQLite gives the next one after the highest that
+is there, and a number is never given twice. There is one such row, of no run."""
 _HEAD = "UPDATE run SET head = ? WHERE run_id = ? AND head = ? AND epoch = ?"
-_HEAD_AND_MORE = (
-    "UPDATE run SET head = ?, status = ?, state = ?, reason = ?, steps = ?, wake_at = ?, "
-    "updated = coalesce(?, updated) WHERE run_id = ? AND head = ? AND epoch = ?"
+_STANDS = (
+    "UPDATE run SET head = ?, state = ?, steps = ?, wake_at = ?, question = ?, tokens = ?, "
+    "cost = ?, updated = coalesce(?, updated) "
+    "WHERE run_id = ? AND head = ? AND epoch = ? AND status = ? AND reason = ?"
 )
-_INSERT = (
-    "INSERT INTO event (run_id, seq, epoch, type, record, at, data) VALUES (?, ?, ?, ?, ?, ?, ?)"
+"""Most steps leave the status as it is, and then need not be written to the indices over it: SQLite
+writes an index whose column is set, whatever it is set to."""
+_CHANGES = (
+    "UPDATE run SET head = ?, state = ?, steps = ?, wake_at = ?, question = ?, tokens = ?, "
+    "cost = ?, updated = coalesce(?, updated), status = ?, reason = ? "
+    "WHERE run_id = ? AND head = ? AND epoch = ?"
+)
+_EVENT = "run_id, seq, epoch, type, record, at, data"
+_INSERT = f"INSERT INTO event ({_EVENT}) VALUES (?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+_COPY = (
+    f"INSERT INTO event ({_EVENT}) SELECT ?, seq, 0, type, record, at, data FROM event "  # noqa: S608
+    "WHERE run_id = ? AND seq < ? ORDER BY seq"
 )
 _LAST = "SELECT epoch, type, record, at, data FROM event WHERE run_id = ? AND seq >= ? ORDER BY seq"
 
@@ -213,7 +327,8 @@ class Append(NamedTuple):
     head: int
     epoch: int
     lines: Sequence[Line]
-    update: Update | None
+    update: Columns | None
+    """`Writer.update` gives them."""
     consumed: Sequence[str]
 
 
@@ -224,10 +339,11 @@ def append(db: Connection, given: Append) -> int:
     if update is None:
         moved = db.execute(_HEAD, (after, run_id, head, epoch))
     else:
-        updated = lines[-1].at if lines else None
-        moved = db.execute(
-            _HEAD_AND_MORE, (after, *update.to_tuple(), updated, run_id, head, epoch)
-        )
+        status, state, reason, *more = update
+        set_ = (after, state, *more, lines[-1].at if lines else None)
+        moved = db.execute(_STANDS, (*set_, run_id, head, epoch, status, reason))
+        if moved.rowcount == 0:
+            moved = db.execute(_CHANGES, (*set_, status, reason, run_id, head, epoch))
     if moved.rowcount == 0:
         return _refuse(db, given)
     _insert(db, run_id, head, epoch, lines)
@@ -273,20 +389,69 @@ def events(db: Connection, run_id: str, start: int, limit: int | None = None) ->
     found = db.execute(sql, (run_id, start, -1 if limit is None else limit)).fetchall()
     if not found:
         require_row(db, run_id)
+    try:
+        return [_event(columns, _payloads(db, run_id)) for columns in found]
+    except UNREAD as error:
+        raise JournalCorrupt(
+            f"an event of run `{run_id}` cannot be read: {_say(error)}",
+            hint=f"{BY_HAND}; a fork below it still works",
+        ) from error
 
+
+def tail(db: Connection, cursor: str, limit: int) -> Tail:
+    """Events of all runs behind a cursor, in the order of their commits.
+
+    SQLite lets one write at a time, and each numbers its events on from the highest that is there:
+    the order of numbers is the order of commits, and who sees one sees all before it.
+    """
+    found = db.execute("SELECT id FROM journal").fetchone()
+    oldest, newest = db.execute(
+        "SELECT coalesce((SELECT min(number) FROM event), 1) - 1, "
+        "coalesce((SELECT max(number) FROM event), 0)"
+    ).fetchone()
+    cursors = EventCursors(str(found[0] if found else ""), oldest, newest)
+    after = cursors.read(cursor)
+    sql = (
+        "SELECT number, run_id, seq, type, at, data, record, epoch FROM event "
+        "WHERE number > ? AND type != 'removed' ORDER BY number LIMIT ?"
+    )
+    rows = db.execute(sql, (after, limit)).fetchall()
+    events = [_tail_event(db, cursors.write(number), *rest) for number, *rest in rows]
+    at = newest if len(rows) < limit else rows[-1][0] if rows else after
+    return Tail(events, cursors.write(at), cursors.write(newest))
+
+
+def _tail_event(db: Connection, cursor: str, run_id: Any, *columns: Any) -> TailEvent:
+    problem = ""
+    event = None
+    try:
+        event = _event(columns, _payloads(db, run_id))
+    except ChartloopError as error:
+        problem = error.message
+    except UNREAD as error:
+        problem = f"an event of run `{run_id}` cannot be read: {_say(error)}"
+    return TailEvent(cursor, run_id if isinstance(run_id, str) else ascii(run_id), event, problem)
+
+
+def changed(db: Connection, token: str) -> str | None:
+    """A new token where this connection or another wrote since, else None."""
+    others = db.execute("PRAGMA data_version").fetchone()[0]
+    now = f"{others}-{db.total_changes}"
+    return None if now == token else now
+
+
+def _payloads(db: Connection, run_id: str) -> Callable[[str], str]:
     def fetch(key: str) -> str:
         text = blob(db, key)
         if text is None:
             raise JournalCorrupt(f"run `{run_id}` refers to payload {key}, which is not there")
         return text
 
-    try:
-        return [_event(columns, fetch) for columns in found]
-    except UNREAD as error:
-        raise JournalCorrupt(
-            f"an event of run `{run_id}` cannot be read: {type(error).__name__} {error}",
-            hint=f"{BY_HAND}; a fork below it still works",
-        ) from error
+    return fetch
+
+
+def _say(error: Exception) -> str:
+    return f"{type(error).__name__} {error}"
 
 
 _KINDS = frozenset(KINDS)
@@ -315,17 +480,13 @@ def _too_new(seq: int, kind: object) -> JournalTooNew:
     )
 
 
-def fork(db: Connection, run_id: str, record_seq: int, new: RunRow) -> int:
+def fork(db: Connection, run_id: str, record_seq: int, new: RunRow, write: Writer) -> int:
     """A new run with the events below a record; gives its head."""
     require_row(db, run_id)
     sql = "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run_id = ? AND record < ?"
     head: int = db.execute(sql, (run_id, record_seq)).fetchone()[0]
-    create(db, new.replace(parent=run_id, fork_seq=record_seq, head=head))
-    db.execute(
-        "INSERT INTO event SELECT ?, seq, 0, type, record, at, data FROM event "
-        "WHERE run_id = ? AND seq < ? ORDER BY seq",
-        (new.run_id, run_id, head),
-    )
+    create(db, write.row(new.replace(parent=run_id, fork_seq=record_seq, head=head)))
+    db.execute(_COPY, (new.run_id, run_id, head))
     db.execute(
         "INSERT INTO event_blob SELECT ?, seq, hash FROM event_blob WHERE run_id = ? AND seq < ?",
         (new.run_id, run_id, head),
@@ -336,7 +497,8 @@ def fork(db: Connection, run_id: str, record_seq: int, new: RunRow) -> int:
 class Filled(NamedTuple):
     """A run that comes into being with all that it holds, ready to be written."""
 
-    row: RunRow
+    row: Columns
+    """`Writer.row` gives them."""
     lines: Sequence[Line]
     inbox_of: str
 
@@ -350,13 +512,13 @@ def create_whole(
         sqlite_leases.try_claim(db, read.run_id, claim, now)
         refuse_overtaken(found, read)
     for run in runs:
-        if row(db, run.row.run_id) is not None:
-            raise duplicate_run_error(run.row.run_id)
+        if row(db, run.row[_RUN_ID]) is not None:
+            raise duplicate_run_error(run.row[_RUN_ID])
     for read in after:
         acquire(db, read.run_id, claim._replace(take_over=True), now)
     for run in runs:
-        new = run.row.run_id
-        create(db, run.row.replace(head=len(run.lines), epoch=0))
+        new = run.row[_RUN_ID]
+        create(db, run.row)
         _insert(db, new, 0, 0, run.lines)
         db.execute(
             "INSERT INTO inbox (run_id, msg_id, at, data) SELECT ?, msg_id, at, data FROM inbox "

@@ -30,8 +30,8 @@ from chartloop.adapters.model.errors import FALL_BACK_ON, KINDS, Kind, classify_
 from chartloop.adapters.model.reply import ReceivedReply
 from chartloop.adapters.model.target import Target, row_of, targets_of
 from chartloop.adapters.model.wire import Wire, watch
-from chartloop.core.amounts import is_tokens
 from chartloop.core.errors import Category, ModelError, SetupError
+from chartloop.core.outcome import is_tokens
 from chartloop.extras import install
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from chartloop.analysis.coverage.coverage_table import bundle_of, lines_of
 from chartloop.analysis.coverage.figures import PLURAL, Covered, Figure, figure_of
-from chartloop.analysis.coverage.heatmap_picture import HeatPicture
+from chartloop.analysis.coverage.heatmap import HeatPicture
 from chartloop.analysis.coverage.targets import KINDS, Kind, items_of
 from chartloop.core.errors import RunError, SetupError, nearest
 from chartloop.core.units import say_count

@@ -23,8 +23,8 @@ from chartloop.analysis.simulation.world import NOBODY, Choice, Happens, World, 
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Outcome
 from chartloop.core.records import Record
-from chartloop.core.tokens import estimate_messages
 from chartloop.core.traits import Family
+from chartloop.core.transcript import estimate_messages
 from chartloop.core.units import say_count
 from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.build import Chart

@@ -23,9 +23,9 @@ from chartloop.core.position import Position
 from chartloop.core.records import Input, Record
 from chartloop.language.expression import Oracle
 from chartloop.machine.build import Chart
-from chartloop.machine.deadline import time_allowed
 from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
+from chartloop.machine.rules import time_allowed
 from chartloop.run.exceptions import too_long
 
 LONGEST = 10_000

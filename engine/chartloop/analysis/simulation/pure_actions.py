@@ -19,8 +19,7 @@ from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
 from chartloop.run.context import Context, Ports, StopRequest
 from chartloop.run.events import Event
-from chartloop.run.fields import fields_of
-from chartloop.run.job import job_of
+from chartloop.run.job import fields_of, job_of
 from chartloop.run.journal import RunRow
 from chartloop.run.tally import Tally
 

@@ -21,10 +21,10 @@ from chartloop.analysis.simulation.simulation import Simulation
 from chartloop.analysis.simulation.world import World
 from chartloop.analysis.simulation.world_file import read_world, world_of
 from chartloop.api.bounds import checked_values
-from chartloop.api.caller_tasks import first_tasks
-from chartloop.api.journals import JournalOrPath, journal_of
+from chartloop.api.caller_values import first_tasks
 from chartloop.api.machine import Machine
 from chartloop.api.run import Run
+from chartloop.api.wiring import JournalOrPath, journal_of
 from chartloop.core.facts import EMPTY
 from chartloop.core.records import Record
 from chartloop.language.yaml.document import Document

@@ -19,7 +19,7 @@ from chartloop.core.records import Input, Record
 from chartloop.core.units import say_duration
 from chartloop.language.expression import Expression
 from chartloop.machine.build import Chart
-from chartloop.machine.deadline import time_allowed
+from chartloop.machine.rules import time_allowed
 from chartloop.run.exceptions import A_HAIR, too_long
 
 _CLOCK = ("run.elapsed", "run.working", "run.idle", "progress.stalled_for")

@@ -221,7 +221,7 @@ def _recorded(
 
 
 def _tasks(machine: Machine, options: SimulateOptions) -> list[dict[str, Any]] | None:
-    from chartloop.api.caller_tasks import read_tasks_file
+    from chartloop.api.caller_values import read_tasks_file
 
     return None if options.tasks is None else read_tasks_file(Path(options.tasks), machine.spec)
 

@@ -23,6 +23,8 @@ Source: mermaid 12.3, `flow.jison` and `flowDb.ts`
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -30,10 +32,9 @@ from typing import NamedTuple
 from chartloop.interchange.mermaid.diagram import Diagram, Group, Link, Refused, Vertex
 from chartloop.interchange.mermaid.grammar import parse
 from chartloop.interchange.mermaid.groups import Groups
-from chartloop.interchange.mermaid.labels import has_tags, numbered, says
 from chartloop.interchange.mermaid.source import Source
 from chartloop.view.flowchart import COLOUR, FILLS, Arrow, Box, Direction, Flowchart, Role, Shape
-from chartloop.view.mermaid import ARROWS
+from chartloop.view.mermaid import ARROWS, NUMBERED
 from chartloop.view.mermaid_shapes import shape_of
 
 _WAYS: Mapping[str, Direction] = MappingProxyType(
@@ -272,3 +273,28 @@ def _role(shape: Shape, fill: str | None, *, entered: bool, left: bool) -> Role:
     if fill == FILLS["start"] or shape == "pill":
         return "end" if entered and not left else "start" if not entered else "action"
     return "decision" if shape == "diamond" else "action"
+
+
+_BREAK = re.compile(r"</?br\s*/?>|\\n", re.IGNORECASE)
+_TAG = re.compile(r"</?[A-Za-z][^<>]*(?:>|\Z)")
+
+
+def says(written: str) -> str:
+    """A label as people read it: breaks are newlines, codes are their characters, no tags."""
+    text = _TAG.sub("", _BREAK.sub("\n", written.strip()))
+    for mark, meant in (("ﬂ°°", "&#"), ("ﬂ°", "&"), ("¶ß", ";")):
+        text = text.replace(mark, meant)
+    return "\n".join(line.strip() for line in html.unescape(text).split("\n")).strip("\n")
+
+
+def has_tags(written: str) -> bool:
+    """Whether there are tags in it that are no breaks."""
+    return _TAG.search(_BREAK.sub("", written)) is not None
+
+
+def numbered(written: str) -> tuple[int | None, str]:
+    """The order of trial that our own charts write in front of a label, and what the rest says."""
+    found = NUMBERED.match(written)
+    if found is None:
+        return None, says(written)
+    return int(found[1]), says(written[found.end() :])

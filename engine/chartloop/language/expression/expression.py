@@ -8,7 +8,7 @@ Source:       design "language", section 3; design "architecture", section 2 `De
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import SimpleNamespace
@@ -22,12 +22,26 @@ from chartloop.language.expression import compile as code
 from chartloop.language.expression import monotone, operators
 from chartloop.language.expression.atoms import Atom, Bound, Probe, Reading
 from chartloop.language.expression.check import Checker
-from chartloop.language.expression.may_fail import may_fail
 from chartloop.language.expression.narrow import paths_not_none
 from chartloop.language.expression.runtime import GUARD_ERRORS, Function, Oracle, no_oracle
 from chartloop.language.expression.scope import ExpressionFault, Scope
 from chartloop.language.expression.syntax import read
-from chartloop.language.expression.tree import Compare, Node, Opaque, facts_of, walk
+from chartloop.language.expression.tree import (
+    Arith,
+    Call,
+    Compare,
+    Const,
+    Each,
+    Element,
+    Fact,
+    Field,
+    Items,
+    Node,
+    Opaque,
+    Pairs,
+    facts_of,
+    walk,
+)
 
 Direction = Literal["+", "-", "", "?"]
 
@@ -165,3 +179,42 @@ def fuse(expressions: Sequence[Expression]) -> Callable[[Any, Oracle], tuple[Any
 def widen(facts: Facts, **extra: Any) -> Any:
     """Facts with the values of a scope's `extra` roots beside them, for `fn` and `value`."""
     return SimpleNamespace(**facts.to_mapping(), **extra)
+
+
+_DIVIDING = ("/", "//", "%")
+_DEEPEST: Mapping[str, int] = {"vars": 2, "limits": 2}
+"""Roots whose items have declared types, and how many steps of a fact stay among them."""
+
+
+def may_fail(root: Node) -> bool:
+    """Whether evaluating the tree may raise one of `GUARD_ERRORS`."""
+    return any(_fails(node) for node in walk(root))
+
+
+def _fails(node: Node) -> bool:
+    match node:
+        case Const():
+            return False
+        case _ if node.type.kind == "any":
+            return True
+        case Opaque() | Element() | Each():
+            return True
+        case Field(step=step):
+            return step.keyed
+        case Arith(op=op, right=right):
+            divides = op in _DIVIDING and not (isinstance(right, Const) and right.value)
+            return divides or node.type.kind != "int"
+        case Fact(path=path, steps=steps):
+            typed = len(steps) <= _DEEPEST.get(path.partition(".")[0], len(steps))
+            return not typed or any(s.keyed and not s.counter for s in steps[2:])
+        case Call(name="min" | "max", args=args):
+            return len(args) == 1
+        case Compare(links=links):
+            return any(k.op in ("in", "not in") and not _written_out(k.right) for k in links)
+        case _:
+            return False
+
+
+def _written_out(node: Node) -> bool:
+    """Whether what is looked through is a short list of the file's own, or a text."""
+    return isinstance(node, (Items, Pairs)) or node.type.kind in ("str", "enum")

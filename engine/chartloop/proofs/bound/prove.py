@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from chartloop.core.specs import Effect
+from chartloop.core.specs import ActionSpec, Effect
 from chartloop.language.expression import Expression
 from chartloop.language.intervals.interval import INF
 from chartloop.language.spec import MachineSpec
+from chartloop.machine.abstract.graph import Routes
 from chartloop.machine.abstract.position import UNDRAWN, Route, TooLarge
+from chartloop.machine.abstract.signals import hands_down
 from chartloop.machine.build import Chart
+from chartloop.machine.transition import A_TICK
 from chartloop.proofs.bound.bound import (
     Bound,
     Figure,
@@ -37,10 +40,10 @@ from chartloop.proofs.bound.costs import (
     UNIT,
     WAITING,
     Assume,
+    Spending,
 )
 from chartloop.proofs.bound.epilogue import wraps_of
 from chartloop.proofs.bound.linear_program import Effort, Number, OutOfEffort, Solved
-from chartloop.proofs.bound.overrun import late
 from chartloop.proofs.bound.problem import Proof, limits_of
 
 NAMES: Mapping[str, str] = {
@@ -367,3 +370,54 @@ def _say_past(resource: str, past: Number | None) -> str:
         said = "less than" if past < units * UNIT else "at most"
         return f"{said} {say_units(units, CALL if resource == TOKENS else 'call')} past it"
     return f"at most {say_amount(NAMES[resource], _amount(resource, past))} past it"
+
+
+def late(
+    routes: Routes, below: Iterable[Routes], spending: Spending, family: Family
+) -> tuple[float, str]:
+    """The seconds that late actions take at most, and what has no bound; 0 and empty: none do.
+
+    `below` are the graphs of the child machines.
+    """
+    total, begun = _longest_wake(routes.spec), _begun_after(routes, family)
+    if name := next((name for name, wraps_up in begun.items() if not wraps_up), ""):
+        return INF, f"`{name}` may begin after it, and is not cut off by it"
+    for state in (routes.spec.states[name] for name in begun):
+        longest = spending.seconds(state.within)
+        if longest == INF:
+            return INF, f"`{state.name}` wraps up in any time: give it `within`"
+        total += longest
+    spec = routes.spec
+    children = (name for name, state in spec.states.items() if hands_down(spec, state))
+    if (name := next(children, "")) and any(map(_has_epilogue, below)):
+        return INF, f"children of `{name}` wrap up when it is reached"
+    return total, ""
+
+
+def _longest_wake(spec: MachineSpec) -> float:
+    """How far behind the limit a wait that it cuts short ends."""
+    return A_TICK if any(s.retry or s.job == "wait" for s in spec.states.values()) else 0.0
+
+
+def _begun_after(routes: Routes, family: Family) -> dict[str, bool]:
+    """States whose action may begin once the limit is reached; whether only behind a stop."""
+    found: dict[str, bool] = {}
+    for route in routes.routes:
+        place = routes.places[route.dest]
+        state = routes.spec.states.get(place.state)
+        begins = route.source != 0 and route.outcome != "left" and not family.has(route)
+        if begins and state is not None and _takes_time(state.action):
+            found[state.name] = found.get(state.name, True) and place.stopping
+    return found
+
+
+def _has_epilogue(routes: Routes) -> bool:
+    """Whether an action that takes time follows a stop of this machine."""
+    names = {place.state for place in routes.places if place.stopping}
+    states = (routes.spec.states.get(name) for name in names)
+    return any(state is not None and _takes_time(state.action) for state in states)
+
+
+def _takes_time(action: ActionSpec | None) -> bool:
+    """What has no effect and no code of an application is done at once."""
+    return action is not None and not (action.effect is Effect.PURE and action.is_builtin)

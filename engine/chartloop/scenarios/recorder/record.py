@@ -17,7 +17,7 @@ from typing import Any, cast
 from chartloop.actions import builtin
 from chartloop.analysis.recorded_runs import recorded_runs
 from chartloop.api import Run
-from chartloop.api.journals import JournalOrPath, journal_of
+from chartloop.api.wiring import JournalOrPath, journal_of
 from chartloop.core.errors import RunError, SetupError
 from chartloop.core.records import Record, to_json
 from chartloop.core.specs import Registry

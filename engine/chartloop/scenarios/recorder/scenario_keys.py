@@ -12,17 +12,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
-from chartloop.api.caller_tasks import inline_tasks
+from chartloop.api.caller_values import inline_tasks
 from chartloop.core.errors import RunError
+from chartloop.core.facts import Task
 from chartloop.core.plain import plain
 from chartloop.core.position import Position
 from chartloop.core.records import Record
+from chartloop.core.units import write_duration
 from chartloop.machine.build import Chart
 from chartloop.machine.evolve import evolve
 from chartloop.run.journal import CHILD_MARK
 from chartloop.run.recorded import RecordedRun
 from chartloop.run.result import Result
-from chartloop.scenarios.recorder.outside_events import event_of, task_of
 from chartloop.scenarios.recorder.replies import NOTHING, said_in
 
 STARTS = ("agent", "session", "limits", "vars", "memory", "messages")
@@ -174,3 +175,50 @@ def expected_of(result: Result) -> Mapping[str, Any]:
     if result.output is not None:
         out["output"] = plain(result.output)
     return out
+
+
+SOON = 1.0
+"""Seconds. What came sooner after the record before it comes at once in the scenario."""
+
+
+def event_of(record: Record, before: Position, previous: float) -> dict[str, Any] | None:
+    """The event of a scenario that makes this record; None where nothing came from outside.
+
+    `before` is where the run was then, `previous` when the record before it was made.
+    """
+    what = _what(record, before)
+    if what is None:
+        return None
+    waited = record.input.at - previous
+    late = {"delay": write_duration(round(waited))} if waited >= SOON else {}
+    return {"after": before.facts.run.steps, **what, **late}
+
+
+def _what(record: Record, before: Position) -> dict[str, Any] | None:
+    given = record.input
+    match record.kind:
+        case "answer":
+            data = {"data": plain(given.data)} if given.data else {}
+            return {"at": before.state, "send": given.event, **data}
+        case "pause":
+            return {"pause": True}
+        case "resume" if before.wake_at is None and not before.blocked_on:
+            return {"resume": True}
+        case "stop":
+            return {"cancel": given.event or "user_requested"}
+        case "enqueue":
+            return {"enqueue": [task_of(task) for task in given.data["tasks"]]}
+        case "edit":
+            return {"set": plain(given.data)}
+        case _:
+            return None
+
+
+def task_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """A task as it was given: what came of it since is not its giver's to say."""
+    given = Task(**data).replace(attempts=0, cycle=0)
+    unset = Task.defaults()
+    return {n: plain(v) for n, v in given.to_mapping().items() if v != unset.get(n, _MISSING)}
+
+
+_MISSING = object()

@@ -7,21 +7,23 @@ Source:       design "look", `live.png`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from chartloop.view.dot.engine import Engine
-from chartloop.view.dot.write import to_dot
-from chartloop.view.flowchart import Flowchart
+from chartloop.view.dot.write import Html, Style, html_text, title_style, to_dot
+from chartloop.view.flowchart import Arrow, Box, Flowchart
+from chartloop.view.from_graph import LISTED, wrap_label
 from chartloop.view.live.annotate import annotate_chart
-from chartloop.view.live.live_style import PaintedDress
+from chartloop.view.live.colours import PALE_INK, TAKEN
+from chartloop.view.live.live_style import LEFT, SPACE, PaintedDress, title_label
 from chartloop.view.live.outline import Outline
-from chartloop.view.live.plan import Planner
+from chartloop.view.live.plan import Plan, Planner, say_times
 from chartloop.view.live.progress import Meter, Standing
 from chartloop.view.mermaid import to_mermaid
 from chartloop.view.picture import Picture
-from chartloop.view.report.measure import add_meters
-from chartloop.view.report.report_style import ReportDress
+from chartloop.view.report.cells import SMALL_INK, bar, cells, legend, row, small, table, word
+from chartloop.view.report.measure import add_meters, listed_rules, place_meters
 from chartloop.view.text.draw import WIDTH, Drawing
 
 Look = Literal["plain", "live", "report"]
@@ -73,3 +75,69 @@ class RunPicture(Picture):
     def outline(self) -> str:
         """An outline in characters, with a mark at the present state and how often what was."""
         return Outline(self._valued).text(self._plan)
+
+
+class ReportDress(PaintedDress):
+    """The painted look, with values, bars and a legend; its layout is its own."""
+
+    def __init__(self, chart: Flowchart, plan: Plan, meters: Mapping[str, Meter]) -> None:
+        super().__init__(chart, plan)
+        self._meters = place_meters(chart, meters)
+        self._lines = listed_rules(chart)
+
+    def title(self, chart: Flowchart) -> Style:
+        """The title, how the run stands, and what the colours mean."""
+        said = f"{title_label(chart, self.caption())}{LEFT}{legend()}{LEFT} {LEFT}"
+        return title_style(chart) | {"label": Html(f"<{said}>")}
+
+    def box_label(self, box: Box) -> str:
+        """The label, the badge, the value and its bar, each in a line."""
+        if box.id in self._lines:
+            return self._rules(box)
+        rows = [row(html_text(line) or " ") for line in _lines_of(box.label)]
+        rows += self._badge_row(box)
+        if (meter := self._meters.get(box.id)) is not None:
+            rows += self._meter(meter, faded=self._is_faded(box))
+        return table(rows)
+
+    def arrow_label(self, arrow: Arrow) -> str:
+        """The label with its count; of a rule also the value and its bar."""
+        lines = _lines_of(arrow.shown)
+        times = self._taken.get(arrow, 0)
+        count = f'<FONT COLOR="{TAKEN}"><B>{SPACE}{say_times(times)}</B></FONT>' if times else ""
+        rows = [row(f"{SPACE}{html_text(line)} ", "LEFT") for line in lines[:-1]]
+        rows.append(row(f"{SPACE}{html_text(lines[-1])}{count} ", "LEFT"))
+        if (meter := self._meters.get(arrow.id)) is not None and arrow.kind == "rule":
+            rows += self._meter(meter, align="LEFT")
+        return table(rows)
+
+    def _meter(self, meter: Meter, *, align: str = "CENTER", faded: bool = False) -> Iterator[str]:
+        ink = PALE_INK if faded else SMALL_INK
+        yield row(small(f"{SPACE}{meter.said}{word(meter.share)} ", ink), align)
+        if meter.share is not None:
+            yield row(bar(meter.share, bright=not faded, align=align), align)
+
+    def _rules(self, box: Box) -> str:
+        """A list of rules as a table: what each asks, its value, and its bar."""
+        rows = [row(f"<B>{html_text(_lines_of(box.label)[0])}</B>", "LEFT", 3)]
+        for line in self._lines[box.id]:
+            asked = wrap_label(f"{line.text} → {line.does}", LISTED).split("\n")
+            meter = self._meters.get(line.id, Meter(""))
+            measured = "" if meter.share is None else bar(meter.share)
+            said = small(f"{SPACE * 3}{meter.said}{word(meter.share)}{SPACE * 2}", SMALL_INK)
+            rows.append(cells("".join(f"{html_text(a)}{LEFT}" for a in asked), said, measured))
+        return table([*rows, *self._badge_row(box, "LEFT", 3)])
+
+    def _badge_row(self, box: Box, align: str = "CENTER", span: int = 1) -> Iterator[str]:
+        if said := self.badge(box):
+            badge = f"<B>{html_text(said)}</B>"
+            yield row(f'<FONT POINT-SIZE="9" COLOR="{self.ink(box)}">{badge}</FONT>', align, span)
+
+    def _is_faded(self, box: Box) -> bool:
+        plan = self._plan
+        away = box.id not in plan.visited and box.id != plan.now
+        return plan.counted and away and box.origin != "rule"
+
+
+def _lines_of(label: str) -> list[str]:
+    return label.strip("\n").split("\n")
