@@ -71,7 +71,7 @@ class Runs:
         self._lock = Lock()
         self._opened: OrderedDict[str, tuple[tuple[int, int], Run]] = OrderedDict()
 
-    # reading ------------------------------------------------------------------------------------
+    # reading -------------------------------------------------------------------------------
 
     def row(self, run_id: str) -> RunRow:
         """The run's row. `UnknownRunError` when there is none."""
@@ -147,7 +147,7 @@ class Runs:
         refused = refusals_of(run, len(run.records))
         return [order for order in ORDERS if order not in refused]
 
-    # starting -----------------------------------------------------------------------------------
+    # starting ------------------------------------------------------------------------------
 
     def start(self, body: Mapping[str, Any], caller: Caller) -> tuple[Json, bool]:
         """A new run, with its first record in the journal; whether it is new.
@@ -191,7 +191,7 @@ class Runs:
         run.advance()
         rest(run)
 
-    # orders that a worker carries out -------------------------------------------------------------
+    # orders that a worker carries out ------------------------------------------------------
 
     def drive(self, kind: str, run_id: str, data: Mapping[str, Any], caller: Caller) -> Json:
         """Ask for a run to be driven: `step`, or `run`. `StatusError` where it cannot be now."""
@@ -231,7 +231,7 @@ class Runs:
         if lease is not None and how_left(lease, time.time()) == "alive":
             raise driven(run_id, lease)
 
-    # orders that are done at once ------------------------------------------------------------------
+    # orders that are done at once ----------------------------------------------------------
 
     def message(self, kind: str, run_id: str, body: Mapping[str, Any], caller: Caller) -> Json:
         """Send a run a message: `answer`, `enqueue`, `pause`, `resume` or `cancel`."""
@@ -287,7 +287,7 @@ class Runs:
         made = new_run_id()
         body = {"at": at, "made": made}
 
-        def work(id: str) -> Json:
+        def work(_: str) -> Json:
             run.fork(at, run_id=made)
             return {"made": made}
 
@@ -298,7 +298,7 @@ class Runs:
         run = self._fresh(self.row(run_id))
         made = new_run_id()
 
-        def work(id: str) -> Json:
+        def work(_: str) -> Json:
             self._refuse_driven(run_id)
             run.fork(first_taken_back(run.session, records), run_id=made)
             return {"made": made}
@@ -310,7 +310,7 @@ class Runs:
         row = self.row(run_id)
         run = self._fresh(row)
 
-        def work(id: str) -> Json:
+        def work(_: str) -> Json:
             if run.ended:
                 raise StatusError("the run has ended")
             try:
@@ -321,7 +321,7 @@ class Runs:
 
         return self._once("set", run_id, {"name": name, "value": value}, caller, work)
 
-    # keys -----------------------------------------------------------------------------------------
+    # keys ----------------------------------------------------------------------------------
 
     def _once(
         self, kind: str, run_id: str, body: Mapping[str, Any], caller: Caller,
@@ -407,4 +407,3 @@ def _checked_values(machine: Machine, body: Mapping[str, Any]) -> dict[str, Any]
 def _unfit(error: ChartloopError, at: str) -> Refusal:
     wrong = Wrong(at, error.message, error.hint)
     return Refusal(422, error.message, hint=error.hint, wrong=[wrong], code=error.code)
-

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from chartloop.api import Own, PortOptions
-from chartloop.api.journals import JournalOrPath
+from chartloop.api.wiring import JournalOrPath
 from chartloop.core.errors import SetupError, nearest
 
 Scope: TypeAlias = Literal["read", "drive", "edit"]

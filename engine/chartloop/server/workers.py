@@ -245,4 +245,3 @@ def _outcome(row: RunRow, records: int) -> Mapping[str, Any]:
         "status": row.status, "state": row.state, "reason": row.reason, "steps": row.steps,
         "records": records,
     }  # fmt: skip
-
