@@ -56,6 +56,15 @@ def leases(journal: MemoryJournal) -> list[Lease | None]:
     return [by_hand(journal.lease(run_id)) for run_id in ("a", "held")]
 
 
+async def at_end(journal: Journal) -> list[Any]:
+    """The events of all runs; the cursors of another journal differ."""
+    return [(event.run_id, event.event) for event in (await journal.tail("", 9)).events]
+
+
+async def told_of_change(journal: Journal) -> bool:
+    return await journal.changed(await journal.changed() or "") is None
+
+
 WRITES: list[Call] = [
     call("create", lambda j: j.create(RunRow("b")), rows),
     call("create_whole", lambda j: j.create_whole([WholeRun(RunRow("b"))]), rows),
@@ -82,22 +91,13 @@ READS: list[Call] = [
     call("row", lambda j: j.row("a"), rows),
     call("rows", lambda j: j.rows(prefix="a", limit=1), rows),
     call("page", lambda j: j.page(RunFilter(prefix="a"), "", 1), rows),
-    call("tail", lambda j: at_end(j), rows),
-    call("changed", lambda j: told_of_change(j), rows),
+    call("tail", at_end, rows),
+    call("changed", told_of_change, rows),
     call("inbox", lambda j: j.inbox("a"), rows),
     call("has_message", lambda j: j.has_message("a", "first"), rows),
     call("blob", lambda j: j.blob("x"), rows),
     call("snapshot", lambda j: j.snapshot("a"), rows),
 ]
-
-
-async def at_end(journal: Journal) -> list[Any]:
-    """The events of all runs; the cursors of another journal differ."""
-    return [(event.run_id, event.event) for event in (await journal.tail("", 9)).events]
-
-
-async def told_of_change(journal: Journal) -> bool:
-    return await journal.changed(await journal.changed() or "") is None
 
 
 def make(case: Call, journal: Journal) -> Any:

@@ -30,12 +30,12 @@ from chartloop.run.journal import (
     Journal,
     MemoryJournal,
     RunRow,
-    Update,
     digest,
 )
 from chartloop.run.migrate import fork_under, move
+from chartloop.run.question import update_at
 from chartloop.run.recorded import Unread, read_run
-from chartloop.run.replay import position_before
+from chartloop.run.replay import moment_before
 from chartloop.run.session import Session
 from chartloop.run.sync import by_hand
 
@@ -195,11 +195,9 @@ async def move_session(
 
 def _row_below(old: Session, records: Sequence[Record], seq: int, run_id: str) -> RunRow:
     """The row of a new run that stands where this one did before record `seq`."""
-    now, there = old.ports.clock.now(), position_before(old.chart, records, seq, run_id)
-    return old.row.replace(
-        run_id=run_id, epoch=0, created=now, updated=now, status=there.status,
-        state=there.state, reason="", steps=there.facts.run.steps, wake_at=there.wake_at,
-    )  # fmt: skip
+    now, there = old.ports.clock.now(), moment_before(old.chart, records, seq, run_id)
+    stands = update_at(old.chart, run_id, there.position, there.rest)
+    return old.row.replace(run_id=run_id, epoch=0, created=now, updated=now, **stands.to_mapping())
 
 
 async def _open_sibling(old: Session, run_id: str) -> Session:
@@ -244,7 +242,7 @@ class DetachedRun(NamedTuple):
         journal = MemoryJournal()
         for row, events, messages in self.logs:
             by_hand(journal.create(row.replace(head=0, epoch=0)))
-            update = Update(row.status, row.state, row.reason, row.steps, row.wake_at)
+            update = row.standing()
             epoch = by_hand(journal.acquire(row.run_id))[0].epoch
             by_hand(journal.append(row.run_id, 0, epoch, events, update=update))
             for message in messages:

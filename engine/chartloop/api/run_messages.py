@@ -11,8 +11,9 @@ from typing import Any
 
 from chartloop.api.caller_values import checked_tasks
 from chartloop.core.errors import StatusError
+from chartloop.core.position import IN_DOUBT
 from chartloop.run.journal import InboxMessage
-from chartloop.run.loop import IN_DOUBT, advance
+from chartloop.run.loop import advance
 from chartloop.run.question import question_of
 from chartloop.run.session import Session
 

@@ -26,9 +26,9 @@ from chartloop.core.errors import (
     nearest,
 )
 from chartloop.core.facts import EMPTY
+from chartloop.core.position import IN_DOUBT
 from chartloop.core.records import Record
 from chartloop.core.types import Type, accepts
-from chartloop.run.execute import IN_DOUBT
 from chartloop.run.journal import Check, InboxMessage, RunRow
 from chartloop.run.question import Question, asked_here, question_of, wait_of
 from chartloop.run.session import Session

@@ -16,6 +16,7 @@ from chartloop.core.errors import Category
 from chartloop.core.facts import FACTS
 from chartloop.core.fold import falling
 from chartloop.core.outcome import NOTHING_SPENT, Blocked, Outcome, problem_with
+from chartloop.core.position import IN_DOUBT
 from chartloop.core.specs import ActionSpec
 from chartloop.core.types import accepts
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed
@@ -37,9 +38,6 @@ from chartloop.run.job import Job, fields_of
 from chartloop.run.lease_holder import say_doubt
 from chartloop.run.sanitize import is_sound, sound_data, sound_signal
 from chartloop.run.session import Session
-
-IN_DOUBT = "in-doubt"
-"""What a run is blocked on while somebody must say whether a paid call is made again."""
 
 
 async def act(session: Session, started: float) -> Outcome | Blocked:
@@ -206,4 +204,4 @@ async def _doubt(
     return None
 
 
-__all__ = ["IN_DOUBT", "AgentStop", "act", "stop_signal"]
+__all__ = ["AgentStop", "act", "stop_signal"]

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from chartloop.run.execute import IN_DOUBT
+from chartloop.core.position import IN_DOUBT
 from chartloop.run.journal import InboxMessage
 from chartloop.run.question import SETTLES, wait_of
 from chartloop.run.session import Session

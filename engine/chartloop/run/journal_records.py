@@ -83,6 +83,13 @@ class RunRow(Value, frozen=True, gc=False):
         """Whether the run is over."""
         return self.status in ("completed", "error")
 
+    def standing(self) -> Update:
+        """The columns that the newest record brought up to date."""
+        return Update(
+            self.status, self.state, self.reason, self.steps, self.wake_at, self.question,
+            self.tokens, self.cost,
+        )  # fmt: skip
+
 
 class Update(Value, frozen=True, gc=False):
     """The columns of the run's row that an append brings up to date."""

@@ -16,10 +16,10 @@ from typing import Any
 from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import Blocked, Outcome
-from chartloop.core.position import CHILD
+from chartloop.core.position import CHILD, IN_DOUBT
 from chartloop.core.records import Input, Record
 from chartloop.run.context import StopRequest
-from chartloop.run.execute import IN_DOUBT, act
+from chartloop.run.execute import act
 from chartloop.run.inbox import Due, next_due
 from chartloop.run.journal import InboxMessage
 from chartloop.run.session import Session
@@ -304,4 +304,4 @@ async def _settle_doubt(
     return record
 
 
-__all__ = ["IN_DOUBT", "Blocked", "advance", "begin", "drive", "step"]
+__all__ = ["Blocked", "advance", "begin", "drive", "step"]

@@ -16,7 +16,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from chartloop.core.errors import Fenced
-from chartloop.core.position import Position
 from chartloop.core.records import Record
 from chartloop.language.dump import canonical
 from chartloop.machine.build import Chart
@@ -30,7 +29,9 @@ from chartloop.run.journal import (
     digest,
     events_below,
 )
+from chartloop.run.question import update_at
 from chartloop.run.renaming import Names, as_now
+from chartloop.run.replay import Moment
 
 ORIGIN = "upgraded"
 """In the data of a `start`: the run that it goes on from, and what was said of the change."""
@@ -99,7 +100,9 @@ async def _fork_with_children(
     """The fork and copies of its children; and the rows of the children, as they were read."""
     events = await journal.events(ids.old)
     kept = events[: events_below(events, row.fork_seq or 0)]
-    made, position = _as_decided(kept, chart, ids, origin)
+    made, there = _as_decided(kept, chart, ids, origin)
+    position = there.position
+    row = row.replace(**update_at(chart, row.run_id, position, there.rest).to_mapping())
     whole = not any(event.record is not None for event in events[len(kept) :])
     inbox_of = ids.old if whole else ""  # what was sent to it is for whoever goes on with it
     runs, below = [WholeRun(row.replace(parent=ids.old), made, inbox_of)], list[RunRow]()
@@ -146,9 +149,9 @@ class _Ids(NamedTuple):
 
 def _as_decided(
     events: Sequence[Event], chart: Chart, ids: _Ids, origin: Mapping[str, Any]
-) -> tuple[list[Event], Position]:
+) -> tuple[list[Event], Moment]:
     """The events with each record as this machine decides it, and where that leads."""
-    position, made = chart.position(ids.new), list[Event]()
+    there, made = Moment(0, chart.position(ids.new)), list[Event]()
     for event in map(ids.event, events):
         if event.record is None:
             state = ids.names.state(str(event.data.get("state", "")))
@@ -157,13 +160,14 @@ def _as_decided(
         given = as_now(event.record, *ids.names).input
         if given.kind == "start" and origin:
             given = given.replace(data={**given.data, ORIGIN: dict(origin)})
-        before, (position, decision) = position, evolve(chart, position, given)
+        before, (position, decision) = there.position, evolve(chart, there.position, given)
         record = Record(
             event.record.seq, before.state, given, decision.taken, decision.signals,
             decision.next, decision.status, position.wake_at, decision.warnings,
         )  # fmt: skip
+        there = there.then(record, position, decision)
         made.append(event.replace(record=record))
-    return made, position
+    return made, there
 
 
 async def _children(journal: Journal, first: str, known: Collection[str]) -> list[RunRow]:
@@ -186,5 +190,6 @@ async def _children(journal: Journal, first: str, known: Collection[str]) -> lis
 
 async def _moved_child(journal: Journal, row: RunRow, ids: _Ids) -> WholeRun:
     events = [ids.event(event) for event in await journal.events(row.run_id)]
-    made = row.replace(run_id=ids.of(row.run_id), parent=ids.of(row.parent))
+    asks = row.question and row.question.replace(run=ids.of(row.question.run))
+    made = row.replace(run_id=ids.of(row.run_id), parent=ids.of(row.parent), question=asks)
     return WholeRun(made, events, row.run_id)

@@ -4,24 +4,39 @@ The id is the number of the record that began the wait: another one at each visi
 same after a resume, in a replay and in a fork. Where a child waits it is the child's, behind the
 child's place below the run: ``review/3:2``.
 
-Belongs here: the question at hand. Never: what came as an answer to it (`run.inbox`).
+The row of a run in the journal holds it too, with tokens and cost: `update_at`.
+
+Belongs here: the question at hand, and the row. Never: what came as an answer to it (`run.inbox`).
 Source: design "language", sections 5 (waits) and 8 ("Children").
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+from chartloop.core.facts import Facts
 from chartloop.core.plain import plain
-from chartloop.core.position import Asked
+from chartloop.core.position import IN_DOUBT, Asked, Position
 from chartloop.core.types import Type
-from chartloop.run.execute import IN_DOUBT
+from chartloop.machine.build import Chart
 from chartloop.run.journal import CHILD_MARK
-from chartloop.run.session import Session
+from chartloop.run.journal_records import OpenQuestion, Update
+from chartloop.run.tally import Tally
 
 SETTLES: tuple[str, ...] = ("retry", "fail")
 """What a run takes that is blocked on a call in doubt."""
+
+
+class Standing(Protocol):
+    """What a question is made of; a `Session` has it."""
+
+    chart: Chart
+    position: Position
+    tally: Tally
+
+    @property
+    def run_id(self) -> str: ...
 
 
 class Question(NamedTuple):
@@ -44,45 +59,62 @@ class Question(NamedTuple):
         fields = {e: {n: str(t) for n, t in f.items()} for e, f in self.answers.items()}
         return plain(self._replace(answers=fields)._asdict())
 
+    def to_row(self) -> OpenQuestion:
+        """The same as the run's row in the journal keeps it."""
+        return OpenQuestion(**self.to_dict())
 
-def question_of(session: Session) -> Question | None:
+
+def question_of(session: Standing) -> Question | None:
     """The question at hand; None where the run waits for nobody."""
-    position = session.position
+    return question_at(session.chart, session.run_id, session.position, session.tally.rest)
+
+
+def question_at(chart: Chart, run_id: str, position: Position, rest: int) -> Question | None:
+    """What a run asks at a position to which record `rest` brought it."""
     if position.status != "paused":
         return None
-    if (asked := asked_here(session)) is not None:
+    wait = _wait_at(run_id, position, rest)
+    if (asked := _asked_by_child(run_id, position)) is not None:
+        answers = _of_child(chart, asked)
         return Question(
-            wait_of(session), asked.question, _of_child(session, asked), asked.run, asked.state,
-            position.wake_at,
+            wait, asked.question, answers, asked.run, asked.state, position.wake_at
         )  # fmt: skip
-    text, answers = _own(session)
+    text, answers = _own(chart, position)
     if not answers:
         return None
-    due = position.wake_at if position.state in session.chart.waiting else None
-    return Question(wait_of(session), text, answers, session.run_id, position.state, due)
+    due = position.wake_at if position.state in chart.waiting else None
+    return Question(wait, text, answers, run_id, position.state, due)
 
 
-def asked_here(session: Session) -> Asked | None:
+def asked_here(session: Standing) -> Asked | None:
+    """What a child of this very run asks."""
+    return _asked_by_child(session.run_id, session.position)
+
+
+def wait_of(session: Standing) -> str:
+    """The id of the wait at hand; at any other moment that of none."""
+    return _wait_at(session.run_id, session.position, session.tally.rest)
+
+
+def _asked_by_child(run_id: str, position: Position) -> Asked | None:
     """What a child of this very run asks.
 
     A fork begins the children anew: what those of the other run asked is not its question.
     """
-    asked = session.position.asked
-    below = f"{session.run_id}{CHILD_MARK}"
+    asked = position.asked
+    below = f"{run_id}{CHILD_MARK}"
     return asked if asked is not None and asked.run.startswith(below) else None
 
 
-def wait_of(session: Session) -> str:
-    """The id of the wait at hand; at any other moment that of none."""
-    own, asked = str(session.tally.rest), asked_here(session)
+def _wait_at(run_id: str, position: Position, rest: int) -> str:
+    asked = _asked_by_child(run_id, position)
     if asked is None or not asked.wait:
-        return own
-    place = asked.run[len(session.run_id) + 1 :]
+        return str(rest)
+    place = asked.run[len(run_id) + 1 :]
     return f"{place}{CHILD_MARK if ':' in asked.wait else ':'}{asked.wait}"
 
 
-def _own(session: Session) -> tuple[str, Mapping[str, Mapping[str, Type]]]:
-    position, chart = session.position, session.chart
+def _own(chart: Chart, position: Position) -> tuple[str, Mapping[str, Mapping[str, Type]]]:
     if position.blocked_on == IN_DOUBT:
         text = (
             f"A paid call of `{position.state}` was begun before an interruption."
@@ -91,25 +123,41 @@ def _own(session: Session) -> tuple[str, Mapping[str, Mapping[str, Type]]]:
         return text, {event: {} for event in SETTLES}
     if position.state not in chart.waiting:
         return "", {}
-    return _text(session), {
+    return _text(chart, position), {
         event: chart.answer_fields(position.state, event)
         for event in chart.events_at(position.state)
     }
 
 
-def _text(session: Session) -> str:
-    position = session.position
+def _text(chart: Chart, position: Position) -> str:
     if asked := position.kept.get("ask_user"):
         return str(asked)
-    spec = session.chart.spec.states[position.state]
+    spec = chart.spec.states[position.state]
     label = spec.ask or spec.label
     return " ".join(label.show(position.facts).split()) if label is not None else position.state
 
 
-def _of_child(session: Session, asked: Asked) -> Mapping[str, Mapping[str, Type]]:
-    chart = session.chart
+def _of_child(chart: Chart, asked: Asked) -> Mapping[str, Mapping[str, Type]]:
     for name in asked.machines:
         if name not in chart.spec.machines:  # a changed file has not that child any more
             return {}
         chart = chart.child(name)
     return {event: chart.answer_fields(asked.state, event) for event in asked.events}
+
+
+def update_at(
+    chart: Chart, run_id: str, position: Position, rest: int, *, reason: str = ""
+) -> Update:
+    """What a run's row says of it at a position to which record `rest` brought it."""
+    facts = position.facts
+    asked = question_at(chart, run_id, position, rest) if position.status == "paused" else None
+    return Update(
+        position.status, position.state, reason, facts.run.steps, position.wake_at,
+        None if asked is None else asked.to_row(), facts.usage.total_tokens, cost_of(facts),
+    )  # fmt: skip
+
+
+def cost_of(facts: Facts) -> float | None:
+    """What the model calls cost in USD; None where there were some and no price is known."""
+    usage = facts.usage
+    return 0.0 if usage.cost is None and not usage.llm_calls else usage.cost

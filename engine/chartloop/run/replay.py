@@ -94,16 +94,40 @@ def say_field(value: object) -> str:
     return str(value)
 
 
-def position_before(
-    chart: Chart, records: Iterable[Record], seq: int, run_id: str = ""
-) -> Position:
+class Moment(NamedTuple):
+    """Where a run was when a record was about to be decided."""
+
+    seq: int
+    """The number of that record."""
+    position: Position
+    rest: int = 0
+    """The record that had brought it there: a wait has its number as its id."""
+
+    def after(self, chart: Chart, record: Record) -> Moment:
+        """The moment after that record, decided again."""
+        return self.then(record, *evolve(chart, self.position, record.input))
+
+    def then(self, record: Record, position: Position, decision: Decision) -> Moment:
+        """The moment after that record, which was decided so."""
+        moved = decision.path or record.kind == "blocked"
+        return Moment(record.seq + 1, position, record.seq if moved else self.rest)
+
+
+def moment_before(chart: Chart, records: Iterable[Record], seq: int, run_id: str = "") -> Moment:
     """Where the run was when record `seq` was about to be decided."""
-    position = chart.position(run_id)
+    moment = Moment(0, chart.position(run_id))
     for record in records:
         if record.seq >= seq:
             break
-        position, _ = evolve(chart, position, record.input)
-    return position
+        moment = moment.after(chart, record)
+    return moment
+
+
+def position_before(
+    chart: Chart, records: Iterable[Record], seq: int, run_id: str = ""
+) -> Position:
+    """Its position at that moment."""
+    return moment_before(chart, records, seq, run_id).position
 
 
 def why(chart: Chart, records: list[Record], seq: int, run_id: str = "") -> Explanation:

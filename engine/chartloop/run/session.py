@@ -32,12 +32,12 @@ from chartloop.run.journal import (
     Journal,
     MemoryJournal,
     RunRow,
-    Update,
     digest,
 )
 from chartloop.run.lease_holder import Holder, Turn, say_doubt
 from chartloop.run.log import PAGE, RunLog
 from chartloop.run.ports import Cancel
+from chartloop.run.question import update_at
 from chartloop.run.redact_events import EventRedactor, event_redactor
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.tally import Tally
@@ -301,8 +301,8 @@ class Session:
             decision.next, decision.status, position.wake_at, decision.warnings,
         )  # fmt: skip
         reason = decision.winner if position.ended else ""
-        steps = position.facts.run.steps
-        update = Update(position.status, position.state, reason, steps, position.wake_at)
+        rest = self.tally.rest_after(record, decision)
+        update = update_at(self.chart, self.run_id, position, rest, reason=reason)
         log = self.log
         event = Event(log.head, "record", input.at, record, EMPTY, log.epoch)
         if self._spent:

@@ -77,8 +77,7 @@ class Tally:
 
     def add(self, record: Record, decision: Decision, facts: Facts) -> None:
         """Count one record in. `facts` are those after it."""
-        if decision.path or record.kind == "blocked":
-            self.rest = self.records
+        self.rest = self.rest_after(record, decision)
         self.records += 1
         self.path += decision.path
         for id in decision.taken:
@@ -109,6 +108,10 @@ class Tally:
 
     def _err(self, category: str, message: str, state: str, step: int) -> None:
         self.errors.append({"category": category, "message": message, "state": state, "step": step})
+
+    def rest_after(self, record: Record, decision: Decision) -> int:
+        """The record with which the run came to where it is after this one."""
+        return self.records if decision.path or record.kind == "blocked" else self.rest
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, for a snapshot: a copy, since the lists go on growing.

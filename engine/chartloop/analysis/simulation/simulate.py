@@ -15,7 +15,6 @@ from chartloop import catalog
 from chartloop.analysis.recorded_runs import Runs, recorded_runs
 from chartloop.analysis.simulation.learn import learn
 from chartloop.analysis.simulation.limits import suggestions
-from chartloop.analysis.simulation.play import Simulated as Played
 from chartloop.analysis.simulation.sample import Plan, sample
 from chartloop.analysis.simulation.simulation import Simulation
 from chartloop.analysis.simulation.world import World
@@ -29,7 +28,9 @@ from chartloop.core.facts import EMPTY
 from chartloop.core.records import Record
 from chartloop.language.yaml.document import Document
 from chartloop.run.journal import Event, Journal, MemoryJournal, RunRow, Update
+from chartloop.run.question import update_at
 from chartloop.run.recorded import RecordedRun
+from chartloop.run.replay import moment_before
 from chartloop.run.session import start_data
 from chartloop.run.sync import wait
 
@@ -122,19 +123,19 @@ def simulated_run(  # noqa: PLR0913  as `simulate`
     kept = MemoryJournal() if journal is None else journal_of(journal)
     run_id = f"sim-{seed}-{number}"
     row = RunRow(run_id, machine.spec.name, machine.hash, state=machine.spec.start)
-    wait(_keep(kept, row, machine.canonical(), records, found), suspends=kept.suspends)
+    there = moment_before(machine.chart, records, len(records), run_id)
+    stands = update_at(machine.chart, run_id, there.position, there.rest, reason=found.reason)
+    wait(_keep(kept, row, machine.canonical(), records, stands), suspends=kept.suspends)
     return machine.open(run_id, journal=kept)
 
 
 async def _keep(
-    journal: Journal, row: RunRow, text: str, records: Sequence[Record], found: Played
+    journal: Journal, row: RunRow, text: str, records: Sequence[Record], update: Update
 ) -> None:
     """Put a simulated run into a journal."""
     await journal.put_blob(text)
     await journal.create(row)
     row, _ = await journal.acquire(row.run_id)
-    last = records[-1]
-    update = Update(last.status, last.next, found.reason, found.actions, last.wake_at)
     events = [
         Event(n, "record", record.input.at, record, EMPTY, row.epoch)
         for n, record in enumerate(records)
