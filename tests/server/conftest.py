@@ -23,7 +23,6 @@ machine: review
 title: A draft that somebody approves
 model: {name: scripted}
 limits: {steps: 50}
-vars: {note: {type: text, value: ""}}
 output: last.text
 rules:
   - {when: run.steps >= limits.steps, stop: steps_limit}
@@ -32,7 +31,7 @@ states:
   draft: {do: infer, next: approve}
   approve:
     ask: 'Publish "{last.text}"?'
-    on: {approve: done, reject: {to: draft, data: {note: text}, set: {vars.note: answer.note}}}
+    on: {approve: done, reject: {to: draft, data: {note: str}}}
   done: {stop: completed}
 """
 
