@@ -94,15 +94,11 @@ def wait_for(look: Callable[[], Any], seconds: float = 30.0) -> Any:
 def serving(settings: Settings) -> Generator[Served]:
     """A real uvicorn on a free port of loopback, in a thread."""
     import httpx  # noqa: PLC0415
-    import uvicorn  # noqa: PLC0415
 
-    from chartloop.server import create_app  # noqa: PLC0415
+    from chartloop.server.serve import Server  # noqa: PLC0415
 
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        create_app(settings), log_level="warning", timeout_graceful_shutdown=1, ws="none"
-    )
-    server = uvicorn.Server(config)
+    server = Server(settings, log_level="warning")
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     wait_for(lambda: server.started or not thread.is_alive())

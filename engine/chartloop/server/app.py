@@ -5,13 +5,12 @@ Belongs here: what is wired to what. Never: a route of runs or machines.
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from fastapi.staticfiles import StaticFiles
@@ -70,20 +69,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(routes_runs.router)
     if PAGES.is_dir():
         app.mount("/", StaticFiles(directory=PAGES, html=True), name="pages")
-    app.middleware("http")(_counted)
-    app.add_middleware(cast("Any", Safety), settings=settings)
+    app.add_middleware(cast("Any", Safety), settings=settings, metrics=parts.metrics)
     return app
-
-
-async def _counted(request: Request, call_next: Any) -> Response:
-    """Count each answer by its route."""
-    began = time.perf_counter()
-    response = await call_next(request)
-    route = request.scope.get("route")
-    path = getattr(route, "path_format", getattr(route, "path", "")) or "other"
-    metrics = request.app.state.parts.metrics
-    metrics.count(request.method, path, response.status_code, time.perf_counter() - began)
-    return response
 
 
 # errors -----------------------------------------------------------------------------------------
