@@ -179,9 +179,13 @@ def test_a_watcher_that_reads_nothing_is_closed_and_resumes() -> None:
 
         await write(0)
         heard = [int((await anext(stream)).id)]
-        for seq in range(1, count):
+        coming = asyncio.ensure_future(anext(stream))  # it has caught up: what comes is queued
+        await asyncio.sleep(0.1)
+        await write(1)
+        heard.append(int((await coming).id))
+        for seq in range(2, count):
             await write(seq)
-        while not slow.closed:
+        while not slow.closed:  # noqa: ASYNC110  nobody says it but the flag
             await asyncio.sleep(0.01)
         heard += [int(item.id) async for item in stream]
         assert heard == list(range(len(heard)))  # what it hears is whole, and then it ends

@@ -20,7 +20,15 @@ from chartloop.core.codes import CODES
 from chartloop.core.errors import ChartloopError
 from chartloop.core.version import __version__
 from chartloop.server import routes_agent, routes_machines, routes_runs
-from chartloop.server.common import ANY, READ, Parts, TheParts, problem_answer, problems
+from chartloop.server.common import (
+    ANY,
+    READ,
+    Parts,
+    TheParts,
+    complete,
+    problem_answer,
+    problems,
+)
 from chartloop.server.machines import Machines
 from chartloop.server.metrics import Metrics
 from chartloop.server.problems import TITLES, Problem, Refusal, Wrong, problem_of
@@ -62,6 +70,8 @@ def create_app(settings: Settings) -> FastAPI:
         responses=cast("dict[int | str, dict[str, Any]]", problems(*ANY)),
     )  # fmt: skip
     app.state.parts = parts
+    plain_document = app.openapi
+    app.openapi = lambda: complete(plain_document())  # type: ignore[method-assign]
     _add_errors(app)
     _add_service(app)
     app.include_router(routes_machines.router)
@@ -147,7 +157,7 @@ def _add_service(app: FastAPI) -> None:
             ]
         )  # fmt: skip
 
-    @app.get("/problems/{code}", tags=["server"], responses=problems(404))
+    @app.get("/problems/{code}", tags=["server"], responses=problems(404, 422))
     async def explain(code: str) -> dict[str, str]:
         """What a code means: its cause and its cure."""
         row = CODES.get(code)
