@@ -214,7 +214,11 @@ async def initialize_task_and_tick(body: TickBody, parts: TheParts) -> Any:
     return await _driven(parts, agent.atick())
 
 
-@router.post("/execute", responses=RAN, response_model=ExecutionResult)
+@router.post(
+    "/execute",
+    responses={**RAN, 200: {**STREAM[200], "description": "The result; a stream if asked for."}},
+    response_model=ExecutionResult,
+)
 async def execute(body: ExecuteBody, parts: TheParts) -> Any:
     """Execute until a stopping condition holds. With `stream` the answer is a stream."""
     executor = _executor(parts, body)
