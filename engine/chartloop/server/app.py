@@ -5,7 +5,7 @@ Belongs here: what is wired to what. Never: a route of runs or machines.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -55,7 +55,7 @@ def create_app(settings: Settings) -> FastAPI:
     parts = Parts(settings, journal, machines, runs, workers, hub, Metrics())
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         await hub.start()
         workers.start()
         try:
@@ -67,11 +67,11 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="chartloop", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         description="Machines and runs over HTTP. Errors are problem documents (RFC 9457).",
-        responses=cast("dict[int | str, dict[str, Any]]", problems(*ANY)),
+        responses=problems(*ANY),
     )  # fmt: skip
     app.state.parts = parts
     plain_document = app.openapi
-    app.openapi = lambda: complete(plain_document())  # type: ignore[method-assign]
+    app.openapi = lambda: complete(plain_document())
     _add_errors(app)
     _add_service(app)
     app.include_router(routes_machines.router)
