@@ -265,7 +265,7 @@ def test_machines_are_served_from_the_named_folders_only(served: Served, machine
     (machines / "broken.yaml").write_text("chartloop: 1\nmachine: broken\nstates: {a: {next: b}}\n")
     assert served.get("/machines/broken/findings")["findings"][0]["code"].startswith("CL")
     problem = served.post("/runs", {"machine": "broken"}, 422)
-    assert problem["findings"]
+    assert {found["file"] for found in problem["findings"]} == {"broken.yaml"}  # and no folder
     served.get("/machines/broken/bound", 422)
 
 

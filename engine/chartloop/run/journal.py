@@ -299,7 +299,7 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         MemoryLeases.__init__(self, now)
-        MemoryRequests.__init__(self)
+        MemoryRequests.__init__(self, self._note_change)
         self.redactor: Redactor | None = None
         """Hides secrets from those who listen; what is kept here stays as it is."""
         self._logs: dict[str, _Log] = {}
@@ -429,6 +429,9 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
     async def changed(self, token: str = "") -> str | None:
         now = f"{self._id}-{self._changes}"
         return None if now == token else now
+
+    def _note_change(self) -> None:
+        self._changes += 1
 
     def _count(self, run_id: str, start: int, count: int) -> None:
         """Give each of a run's events from `start` on its number among all."""

@@ -176,7 +176,7 @@ def decision(
     run_id: RunPath, parts: TheParts, seq: Annotated[int | None, Query(ge=0, le=2**31)] = None
 ) -> dict[str, Any]:
     """What was looked at when a record was decided, with margins; by default the newest."""
-    return parts.runs.view(run_id, seq)["why"] or {}
+    return parts.runs.decision(run_id, seq)
 
 
 @router.get("/runs/{run_id:path}/result", responses=FOUND, dependencies=[READ])
