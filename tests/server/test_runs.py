@@ -64,6 +64,24 @@ def test_an_answer_leads_on_and_a_second_is_refused(served: Served) -> None:
     assert served.post(f"/runs/{run}/answer", {"event": "burn"}, 422)["code"] == "CL602"
 
 
+@pytest.mark.parametrize("order", ["answer", "enqueue", "cancel", "pause", "fork", "back", "set"])
+def test_orders_for_a_machine_whose_model_is_far_away(
+    serve: Serve, machines: Path, order: str
+) -> None:
+    """Reading such a run gives the event loop away; sending to it must too."""
+    text = (machines / "review.yaml").read_text().replace("name: scripted", "name: openai/gpt-4o")
+    (machines / "review.yaml").write_text(text)
+    served = serve()
+    run = served.start()
+    served.until(run, "paused")
+    bodies = {
+        "answer": {"event": "approve"}, "enqueue": {"tasks": ["more"]},
+        "set": {"name": "limits.steps", "value": 9},
+    }  # fmt: skip
+    status = 201 if order in ("fork", "back") else 200
+    assert served.post(f"/runs/{run}/{order}", bodies.get(order, {}), status)["order"] == order
+
+
 def test_cancel_pause_and_resume(served: Served) -> None:
     run = served.start(drive="none")
     served.post(f"/runs/{run}/pause")

@@ -39,7 +39,7 @@ from chartloop.run.journal_records import DAMAGED
 from chartloop.run.lease import driven, how_left
 from chartloop.run.loop import leave
 from chartloop.run.requests import StoredRequest
-from chartloop.run.sync import by_hand
+from chartloop.run.sync import by_hand, wait
 from chartloop.server.machines import Machines
 from chartloop.server.problems import Refusal, Wrong
 from chartloop.server.settings import Settings
@@ -258,14 +258,17 @@ class Runs:
             return self._answer(run, body, id)
         if kind == "enqueue":
             message = tasks_message(run.session, body["tasks"], fresh=False)
-            by_hand(post(run.session, message, message_id=id))
+            self._post(run, message, id)
             return {}
         if kind == "resume":
             refuse_resume(run.session)
-        by_hand(post(run.session, self._request_message(kind, run, body), message_id=id))
+        self._post(run, self._request_message(kind, run, body), id)
         if kind in ("resume", "cancel") and self.settings.workers:
             self._go_on("run", run, f"{kind}-{id}")  # a cancelled run may have an epilogue
         return {}
+
+    def _post(self, run: Run, message: Mapping[str, Any], id: str) -> None:
+        wait(post(run.session, message, message_id=id), suspends=run.suspends)
 
     def _request_message(self, kind: str, run: Run, body: Mapping[str, Any]) -> dict[str, Any]:
         if kind != "cancel":
@@ -281,10 +284,10 @@ class Runs:
 
     def _answer(self, run: Run, body: Mapping[str, Any], id: str) -> Json:
         event, data = body["event"], dict(body.get("data") or {})
-        ahead, wait = body.get("ahead", ""), body.get("wait", "")
+        ahead = body.get("ahead", "")
         if body.get("typed"):
             data = answer_data(run, Answer(event, data))
-        sent = run.send(event, data, wait=wait, ahead=ahead, message_id=id)
+        sent = run.send(event, data, wait=body.get("wait", ""), ahead=ahead, message_id=id)
         told = {"wait": sent.wait, "run_asked": sent.run}
         if self.settings.workers and not ahead:
             self._go_on("take", run, f"answer-{id}")
@@ -372,7 +375,7 @@ class Runs:
 
 def rest(run: Run) -> None:
     """Give the run's lease back: whoever wants may drive it now."""
-    run._wait(leave(run.session))  # pyright: ignore[reportPrivateUsage]
+    wait(leave(run.session), suspends=run.suspends)
 
 
 def told(request: StoredRequest) -> Json:
