@@ -222,12 +222,12 @@ class RunLog:
 
     # snapshots ------------------------------------------------------------------------------
 
-    async def snapshot(self, journal: Journal) -> Snapshot | None:
+    async def snapshot(self, journal: Journal | None = None) -> Snapshot | None:
         """The newest one, where it is of this format and of the run's machine.
 
-        `journal` is the run's, by the face that is to be read through.
+        `journal` is the run's, by another face to be read through.
         """
-        kept = await journal.snapshot(self.run_id)
+        kept = await (journal or self.journal).snapshot(self.run_id)
         known = (self.row.machine_hash, SNAPSHOT_FORMAT)
         if kept is None or (kept.data.get("machine"), kept.data.get("format")) != known:
             return None

@@ -239,11 +239,11 @@ class Session:
         return rules_version.other_rules(self.chart, records, self.run_id, self.names, self.engine)
 
     async def _from_snapshot(self) -> None:
-        if (found := await self.read_snapshot(self.journal)) is not None:
+        if (found := await self.read_snapshot()) is not None:
             self.position, self.rules, self.tally = found.position, found.rules, found.tally
             self.log.start_after(found.head, found.records)
 
-    async def read_snapshot(self, journal: Journal) -> Folded | None:
+    async def read_snapshot(self, journal: Journal | None = None) -> Folded | None:
         """What the run's snapshot holds; None where there is none that this machine can go on from.
 
         It is a cache: the log says the same.
