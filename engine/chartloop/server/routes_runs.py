@@ -207,7 +207,7 @@ def picture(
     theme: Theme = "light",
 ) -> Response:  # fmt: skip
     """The flowchart of the run, as SVG."""
-    drawn = parts.runs.open(run_id).draw(look=look).themed(theme)
+    drawn = parts.runs.open(run_id).draw(look=look).with_theme(theme)
     return Response(drawn.svg(), media_type="image/svg+xml")
 
 

@@ -196,7 +196,7 @@ class Runs:
     def _begin(
         self, machine: Machine, run_id: str, body: Mapping[str, Any], values: Mapping[str, Any]
     ) -> None:
-        names = ("agent", "session", "metadata", "memory", "tasks", "parent", "require_bound")
+        names = ("agent", "session", "metadata", "memory", "tasks", "continues", "require_bound")
         given = {name: body[name] for name in names if body.get(name) is not None}
         options = {**self.settings.components, **values, **given, "run_id": run_id}
         run = machine.start(
