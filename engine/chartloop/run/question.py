@@ -101,7 +101,7 @@ def _asked_by_child(run_id: str, position: Position) -> Asked | None:
 
     A fork starts the children anew: what those of the other run asked is not its question.
     """
-    asked = position.asked
+    asked = position.child_question
     below = f"{run_id}{CHILD_MARK}"
     return asked if asked is not None and asked.run.startswith(below) else None
 
