@@ -253,11 +253,17 @@ class Run:
         """
         return self._wait(self.arun(until=until))
 
-    async def arun(self, *, until: str | None = None) -> Result:
-        """On to the end, to a breakpoint, or to where the run waits for a person; see `run`."""
+    async def arun(
+        self, *, until: str | None = None, rest: Callable[[], bool] | None = None
+    ) -> Result:
+        """On to the end, to a breakpoint, or to where the run waits for somebody; see `run`.
+
+        `rest` is asked before each action: where it is true the run stops there, as if nobody had
+        driven it on. Whoever drives many runs, and is to end, leaves them so.
+        """
         with self.breakpoints.until(until):
             await self._ready()
-            await drive(self.session)
+            await drive(self.session, rest)
         return self.result
 
     def stream(self) -> Iterator[StreamEvent]:

@@ -56,6 +56,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("enqueue", "Add tasks at the end of the queue of a run."),
         Entry("pause", "Ask a run to pause before its next action."),
         Entry("cancel", "Ask a run to stop before its next action."),
+        Entry("serve", "Serve machines and runs over HTTP."),
     )),
     ("Inspect and analyse", (
         Entry("runs", "List, remove and export recorded runs."),

@@ -11,34 +11,21 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from chartloop.cli import console
 from chartloop.core.errors import (
-    AheadError,
-    AnsweredError,
     AnswerError,
     ChartloopError,
-    ClosedChartError,
     CursorError,
-    CursorGoneError,
     Driven,
-    Fenced,
     Finding,
-    JournalError,
-    JournalTooNew,
     LimitError,
-    MachineChangedError,
-    ModelError,
-    RulesChangedError,
     RunError,
-    ScriptError,
     SetupError,
     SpecError,
-    StatusError,
     TaskError,
     UnknownRunError,
-    WaitError,
     finding_lines,
 )
 from chartloop.core.text_table import Line, Span
@@ -58,47 +45,28 @@ BY_KIND = {"natural": OK, "error": ERROR, "limit": LIMIT, "waiting": WAITING, "h
 class UntrustedError(RunError):
     """The file names a host or its own path, and no one said that it may."""
 
+    code = "CL324"
+
 
 class MisuseError(SetupError):
     """The command line names something that is not there."""
 
 
-class Kind(NamedTuple):
-    """What precedes an error, and the exit code."""
-
-    code: str
-    exit: int = ERROR
-
-
-_KINDS: tuple[tuple[type[ChartloopError], Kind], ...] = (
-    (UntrustedError, Kind("CL324", USAGE)),
-    (MisuseError, Kind("CL607", USAGE)),
-    (StatusError, Kind("CL601")),
-    (ClosedChartError, Kind("CL621")),
-    (AnsweredError, Kind("CL616", USAGE)),
-    (WaitError, Kind("CL615", USAGE)),
-    (AheadError, Kind("CL617", USAGE)),
-    (CursorGoneError, Kind("CL619", USAGE)),
-    (CursorError, Kind("CL618", USAGE)),
-    (AnswerError, Kind("CL602", USAGE)),
-    (LimitError, Kind("CL603", USAGE)),
-    (TaskError, Kind("CL611", USAGE)),
-    (UnknownRunError, Kind("CL604", USAGE)),
-    (MachineChangedError, Kind("CL605")),
-    (RulesChangedError, Kind("CL614")),
-    (ScriptError, Kind("CL606")),
-    (SetupError, Kind("CL607")),
-    (Driven, Kind("CL613", DRIVEN)),
-    (Fenced, Kind("CL609")),
-    (JournalTooNew, Kind("CL622")),
-    (JournalError, Kind("CL608")),
-    (ModelError, Kind("CL610")),
+_EXITS: tuple[tuple[type[ChartloopError], int], ...] = (
+    (UntrustedError, USAGE),
+    (MisuseError, USAGE),
+    (AnswerError, USAGE),
+    (CursorError, USAGE),
+    (LimitError, USAGE),
+    (TaskError, USAGE),
+    (UnknownRunError, USAGE),
+    (Driven, DRIVEN),
 )
+"""The exit code of an error, where it is not 1."""
 
 
-def kind_of(error: ChartloopError) -> Kind:
-    """The code of an error's class; of the first that fits, since classes are nested."""
-    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), Kind(""))
+def _exit_of(error: ChartloopError) -> int:
+    return next((code for kind, code in _EXITS if isinstance(error, kind)), ERROR)
 
 
 def say_error(error: ChartloopError) -> int:
@@ -108,11 +76,10 @@ def say_error(error: ChartloopError) -> int:
     if isinstance(error, SpecError):
         say_findings(error.findings)
         return ERROR
-    kind = kind_of(error)
-    code = f"[{kind.code}]" if kind.code else ""
+    code = f"[{error.code}]" if error.code else ""
     said = [Line.of(Span("error", "red bold"), f"{code}: {error.message}")]
     say_lines([*said, Line(f" = help: {error.hint}")] if error.hint else said)
-    return kind.exit
+    return _exit_of(error)
 
 
 def say_findings(findings: Iterable[Finding], file: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -15,7 +15,7 @@ from chartloop.cli.machine_loader import tasks_of
 from chartloop.cli.value_options import figures_of, values_of
 
 if TYPE_CHECKING:
-    from chartloop.api import Machine, Run
+    from chartloop.api import Machine, PortOptions, Run
     from chartloop.cli.options import RunOptions
     from chartloop.cli.script import Script
     from chartloop.run.journal import Journal
@@ -91,8 +91,21 @@ def go_on(
     return run
 
 
+def components_of(options: RunOptions) -> PortOptions:
+    """The components of every run of a server: each has the script from its beginning."""
+    if options.clock != "system":
+        raise click.UsageError("a server has the clock of the system: leave --clock out")
+    script = script_of(options)
+    if script is not None and script.events:
+        raise click.UsageError("a server's script has replies only: leave its `events` out")
+    given = _components(options, None, clock_of(options))
+    if script is not None:
+        given["script"] = script.replies
+    return cast("PortOptions", given)
+
+
 def _required_figures(options: RunOptions) -> dict[str, float] | None:
-    """The figures that no run may exceed."""
+    """The figures that no run may go past."""
     return figures_of(options.required) if options.required else None
 
 

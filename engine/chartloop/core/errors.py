@@ -35,7 +35,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from chartloop.core.html_table import Cell, bundle, line, table
 from chartloop.core.text_table import Line
@@ -308,6 +308,9 @@ def _is_ours(frame: traceback.FrameSummary) -> bool:
 class ChartloopError(Exception):
     """Anything that chartloop itself says is wrong. `hint` is the cure, when there is one."""
 
+    code: ClassVar[str] = ""
+    """Its row in `core.codes`; empty where there is none."""
+
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.message = message
         self.hint = hint
@@ -338,6 +341,8 @@ class ModelError(ChartloopError):
     (``rate_limit``, ``context_overflow`` ...); `retry_after` is in seconds when the provider
     said so; `partial` is the text that had arrived.
     """
+
+    code = "CL610"
 
     def __init__(
         self,
@@ -375,13 +380,19 @@ class RunError(ChartloopError):
 class StatusError(RunError):
     """The run is not in a status that allows this, or is not at a state that does."""
 
+    code = "CL601"
+
 
 class ClosedChartError(RunError):
     """A machine that is built was to be changed: what is drawn would no longer be what runs."""
 
+    code = "CL621"
+
 
 class AnswerError(RunError):
     """The wait does not take this event, or not with this data."""
+
+    code = "CL602"
 
 
 class WaitError(AnswerError):
@@ -390,6 +401,8 @@ class WaitError(AnswerError):
     `wait` is the id that the answer named, empty if it named none; `question` what the run asks
     now, a `Question` or None.
     """
+
+    code = "CL615"
 
     def __init__(
         self, message: str, *, hint: str = "", wait: str = "", question: Any = None
@@ -402,6 +415,8 @@ class WaitError(AnswerError):
 class AnsweredError(WaitError):
     """Someone has answered this wait already, `at` that time, in seconds since the epoch."""
 
+    code = "CL616"
+
     def __init__(
         self, message: str, *, hint: str = "", wait: str = "", question: Any = None,
         at: float = 0.0,
@@ -413,6 +428,8 @@ class AnsweredError(WaitError):
 class AheadError(AnswerError):
     """No answer can be given ahead for this `state`: it does not wait, asks now, or has one."""
 
+    code = "CL617"
+
     def __init__(self, message: str, *, hint: str = "", state: str = "") -> None:
         self.state = state
         super().__init__(message, hint=hint)
@@ -421,9 +438,13 @@ class AheadError(AnswerError):
 class LimitError(RunError):
     """A limit, variable or definition cannot take this value."""
 
+    code = "CL603"
+
 
 class TaskError(RunError):
     """The task is invalid. `number` is its place in the list, from 0."""
+
+    code = "CL611"
 
     def __init__(self, message: str, *, hint: str = "", number: int = 0) -> None:
         self.number = number
@@ -433,9 +454,13 @@ class TaskError(RunError):
 class UnknownRunError(RunError):
     """No run has this id or prefix, or several have."""
 
+    code = "CL604"
+
 
 class CursorError(RunError):
     """A cursor is not one that a page of the journal gave."""
+
+    code = "CL618"
 
 
 class CursorGoneError(CursorError):
@@ -443,6 +468,8 @@ class CursorGoneError(CursorError):
 
     `oldest` is the cursor before the first event that there is, `newest` that of the last one.
     """
+
+    code = "CL619"
 
     def __init__(self, message: str, *, hint: str = "", oldest: str = "", newest: str = "") -> None:
         self.oldest, self.newest = oldest, newest
@@ -455,6 +482,8 @@ class MachineChangedError(RunError):
     `verdict` says what the change means for the run, as `Machine.upgrade` gives it; None where
     no one can tell.
     """
+
+    code = "CL605"
 
     def __init__(self, message: str, *, hint: str = "", verdict: Any = None) -> None:
         self.verdict = verdict
@@ -469,6 +498,8 @@ class RulesChangedError(RunError):
     decides differently.
     """
 
+    code = "CL614"
+
     def __init__(
         self, message: str, *, hint: str = "", rules: int | None = None, engine: str = "",
         replay: Any = None,
@@ -480,13 +511,19 @@ class RulesChangedError(RunError):
 class ScriptError(RunError):
     """A script has too few replies, or replies that were never asked for."""
 
+    code = "CL606"
+
 
 class SetupError(RunError):
     """Something that the run needs is not there: an extra, an API key, a program, a tool."""
 
+    code = "CL607"
+
 
 class JournalError(RunError):
     """The journal could not be read or written. Nothing in it was changed."""
+
+    code = "CL608"
 
 
 class Driven(JournalError):
@@ -496,6 +533,8 @@ class Driven(JournalError):
     and when its lease ends unless it is renewed. `face` is what it drives with (``chartloop run``,
     ``python``), `host` and `pid` are its process.
     """
+
+    code = "CL613"
 
     def __init__(
         self, message: str, *, hint: str = "", run_id: str = "", host: str = "", pid: int = 0,
@@ -509,6 +548,8 @@ class Driven(JournalError):
 class Fenced(JournalError):
     """Another process has taken over this run; this one must stop driving it."""
 
+    code = "CL609"
+
 
 class JournalLocked(JournalError):
     """Another process holds the journal's file for longer than the wait allows."""
@@ -520,6 +561,8 @@ class JournalCorrupt(JournalError):
 
 class JournalTooNew(JournalError):
     """The journal, or an event of a run in it, was written by a newer version of chartloop."""
+
+    code = "CL622"
 
 
 def refuse_unknown(what: str, word: object, known: Iterable[str]) -> None:

@@ -5,6 +5,7 @@
     event(number, run_id, seq, epoch, type, at, data)   types: record, intent, result, in_doubt
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
     lease(run_id, driver, since, renewed, until)  who drives it, and until when
+    request(key, run_id, kind, digest, at, data, outcome)  what was asked of it over HTTP
     blob(hash, data)                              large payloads, canonical specs of machines
     snapshot(run_id, seq, data)                   a cache, never an event
 
@@ -58,9 +59,10 @@ from chartloop.run.journal_records import (
 )
 from chartloop.run.lease import CHILD_MARK, TTL, Acquired, Claim, Driver, Leases, MemoryLeases
 from chartloop.run.redact import Redactor
+from chartloop.run.requests import MemoryRequests, Requests
 
 
-class Journal(Leases, Protocol):
+class Journal(Leases, Requests, Protocol):
     """Where runs are kept. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property
@@ -285,7 +287,7 @@ class _Log:
     snapshot: Snapshot | None = None
 
 
-class MemoryJournal(MemoryLeases):
+class MemoryJournal(MemoryLeases, MemoryRequests):
     """A journal that lives as long as the process. The default of the library.
 
     Honours the whole port, the fence too: two runs over one `MemoryJournal` behave as two
@@ -296,7 +298,8 @@ class MemoryJournal(MemoryLeases):
     name = "memory"
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
-        super().__init__(now)
+        MemoryLeases.__init__(self, now)
+        MemoryRequests.__init__(self, self._note_change)
         self.redactor: Redactor | None = None
         """Hides secrets from those who listen; what is kept here stays as it is."""
         self._logs: dict[str, _Log] = {}
@@ -427,6 +430,9 @@ class MemoryJournal(MemoryLeases):
         now = f"{self._id}-{self._changes}"
         return None if now == token else now
 
+    def _note_change(self) -> None:
+        self._changes += 1
+
     def _count(self, run_id: str, start: int, count: int) -> None:
         """Give each of a run's events from `start` on its number among all."""
         self._changes += 1
@@ -487,6 +493,7 @@ class MemoryJournal(MemoryLeases):
             for child in [n for n in self._logs if n.startswith(run_id + CHILD_MARK)]:
                 del self._logs[child]
             self.forget(run_id)
+            self.forget_requests(run_id)
         if len(self._logs) < before:
             self._changes += 1
             self._runs[:] = [run if run in self._logs else None for run in self._runs]

@@ -10,7 +10,7 @@ Source: design "architecture", section 3; 002 "How the Loop Decides to Stop"; 00
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from chartloop.core.errors import Category, StatusError
@@ -28,13 +28,14 @@ POLL = 0.5
 """Seconds between two looks at cancellation and messages while a back-off is waited out."""
 
 
-async def drive(session: Session) -> None:
-    """Step until the run ends, comes to a breakpoint, or waits for a person."""
+async def drive(session: Session, rest: Callable[[], bool] | None = None) -> None:
+    """Step until the run ends, comes to a breakpoint, waits for somebody, or `rest` says so."""
     with session.turn:
         session.begin_drive()
         try:
-            while not session.at_breakpoint() and await _next_record(session) is not None:
-                pass
+            while not session.at_breakpoint() and not (rest is not None and rest()):
+                if await _next_record(session) is None:
+                    break
         finally:
             session.end_drive()
             await leave(session)

@@ -11,8 +11,8 @@ Source: design "architecture", section 4: a recorded call is never paid again
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from chartloop.run.journal import (
     Check,
@@ -26,6 +26,7 @@ from chartloop.run.journal import (
 )
 from chartloop.run.journal_pages import ALL, EVENTS, PAGE, RunFilter, RunPage, Tail
 from chartloop.run.lease import TTL, Acquired, Driver, Lease
+from chartloop.run.requests import StoredRequest
 
 T = TypeVar("T")
 
@@ -114,6 +115,15 @@ class CrashAt:
             )
         )
 
+    async def place_request(self, request: StoredRequest) -> StoredRequest:
+        return await self._write(lambda: self.journal.place_request(request))
+
+    async def settle_request(self, key: str, outcome: Mapping[str, Any]) -> None:
+        await self._write(lambda: self.journal.settle_request(key, outcome))
+
+    async def withdraw_request(self, key: str) -> None:
+        await self._write(lambda: self.journal.withdraw_request(key))
+
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
         return await self._write(lambda: self.journal.send(run_id, message, check=check))
 
@@ -134,6 +144,13 @@ class CrashAt:
     async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
         self._live()
         return await self.journal.events(run_id, start, limit)
+
+    async def requests(
+        self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
+        limit: int | None = None,
+    ) -> list[StoredRequest]:  # fmt: skip
+        self._live()
+        return await self.journal.requests(run_id, key=key, open_only=open_only, limit=limit)
 
     async def row(self, run_id: str) -> RunRow | None:
         self._live()

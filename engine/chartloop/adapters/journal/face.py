@@ -10,10 +10,15 @@ Belongs here: the port's methods, once. Never: SQL, locks, threads.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from chartloop.adapters.journal import sqlite_leases, sqlite_rows, sqlite_texts
+from chartloop.adapters.journal import (
+    sqlite_leases,
+    sqlite_requests,
+    sqlite_rows,
+    sqlite_texts,
+)
 from chartloop.adapters.journal.sqlite_migrations import Connection
 from chartloop.adapters.journal.sqlite_rows import Append, Filled, Writer
 from chartloop.run.journal import (
@@ -37,6 +42,7 @@ from chartloop.run.journal_pages import (
 )
 from chartloop.run.lease import TTL, Acquired, Claim, Driver, Lease
 from chartloop.run.redact import Redactor
+from chartloop.run.requests import StoredRequest
 
 T = TypeVar("T")
 
@@ -123,6 +129,31 @@ class JournalFace(ABC):
 
     async def lease(self, run_id: str) -> Lease | None:
         return await self._perform(run_id, lambda db: sqlite_leases.lease(db, run_id), writes=False)
+
+    async def place_request(self, request: StoredRequest) -> StoredRequest:
+        outcome = None if request.outcome is None else self._writer.document(request.outcome)
+        data = self._writer.document(request.data)
+        given = sqlite_requests.RequestText(request, data, outcome)
+        return await self._perform(request.run_id, lambda db: sqlite_requests.place(db, given))
+
+    async def settle_request(self, key: str, outcome: Mapping[str, Any]) -> None:
+        text = self._writer.document(outcome)
+        await self._perform("", lambda db: sqlite_requests.settle(db, key, text))
+
+    async def withdraw_request(self, key: str) -> None:
+        await self._perform("", lambda db: sqlite_requests.withdraw(db, key))
+
+    async def requests(
+        self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
+        limit: int | None = None,
+    ) -> list[StoredRequest]:  # fmt: skip
+        return await self._perform(
+            run_id or "",
+            lambda db: sqlite_requests.select(
+                db, run_id, key=key, open_only=open_only, limit=limit
+            ),
+            writes=False,
+        )
 
     async def append(
         self,

@@ -133,6 +133,20 @@ MIGRATIONS: tuple[Migration, ...] = (
             "ALTER TABLE numbered RENAME TO event",
         ),
     ),
+    Migration(
+        4,
+        "what was asked of a run over HTTP, and what came of it",
+        (
+            """
+            CREATE TABLE request (
+                key TEXT PRIMARY KEY, run_id TEXT NOT NULL, kind TEXT NOT NULL,
+                digest TEXT NOT NULL, at REAL NOT NULL, data NOT NULL, outcome
+            )
+            """,
+            "CREATE INDEX request_run ON request (run_id)",
+            "CREATE INDEX request_open ON request (run_id) WHERE outcome IS NULL",
+        ),
+    ),
 )
 """Every change so far, in order.
 

@@ -281,7 +281,7 @@ def _remove(db: Connection, run_id: str) -> int:
     removed = db.execute("DELETE FROM run WHERE run_id = ?", (run_id,)).rowcount
     sql = "SELECT DISTINCT hash FROM event_blob WHERE run_id = ?"
     payloads = db.execute(sql, (run_id,)).fetchall()
-    for table in ("event", "event_blob", "inbox", "snapshot", "lease"):
+    for table in ("event", "event_blob", "inbox", "snapshot", "lease", "request"):
         db.execute(f"DELETE FROM {table} WHERE run_id = ?", (run_id,))  # noqa: S608
     if newest is not None and newest[1] == run_id:
         db.execute(_LAST_NUMBER, newest[:1])

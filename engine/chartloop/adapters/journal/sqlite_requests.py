@@ -1,0 +1,78 @@
+"""Requests as rows of a SQLite file. What they are, and which is refused, is `run.requests`'s."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from chartloop.adapters.journal.sqlite_migrations import Connection
+from chartloop.adapters.journal.sqlite_texts import UNREAD, read_text, stored_text
+from chartloop.run.requests import StoredRequest, refuse_second
+from chartloop.run.validate_record import is_number
+
+
+class RequestText(NamedTuple):
+    """A request, its data as text without secrets."""
+
+    request: StoredRequest
+    data: str
+    outcome: str | None
+
+
+_COLUMNS = "key, run_id, kind, digest, at, data, outcome"
+
+
+def place(db: Connection, given: RequestText) -> StoredRequest:
+    """Keep a request; gives the one that is kept under its key."""
+    request = given.request
+    if known := select(db, key=request.key):
+        return known[0]
+    before = select(db, request.run_id, open_only=True, limit=1)
+    refuse_second(request, before[0] if before else None)
+    outcome = None if given.outcome is None else stored_text(given.outcome)
+    row = (*request[:5], stored_text(given.data), outcome)
+    db.execute(f"INSERT OR REPLACE INTO request ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)", row)  # noqa: S608  names alone
+    return request
+
+
+def settle(db: Connection, key: str, outcome: str) -> None:
+    """Say what came of an open request."""
+    sql = "UPDATE request SET outcome = ? WHERE key = ? AND outcome IS NULL"
+    db.execute(sql, (stored_text(outcome), key))
+
+
+def withdraw(db: Connection, key: str) -> None:
+    """Forget a request."""
+    db.execute("DELETE FROM request WHERE key = ?", (key,))
+
+
+def select(
+    db: Connection, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
+    limit: int | None = None,
+) -> list[StoredRequest]:  # fmt: skip
+    """Requests, the newest first. One that was edited, and cannot be read, is passed over."""
+    tests: list[str] = []
+    values: list[Any] = []
+    for column, value in (("run_id", run_id), ("key", key)):
+        if value is not None:
+            tests.append(f"{column} = ?")
+            values.append(value)
+    if open_only:
+        tests.append("outcome IS NULL")
+    where = f"WHERE {' AND '.join(tests)}" if tests else ""
+    sql = f"SELECT {_COLUMNS} FROM request {where} ORDER BY rowid DESC LIMIT ?"  # noqa: S608  names alone
+    return list(_readable(db.execute(sql, (*values, -1 if limit is None else limit)).fetchall()))
+
+
+def _readable(rows: Sequence[Sequence[Any]]) -> Iterator[StoredRequest]:
+    for key, run_id, kind, digest, at, data, outcome in rows:
+        try:
+            read = json.loads(read_text(data))
+            came = None if outcome is None else json.loads(read_text(outcome))
+        except UNREAD:
+            continue
+        names = all(isinstance(text, str) for text in (key, run_id, kind, digest))
+        mappings = isinstance(read, dict) and isinstance(came, (dict, type(None)))
+        if names and mappings and is_number(at):
+            yield StoredRequest(key, run_id, kind, digest, at, read, came)

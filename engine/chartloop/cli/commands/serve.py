@@ -1,0 +1,111 @@
+"""`chartloop serve`: machines and runs over HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chartloop.cli import console, parameters
+from chartloop.cli.options import RunOptions, pass_options
+from chartloop.core.errors import SetupError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions(RunOptions):
+    """The options of `serve`."""
+
+    machines: tuple[str, ...] = ()
+    host: str = "127.0.0.1"
+    port: int = 8000
+    names: tuple[str, ...] = ()
+    workers: int = 1
+    token_file: str | None = None
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop serve --machines machines/ --tools tools.py
+  chartloop serve --machines machines/ --workers 0
+  chartloop serve --machines machines/ --host 0.0.0.0 --name agents.example.com --token-file tokens
+
+\b
+A line of the token file is SCOPE TOKEN [NAME]. Scopes: read looks; drive starts runs, drives them
+and answers; edit changes limits, forks and takes records back. Each includes those before it.
+
+\b
+Everything is in the journal: a server may be killed at any moment, and the next one goes on with
+the runs that it drove. Several servers may share one journal.
+"""
+)
+@click.option(
+    "--machines", multiple=True, required=True, metavar="FOLDER",
+    type=click.Path(exists=True, file_okay=False),
+    help="A folder whose machine files are served. Repeatable.",
+)  # fmt: skip
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=8000, show_default=True,
+    help="The port to listen on; 0: any that is free.",
+)  # fmt: skip
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    metavar="HOST",
+    help="A further host name by which the server is addressed. Repeatable.",
+)
+@click.option(
+    "--workers", type=click.IntRange(0, 64), default=1, show_default=True,
+    help="Threads that drive runs. 0: show runs and send messages, beside others that drive.",
+)  # fmt: skip
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Tokens, one a line. Needed for any address that other computers reach.",
+)
+@parameters.tools_option
+@parameters.trust_option
+@parameters.model_options
+@parameters.notify_options
+@parameters.journal_option
+@parameters.durability_option
+@pass_options(ServeOptions)
+def serve(options: ServeOptions) -> None:
+    """Serve machines and runs over HTTP."""
+    from chartloop.extras import install
+
+    try:
+        from chartloop.server.serve import serve as serve_for_ever
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "starlette"):
+            raise
+        said = "the server needs the extra `server`"
+        raise SetupError(said, hint=install("server")) from error
+    serve_for_ever(_settings(options))
+
+
+def _settings(options: ServeOptions) -> Any:
+    from chartloop.cli.journal_access import name_of, open_journal
+    from chartloop.cli.machine_loader import load_tools
+    from chartloop.cli.run_factory import components_of
+    from chartloop.server import Settings, read_tokens
+
+    journal = open_journal(options, make=True)
+    console.say(f"journal {name_of(journal)}", "dim")
+    return Settings(
+        machines=tuple(Path(folder) for folder in options.machines),
+        journal=journal,
+        tools=load_tools(options.tools),
+        components=components_of(options),
+        workers=options.workers,
+        trust=options.trust,
+        tokens=() if options.token_file is None else read_tokens(Path(options.token_file)),
+        host=options.host,
+        port=options.port,
+        names=options.names,
+    )

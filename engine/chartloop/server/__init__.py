@@ -1,0 +1,31 @@
+"""The HTTP API: machines and runs for other programs and for browsers. ``chartloop serve``.
+
+    request ─▶ safety ─▶ route ─▶ journal (read) ─▶ JSON, SVG or a stream of events
+                           └─▶ journal (request, message) ─▶ worker ─▶ run
+
+A route reads the journal or writes what is asked into it. It never drives: a worker does, on its
+own thread and event loop (`workers`), so that an action that blocks delays no answer and a server
+can be killed at any moment.
+
+Belongs here: HTTP, and what is shown over it. Never: markup, deciding what a run does.
+Source: 000 "Proposed Geist API"; RFC 9457 (problems), the Idempotency-Key draft, WHATWG SSE.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from chartloop.server.settings import Limits, Settings, Token, read_tokens
+
+if TYPE_CHECKING:
+    from chartloop.server.application import create_app
+
+__all__ = ["Limits", "Settings", "Token", "create_app", "read_tokens"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "create_app":
+        raise AttributeError(f"module `chartloop.server` has no attribute `{name}`")
+    from chartloop.server.application import create_app  # noqa: PLC0415  FastAPI, when it is asked for
+
+    return create_app

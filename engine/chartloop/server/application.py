@@ -1,0 +1,166 @@
+"""The application: its parts put together, its errors, its lifespan.
+
+Belongs here: what is wired to what. Never: a route of runs or machines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.staticfiles import StaticFiles
+
+from chartloop.api.wiring import journal_of
+from chartloop.core.codes import CODES
+from chartloop.core.errors import ChartloopError
+from chartloop.core.version import __version__
+from chartloop.server import routes_agent, routes_machines, routes_runs
+from chartloop.server.common import (
+    ANY,
+    READ,
+    Parts,
+    TheParts,
+    complete,
+    problem_answer,
+    problems,
+)
+from chartloop.server.machines import Machines
+from chartloop.server.metrics import Metrics
+from chartloop.server.problems import TITLES, Problem, Refusal, Wrong, problem_of
+from chartloop.server.runs import Runs
+from chartloop.server.safety import Safety
+from chartloop.server.settings import Settings
+from chartloop.server.watch import Hub
+from chartloop.server.workers import Workers
+
+PAGES = Path(__file__).with_name("static")
+"""The pages of the server: files only, at `/`. Absent: the API alone."""
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """The application of a server. It drives, and watches the journal, once it is started.
+
+    `SetupError` and `JournalError` for what is wrong with the settings.
+    """
+    journal = journal_of(settings.journal)
+    machines = Machines(settings, journal)
+    runs = Runs(settings, journal, machines)
+    hub = Hub(journal, settings.limits)
+    workers = Workers(runs, hub.hear)
+    parts = Parts(settings, journal, machines, runs, workers, hub, Metrics())
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        await hub.start()
+        workers.start()
+        try:
+            yield
+        finally:
+            await hub.stop()
+            workers.stop()
+
+    app = FastAPI(
+        title="chartloop", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
+        description="Machines and runs over HTTP. Errors are problem documents (RFC 9457).",
+        responses=problems(*ANY),
+    )  # fmt: skip
+    app.state.parts = parts
+    plain_document = app.openapi
+    app.openapi = lambda: complete(plain_document())
+    _add_errors(app)
+    _add_service(app)
+    app.include_router(routes_machines.router)
+    app.include_router(routes_agent.router)
+    app.include_router(routes_runs.router)
+    if PAGES.is_dir():
+        app.mount("/", StaticFiles(directory=PAGES, html=True), name="pages")
+    app.add_middleware(cast("Any", Safety), settings=settings, metrics=parts.metrics)
+    return app
+
+
+# errors -----------------------------------------------------------------------------------------
+
+
+def _add_errors(app: FastAPI) -> None:
+    async def said(_: Request, error: Exception) -> JSONResponse:
+        return problem_answer(problem_of(error))
+
+    async def invalid(_: Request, error: Exception) -> JSONResponse:
+        return problem_answer(problem_of(_unfit(cast("RequestValidationError", error))))
+
+    async def unknown(_: Request, error: Exception) -> JSONResponse:
+        status: int = getattr(error, "status_code", 500)
+        return problem_answer(
+            Problem(status, problem_of(Refusal(status, TITLES.get(status, "Error"))).body,
+                    dict(getattr(error, "headers", None) or {}))
+        )  # fmt: skip
+
+    app.add_exception_handler(ChartloopError, said)
+    app.add_exception_handler(Refusal, said)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(Exception, said)
+    for status in (400, 404, 405):
+        app.add_exception_handler(status, unknown)
+
+
+def _unfit(error: RequestValidationError) -> Refusal:
+    wrong = list(_wrong(cast("Sequence[dict[str, Any]]", error.errors())))
+    first = wrong[0] if wrong else Wrong("", "the request is not accepted")
+    where = f"{first.at}: " if first.at else ""
+    return Refusal(422, f"{where}{first.message}", wrong=wrong)
+
+
+def _wrong(errors: Sequence[dict[str, Any]]) -> Iterator[Wrong]:
+    for one in errors:
+        root, *rest = one["loc"]
+        if root == "body":
+            at = "".join(f"/{_escape(str(part))}" for part in rest)
+        else:
+            at = ".".join(map(str, (root, *rest)))
+        yield Wrong(at, str(one["msg"]))
+
+
+def _escape(part: str) -> str:
+    """A part of a JSON pointer, RFC 6901."""
+    return part.replace("~", "~0").replace("/", "~1")
+
+
+# the server itself ------------------------------------------------------------------------------
+
+
+def _add_service(app: FastAPI) -> None:
+    @app.get("/healthz", tags=["server"])
+    async def health(parts: TheParts) -> dict[str, Any]:
+        """Whether the server answers and its journal can be read. Needs no token."""
+        await parts.grouped.changed()
+        return {"status": "ok", "version": __version__, "workers": parts.settings.workers}
+
+    @app.get("/metrics", tags=["server"], dependencies=[READ], response_class=PlainTextResponse)
+    async def metrics(parts: TheParts) -> str:
+        """Counters in the text format of Prometheus."""
+        asked = await parts.grouped.requests(open_only=True)
+        return parts.metrics.text(
+            [
+                ("chartloop_requests_open", "gauge", "Orders that are not carried out.",
+                 len(asked)),
+                ("chartloop_runs_driven", "gauge", "Runs that are driven here.",
+                 len(parts.workers.driven)),
+                ("chartloop_orders_finished_total", "counter", "Orders carried out here.",
+                 parts.workers.finished),
+                ("chartloop_watchers", "gauge", "Streams that are open.",
+                 len(parts.hub.watchers)),
+            ]
+        )  # fmt: skip
+
+    @app.get("/problems/{code}", tags=["server"], responses=problems(404, 422))
+    async def explain(code: str) -> dict[str, str]:
+        """What a code means: its cause and its cure."""
+        row = CODES.get(code)
+        if row is None:
+            raise Refusal(404, "there is no such code")
+        return {"code": row.code, "title": row.title, "cause": row.cause, "cure": row.cure}

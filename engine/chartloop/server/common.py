@@ -1,0 +1,181 @@
+"""What routes share: the parts of the server, who asks, and how an answer is made.
+
+Belongs here: dependencies of routes. Never: a route.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Annotated, Any, NamedTuple
+
+from fastapi import Depends, Header, Request
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from chartloop.core.errors import ChartloopError
+from chartloop.run.journal import Journal
+from chartloop.server.machines import Machines
+from chartloop.server.metrics import Metrics
+from chartloop.server.problems import MEDIA_TYPE, Problem, Refusal, problem_of
+from chartloop.server.runs import Caller, Runs
+from chartloop.server.safety import Identity
+from chartloop.server.settings import Scope, Settings
+from chartloop.server.shapes import ProblemBody
+from chartloop.server.watch import Hub, Sent
+from chartloop.server.workers import Workers
+
+LONGEST_KEY = 255
+
+
+class Parts(NamedTuple):
+    """What a server is made of."""
+
+    settings: Settings
+    journal: Journal
+    machines: Machines
+    runs: Runs
+    workers: Workers
+    hub: Hub
+    metrics: Metrics
+
+    @property
+    def grouped(self) -> Journal:
+        """The journal for the web's event loop."""
+        return getattr(self.journal, "grouped", self.journal)
+
+
+def parts_of(request: Request) -> Parts:
+    """The parts of the server that answers this request."""
+    return request.app.state.parts
+
+
+def need(scope: Scope) -> Callable[[Request], None]:
+    """A dependency: the caller's token reaches as far as `scope`."""
+
+    def check(request: Request) -> None:
+        identity: Identity = request.scope["state"]["identity"]
+        if not identity.allows(scope):
+            raise Refusal(
+                403, f"this needs a token with the scope `{scope}`",
+                hint=f"yours has `{identity.scope}`", scope=scope,
+            )  # fmt: skip
+
+    return check
+
+
+def caller_of(
+    request: Request,
+    key: Annotated[
+        str,
+        Header(
+            alias="Idempotency-Key",
+            max_length=LONGEST_KEY,
+            description="Repeating a request with the same key and body does nothing twice.",
+        ),
+    ] = "",
+) -> Caller:
+    """Who asks, and under which key."""
+    identity: Identity = request.scope["state"]["identity"]
+    return Caller(key, identity.name)
+
+
+TheParts = Annotated[Parts, Depends(parts_of)]
+TheCaller = Annotated[Caller, Depends(caller_of)]
+READ, DRIVE, EDIT = (Depends(need(scope)) for scope in ("read", "drive", "edit"))
+
+_ABOUT = {
+    400: "The request cannot be read.",
+    401: "A token is needed.",
+    403: "The token does not reach so far, or a page of another site asked.",
+    404: "There is no such run, machine or record.",
+    405: "There is no such method here.",
+    409: "Not at this moment: `can` lists what the run takes now, `driver` who drives it.",
+    410: "The id is stale or of the future: `oldest` and `newest` are given.",
+    413: "The body is too large or nested too deeply.",
+    415: "The body is not JSON.",
+    421: "The server is not addressed by this name.",
+    422: "A field is not accepted: `errors` holds its place.",
+    429: "Too many requests: `Retry-After` says when to come again.",
+    500: "A fault of the server: its log says more.",
+    502: "A model call failed.",
+    503: "The journal is locked, or too many streams are open: `Retry-After`.",
+}
+ANY = (400, 401, 403, 421, 429, 500, 503)
+CHANGES = (*ANY, 404, 409, 413, 415, 422)
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The problem answers of a route, for the OpenAPI document."""
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
+    return {
+        status: {"description": _ABOUT[status], "content": content}
+        for status in sorted({*statuses})
+    }
+
+
+def complete(document: dict[str, Any]) -> dict[str, Any]:
+    """The OpenAPI document with the schema of problems, in place of FastAPI's own."""
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    problem = ProblemBody.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas |= {**problem.pop("$defs", {}), "ProblemBody": problem}
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    return document
+
+
+def problem_answer(problem: Problem) -> JSONResponse:
+    """A problem as an answer."""
+    return JSONResponse(
+        problem.body, problem.status, media_type=MEDIA_TYPE, headers=problem.headers
+    )
+
+
+def answer_error(parts: Parts, run_id: str, error: ChartloopError) -> Problem:
+    """An error of an order, with what the run takes now where it is the wrong moment."""
+    problem = problem_of(error)
+    if problem.status != 409:
+        return problem
+    try:
+        return problem_of(error, can=parts.runs.can(parts.runs.open(run_id)))
+    except (ChartloopError, Refusal):  # a run that cannot be opened takes nothing
+        return problem
+
+
+def stream(events: AsyncIterator[Sent]) -> StreamingResponse:
+    """Events as `text/event-stream`. Each part that is sent holds whole events."""
+
+    async def lines() -> AsyncIterator[bytes]:
+        async for sent in events:
+            yield _line(sent)
+
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(lines(), media_type="text/event-stream", headers=headers)
+
+
+def _line(sent: Sent) -> bytes:
+    if sent.event == "heartbeat":
+        return b": heartbeat\n\n"
+    data = json.dumps(sent.data, default=str)
+    head = f"id: {sent.id}\n" if sent.id else ""
+    return f"{head}event: {sent.event}\ndata: {data}\n\n".encode()
+
+
+STREAM: Mapping[int | str, dict[str, Any]] = {
+    200: {
+        "description": "A stream of server-sent events, each with JSON data.",
+        "content": {
+            "text/event-stream": {
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "id": {"type": "string"},
+                        "event": {"type": "string"},
+                        "data": {"type": "string", "contentMediaType": "application/json"},
+                    },
+                    "required": ["data"],
+                },
+                "example": 'id: 4\nevent: record\ndata: {"run": "k3f9", "seq": 4}\n\n',
+            }
+        },
+    }
+}

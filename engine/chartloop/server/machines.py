@@ -1,0 +1,183 @@
+"""The machines that are served: files of named folders, and those that recorded runs began with.
+
+A file is read again once it has changed. A run goes on with the machine that it was started with,
+from the journal, whatever has become of the file.
+
+Belongs here: which text becomes a `Machine`, and with which tools. Never: a path or a text that
+came with a request.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from chartloop import catalog
+from chartloop.actions.undeclared import upkeep_stand_ins
+from chartloop.api import Machine, find_faults, load
+from chartloop.checker.trust import needs_trust
+from chartloop.core.errors import Finding, SetupError, SpecError, nearest
+from chartloop.core.facts import FACTS
+from chartloop.core.records import Input
+from chartloop.run.journal import Journal, RunRow
+from chartloop.run.session import upkeep_of
+from chartloop.run.sync import by_hand
+from chartloop.server.problems import Refusal
+from chartloop.server.settings import Settings
+
+RECORDED = 64
+"""Machines of recorded runs that are kept compiled."""
+REMEMBERED = "cli"
+"""Under which the first record of a run keeps how a command line began it."""
+_MACHINE = re.compile(r"^chartloop\s*:", re.MULTILINE)
+
+
+class ServedFile(NamedTuple):
+    """A machine file, as it was when it was read."""
+
+    name: str
+    text: str
+    machine: Machine | None
+    """None where the file has errors."""
+    findings: tuple[Finding, ...]
+
+
+class Machines:
+    """The machines of a server. Methods may block: call them from threads."""
+
+    def __init__(self, settings: Settings, journal: Journal) -> None:
+        self._settings = settings
+        self._journal = journal
+        self._lock = threading.Lock()
+        self._files: dict[Path, tuple[tuple[int, int], ServedFile]] = {}
+        self._recorded: OrderedDict[tuple[str, ...], Machine] = OrderedDict()
+        names = [path.stem for path in self._paths()]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise SetupError(f"two files are called `{twice[0]}`", hint="rename one of them")
+
+    # files of the folders -----------------------------------------------------------------------
+
+    def _paths(self) -> Iterator[Path]:
+        for folder in self._settings.machines:
+            for path in sorted(folder.iterdir()):
+                if path.suffix in (".yaml", ".yml") and path.is_file() and _is_machine(path):
+                    yield path
+
+    def listing(self) -> list[ServedFile]:
+        """Every machine file of the folders, in order."""
+        return [self._read(path) for path in self._paths()]
+
+    def file(self, name: str) -> ServedFile:
+        """The machine file of that name. `Refusal` when there is none."""
+        paths = {path.stem: path for path in self._paths()}
+        if name not in paths:
+            hint = nearest(name, paths, otherwise="`GET /machines` lists them")
+            raise Refusal(404, "there is no machine of this name", hint=hint)
+        return self._read(paths[name])
+
+    def named(self, name: str) -> Machine:
+        """The machine of that name, to start a run of. `SpecError` when its file has errors."""
+        file = self.file(name)
+        if file.machine is None:
+            raise SpecError(file.findings)
+        self._refuse_untrusted(file.machine)
+        return file.machine
+
+    def _read(self, path: Path) -> ServedFile:
+        stat = path.stat()
+        stamp = (stat.st_mtime_ns, stat.st_size)
+        with self._lock:
+            known = self._files.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        machine, findings = find_faults(path, tools=self._settings.tools)
+        text = catalog.read_text(path).encode("utf-8", "replace").decode()
+        file = ServedFile(path.stem, text, machine, findings)
+        with self._lock:
+            self._files[path] = (stamp, file)
+        return file
+
+    def _refuse_untrusted(self, machine: Machine) -> None:
+        if not self._settings.trust and (wants := needs_trust(machine.spec)):
+            said = f"the file of machine `{machine.name}` {'; '.join(wants)}"
+            raise SetupError(said, hint="look at the file, then start the server with `--trust`")
+
+    # machines of recorded runs ------------------------------------------------------------------
+
+    def to_read(self, row: RunRow) -> Machine:
+        """The machine that a run was started with. Its tools need not be known here."""
+        first = self._first(row)
+        upkeep = tuple(upkeep_of(first)) if first is not None else ()
+        return self._kept(("read", row.machine_hash, *upkeep), lambda: self._readable(row, upkeep))
+
+    def to_drive(self, row: RunRow) -> Machine:
+        """The machine that a run was started with, with the server's tools.
+
+        `SetupError` where only the command line that began the run can drive it.
+        """
+        first = self._first(row)
+        given: Any = first.data.get(REMEMBERED) if first is not None else None
+        if isinstance(given, dict) and {"script", "clock"} & given.keys():
+            raise SetupError(
+                f"run `{row.run_id}` was started with a script or a simulated clock",
+                hint=f"`chartloop resume {row.run_id}` goes on with it",
+            )
+        return self._kept(("drive", row.machine_hash), lambda: self._runnable(row))
+
+    def _kept(self, key: tuple[str, ...], make: Any) -> Machine:
+        with self._lock:
+            if (known := self._recorded.get(key)) is not None:
+                self._recorded.move_to_end(key)
+                return known
+        made: Machine = make()
+        with self._lock:
+            self._recorded[key] = made
+            while len(self._recorded) > RECORDED:
+                self._recorded.popitem(last=False)
+        return made
+
+    def _first(self, row: RunRow) -> Input | None:
+        events = by_hand(self._journal.events(row.run_id, limit=8))
+        return next((e.record.input for e in events if e.record is not None), None)
+
+    def _text(self, row: RunRow) -> str:
+        text = by_hand(self._journal.blob(row.machine_hash))
+        if text is None:
+            said = f"the journal does not hold the machine of run `{row.run_id}`"
+            raise SetupError(said, hint=f"`chartloop resume {row.run_id} --machine FILE`")
+        return text if "\n" in text else f"{text}\n"
+
+    def _readable(self, row: RunRow, upkeep: Sequence[str]) -> Machine:
+        own = self._settings.tools or upkeep_stand_ins(upkeep)
+        machine, findings = find_faults(self._text(row), tools=own, assume=True)
+        if machine is None:
+            raise SpecError(findings)
+        return machine
+
+    def _runnable(self, row: RunRow) -> Machine:
+        machine = load(self._text(row), tools=self._settings.tools)
+        self._refuse_untrusted(machine)
+        return machine
+
+
+def _is_machine(path: Path) -> bool:
+    """Whether a file says that it is a machine: scripts and tasks are YAML too."""
+    return _MACHINE.search(catalog.read_text(path)) is not None
+
+
+def facts_schema(machine: Machine) -> dict[str, Any]:
+    """What guards of the machine can read, as JSON: the type and meaning of each fact."""
+    roots: dict[str, Any] = {}
+    for root, section in machine.spec.roots.items():
+        roots[root] = {
+            name: {
+                "type": str(type),
+                "about": FACTS[f"{root}.{name}"].about if f"{root}.{name}" in FACTS else "",
+            }
+            for name, type in section.fields
+        }
+    return roots

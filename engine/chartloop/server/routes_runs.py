@@ -1,0 +1,366 @@
+"""Routes of runs: lists, the inbox, one run in every view, and the orders that it takes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import JSONResponse, StreamingResponse
+
+from chartloop.core.errors import ChartloopError
+from chartloop.core.plain import plain
+from chartloop.run.journal import RunRow
+from chartloop.run.journal_pages import RunFilter
+from chartloop.server.common import (
+    ANY,
+    CHANGES,
+    DRIVE,
+    EDIT,
+    READ,
+    STREAM,
+    Parts,
+    TheCaller,
+    TheParts,
+    answer_error,
+    problem_answer,
+    problems,
+    stream,
+)
+from chartloop.server.problems import Refusal
+from chartloop.server.runs import Caller, public_request
+from chartloop.server.shapes import (
+    Accepted,
+    AnswerBody,
+    BackBody,
+    Body,
+    CancelBody,
+    EmptyBody,
+    EnqueueBody,
+    ForkBody,
+    RecordList,
+    RunBody,
+    RunList,
+    SetBody,
+    StartBody,
+    StartedRun,
+)
+from chartloop.view.dot.theme import Theme
+
+router = APIRouter(tags=["runs"])
+FOUND = problems(*ANY, 404, 409, 422)
+ORDERED = problems(*CHANGES)
+RunPath = Annotated[str, Path(description="The run's id.", examples=["k3f9"], max_length=400)]
+Wait = Annotated[
+    float,
+    Query(ge=0, le=30, description="Seconds to wait for the outcome before the answer is sent."),
+]
+LOOK = 0.05
+"""Seconds between two looks for an outcome."""
+
+
+def summary(row: RunRow) -> dict[str, Any]:
+    """A run in a list."""
+    told = plain(row.to_mapping())
+    for name in ("run_id", "epoch", "machine_hash", "fork_seq"):
+        told.pop(name, None)
+    return {"run": row.run_id, **told, "reason": row.reason or None}
+
+
+@router.get("/runs", responses=problems(*ANY, 422), response_model=RunList, dependencies=[READ])
+async def list_runs(  # noqa: PLR0913  each is one filter
+    parts: TheParts,
+    *,
+    machine: str | None = None,
+    status: Literal["idle", "running", "paused", "debugging", "completed", "error"] | None = None,
+    reason: str | None = None,
+    agent: str | None = None,
+    session: str | None = None,
+    parent: str | None = None,
+    waiting: Annotated[
+        bool | None, Query(description="Only runs that wait for an answer: the inbox.")
+    ] = None,
+    since: Annotated[float | None, Query(description="Begun then or later, in epoch seconds.")] = (
+        None
+    ),
+    until: Annotated[float | None, Query(description="Begun before then.")] = None,
+    children: bool = False,
+    after: Annotated[str, Query(description="`next` of the page before.", max_length=2_000)] = "",
+    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+) -> dict[str, Any]:
+    """Runs, the newest first. With `waiting=true`: what is asked, by which wait, until when."""
+    wanted = RunFilter(
+        machine=machine, status=status, reason=reason, agent=agent, session=session, parent=parent,
+        waiting=waiting, created_from=since, created_to=until, children=children,
+    )  # fmt: skip
+    page = await parts.grouped.page(wanted, after, limit)
+    return {"runs": [summary(row) for row in page.rows], "next": page.next or None}
+
+
+@router.post(
+    "/runs", status_code=201, responses=ORDERED, response_model=StartedRun, dependencies=[DRIVE]
+)
+def start_run(body: StartBody, parts: TheParts, caller: TheCaller, response: Response) -> Any:
+    """Start a run. Its first record is in the journal when the answer comes; a worker drives it."""
+    given = body.model_dump(exclude_none=True)
+    told, _ = parts.runs.start(given, caller)
+    parts.workers.wake()
+    response.headers["Location"] = f"/runs/{told['run']}"
+    return told
+
+
+# streams ------------------------------------------------------------------------------------------
+
+
+@router.get(
+    "/events", responses={**problems(*ANY, 410, 422), **STREAM}, dependencies=[READ],
+    response_class=StreamingResponse,
+)  # fmt: skip
+async def all_events(request: Request, parts: TheParts) -> StreamingResponse:
+    """The events of all runs as they are committed, and text as it comes.
+
+    `Last-Event-ID` goes on behind an event; without it the stream begins now.
+    """
+    cursor = request.headers.get("last-event-id")
+    if cursor is not None:
+        await parts.grouped.tail(cursor or "-", 1)  # refused before the stream begins
+    return stream(parts.hub.of_all(parts.hub.add(), cursor))
+
+
+@router.get(
+    "/runs/{run_id:path}/events", responses={**FOUND, **problems(410), **STREAM},
+    dependencies=[READ], response_class=StreamingResponse,
+)  # fmt: skip
+async def run_events(run_id: RunPath, request: Request, parts: TheParts) -> StreamingResponse:
+    """The events of a run from the first, then as they come; `end` is the last.
+
+    `Last-Event-ID` goes on behind an event.
+    """
+    row = await asyncio.to_thread(parts.runs.row, run_id)
+    after = _last_id(request.headers.get("last-event-id"), row)
+    return stream(parts.hub.of_run(parts.hub.add(run_id), after))
+
+
+def _last_id(given: str | None, row: RunRow) -> int:
+    if given is None:
+        return -1
+    newest = row.head - 1
+    if given.isascii() and given.isdecimal() and len(given) < 16 and int(given) <= newest:
+        return int(given)
+    raise Refusal(
+        410, "the run has no event of this id", hint="begin at the oldest, without the header",
+        oldest="0", newest=str(newest),
+    )  # fmt: skip
+
+
+# one run ------------------------------------------------------------------------------------------
+
+
+@router.get(
+    "/runs/{run_id:path}/records", responses=FOUND, response_model=RecordList, dependencies=[READ]
+)
+def records(
+    run_id: RunPath, parts: TheParts, start: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+) -> Any:  # fmt: skip
+    """What was recorded, from record `start` on."""
+    found, more = parts.runs.records(run_id, start, limit)
+    listed = [{"seq": record.seq, **plain(record.to_dict())} for record in found]
+    return {"records": listed, "next": found[-1].seq + 1 if more else None}
+
+
+@router.get("/runs/{run_id:path}/decision", responses=FOUND, dependencies=[READ])
+def decision(
+    run_id: RunPath, parts: TheParts, seq: Annotated[int | None, Query(ge=0, le=2**31)] = None
+) -> dict[str, Any]:
+    """What was looked at when a record was decided, with margins; by default the newest."""
+    return parts.runs.decision(run_id, seq)
+
+
+@router.get("/runs/{run_id:path}/result", responses=FOUND, dependencies=[READ])
+def result(run_id: RunPath, parts: TheParts) -> dict[str, Any]:
+    """How the run ended, or how it stands."""
+    return plain(parts.runs.open(run_id).result.to_dict())
+
+
+@router.get("/runs/{run_id:path}/trace", responses=FOUND, dependencies=[READ])
+def trace(run_id: RunPath, parts: TheParts) -> dict[str, Any]:
+    """What it and its children did, action by action."""
+    return {"steps": plain(list(parts.runs.open(run_id).trace()))}
+
+
+@router.get(
+    "/runs/{run_id:path}/picture",
+    responses={
+        **FOUND,
+        200: {
+            "description": "The flowchart, with where the run is and the way that it took.",
+            "content": {"image/svg+xml": {"schema": {"type": "string"}}},
+        },
+    },
+    response_class=Response, dependencies=[READ],
+)  # fmt: skip
+def picture(
+    run_id: RunPath, parts: TheParts, look: Literal["plain", "live", "report"] = "live",
+    theme: Theme = "light",
+) -> Response:  # fmt: skip
+    """The flowchart of the run, as SVG."""
+    drawn = parts.runs.open(run_id).draw(look=look).with_theme(theme)
+    return Response(drawn.svg(), media_type="image/svg+xml")
+
+
+@router.get("/requests/{request_id}", responses=FOUND, dependencies=[READ])
+async def one_request(request_id: str, parts: TheParts) -> dict[str, Any]:
+    """An order that was given, and what came of it."""
+    found = await parts.grouped.requests(key=request_id)
+    if not found:
+        raise Refusal(404, "there is no request of this id")
+    return public_request(found[0])
+
+
+# orders -------------------------------------------------------------------------------------------
+
+
+async def _drive(
+    parts: Parts, kind: str, run_id: str, body: Body, *, caller: Caller, wait: float
+) -> Any:
+    try:
+        told = await asyncio.to_thread(parts.runs.drive, kind, run_id, body.model_dump(), caller)
+    except ChartloopError as error:
+        return problem_answer(await asyncio.to_thread(answer_error, parts, run_id, error))
+    parts.workers.wake()
+    end = time.monotonic() + min(wait, parts.settings.limits.wait)
+    while time.monotonic() < end:
+        (found,) = await parts.grouped.requests(key=told["request"])
+        if not found.is_open:
+            return JSONResponse({**told, "outcome": found.outcome}, 200)
+        await asyncio.sleep(LOOK)
+    return JSONResponse(told, 202, headers={"Location": f"/requests/{told['request']}"})
+
+
+OUTCOME: Mapping[int | str, dict[str, Any]] = {
+    200: {"model": Accepted, "description": "Done: `outcome` says where the run is."}
+}
+
+
+@router.post(
+    "/runs/{run_id:path}/step", status_code=202, response_model=Accepted,
+    responses={**ORDERED, **OUTCOME}, dependencies=[DRIVE],
+)  # fmt: skip
+async def step(
+    run_id: RunPath, parts: TheParts, caller: TheCaller, body: EmptyBody | None = None,
+    wait: Wait = 0,
+) -> Any:  # fmt: skip
+    """Do the action at hand."""
+    return await _drive(parts, "step", run_id, body or EmptyBody(), caller=caller, wait=wait)
+
+
+@router.post(
+    "/runs/{run_id:path}/run", status_code=202, response_model=Accepted,
+    responses={**ORDERED, **OUTCOME}, dependencies=[DRIVE],
+)  # fmt: skip
+async def run_on(
+    run_id: RunPath, parts: TheParts, caller: TheCaller, body: RunBody | None = None,
+    wait: Wait = 0,
+) -> Any:  # fmt: skip
+    """Drive the run on, to its end or `until`. Where it waits it goes on once it is answered."""
+    return await _drive(parts, "run", run_id, body or RunBody(), caller=caller, wait=wait)
+
+
+def _order(parts: Parts, run_id: str, work: Callable[[], dict[str, Any]]) -> Any:
+    try:
+        told = work()
+    except ChartloopError as error:
+        return problem_answer(answer_error(parts, run_id, error))
+    parts.workers.wake()
+    return told
+
+
+def _message(parts: Parts, kind: str, run_id: str, body: Body, caller: Caller) -> Any:
+    given = body.model_dump(exclude_none=True)
+    return _order(parts, run_id, lambda: parts.runs.message(kind, run_id, given, caller))
+
+
+@router.post(
+    "/runs/{run_id:path}/pause", response_model=Accepted, responses=ORDERED, dependencies=[DRIVE]
+)
+def pause(
+    run_id: RunPath, parts: TheParts, caller: TheCaller, body: EmptyBody | None = None
+) -> Any:
+    """Pause before the next action."""
+    return _message(parts, "pause", run_id, body or EmptyBody(), caller)
+
+
+@router.post(
+    "/runs/{run_id:path}/resume", response_model=Accepted, responses=ORDERED, dependencies=[DRIVE]
+)
+def resume(
+    run_id: RunPath, parts: TheParts, caller: TheCaller, body: EmptyBody | None = None
+) -> Any:
+    """End a pause, and drive the run on."""
+    return _message(parts, "resume", run_id, body or EmptyBody(), caller)
+
+
+@router.post(
+    "/runs/{run_id:path}/answer", response_model=Accepted, responses=ORDERED, dependencies=[DRIVE]
+)
+def answer(run_id: RunPath, body: AnswerBody, parts: TheParts, caller: TheCaller) -> Any:
+    """Answer what the run asks. The second of two answers to one wait is refused."""
+    return _message(parts, "answer", run_id, body, caller)
+
+
+@router.post(
+    "/runs/{run_id:path}/enqueue", response_model=Accepted, responses=ORDERED, dependencies=[DRIVE]
+)
+def enqueue(run_id: RunPath, body: EnqueueBody, parts: TheParts, caller: TheCaller) -> Any:
+    """Add tasks at the end of the queue."""
+    return _message(parts, "enqueue", run_id, body, caller)
+
+
+@router.post(
+    "/runs/{run_id:path}/cancel", response_model=Accepted, responses=ORDERED, dependencies=[DRIVE]
+)
+def cancel(
+    run_id: RunPath, parts: TheParts, caller: TheCaller, body: CancelBody | None = None
+) -> Any:
+    """Stop before the next action."""
+    return _message(parts, "cancel", run_id, body or CancelBody(), caller)
+
+
+@router.post(
+    "/runs/{run_id:path}/fork", status_code=201, response_model=Accepted, responses=ORDERED,
+    dependencies=[EDIT],
+)  # fmt: skip
+def fork(run_id: RunPath, parts: TheParts, caller: TheCaller, body: ForkBody | None = None) -> Any:
+    """A new run with the first records of this one, `made`. This one stays as it is."""
+    at = (body or ForkBody()).at
+    return _order(parts, run_id, lambda: parts.runs.fork(run_id, at, caller))
+
+
+@router.post(
+    "/runs/{run_id:path}/back", status_code=201, response_model=Accepted, responses=ORDERED,
+    dependencies=[EDIT],
+)  # fmt: skip
+def back(run_id: RunPath, parts: TheParts, caller: TheCaller, body: BackBody | None = None) -> Any:
+    """A new run without the newest records, `made`. The records of this one stay."""
+    count = (body or BackBody()).records
+    return _order(parts, run_id, lambda: parts.runs.back(run_id, count, caller))
+
+
+@router.post(
+    "/runs/{run_id:path}/set", response_model=Accepted, responses=ORDERED, dependencies=[EDIT]
+)
+def set_value(run_id: RunPath, body: SetBody, parts: TheParts, caller: TheCaller) -> Any:
+    """Change a limit or variable: an `edit` on the record."""
+    return _order(parts, run_id, lambda: parts.runs.set(run_id, body.name, body.value, caller))
+
+
+@router.get("/runs/{run_id:path}", responses=FOUND, dependencies=[READ])
+def one_run(
+    run_id: RunPath, parts: TheParts,
+    seq: Annotated[int | None, Query(ge=0, le=2**31)] = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Everything that a page shows of a run: state, question, facts, records, a decision."""
+    return parts.runs.view(run_id, seq)

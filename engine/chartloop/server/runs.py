@@ -1,0 +1,429 @@
+"""Runs as routes ask for them: opened, viewed, started, and given orders.
+
+What drives is left to a worker: `place` keeps a request in the journal, and whichever process takes
+it next drives the run. What only writes (messages, forks, a changed limit) is done at once.
+
+Belongs here: what each order writes. Never: HTTP, threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from threading import Lock
+from typing import Any, NamedTuple, cast
+
+from chartloop.api import Machine, Run, StartOptions, new_run_id
+from chartloop.api.continuing import first_taken_back
+from chartloop.api.run_messages import post, refuse_resume, tasks_message
+from chartloop.core.errors import (
+    ChartloopError,
+    Driven,
+    LimitError,
+    RunError,
+    StatusError,
+    UnknownRunError,
+)
+from chartloop.core.records import Record
+from chartloop.language.values import limit_value, var_value
+from chartloop.run.breakpoints import breakpoint_of
+from chartloop.run.journal import Journal, RunRow
+from chartloop.run.journal_pages import EVENTS as PAGE
+from chartloop.run.journal_records import DAMAGED
+from chartloop.run.lease import driven, how_left
+from chartloop.run.loop import leave
+from chartloop.run.requests import StoredRequest
+from chartloop.run.sync import by_hand, wait
+from chartloop.server.machines import Machines
+from chartloop.server.problems import Refusal, Wrong
+from chartloop.server.settings import Settings
+from chartloop.view_model.build import children_of, view_run
+from chartloop.view_model.orders import Answer, refusals_of, waits_for_answer
+from chartloop.view_model.perform import answer_data
+from chartloop.view_model.run_view import DecisionView, Json
+
+FACE = "chartloop serve"
+OPENED = 32
+"""Runs that are kept open for reading."""
+ORDERS = ("step", "run", "pause", "resume", "answer", "enqueue", "cancel", "fork", "set", "back")
+
+
+class Caller(NamedTuple):
+    """Who asks, and under which key."""
+
+    key: str = ""
+    """Of the header `Idempotency-Key`; empty for none."""
+    name: str = ""
+    """Keys of another token are other keys."""
+
+
+class Runs:
+    """The runs of a journal. Methods may block: call them from threads."""
+
+    def __init__(self, settings: Settings, journal: Journal, machines: Machines) -> None:
+        self.settings = settings
+        self.journal = journal
+        self.machines = machines
+        self._lock = Lock()
+        self._opened: OrderedDict[str, tuple[tuple[int, int], Run]] = OrderedDict()
+
+    # reading -------------------------------------------------------------------------------
+
+    def row(self, run_id: str) -> RunRow:
+        """The run's row. `UnknownRunError` when there is none."""
+        row = by_hand(self.journal.row(run_id))
+        if row is None:
+            raise UnknownRunError("there is no run of this id", hint="`GET /runs` lists them")
+        return row
+
+    def open(self, run_id: str) -> Run:
+        """The run as it stands, to be read: never driven, and shared by those who read it."""
+        row = self.row(run_id)
+        at = (row.head, row.epoch)
+        with self._lock:
+            known = self._opened.get(run_id)
+            if known is not None and known[0] == at:
+                self._opened.move_to_end(run_id)
+                return known[1]
+        run = self._fresh(row)
+        with self._lock:
+            self._opened[run_id] = (at, run)
+            while len(self._opened) > OPENED:
+                self._opened.popitem(last=False)
+        return run
+
+    def _fresh(self, row: RunRow) -> Run:
+        if row.head == 0 and row.status != DAMAGED:
+            raise StatusError(
+                f"run `{row.run_id}` stopped before its first record",
+                hint="nothing has happened yet: start it again",
+            )
+        run = self.machines.to_read(row).open(row.run_id, journal=self.journal)
+        run.session.holder.face = FACE
+        return run
+
+    def to_drive(self, row: RunRow) -> Run:
+        """The run as it stands, with the server's components, to be driven."""
+        machine = self.machines.to_drive(row)
+        run = machine.open(row.run_id, journal=self.journal, **self.settings.components)
+        run.session.holder.face = FACE
+        return run
+
+    def view(self, run_id: str, seq: int | None = None) -> Json:
+        """Everything that a page shows of a run: `RunView`, and who drives it."""
+        run = self.open(run_id)
+        records = run.records
+        if seq is not None and not any(record.seq == seq for record in records):
+            raise _no_record(seq, len(records))
+        view = view_run(run, records, seq=seq, children=by_hand(children_of(self.journal, run_id)))
+        return {**view.to_dict(), **self.driving(run_id)}
+
+    def driving(self, run_id: str) -> Json:
+        """Who drives a run now, and what was asked of it last."""
+        lease = by_hand(self.journal.lease(run_id))
+        alive = lease is not None and how_left(lease, time.time()) == "alive"
+        asked = by_hand(self.journal.requests(run_id, limit=20))
+        newest = next((one for one in asked if one.kind in ("run", "step")), None)
+        return {
+            "driver": {"name": str(lease.driver), "since": lease.since, "until": lease.until}
+            if alive and lease is not None
+            else None,
+            "request": None if newest is None else public_request(newest),
+        }
+
+    def records(self, run_id: str, start: int, limit: int) -> tuple[list[Record], bool]:
+        """Records from number `start` on, and whether there are more."""
+        self.row(run_id)
+        found: list[Record] = []
+        at = start  # an event's number is never below that of its record
+        while len(found) <= limit and (events := by_hand(self.journal.events(run_id, at, PAGE))):
+            at = events[-1].seq + 1
+            records = (event.record for event in events if event.record is not None)
+            found += [record for record in records if record.seq >= start]
+        return found[:limit], len(found) > limit
+
+    def decision(self, run_id: str, seq: int | None) -> Json:
+        """What was looked at when a record was decided; `Refusal` where there is none."""
+        run = self.open(run_id)
+        last = run.session.tally.records - 1
+        number = last if seq is None else seq
+        if not 0 <= number <= last:
+            raise _no_record(number, last + 1)
+        return DecisionView(number, run.why(number)).to_dict()
+
+    def can(self, run: Run) -> list[str]:
+        """The orders that a run takes now."""
+        refused = refusals_of(run, len(run.records))
+        return [order for order in ORDERS if order not in refused]
+
+    # starting ------------------------------------------------------------------------------
+
+    def start(self, body: Mapping[str, Any], caller: Caller) -> tuple[Json, bool]:
+        """A new run, with its first record in the journal; whether it is new.
+
+        With `drive` a request to drive it is kept beside it.
+        """
+        self._refuse_idle()
+        machine = self.machines.named(body["machine"])
+        values = _checked_values(machine, body)
+        run_id = body.get("run_id") or new_run_id()
+        kept = self._remember("start", run_id, body, caller)
+        run_id = kept.run_id if kept is not None else run_id
+        made = by_hand(self.journal.row(run_id)) is None
+        if made:
+            try:
+                self._begin(machine, run_id, body, values)
+            except BaseException:
+                if kept is not None and by_hand(self.journal.row(run_id)) is None:
+                    by_hand(self.journal.withdraw_request(kept.key))
+                raise
+        elif kept is None:
+            raise RunError(f"there is a run `{run_id}` already", hint="choose another id")
+        drive = body.get("drive", "run")
+        if drive != "none":
+            # the key is the run's: whoever repeats the request after a crash makes up for it
+            self._place(drive, run_id, {"until": body.get("until", "")}, key=f"start-{run_id}")
+        row = self.row(run_id)
+        told = {"run": run_id, "machine": row.machine, "hash": row.machine_hash, "drive": drive}
+        return told, made
+
+    def _begin(
+        self, machine: Machine, run_id: str, body: Mapping[str, Any], values: Mapping[str, Any]
+    ) -> None:
+        names = ("agent", "session", "metadata", "memory", "tasks", "continues", "require_bound")
+        given = {name: body[name] for name in names if body.get(name) is not None}
+        options = {**self.settings.components, **values, **given, "run_id": run_id}
+        run = machine.start(
+            body.get("task", ""), **cast("StartOptions", {**options, "journal": self.journal})
+        )
+        run.session.holder.face = FACE
+        run.advance()
+        rest(run)
+
+    # orders that a worker carries out ------------------------------------------------------
+
+    def drive(self, kind: str, run_id: str, data: Mapping[str, Any], caller: Caller) -> Json:
+        """Ask for a run to be driven: `step`, or `run`. `StatusError` where it cannot be now."""
+        self._refuse_idle()
+        row = self.row(run_id)
+        key, digest = self._key(kind, run_id, caller), _digest(kind, run_id, data)
+        if caller.key and (known := by_hand(self.journal.requests(key=key))):
+            _refuse_other(known[0], digest)
+            return told(known[0])
+        run = self.open(run_id)
+        if row.ended:
+            raise StatusError("the run has ended", hint="`back` takes its last record back")
+        if waits_for_answer(run):
+            raise StatusError("the run waits for an answer", hint="answer its question")
+        if until := data.get("until"):
+            breakpoint_of(run.machine.chart, until)  # refused here, not where nobody hears of it
+        self.machines.to_drive(row)
+        self._refuse_driven(run_id)
+        return told(self._place(kind, run_id, data, key=key, digest=digest))
+
+    def _place(
+        self, kind: str, run_id: str, data: Mapping[str, Any], *, key: str, digest: str = ""
+    ) -> StoredRequest:
+        digest = digest or _digest(kind, run_id, data)
+        asked = StoredRequest(key, run_id, kind, digest, time.time(), dict(data))
+        return by_hand(self.journal.place_request(asked))
+
+    def _refuse_idle(self) -> None:
+        if not self.settings.workers:
+            raise StatusError(
+                "this server drives no runs: it was started with `--workers 0`",
+                hint="drive from a command line, or start a server with workers on this journal",
+            )
+
+    def _refuse_driven(self, run_id: str) -> None:
+        lease = by_hand(self.journal.lease(run_id))
+        if lease is not None and how_left(lease, time.time()) == "alive":
+            raise driven(run_id, lease)
+
+    # orders that are done at once ----------------------------------------------------------
+
+    def message(self, kind: str, run_id: str, body: Mapping[str, Any], caller: Caller) -> Json:
+        """Send a run a message: `answer`, `enqueue`, `pause`, `resume` or `cancel`."""
+        run = self._fresh(self.row(run_id))
+        return self._once(kind, run_id, body, caller, lambda id: self._send(kind, run, body, id))
+
+    def _send(self, kind: str, run: Run, body: Mapping[str, Any], id: str) -> Json:
+        if kind == "answer":
+            return self._answer(run, body, id)
+        if kind == "enqueue":
+            message = tasks_message(run.session, body["tasks"], fresh=False)
+            self._post(run, message, id)
+            return {}
+        if kind == "resume":
+            refuse_resume(run.session)
+        self._post(run, self._request_message(kind, run, body), id)
+        if kind in ("resume", "cancel") and self.settings.workers:
+            self._go_on("run", run, f"{kind}-{id}")  # a cancelled run may have an epilogue
+        return {}
+
+    def _post(self, run: Run, message: Mapping[str, Any], id: str) -> None:
+        wait(post(run.session, message, message_id=id), suspends=run.suspends)
+
+    def _request_message(self, kind: str, run: Run, body: Mapping[str, Any]) -> dict[str, Any]:
+        if kind != "cancel":
+            return {"kind": kind}
+        reason = body.get("reason", "user_requested")
+        known = run.machine.spec.reasons
+        if reason not in known:
+            raise Refusal(
+                422, f"the machine has no reason `{reason}`",
+                wrong=[Wrong("/reason", "an unknown reason", f"known: {', '.join(sorted(known))}")],
+            )  # fmt: skip
+        return {"kind": kind, "reason": reason, "data": {"message": body.get("message", "")}}
+
+    def _answer(self, run: Run, body: Mapping[str, Any], id: str) -> Json:
+        event, data = body["event"], dict(body.get("data") or {})
+        ahead = body.get("ahead", "")
+        if body.get("typed"):
+            data = answer_data(run, Answer(event, data))
+        sent = run.send(event, data, wait=body.get("wait", ""), ahead=ahead, message_id=id)
+        told = {"wait": sent.wait, "run_asked": sent.run}
+        if self.settings.workers and not ahead:
+            self._go_on("take", run, f"answer-{id}")
+        return told
+
+    def _go_on(self, kind: str, run: Run, key: str) -> None:
+        """See that the run is driven on; nothing where somebody does, or is asked to."""
+        with suppress(StatusError, Driven):
+            self._refuse_driven(run.id)
+            self._place(kind, run.id, {}, key=key)
+
+    def fork(self, run_id: str, at: int | None, caller: Caller) -> Json:
+        """A new run with the records below `at`."""
+        run = self._fresh(self.row(run_id))
+        work = partial(self._forked, run, lambda: at)
+        return self._once("fork", run_id, {"at": at}, caller, work)
+
+    def back(self, run_id: str, records: int, caller: Caller) -> Json:
+        """A new run without the newest records; `Driven` while somebody drives the old one."""
+        run = self._fresh(self.row(run_id))
+
+        def first() -> int:
+            self._refuse_driven(run_id)
+            return first_taken_back(run.session, records)
+
+        work = partial(self._forked, run, first)
+        return self._once("back", run_id, {"records": records}, caller, work)
+
+    def _forked(self, run: Run, first: Callable[[], int | None], key: str) -> Json:
+        made = f"f{key[:15]}"  # by the key: a repetition after a crash meets the fork that was made
+        if by_hand(self.journal.row(made)) is None:
+            run.fork(first(), run_id=made)
+        return {"made": made}
+
+    def set(self, run_id: str, name: str, value: Any, caller: Caller) -> Json:
+        """Change a limit or variable. `Driven` while somebody drives the run."""
+        row = self.row(run_id)
+        run = self._fresh(row)
+
+        def work(_: str) -> Json:
+            if run.ended:
+                raise StatusError("the run has ended")
+            try:
+                return {"seq": run.set(name, value).seq}
+            except LimitError as error:
+                at = "/value" if name.partition(".")[0] in ("limits", "vars") else "/name"
+                raise _unfit(error, at) from error
+
+        return self._once("set", run_id, {"name": name, "value": value}, caller, work)
+
+    # keys ----------------------------------------------------------------------------------
+
+    def _once(
+        self, kind: str, run_id: str, body: Mapping[str, Any], caller: Caller,
+        work: Callable[[str], Json],
+    ) -> Json:  # fmt: skip
+        """Do the work unless it was done under the caller's key; gives what it came to."""
+        key, digest = self._key(kind, run_id, caller), _digest(kind, run_id, body)
+        if caller.key and (known := by_hand(self.journal.requests(key=key))):
+            _refuse_other(known[0], digest)
+            return told(known[0]) | dict(known[0].outcome or {})
+        came = work(key)
+        request = StoredRequest(key, run_id, kind, digest, time.time(), dict(body), came)
+        by_hand(self.journal.place_request(request))
+        return told(request) | came
+
+    def _remember(
+        self, kind: str, run_id: str, body: Mapping[str, Any], caller: Caller
+    ) -> StoredRequest | None:
+        """Keep what was asked under the caller's key, before it is done; None without a key."""
+        if not caller.key:
+            return None
+        key, digest = self._key(kind, "", caller), _digest(kind, "", body)
+        request = StoredRequest(key, run_id, kind, digest, time.time(), {}, {})
+        kept = by_hand(self.journal.place_request(request))
+        _refuse_other(kept, digest)
+        return kept
+
+    def _key(self, kind: str, run_id: str, caller: Caller) -> str:
+        if not caller.key:
+            return secrets.token_hex(16)
+        text = "\0".join((caller.name, kind, run_id, caller.key))
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def rest(run: Run) -> None:
+    """Give the run's lease back: whoever wants may drive it now."""
+    wait(leave(run.session), suspends=run.suspends)
+
+
+def told(request: StoredRequest) -> Json:
+    """What whoever asked is told: the same for each repetition."""
+    return {"run": request.run_id, "order": request.kind, "request": request.key}
+
+
+def public_request(request: StoredRequest) -> Json:
+    """A request as it is shown."""
+    return {
+        "request": request.key, "run": request.run_id, "order": request.kind, "at": request.at,
+        "open": request.is_open, "outcome": request.outcome,
+    }  # fmt: skip
+
+
+def _no_record(seq: int, count: int) -> Refusal:
+    return Refusal(404, f"the run has no record {seq}", hint=f"it has {count}, numbered from 0")
+
+
+def _digest(kind: str, run_id: str, body: Mapping[str, Any]) -> str:
+    text = json.dumps([kind, run_id, body], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _refuse_other(known: StoredRequest, digest: str) -> None:
+    if known.digest != digest:
+        raise Refusal(
+            422, "this Idempotency-Key was used for another request",
+            hint="give each request a key of its own, and repeat it only with the same body",
+            wrong=[Wrong("header.Idempotency-Key", "used before, with another body")],
+        )  # fmt: skip
+
+
+def _checked_values(machine: Machine, body: Mapping[str, Any]) -> dict[str, Any]:
+    """Limits and variables, each refused with its own place."""
+    found: dict[str, Any] = {}
+    for root, read in (("limits", limit_value), ("vars", var_value)):
+        values: Mapping[str, Any] = body.get(root) or {}
+        for name, value in values.items():
+            try:
+                read(machine.spec, name, value)
+            except LimitError as error:
+                raise _unfit(error, f"/{root}/{name}") from error
+        if values:
+            found[root] = values
+    return found
+
+
+def _unfit(error: ChartloopError, at: str) -> Refusal:
+    wrong = Wrong(at, error.message, error.hint)
+    return Refusal(422, error.message, hint=error.hint, wrong=[wrong], code=error.code)

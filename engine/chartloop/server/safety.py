@@ -1,0 +1,332 @@
+"""What every request passes before a route, and every answer before it leaves.
+
+    host ─▶ origin ─▶ token, scope ─▶ rate ─▶ size, depth ─▶ route ─▶ redaction, headers
+
+A browser on another site can start nothing: what changes state needs an origin of this server,
+or none at all (a program's request), and JSON that says so. Whatever leaves passes the redactor.
+
+Belongs here: ASGI, and nothing that knows a run. Never: which route needs which scope (routes say).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from chartloop.run.redact import Redactor
+from chartloop.server.metrics import Metrics
+from chartloop.server.problems import MEDIA_TYPE, Problem, Refusal, Wrong, problem_of
+from chartloop.server.settings import SCOPES, Limits, Scope, Settings, Token
+
+ASGI = Callable[..., Awaitable[None]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+_CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+CALLERS = 10_000
+"""Callers whose rate is remembered."""
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' "
+    "'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
+    "manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""On every answer. Styles may stand in a picture, scripts nowhere but in files of ours."""
+
+
+class Identity(NamedTuple):
+    """Who sent a request."""
+
+    name: str
+    scope: Scope
+
+    def allows(self, scope: Scope) -> bool:
+        """Whether it may do what needs `scope`."""
+        return SCOPES.index(self.scope) >= SCOPES.index(scope)
+
+
+ANYBODY = Identity("", "edit")
+OPEN_PATHS = ("/healthz",)
+"""What needs no token: it says nothing of runs."""
+
+
+class Safety:
+    """ASGI middleware around the whole application."""
+
+    def __init__(self, app: ASGI, settings: Settings, metrics: Metrics) -> None:
+        self._app = app
+        self._settings = settings
+        self._metrics = metrics
+        self._redactor = Redactor([token.secret for token in settings.tokens])
+        self._rates = Rates(settings.limits)
+        self._tokens = [(token, _hash(token.secret)) for token in settings.tokens]
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        guarded, began = _Outlet(send, self._redactor), time.perf_counter()
+        try:
+            await self._pass(scope, receive, guarded)
+        finally:
+            route: Any = scope.get("route")
+            path = getattr(route, "path_format", "") or "other"
+            took = time.perf_counter() - began
+            self._metrics.count(scope["method"], path, guarded.status, took)
+
+    async def _pass(
+        self, scope: MutableMapping[str, Any], receive: Receive, guarded: _Outlet
+    ) -> None:
+        try:
+            headers = _headers(scope)
+            self._refuse_host(headers)
+            if scope["method"] in _CHANGING:
+                self._refuse_origin(headers)
+            identity = self._identify(scope, headers)
+            self._rates.take(identity.name or _address(scope))
+            scope.setdefault("state", {})["identity"] = identity
+            if scope["method"] in _CHANGING:
+                body = await _read(receive, headers, self._settings.limits)
+                receive = _Replay(body, receive)
+        except Refusal as refusal:
+            await _answer(guarded, problem_of(refusal))
+            return
+        await self._app(scope, receive, guarded)
+
+    def _refuse_host(self, headers: Mapping[str, str]) -> None:
+        host = headers.get("host", "").lower()
+        name = host.rpartition(":")[0] if _has_port(host) else host
+        if name not in self._settings.hosts:
+            hint = "start the server with `--name NAME` for further names"
+            raise Refusal(421, "this server is not addressed by that name", hint=hint)
+
+    def _refuse_origin(self, headers: Mapping[str, str]) -> None:
+        origin, host = headers.get("origin"), headers.get("host", "").lower()
+        if origin is not None:
+            if urlsplit(origin).netloc.lower() != host:
+                raise Refusal(403, "a page of another site may change nothing here")
+        elif headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            raise Refusal(403, "a page of another site may change nothing here")
+
+    def _identify(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> Identity:
+        if not self._tokens:
+            return ANYBODY
+        kind, _, secret = headers.get("authorization", "").partition(" ")
+        given, found = _hash(secret.strip()), None
+        for token, known in self._tokens:  # each is compared: the time says nothing of which
+            if hmac.compare_digest(given, known) and kind.lower() == "bearer":
+                found = token
+        if found is not None:
+            return Identity(found.name or _name_of(found), found.scope)
+        if scope["path"] in OPEN_PATHS:
+            return Identity("", "read")
+        raise Refusal(
+            401, "send a token: `Authorization: Bearer TOKEN`",
+            headers={"WWW-Authenticate": 'Bearer realm="chartloop"'},
+        )  # fmt: skip
+
+
+def _name_of(token: Token) -> str:
+    return f"token-{hashlib.sha256(token.secret.encode()).hexdigest()[:8]}"
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
+
+
+def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+
+
+def _address(scope: Mapping[str, Any]) -> str:
+    client = scope.get("client")
+    return client[0] if client else ""
+
+
+def _has_port(host: str) -> bool:
+    return ":" in host and not host.endswith("]")
+
+
+class Rates:
+    """How often each caller may send: a bucket that fills with `rate` and holds `burst`."""
+
+    def __init__(self, limits: Limits, now: Callable[[], float] = time.monotonic) -> None:
+        self._limits = limits
+        self._now = now
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, caller: str) -> None:
+        """One request more. `Refusal` with the seconds until the next may come."""
+        now, limits = self._now(), self._limits
+        left, at = self._buckets.pop(caller, (float(limits.burst), now))
+        left = min(float(limits.burst), left + (now - at) * limits.rate)
+        self._buckets[caller] = (max(0.0, left - 1), now)
+        if len(self._buckets) > CALLERS:
+            self._buckets.popitem(last=False)
+        if left < 1:
+            after = max(1, round((1 - left) / limits.rate))
+            raise Refusal(
+                429, "too many requests at once", hint=f"send at most {limits.rate:g} a second",
+                headers={"Retry-After": str(after)},
+            )  # fmt: skip
+
+
+# bodies -----------------------------------------------------------------------------------------
+
+
+async def _read(receive: Receive, headers: Mapping[str, str], limits: Limits) -> bytes:
+    """The whole body: JSON, and neither too large nor too deep."""
+    length = headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > limits.body:
+        raise _too_large(limits)
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            break
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        more = message.get("more_body", False)
+        if size > limits.body:
+            raise _too_large(limits)
+    body = b"".join(parts)
+    if body:
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise Refusal(415, "a body is JSON", hint="send `Content-Type: application/json`")
+        if depth_of(body, limits.depth) > limits.depth:
+            said = f"the body is nested more than {limits.depth} levels deep"
+            raise Refusal(413, said, wrong=[Wrong("", said)])
+        _refuse_unreadable(body)
+    return body
+
+
+def _refuse_unreadable(body: bytes) -> None:
+    try:
+        text = body.decode("utf-8")
+        found = json.loads(text, parse_constant=_refuse_constant)
+        json.dumps(found, ensure_ascii=False).encode()
+    except UnicodeDecodeError:
+        raise Refusal(400, "the body is not UTF-8") from None
+    except UnicodeEncodeError:
+        raise Refusal(422, "a text of the body holds half a character") from None
+    except (ValueError, RecursionError) as error:
+        raise Refusal(400, f"the body is not JSON: {error}") from None
+
+
+def _refuse_constant(word: str) -> float:
+    raise ValueError(f"{word} is no number")
+
+
+def _too_large(limits: Limits) -> Refusal:
+    said = f"the body has more than {limits.body:,} bytes"
+    return Refusal(413, said, wrong=[Wrong("", said)])
+
+
+def depth_of(body: bytes, most: int) -> int:
+    """How deeply brackets outside of texts are nested; stops looking beyond `most`."""
+    depth = deepest = 0
+    inside = escaped = False
+    for byte in body:
+        if inside:
+            if escaped:
+                escaped = False
+            elif byte == 0x5C:
+                escaped = True
+            elif byte == 0x22:
+                inside = False
+        elif byte == 0x22:
+            inside = True
+        elif byte in (0x5B, 0x7B):
+            depth += 1
+            deepest = max(deepest, depth)
+            if deepest > most:
+                break
+        elif byte in (0x5D, 0x7D):
+            depth -= 1
+    return deepest
+
+
+class _Replay:
+    """Gives the body that was read; then what the connection says."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> MutableMapping[str, Any]:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await self._receive()
+
+
+# answers ----------------------------------------------------------------------------------------
+
+
+class _Outlet:
+    """Sends an answer without secrets, with the headers of every answer.
+
+    A part of a stream holds whole events: no secret is cut between two parts.
+    """
+
+    def __init__(self, send: Send, redactor: Redactor) -> None:
+        self._send = send
+        self._redactor = redactor
+        self.status = 0
+        """Of the answer; 0 while there is none."""
+        self._start: MutableMapping[str, Any] | None = None
+        self._binary = False
+
+    async def __call__(self, message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            self._start, self.status = message, message["status"]
+            return
+        if message["type"] != "http.response.body":
+            await self._send(message)
+            return
+        body, more = message.get("body", b""), message.get("more_body", False)
+        if self._start is not None:
+            self._binary = _is_binary(self._start)
+        hidden = body if self._binary else self._hide(body)
+        if self._start is not None:
+            start, self._start = self._start, None
+            headers = [(n, v) for n, v in start.get("headers", []) if n != b"content-length"]
+            had = len(headers) != len(start.get("headers", []))
+            if had and not more:
+                headers.append((b"content-length", str(len(hidden)).encode()))
+            known = {name for name, _ in headers}
+            headers += [
+                (n.encode(), v.encode()) for n, v in HEADERS.items() if n.encode() not in known
+            ]
+            await self._send({**start, "headers": headers})
+        await self._send({**message, "body": hidden})
+
+    def _hide(self, body: bytes) -> bytes:
+        text = body.decode("utf-8", "surrogatepass")
+        hidden = self._redactor.text(text)
+        return body if hidden == text else hidden.encode("utf-8", "surrogatepass")
+
+
+def _is_binary(start: Mapping[str, Any]) -> bool:
+    kinds = [value for name, value in start.get("headers", []) if name == b"content-type"]
+    return any(kind.startswith((b"image/png", b"font/")) for kind in kinds)
+
+
+async def _answer(send: Send | _Outlet, problem: Problem) -> None:
+    body = json.dumps(problem.body).encode()
+    headers = [(b"content-type", MEDIA_TYPE.encode()), (b"content-length", str(len(body)).encode())]
+    headers += [(name.lower().encode(), value.encode()) for name, value in problem.headers.items()]
+    await send({"type": "http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

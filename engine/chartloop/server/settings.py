@@ -1,0 +1,150 @@
+"""What a server is started with: machines, tools, journal, tokens and limits.
+
+Belongs here: values, and their refusal at the start. Never: anything of a request.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias, get_args
+
+from chartloop.api import Own, PortOptions
+from chartloop.api.wiring import JournalOrPath
+from chartloop.core.errors import SetupError, nearest
+
+Scope: TypeAlias = Literal["read", "drive", "edit"]
+"""`read` looks, `drive` starts runs and sends to them, `edit` changes what a run has recorded or
+its limits: `set`, `back`, `fork`. Each includes those before it."""
+
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+SHORTEST_TOKEN = 16
+
+
+class Token(NamedTuple):
+    """A secret that a caller sends as ``Authorization: Bearer ...``, and what it allows."""
+
+    secret: str
+    scope: Scope
+    name: str = ""
+    """Whose it is, for logs."""
+
+    def __repr__(self) -> str:
+        return f"Token({self.name or 'unnamed'}, {self.scope})"
+
+    def allows(self, scope: Scope) -> bool:
+        """Whether it reaches as far as `scope`."""
+        return SCOPES.index(self.scope) >= SCOPES.index(scope)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How much a server takes. Sizes in bytes, times in seconds."""
+
+    body: int = 1_000_000
+    depth: int = 60
+    """How deeply JSON may be nested."""
+    rate: float = 200.0
+    """Requests per second that one caller may send, on average."""
+    burst: int = 1_000
+    """Requests that one caller may send at once."""
+    connections: int = 1_000
+    watchers: int = 200
+    """Streams of events that may be open at once."""
+    queue: int = 1_000
+    """Events that a watcher may be behind before its stream is closed with its last id."""
+    at_once: int = 64
+    """Runs that one worker drives at the same time."""
+    wait: float = 30.0
+    """The longest that a request may wait for an outcome."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a server is started with.
+
+    `SetupError` for an address other than loopback without a token, and for what cannot be read.
+    """
+
+    machines: tuple[Path, ...]
+    """Folders whose machine files are served: those in it, not those below."""
+    journal: JournalOrPath
+    tools: Own = ()
+    """What the machines may name: see `chartloop.load`."""
+    components: PortOptions = field(default_factory=PortOptions)
+    """The model, script, settings and other components of every run that is driven here."""
+    workers: int = 1
+    """Threads that drive. With 0 this server shows runs and sends them messages."""
+    trust: bool = False
+    """Machine files may name hosts, keys and paths outside their folder."""
+    tokens: tuple[Token, ...] = ()
+    """Without one everybody who reaches the loopback address may do everything."""
+    host: str = "127.0.0.1"
+    port: int = 8000
+    names: tuple[str, ...] = ()
+    """Further host names by which the server may be addressed."""
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if self.workers < 0:
+            raise SetupError(f"{self.workers} workers cannot drive", hint="give 0 or more")
+        if not self.machines:
+            raise SetupError("no folder of machines is named", hint="give one: `--machines FOLDER`")
+        for folder in self.machines:
+            if not folder.is_dir():
+                raise SetupError(f"`{folder}` is not a folder", hint="name a folder of machines")
+        if not self.tokens and not is_loopback(self.host):
+            raise SetupError(
+                f"the address `{self.host}` can be reached from other computers",
+                hint="give tokens, `--token-file FILE`, or listen on 127.0.0.1",
+            )
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names that may stand in the header `Host`, without a port."""
+        own = () if self.host in ("0.0.0.0", "::", "") else (self.host,)  # noqa: S104  compared
+        return frozenset(n.lower() for n in ("localhost", "127.0.0.1", "[::1]", *own, *self.names))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is only reached from this computer."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def read_tokens(path: Path) -> tuple[Token, ...]:
+    """The tokens of a file: a line for each, ``SCOPE TOKEN [NAME]``; ``#`` begins a comment.
+
+    `SetupError` names the line that cannot be read, never what is on it.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SetupError(f"cannot read the tokens of `{path}`: {error}") from None
+    found = tuple(_tokens(path, lines))
+    if not found:
+        raise SetupError(f"`{path}` holds no token", hint="a line is `SCOPE TOKEN [NAME]`")
+    return found
+
+
+def _tokens(path: Path, lines: Iterable[str]) -> Iterable[Token]:
+    for number, line in enumerate(lines, 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        where = f"`{path}`, line {number}"
+        if len(words) not in (2, 3):
+            raise SetupError(f"{where}: this is not a token", hint="write `SCOPE TOKEN [NAME]`")
+        scope, secret, name = *words[:2], words[2] if len(words) == 3 else ""
+        if scope not in SCOPES:
+            raise SetupError(f"{where}: unknown scope", hint=nearest(scope, SCOPES))
+        if len(secret) < SHORTEST_TOKEN:
+            hint = f"use {SHORTEST_TOKEN} characters or more: `openssl rand -hex 24` makes one"
+            raise SetupError(f"{where}: the token is too short", hint=hint)
+        yield Token(secret, scope, name)

@@ -1,0 +1,266 @@
+"""Workers: threads that drive the runs which somebody is asked to drive.
+
+    request in the journal ─▶ worker takes it ─▶ lease ─▶ record, record, ... ─▶ rests: outcome
+
+Each worker is a thread with an event loop of its own, beside the loop that answers requests. An
+action may block: a custom one computes, a certificate is proved, a large run is opened. On the web
+loop each of these would hold up every answer and every stream; here it holds up the runs of one
+worker. Threads and not processes, because tools and models are Python objects that the caller gave,
+and what they wait for is the network; for more cores start more servers on the same journal.
+
+The queue is the journal: a worker holds nothing that is not in it. A server that is killed leaves
+its requests open and its leases to lapse, and the next process that looks takes them. A run that
+waits for an answer keeps its request, and is taken again when a message came or its wait is due.
+
+Belongs here: who drives what, and when. Never: HTTP, what a run does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, NamedTuple, TypeVar
+
+from chartloop.api import Run
+from chartloop.core.errors import ChartloopError, Driven, UnknownRunError
+from chartloop.run.events import Event as StreamEvent
+from chartloop.run.journal import Journal, RunRow
+from chartloop.run.lease import CHILD_MARK
+from chartloop.run.loop import leave
+from chartloop.run.requests import StoredRequest
+from chartloop.server.problems import problem_of
+from chartloop.server.runs import Runs
+from chartloop.view_model.orders import is_held
+
+T = TypeVar("T")
+POLL = 0.2
+"""Seconds between two looks at the journal, where nobody in this process says that it changed."""
+AGAIN = 1.0
+"""Seconds after which it is looked at all the same."""
+GRACE = 5.0
+"""Seconds that a server which is stopped waits for the actions at hand."""
+_log = logging.getLogger(__name__)
+
+Hear = Callable[[str, StreamEvent], None]
+"""Called with a run's id and each event of it, on the worker's thread."""
+
+
+class _Resting(NamedTuple):
+    """A run that waits, with an open request: what it looked like."""
+
+    head: int
+    due: float | None
+    seen: frozenset[str]
+    """Messages that it left in its inbox, and in those of its children."""
+
+
+class Workers:
+    """The workers of a server, and what they drive. Safe from any thread."""
+
+    def __init__(self, runs: Runs, hear: Hear) -> None:
+        self.runs = runs
+        self.hear = hear
+        self.driven: dict[str, str] = {}
+        """The key of each request at hand, with its run."""
+        self.finished = 0
+        """Requests that came to an outcome here."""
+        self._lock = threading.Lock()
+        self._workers = [_Worker(self, number) for number in range(runs.settings.workers)]
+
+    def start(self) -> None:
+        """Begin to drive."""
+        for worker in self._workers:
+            worker.start()
+
+    def wake(self) -> None:
+        """Something was asked: look at the journal now."""
+        for worker in self._workers:
+            worker.wake()
+
+    def stop(self) -> None:
+        """Take nothing more, let the actions at hand finish, and leave every run at rest."""
+        for worker in self._workers:
+            worker.stop()
+        end = time.monotonic() + GRACE
+        for worker in self._workers:
+            if worker.ident is not None:
+                worker.join(max(0.1, end - time.monotonic()))
+
+    def call(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on a worker's loop: for what is driven without a request."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._workers[0].loop)
+
+    def claim(self, request: StoredRequest) -> bool:
+        """Whether the request is the caller's to carry out: another worker may have it."""
+        with self._lock:
+            if request.key in self.driven or request.run_id in self.driven.values():
+                return False
+            self.driven[request.key] = request.run_id
+            return True
+
+    def let_go(self, request: StoredRequest) -> None:
+        """The request is carried out, or is somebody else's."""
+        with self._lock:
+            self.driven.pop(request.key, None)
+
+
+class _Worker(threading.Thread):
+    """One thread, one loop."""
+
+    def __init__(self, workers: Workers, number: int) -> None:
+        super().__init__(name=f"chartloop-worker-{number}", daemon=True)
+        self.loop = asyncio.new_event_loop()
+        self._workers = workers
+        self._runs = workers.runs
+        self._journal: Journal = getattr(workers.runs.journal, "grouped", workers.runs.journal)
+        self._news = asyncio.Event()
+        self._stopping = False
+        self._token = ""
+        self._again = 0.0
+        """When to look although nothing changed: a lease may have lapsed."""
+        self._resting: dict[str, _Resting] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def wake(self) -> None:
+        """From any thread."""
+        with suppress(RuntimeError):  # the loop is closed: the server stops
+            self.loop.call_soon_threadsafe(self._news.set)
+
+    def stop(self) -> None:
+        """From any thread."""
+        self._stopping = True
+        self.wake()
+
+    def run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+            runner.run(self._work())
+
+    async def _work(self) -> None:
+        while not self._stopping:
+            try:
+                if await self._has_news():
+                    await self._look()
+            except ChartloopError as error:  # a locked journal, say: it is looked at again
+                _log.warning("a worker could not read the journal: %s", error.message)
+                self._again = 0.0
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), POLL)
+            self._news.clear()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=GRACE)
+
+    async def _has_news(self) -> bool:
+        """Whether to look: the journal changed, a wait is due, or it is time to see who died."""
+        now, token = time.monotonic(), await self._journal.changed(self._token)
+        self._token = token or self._token
+        due = any(
+            rest.due is not None and rest.due <= time.time() for rest in self._resting.values()
+        )
+        if token is None and not due and now < self._again:
+            return False
+        self._again = now + AGAIN
+        return True
+
+    async def _look(self) -> None:
+        """Take what is open, as far as there is room."""
+        asked = await self._journal.requests(open_only=True)
+        keys = {request.key for request in asked}
+        self._resting = {key: rest for key, rest in self._resting.items() if key in keys}
+        for request in reversed(asked):  # the oldest first
+            if len(self._tasks) >= self._runs.settings.limits.at_once or self._stopping:
+                break
+            if not await self._is_due(request) or not self._workers.claim(request):
+                continue
+            task = self.loop.create_task(self._carry_out(request))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _is_due(self, request: StoredRequest) -> bool:
+        """Whether there is something to do: a run that waits has a message, or its time is up."""
+        rest = self._resting.get(request.key)
+        if rest is None:
+            return True
+        row = await self._journal.row(request.run_id)
+        if row is None or row.head != rest.head or (rest.due or time.time() + 1) <= time.time():
+            return True
+        return bool(await self._messages(row) - rest.seen)
+
+    async def _messages(self, row: RunRow) -> frozenset[str]:
+        """The messages in the inbox of a run and of its children that have not ended."""
+        below = await self._journal.rows(prefix=row.run_id + CHILD_MARK)
+        found = [row.run_id, *(child.run_id for child in below if not child.ended)]
+        inboxes = [(run_id, await self._journal.inbox(run_id)) for run_id in found]
+        return frozenset(f"{of} {message.msg_id}" for of, inbox in inboxes for message in inbox)
+
+    # one request ----------------------------------------------------------------------------------
+
+    async def _carry_out(self, request: StoredRequest) -> None:
+        outcome: Mapping[str, Any] | None = None
+        try:
+            outcome = await self._drive(request)
+        except Driven:
+            pass  # somebody else drives it now: looked at again, since the request stays open
+        except UnknownRunError as error:
+            outcome = {"problem": problem_of(error).body}
+        except Exception as error:  # noqa: BLE001  kept with the request, for whoever asked
+            _log.warning("run `%s` could not be driven", request.run_id, exc_info=error)
+            outcome = {"problem": problem_of(error).body}
+        try:
+            if outcome is not None:
+                await self._journal.settle_request(request.key, outcome)
+                self._workers.finished += 1
+        finally:
+            self._workers.let_go(request)
+
+    async def _drive(self, request: StoredRequest) -> Mapping[str, Any] | None:
+        """Drive the run for a request; what came of it, or None where it is to be taken again."""
+        run_id = request.run_id
+        row = await self._journal.row(run_id)
+        if row is None:
+            raise UnknownRunError("there is no run of this id")
+        if row.ended:
+            return _outcome(row, 0)
+        seen = await self._messages(row)
+        run = await asyncio.to_thread(self._runs.to_drive, row)
+        stop = run.listen(lambda event: self._workers.hear(run_id, event))
+        try:
+            made = await self._act(run, request)
+        finally:
+            stop()
+            await leave(run.session)
+        row = await self._journal.row(run_id) or row
+        if request.kind != "run" or run.ended or is_held(run) or made.at_breakpoint:
+            return _outcome(row, made.records)
+        if self._stopping:
+            return None
+        left = await self._messages(row)
+        self._resting[request.key] = _Resting(row.head, row.wake_at, seen & left)
+        return None
+
+    async def _act(self, run: Run, request: StoredRequest) -> _Made:
+        if request.kind == "take":
+            return _Made(int(await run.aadvance() is not None), False)
+        if request.kind == "step":
+            return _Made(int(await run.astep() is not None), False)
+        before = run.session.tally.records
+        until = str(request.data.get("until") or "") or None
+        await run.arun(until=until, rest=lambda: self._stopping)
+        return _Made(run.session.tally.records - before, bool(run.breakpoints.hit))
+
+
+class _Made(NamedTuple):
+    records: int
+    at_breakpoint: bool
+
+
+def _outcome(row: RunRow, records: int) -> Mapping[str, Any]:
+    """Where a request left its run."""
+    return {
+        "status": row.status, "state": row.state, "reason": row.reason, "steps": row.steps,
+        "records": records,
+    }  # fmt: skip

@@ -1,0 +1,92 @@
+"""Requests in every journal: kept by key, one open at a time, gone with their run."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.core.errors import StatusError
+from chartloop.run.journal import Journal, MemoryJournal, RunRow
+from chartloop.run.requests import StoredRequest
+from chartloop.run.sync import by_hand
+
+
+class Desk(NamedTuple):
+    journal: Journal
+    do: Callable[[Coroutine[Any, Any, Any]], Any]
+
+
+@pytest.fixture(params=["memory", "sqlite", "sqlite-grouped"])
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
+    if request.param == "memory":
+        yield Desk(MemoryJournal(), by_hand)
+        return
+    journal = SqliteJournal(tmp_path / "journal.db", redactor=None)
+    if request.param == "sqlite":
+        yield Desk(journal, by_hand)
+    else:
+        with asyncio.Runner() as runner:
+            yield Desk(journal.grouped, runner.run)
+    by_hand(journal.close())
+
+
+def asked(key: str, run_id: str = "r", *, digest: str = "d", open: bool = True) -> StoredRequest:
+    return StoredRequest(key, run_id, "run", digest, 1.0, {"until": ""}, None if open else {})
+
+
+def test_a_key_that_is_kept_gives_what_was_asked_first(desk: Desk) -> None:
+    first, again = asked("k"), asked("k", "other", digest="e")
+    assert desk.do(desk.journal.place_request(first)) == first
+    assert desk.do(desk.journal.place_request(again)) == first
+    assert desk.do(desk.journal.requests()) == [first]
+
+
+def test_a_run_has_one_open_request(desk: Desk) -> None:
+    do, journal = desk.do, desk.journal
+    do(journal.place_request(asked("a")))
+    with pytest.raises(StatusError, match="`run` was asked before"):
+        do(journal.place_request(asked("b")))
+    do(journal.place_request(asked("c", "another")))
+    done = asked("d", open=False)
+    assert do(journal.place_request(done)) == done  # nobody is to drive for it
+    do(journal.settle_request("a", {"status": "completed"}))
+    do(journal.settle_request("a", {"status": "later"}))  # the first outcome stands
+    do(journal.place_request(asked("b")))
+    assert [one.key for one in do(journal.requests(open_only=True))] == ["b", "c"]
+    assert [one.key for one in do(journal.requests("r", limit=2))] == ["b", "d"]
+    (a,) = do(journal.requests(key="a"))
+    assert a.outcome == {"status": "completed"}
+
+
+def test_a_key_that_was_withdrawn_may_be_used_again(desk: Desk) -> None:
+    desk.do(desk.journal.place_request(asked("a")))
+    desk.do(desk.journal.withdraw_request("a"))
+    other = asked("a", digest="e")
+    assert desk.do(desk.journal.place_request(other)) == other
+
+
+def test_requests_go_with_their_run(desk: Desk) -> None:
+    do, journal = desk.do, desk.journal
+    for run_id in ("r", "s"):
+        do(journal.create(RunRow(run_id)))
+        do(journal.place_request(asked(f"of-{run_id}", run_id)))
+    do(journal.remove(["r"]))
+    assert [one.key for one in do(journal.requests())] == ["of-s"]
+
+
+@pytest.mark.parametrize("edit", ["data = 'no json'", "data = '[]'", "at = 'noon'", "outcome = 7"])
+def test_an_edited_request_is_passed_over(tmp_path: Path, edit: str) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db")
+    by_hand(journal.place_request(asked("a")))
+    with sqlite3.connect(journal.path) as other:
+        other.execute(f"UPDATE request SET {edit}")  # noqa: S608  the table above
+    other.close()
+    assert by_hand(journal.requests()) == []
+    by_hand(journal.place_request(asked("a")))  # and takes nobody's place
+    by_hand(journal.close())
