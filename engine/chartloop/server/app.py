@@ -8,31 +8,27 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, cast
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
-from fastapi.staticfiles import StaticFiles
 
 from chartloop.api.wiring import journal_of
 from chartloop.core.codes import CODES
 from chartloop.core.errors import ChartloopError
 from chartloop.core.version import __version__
-from chartloop.server import routes_agent, routes_machines, routes_runs
+from chartloop.server import routes_agent, routes_machines, routes_page, routes_runs
 from chartloop.server.common import ANY, READ, Parts, TheParts, problem_answer, problems
 from chartloop.server.machines import Machines
 from chartloop.server.metrics import Metrics
+from chartloop.server.page import RunPage
 from chartloop.server.problems import TITLES, Problem, Refusal, Wrong, problem_of
 from chartloop.server.runs import Runs
 from chartloop.server.safety import Safety
 from chartloop.server.settings import Settings
 from chartloop.server.watch import Hub
 from chartloop.server.workers import Workers
-
-PAGES = Path(__file__).with_name("static")
-"""The pages of the server: files only, at `/`. Absent: the API alone."""
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -67,12 +63,18 @@ def create_app(settings: Settings) -> FastAPI:
     _add_service(app)
     app.include_router(routes_machines.router)
     app.include_router(routes_agent.router)
+    app.include_router(routes_page.router)
     app.include_router(routes_runs.router)
-    if PAGES.is_dir():
-        app.mount("/", StaticFiles(directory=PAGES, html=True), name="pages")
     app.middleware("http")(_counted)
     app.add_middleware(cast("Any", Safety), settings=settings)
+    app.add_middleware(cast("Any", RunPage), views=_views(app))
     return app
+
+
+def _views(app: FastAPI) -> set[str]:
+    """The last words of links below a run or a machine, `picture` say: they are no pages."""
+    paths = [str(getattr(route, "path", "")) for route in app.routes]
+    return {path.rpartition("/")[2] for path in paths if path.count("/") > 2}
 
 
 async def _counted(request: Request, call_next: Any) -> Response:
