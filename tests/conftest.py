@@ -43,7 +43,7 @@ ALL = os.environ.get("CHARTLOOP_TESTS", "") == "all"
 _PATIENT = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("dev", _PATIENT)
 settings.register_profile(
-    "all", _PATIENT, max_examples=200, derandomize=True, print_blob=True,
+    "all", _PATIENT, derandomize=True, print_blob=True,
     phases=[phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)],
 )  # fmt: skip
 settings.load_profile("all" if ALL else "dev")

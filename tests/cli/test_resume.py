@@ -222,9 +222,21 @@ def test_a_pause_that_nobody_took_does_not_stop_who_resumes(sh: Shell) -> None:
     going = begin(sh, *SLOW)
     going.kill()
     going.communicate()
-    sh("pause", "r")
+    sent = sh("pause", "r")
+    assert "go on with:  chartloop resume r" in sent.err  # its driver is gone: nobody takes it
     sh.write("slow.yaml", "replies: [hm, hm, hm, hm, hm, hm, hm, enough]\n")
     assert sh("resume", "r").code == 0
+
+
+def test_a_message_during_a_long_action_waits_for_its_end(sh: Shell) -> None:
+    sh.write("slow.yaml", slowly("60s"))
+    going = begin(sh, *SLOW, steps=1)
+    until_called(sh)
+    sent = sh("pause", "r")
+    assert "a process drives it, and takes this after the action at hand" in sent.err
+    assert "go on with" not in sent.err
+    going.kill()
+    going.communicate()
 
 
 def until_called(sh: Shell) -> None:

@@ -25,6 +25,10 @@ ROW = [
     "updated",
     "wait",
     "question",
+    "answers",
+    "due",
+    "tokens",
+    "cost",
 ]
 """The public shape. Source: design "language", section 11."""
 
@@ -71,6 +75,56 @@ def test_filters(full: Shell) -> None:
     assert ids(full, "--limit", "1") == ["wait3"]
     assert "--limit" in full("runs", "--limit", "2").err
     assert ids(full, "--machine", "other") == []
+
+
+class Filter(NamedTuple):
+    """Options, and the runs that they leave."""
+
+    id: str
+    options: str
+    found: str
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Filter("waiting", "--waiting", "wait3"),
+        Filter("waiting-of-a-machine", "--waiting --machine adder", ""),
+        Filter("reason", "--reason steps_limit", "abd2"),
+        Filter("reason-that-none-has", "--reason error", ""),
+        Filter("begun-lately", "--since 1d", "wait3 abd2 abc1"),
+        Filter("begun-long-ago", "--until 30d", "old older"),
+        Filter("begun-in-between", "--since 100d --until 30d", "old"),
+        Filter("active-lately", "--active 1d", "wait3 abd2 abc1"),
+        Filter("not-active-for-long", "--older 100d", "older"),
+    ],
+    ids=lambda case: case.id,
+)
+def test_more_filters(full: Shell, case: Filter) -> None:
+    aged(full, "older", 400)
+    aged(full, "old", 40)
+    assert ids(full, *case.options.split()) == case.found.split()
+
+
+def test_pages_follow_each_other(full: Shell) -> None:
+    first = full("runs", "--limit", "2", "--format", "json")
+    assert [row["run"] for row in first.json] == ["wait3", "abd2"]
+    after = first.err.split()[-1]
+    full("run", *ADD, "--run-id", "new4")
+    assert ids(full, "--limit", "2", "--after", after) == ["abc1"]
+    assert "--after" not in full("runs", "--after", after).err
+    refused = full("runs", "--after", "there")
+    assert (refused.code, "error[CL618]" in refused.err) == (2, True)
+    assert "`next` of the page before" in refused.err
+
+
+def test_what_waits_says_what_it_asks(full: Shell) -> None:
+    [row] = full("runs", "--waiting", "--format", "json").json
+    assert (row["question"], row["wait"]) == ("Is forty-one right?", "3")
+    assert row["due"] > row["updated"]
+    fields = {"count": "int", "note": "str", "sure": "bool"}
+    assert row["answers"] == {"ok": {}, "fix": fields, "abort": {}}
+    assert (row["tokens"] > 0, row["cost"]) == (True, None)
 
 
 class Name(NamedTuple):

@@ -40,6 +40,8 @@ from chartloop.run.journal import (
     Update,
     digest,
 )
+from chartloop.run.journal_pages import RunFilter
+from chartloop.run.journal_records import OpenQuestion
 from chartloop.run.lease import Driver
 from chartloop.run.payload import LARGE, pack, unpack
 from chartloop.run.processes import Process
@@ -205,6 +207,10 @@ class OneBehaviour(RuleBasedStateMachine):
             (flushed.grouped, self.runner.run),
         ]
         self.last: dict[str, tuple[int, int, list[Event]]] = {}
+        self.behind = False
+        """There are events that were not read although nothing changed."""
+        self.seen = [("", "") for _ in self.desks]
+        """Of each journal, how far its events were followed, and the token of that."""
         self.until: dict[str, tuple[str, float]] = {}
         """Whose lease a run has, and until when, as far as its journal was told."""
 
@@ -303,7 +309,11 @@ class OneBehaviour(RuleBasedStateMachine):
             record = Record(number, "s", Input("step", data={"$blob": text}, at=at), status="x")
             events.append(Event(head + len(events), "record", at, record))
             number += 1
-        update = Update("running", "s", "", number, None) if texts else None
+        update = None
+        if texts:
+            asked = OpenQuestion("1", texts[0], {"e": {"n": "int"}}) if number % 2 else None
+            status, reason = ("paused", "") if asked else ("running", "x" if number % 3 else "")
+            update = Update(status, "s", reason, number, None, asked, number, None)
         self.last[run_id] = (head, epoch, events)
         more = {"update": update, "consumed": consumed}
         self.call("append", run_id, head, epoch, events, **more)
@@ -349,6 +359,51 @@ class OneBehaviour(RuleBasedStateMachine):
     )
     def rows(self, wanted: dict[str, Any]) -> None:
         self.call("rows", **wanted)
+
+    @rule(
+        filter=st.builds(
+            RunFilter,
+            **dict.fromkeys(("machine", "agent", "session"), st.none() | SHORT),
+            status=st.sampled_from([None, "", "x", "running", "paused"]),
+            reason=st.sampled_from([None, None, "", "x"]),
+            prefix=st.none() | PREFIXES,
+            parent=st.none() | IDS | SHORT,
+            waiting=st.sampled_from([None, None, False, True]),
+            created_from=st.none() | CREATED,
+            created_to=st.none() | CREATED,
+            updated_from=st.none() | CREATED,
+            updated_to=st.none() | CREATED,
+            children=st.booleans(),
+        ),
+        limit=st.integers(1, 3),
+    )
+    def pages(self, filter: RunFilter, limit: int) -> None:
+        """Page by page it is what one page has, and what fits."""
+        whole, cursor = self.call("page", filter, "", 999), ""
+        assert {r.run_id for r in whole.rows} == {
+            r.run_id for r in self.call("rows") if filter.fits(r)
+        }
+        found: list[RunRow] = []
+        while True:
+            rows, cursor = self.call("page", filter, cursor, limit)
+            found += rows
+            if not cursor:
+                break
+        assert found == whole.rows
+
+    @rule(limit=st.integers(0, 3))
+    def follow(self, limit: int) -> None:
+        """Whoever follows the events gets what every other journal's follower gets."""
+        told: list[Any] = []
+        for number, (journal, run) in enumerate(self.desks):
+            cursor, token = self.seen[number]
+            now = run(journal.changed(token))
+            tail = run(journal.tail(cursor, limit))
+            assert now is not None or not tail.events or limit == 0 or self.behind
+            self.seen[number] = (tail.cursor, now or token)
+            told.append(([(e.run_id, e.event) for e in tail.events], tail.cursor == tail.newest))
+        assert told[1:] == told[:1] * (len(told) - 1)
+        self.behind = not told[0][1]
 
     @invariant()
     def everything_is_the_same(self) -> None:

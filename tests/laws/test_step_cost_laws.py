@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import json
 import tracemalloc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -138,6 +138,35 @@ def test_a_turn_copies_no_conversation() -> None:
         turn(run)
     # a copy of 3,000 messages would take 24,000 bytes more
     assert min(peak() for _ in range(5)) < early + 8_000
+
+
+class CountedList(list[Any]):
+    """A list that counts how many of its elements were visited. `islice` visits those before its
+    start too, in no function that could be counted."""
+
+    visited = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for n in range(len(self)):
+            self.visited += 1
+            yield list.__getitem__(self, n)
+
+    def __getitem__(self, index: Any) -> Any:
+        found = list.__getitem__(self, index)
+        self.visited += len(found) if isinstance(index, slice) else 1
+        return found
+
+
+@pytest.mark.parametrize("instructed", [False, True])
+def test_a_turn_visits_the_messages_that_were_added(instructed: bool) -> None:
+    run, _ = looping(1, instructed=instructed, counted=False)
+    for _ in range(100):
+        turn(run)
+    log = run.session.position.messages.log
+    log.messages = counted = CountedList(log.messages)
+    turn(run)
+    assert run.session.position.messages.log.messages is counted
+    assert 0 < counted.visited <= 12
 
 
 @pytest.mark.parametrize("size", [10, 1_000])

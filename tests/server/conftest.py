@@ -23,7 +23,6 @@ machine: review
 title: A draft that somebody approves
 model: {name: scripted}
 limits: {steps: 50}
-vars: {note: {type: text, value: ""}}
 output: last.text
 rules:
   - {when: run.steps >= limits.steps, stop: steps_limit}
@@ -32,7 +31,7 @@ states:
   draft: {do: infer, next: approve}
   approve:
     ask: 'Publish "{last.text}"?'
-    on: {approve: done, reject: {to: draft, data: {note: text}, set: {vars.note: answer.note}}}
+    on: {approve: done, reject: {to: draft, data: {note: str}}}
   done: {stop: completed}
 """
 
@@ -95,15 +94,11 @@ def wait_for(look: Callable[[], Any], seconds: float = 30.0) -> Any:
 def serving(settings: Settings) -> Generator[Served]:
     """A real uvicorn on a free port of loopback, in a thread."""
     import httpx  # noqa: PLC0415
-    import uvicorn  # noqa: PLC0415
 
-    from chartloop.server import create_app  # noqa: PLC0415
+    from chartloop.server.serve import Server  # noqa: PLC0415
 
     listener = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(
-        create_app(settings), log_level="warning", timeout_graceful_shutdown=1, ws="none"
-    )
-    server = uvicorn.Server(config)
+    server = Server(settings, log_level="warning")
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     wait_for(lambda: server.started or not thread.is_alive())

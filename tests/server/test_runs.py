@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sqlite3
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.server.conftest import Served
+from chartloop import load
+from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.run.lease import Driver
+from chartloop.run.processes import Process
+from chartloop.run.sync import by_hand
+from chartloop.server.settings import Settings
+from tests.server.conftest import Serve, Served, serving, wait_for
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
 
@@ -22,3 +29,250 @@ def test_a_run_is_started_waits_and_is_answered(served: Served) -> None:
     assert served.until(run, "completed")["output"] == "First."
     assert served.get(f"/runs/{run}/result")["reason"] == "completed"
     assert served.get("/runs", params={"waiting": True})["runs"] == []
+
+
+def test_one_step_at_a_time(served: Served) -> None:
+    run = served.start(drive="none")
+    assert [r["kind"] for r in served.get(f"/runs/{run}/records")["records"]] == ["start"]
+    told = served.post(f"/runs/{run}/step", params={"wait": 20})
+    assert (told["order"], told["outcome"]["state"]) == ("step", "draft")
+    served.post(f"/runs/{run}/step", params={"wait": 20})
+    problem = served.post(f"/runs/{run}/step", status=409)
+    assert (problem["code"], problem["detail"]) == ("CL601", "the run waits for an answer")
+    assert {"answer", "cancel", "fork"} <= set(problem["can"])
+    assert "step" not in problem["can"]
+
+
+def test_a_run_stops_where_it_is_told_to(served: Served) -> None:
+    run = served.start(drive="none")
+    told = served.post(f"/runs/{run}/run", {"until": "draft"}, params={"wait": 20})
+    assert (told["outcome"]["state"], told["outcome"]["status"]) == ("draft", "running")
+    problem = served.post(f"/runs/{run}/run", {"until": "nowhere"}, 422)
+    assert "nowhere" in problem["detail"]
+
+
+def test_an_answer_leads_on_and_a_second_is_refused(served: Served) -> None:
+    run = served.start()
+    wait = served.until(run, "paused")["wait"]
+    body = {"event": "reject", "data": {"note": "shorter"}, "wait": wait}
+    served.post(f"/runs/{run}/answer", body)
+    problem = served.post(f"/runs/{run}/answer", body, 409)
+    assert problem["code"] in ("CL615", "CL616")
+    wait_for(lambda: served.get(f"/runs/{run}")["question"] == 'Publish "Second."?')
+    problem = served.post(f"/runs/{run}/answer", {"event": "reject", "data": {"note": 7}}, 422)
+    assert problem["code"] == "CL602"
+    assert served.post(f"/runs/{run}/answer", {"event": "burn"}, 422)["code"] == "CL602"
+
+
+def test_cancel_pause_and_resume(served: Served) -> None:
+    run = served.start(drive="none")
+    served.post(f"/runs/{run}/pause")
+    told = served.post(f"/runs/{run}/run", params={"wait": 20})
+    assert told["outcome"]["status"] == "paused"
+    assert served.post(f"/runs/{run}/resume")["order"] == "resume"
+    assert served.until(run, "paused")["state"] == "approve"
+    served.post(f"/runs/{run}/cancel", {"message": "wrong customer"})
+    seen = served.until(run, "completed")
+    assert "wrong customer" in seen["said"]
+    assert served.post(f"/runs/{run}/cancel", status=409)["can"] == ["fork", "back"]
+
+
+def test_a_fork_a_step_back_and_another_limit(served: Served) -> None:
+    run = served.start()
+    served.until(run, "paused")
+    fork = served.post(f"/runs/{run}/fork", {"at": 2}, 201)["made"]
+    assert served.get(f"/runs/{fork}")["state"] == "draft"
+    back = served.post(f"/runs/{run}/back", {"records": 1}, 201)["made"]
+    assert served.get(f"/runs/{back}")["state"] == "draft"
+    served.post(f"/runs/{back}/set", {"name": "limits.steps", "value": 9})
+    view = served.get(f"/runs/{back}")
+    assert {"name": "limits.steps", "type": "int", "value": "9"} in view["editable"]
+    problem = served.post(f"/runs/{back}/set", {"name": "limits.steps", "value": "many"}, 422)
+    assert [one["at"] for one in problem["errors"]] == ["/value"]
+    assert served.post(f"/runs/{run}/fork", {"at": 99}, 422)["hint"]
+
+
+def test_every_view_of_a_run(served: Served) -> None:
+    run = served.start()
+    served.until(run, "paused")
+    page = served.get(f"/runs/{run}/records", params={"limit": 2})
+    assert ([r["seq"] for r in page["records"]], page["next"]) == ([0, 1], 2)
+    decision = served.get(f"/runs/{run}/decision", params={"seq": 1})
+    assert decision["seq"] == 1
+    assert any(row["left"] for group in decision["groups"] for row in group["rows"])  # a margin
+    assert served.get(f"/runs/{run}/trace")["steps"]
+    assert served.get(f"/runs/{run}/picture").startswith("<svg")
+    served.get(f"/runs/{run}/decision", 404, params={"seq": 99})
+
+
+class Missing(NamedTuple):
+    method: str
+    path: str
+    status: int = 404
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Missing("GET", "/runs/nothing"),
+        Missing("GET", "/runs/nothing/events"),
+        Missing("GET", "/runs/nothing/records"),
+        Missing("POST", "/runs/nothing/step"),
+        Missing("POST", "/runs/nothing/cancel"),
+        Missing("GET", "/machines/nothing"),
+        Missing("GET", "/machines/..%2f..%2fetc%2fpasswd"),
+        Missing("GET", "/runs/..%2f..%2fetc%2fpasswd"),
+        Missing("GET", "/machines/replies"),
+        Missing("GET", "/requests/nothing"),
+        Missing("GET", "/nowhere"),
+        Missing("DELETE", "/runs", 405),
+    ],
+    ids=lambda case: f"{case.method} {case.path}",
+)
+def test_what_is_not_there_is_a_problem(served: Served, case: Missing) -> None:
+    answer = served.client.request(
+        case.method, case.path, json={} if case.method == "POST" else None
+    )
+    assert (answer.status_code, answer.headers["content-type"]) == (
+        case.status,
+        "application/problem+json",
+    )
+    assert answer.json()["status"] == case.status
+
+
+class Unfit(NamedTuple):
+    body: Any
+    at: str
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Unfit({}, "/machine"),
+        Unfit({"machine": "review", "tsk": "x"}, "/tsk"),
+        Unfit({"machine": "review", "limits": {"steps": "many"}}, "/limits/steps"),
+        Unfit({"machine": "review", "limits": {"cost": 1}}, "/limits/cost"),
+        Unfit({"machine": "review", "vars": {"x": 1}}, "/vars/x"),
+        Unfit({"machine": "review", "run_id": "../x"}, "/run_id"),
+        Unfit({"machine": "review", "drive": "fast"}, "/drive"),
+        Unfit([], ""),
+    ],
+    ids=lambda case: case.at or "list",
+)
+def test_a_field_that_is_not_accepted_is_named(served: Served, case: Unfit) -> None:
+    problem = served.post("/runs", case.body, 422)
+    assert [one["at"] for one in problem["errors"]] == [case.at]
+
+
+def test_a_key_makes_repeating_harmless(served: Served) -> None:
+    key = {"Idempotency-Key": "order-7"}
+    body = {"machine": "review", "task": "once"}
+    first = served.post("/runs", body, 201, headers=key)
+    assert served.post("/runs", body, 201, headers=key) == first
+    problem = served.post("/runs", {**body, "task": "twice"}, 422, headers=key)
+    assert problem["errors"][0]["at"] == "header.Idempotency-Key"
+    assert len(served.get("/runs")["runs"]) == 1
+    run = first["run"]
+    served.until(run, "paused")
+    made = served.post(f"/runs/{run}/fork", {"at": 2}, 201, headers=key)
+    assert served.post(f"/runs/{run}/fork", {"at": 2}, 201, headers=key) == made
+    stepped = served.post(f"/runs/{made['made']}/step", status=202, headers=key)
+    assert served.post(f"/runs/{made['made']}/step", status=202, headers=key) == stepped
+
+
+def test_a_double_click_has_one_effect(serve: Serve) -> None:
+    served = serve(script=[{"text": "Slow.", "delay": 1.0}])
+    run = served.start()
+    wait_for(lambda: served.get(f"/runs/{run}")["driver"])
+    for order in ("run", "step"):
+        problem = served.post(f"/runs/{run}/{order}", status=409)
+        assert problem["code"] in ("CL601", "CL613")
+    assert served.until(run, "paused")["question"] == 'Publish "Slow."?'
+
+
+def test_a_run_that_somebody_else_drives_names_the_driver(served: Served, tmp_path: Path) -> None:
+    run = served.start(drive="none")
+    journal = SqliteJournal(tmp_path / "journal.db")
+    other = Process("elsewhere", 7, "another-place", "long ago")
+    by_hand(journal.acquire(run, Driver("token", "chartloop run", other)))
+    for order in ("step", "run"):
+        problem = served.post(f"/runs/{run}/{order}", status=409)
+        assert (problem["code"], problem["driver"]["host"]) == ("CL613", "elsewhere")
+        assert problem["until"] > problem["since"]
+    assert served.get(f"/runs/{run}")["driver"]["name"] == "`chartloop run`, pid 7 on elsewhere"
+    by_hand(journal.close())
+
+
+def test_without_workers_runs_are_shown_and_sent_messages(serve: Serve) -> None:
+    driving, showing = serve(), serve(workers=0)
+    run = driving.start()
+    wait = driving.until(run, "paused")["wait"]
+    assert showing.post("/runs", {"machine": "review"}, 409)["detail"].startswith(
+        "this server drives"
+    )
+    assert showing.post(f"/runs/{run}/step", status=409)["code"] == "CL601"
+    assert showing.get("/runs", params={"waiting": True})["runs"][0]["run"] == run
+    showing.post(f"/runs/{run}/answer", {"event": "approve", "wait": wait})
+    showing.until(run, "completed")  # the other server took it
+
+
+def test_the_next_server_goes_on_with_what_the_last_one_drove(
+    machines: Path, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal.db"
+    components: Any = {"script": [{"text": "Slow.", "delay": 0.6}]}
+    settings = Settings(machines=(machines,), journal=journal, components=components)
+    with serving(settings) as first:
+        run = first.start()
+        wait_for(lambda: first.get(f"/runs/{run}")["driver"])
+    with serving(settings) as second:
+        assert second.until(run, "paused")["question"] == 'Publish "Slow."?'
+        kinds = [r["kind"] for r in second.get(f"/runs/{run}/records")["records"]]
+        assert kinds.count("step") == 2
+
+
+def test_a_locked_journal_is_tried_again_later(machines: Path, tmp_path: Path) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db", wait=0.2)
+    with serving(Settings(machines=(machines,), journal=journal, workers=0)) as served:
+        with sqlite3.connect(journal.path, isolation_level=None) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            answer = served.client.post("/runs/x/pause", json={})
+            assert answer.status_code == 404  # reading waits for nobody
+            run_id = "r"
+            other.execute("ROLLBACK")
+            by_hand(
+                load(str(machines / "review.yaml"))
+                .start("x", script=["Hm."], journal=journal, run_id=run_id)
+                .aadvance()
+            )
+            other.execute("BEGIN EXCLUSIVE")
+            answer = served.client.post(f"/runs/{run_id}/pause", json={})
+            assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
+            other.execute("ROLLBACK")
+        other.close()
+    by_hand(journal.close())
+
+
+def test_machines_are_served_from_the_named_folders_only(served: Served, machines: Path) -> None:
+    (listed,) = served.get("/machines")["machines"]
+    assert (listed["name"], listed["errors"]) == ("review", 0)
+    one = served.get("/machines/review")
+    assert one["text"].startswith("chartloop: 1")
+    assert one["facts"]["run"]["steps"]["type"] == "int"
+    assert served.get("/machines/review/bound")
+    assert served.get("/machines/review/picture").startswith("<svg")
+    assert served.get("/machines/review/findings")["findings"] is not None
+    (machines / "broken.yaml").write_text("chartloop: 1\nmachine: broken\nstates: {a: {next: b}}\n")
+    assert served.get("/machines/broken/findings")["findings"][0]["code"].startswith("CL")
+    problem = served.post("/runs", {"machine": "broken"}, 422)
+    assert problem["findings"]
+    served.get("/machines/broken/bound", 422)
+
+
+def test_the_server_says_how_it_is(served: Served) -> None:
+    assert served.get("/healthz")["status"] == "ok"
+    served.until(served.start(), "paused")
+    metrics = served.get("/metrics")
+    assert 'chartloop_requests_total{method="GET",route="/healthz",status="200"} 1' in metrics
+    assert "chartloop_requests_open 1" in metrics
+    assert served.get("/problems/CL601")["cure"]

@@ -44,10 +44,10 @@ from chartloop.language.spec import MachineSpec
 from chartloop.language.values import block_value, limit_value, var_value
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, region_graph
-from chartloop.run.journal import Journal, MemoryJournal, RunRow, digest
+from chartloop.run.journal import Journal, MemoryJournal, RunRow, digest, direct_journal
 from chartloop.run.result import Result
 from chartloop.run.session import Session, start_data
-from chartloop.run.sync import wait
+from chartloop.run.sync import off_loop, wait
 from chartloop.view.flowchart import Direction, RuleDrawing
 from chartloop.view.from_graph import flowchart
 from chartloop.view.picture import Picture
@@ -323,13 +323,31 @@ class Machine:
         kept = journal_of(journal, make=False, durability=ports.get("durability"))
         made = self._session(run_id, kept, ports)
         made.holder.take_over = take_over
+        driven_through, made.log.journal = made.journal, direct_journal(made.journal)
         moved = wait(self._open(made, changed), suspends=made.journal.suspends)
+        made.log.journal = driven_through
         return Run(
             self,
             made,
             given=ports,
             prepare=lambda: prepare(self.spec, made.ports, made.position.queue),
             moved=moved,
+        )
+
+    async def aopen(
+        self, run_id: str, *, journal: JournalOrPath, changed: bool = False,
+        take_over: bool = False,
+        **ports: Unpack[PortOptions],
+    ) -> Run:  # fmt: skip
+        """A run that is in the journal; see `open`.
+
+        File and records are read, and decided again, in another thread: the event loop goes on
+        meanwhile. Cancel it, and nothing was done.
+        """
+        return await off_loop(
+            lambda: self.open(
+                run_id, journal=journal, changed=changed, take_over=take_over, **ports
+            )
         )
 
     async def _open(self, session: Session, accepted: bool) -> bool:

@@ -34,16 +34,18 @@ from chartloop.run.breakpoints import Breakpoints
 from chartloop.run.certificate import stored_certificate
 from chartloop.run.events import Event, Rewound
 from chartloop.run.events import Event as StreamEvent
+from chartloop.run.explanations import explain_record
+from chartloop.run.journal import direct_journal
 from chartloop.run.loop import act_once, advance, change, drive, leave
 from chartloop.run.progress import meters_of, standing_of, status_of
 from chartloop.run.question import Question, question_of
 from chartloop.run.renaming import as_now
-from chartloop.run.replay import Replay, replay, why
+from chartloop.run.replay import Replay, replay
 from chartloop.run.result import Result, metadata_of, result_of
 from chartloop.run.session import Session
 from chartloop.run.steps import Step, steps_of
 from chartloop.run.stream import astream, stream
-from chartloop.run.sync import wait
+from chartloop.run.sync import off_loop, wait
 from chartloop.run.trace import Trace, trace
 from chartloop.view.live.bundle import live_bundle
 from chartloop.view.live.live_picture import LivePicture
@@ -417,13 +419,16 @@ class Run:
 
     def why(self, seq: int | None = None) -> Explanation:
         """Everything that was looked at when a record was decided; default: the newest."""
-        return self._wait(self.awhy(seq))
+        journal = direct_journal(self.session.journal)
+        asked = explain_record(self.session, seq, journal, snapshot=not self._moved)
+        return wait(asked, suspends=journal.suspends)
 
     async def awhy(self, seq: int | None = None) -> Explanation:
-        """Everything that was looked at when a record was decided; see `why`."""
-        records = await self.arecords()
-        number = seq if seq is not None else (records[-1].seq if records else 0)
-        return why(self.machine.chart, records, number, self.id)
+        """Everything that was looked at when a record was decided; see `why`.
+
+        It is found in another thread: the event loop goes on meanwhile.
+        """
+        return await off_loop(lambda: self.why(seq))
 
     def trace(self) -> Trace:
         """What it and its children did, action by action: times, tokens, results, tool calls."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from chartloop.run.journal import Journal, RunRow
 
 PATIENCE = 1.5
-"""Seconds in which a process that drives the run is expected to have taken the message."""
+"""Seconds in which the process that drives the run is expected to have taken the message."""
 _WILL = {
     "answer": "takes it when it goes on",
     "enqueue": "takes them when it goes on",
@@ -63,7 +63,11 @@ def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: P
     from chartloop.run.sync import by_hand
 
     data, fresh = posted.data, posted.new
-    taken = fresh and "ahead" not in data and _is_taken(journal, posted.run, posted.message_id)
+    driven = _is_driven(journal, row.run_id)
+    taken = (
+        fresh and driven and "ahead" not in data
+        and _is_taken(journal, posted.run, posted.message_id)
+    )  # fmt: skip
     now = by_hand(journal.row(row.run_id)) or row
     told = {"run": row.run_id, "sent": dict(data), "new": fresh, "taken": taken}
     if options.is_json:
@@ -79,8 +83,19 @@ def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: P
         if "ahead" in data:
             will = f"takes it when it first waits at {console.plain(data['ahead'])}"
         console.say(f"the {what} {are} kept for run {row.run_id}, which {will}")
-        when = "go on with" if kind == "answer" else "if no process drives it now"
-        console.say(f"{when}:  {resume_line(journal, now, options)}")
+        if driven:
+            console.say("a process drives it, and takes this after the action at hand")
+        else:
+            console.say(f"go on with:  {resume_line(journal, now, options)}")
+
+
+def _is_driven(journal: Journal, run_id: str) -> bool:
+    """Whether a process drives the run, or one that it is a child of."""
+    from chartloop.run.lease import ancestry, how_left
+    from chartloop.run.sync import by_hand
+
+    leases = (by_hand(journal.lease(one)) for one in ancestry(run_id))
+    return any(one is not None and how_left(one, time.time()) == "alive" for one in leases)
 
 
 def _is_taken(journal: Journal, run_id: str, message_id: str) -> bool:

@@ -221,7 +221,7 @@ class _Sendable:
 
     def read_on(self, conversation: Conversation) -> None:
         """Look at the messages that were added."""
-        for message in islice(conversation.log.messages, self.read, len(conversation)):
+        for message in conversation.log.messages[self.read : len(conversation)]:
             self._read(conversation, message)
         self.read = len(conversation)
 

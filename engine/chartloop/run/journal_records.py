@@ -38,7 +38,7 @@ class OpenQuestion(Value, frozen=True, gc=False):
 
     wait: str = ""
     """The id of the wait, which an answer may name. Empty in the row of an older version: what the
-    run asks is then known once it is opened (`api.summaries`)."""
+    run asks is known once it is opened (`Session.complete_row`)."""
     text: str = ""
     answers: Mapping[str, Mapping[str, str]] = {}
     """The events that the wait takes, each with the fields of its answer and their types."""
@@ -48,6 +48,9 @@ class OpenQuestion(Value, frozen=True, gc=False):
     """Where that one waits."""
     due: float | None = None
     """When the wait expires, in seconds since the epoch; None where it has no deadline."""
+
+    def __hash__(self) -> int:
+        return hash((self.run, self.wait))  # `answers` is a mapping, and rows are put into sets
 
 
 class RunRow(Value, frozen=True, gc=False):

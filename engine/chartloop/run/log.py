@@ -222,18 +222,21 @@ class RunLog:
 
     # snapshots ------------------------------------------------------------------------------
 
-    async def snapshot(self) -> Snapshot | None:
-        """The newest one, where it is of this format and of the run's machine."""
-        kept = await self.journal.snapshot(self.run_id)
+    async def snapshot(self, journal: Journal) -> Snapshot | None:
+        """The newest one, where it is of this format and of the run's machine.
+
+        `journal` is the run's, by the face that is to be read through.
+        """
+        kept = await journal.snapshot(self.run_id)
         known = (self.row.machine_hash, SNAPSHOT_FORMAT)
         if kept is None or (kept.data.get("machine"), kept.data.get("format")) != known:
             return None
         return kept
 
-    def start_after(self, snapshot: Snapshot) -> None:
-        """Read on behind a snapshot: what is folded into it is known."""
-        self.head = snapshot.seq
-        self._snapshot_at = _next_snapshot(snapshot.record_seq)
+    def start_after(self, head: int, records: int) -> None:
+        """Read on behind a snapshot: what so many events and records led to is known."""
+        self.head = head
+        self._snapshot_at = _next_snapshot(records)
 
     def ask_for_snapshot(self) -> None:
         """The next record is followed by a snapshot."""

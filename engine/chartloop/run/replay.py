@@ -19,7 +19,6 @@ from chartloop.core.records import Record
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
 from chartloop.machine.evolve import evolve
-from chartloop.machine.explain import Explanation, explain
 from chartloop.run.renaming import Names, as_now
 
 
@@ -130,13 +129,7 @@ def position_before(
     return moment_before(chart, records, seq, run_id).position
 
 
-def why(chart: Chart, records: list[Record], seq: int, run_id: str = "") -> Explanation:
-    """Everything that was looked at when record `seq` was decided."""
-    found = next((r for r in records if r.seq == seq), None)
-    if found is None:
-        last = records[-1].seq if records else None
-        hint = "the run has no records" if last is None else f"records are numbered 0 to {last}"
-        raise UnknownRunError(f"there is no record {seq}", hint=hint)
-    before = position_before(chart, records, seq, run_id)
-    _, decision = evolve(chart, before, found.input, trace=True)
-    return explain(chart, decision)
+def no_record_error(seq: int, last: int | None) -> UnknownRunError:
+    """The error for a record that a run does not have; `last` is its newest."""
+    hint = "the run has no records" if last is None else f"records are numbered 0 to {last}"
+    return UnknownRunError(f"there is no record {seq}", hint=hint)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from chartloop.core.errors import RunError
+from chartloop.core.errors import Fenced, RunError
 from chartloop.core.facts import EMPTY, Facts
 from chartloop.core.plain import plain
 from chartloop.core.position import Position
@@ -40,6 +40,7 @@ from chartloop.run.ports import Cancel
 from chartloop.run.question import update_at
 from chartloop.run.redact_events import EventRedactor, event_redactor
 from chartloop.run.renaming import Names, as_now
+from chartloop.run.sync import off_loop
 from chartloop.run.tally import Tally
 from chartloop.run.validate_record import UNFIT, wrong_with
 
@@ -86,6 +87,18 @@ class OpenCalls:
         else:
             self.intents, self.results = {}, {}
         self.doubt_noted = False
+
+
+class Folded(NamedTuple):
+    """What a snapshot holds: all that the first events of a run have led to."""
+
+    head: int
+    """How many events."""
+    records: int
+    """How many records."""
+    rules: int | None
+    position: Position
+    tally: Tally
 
 
 class Session:
@@ -226,21 +239,29 @@ class Session:
         return rules_version.other_rules(self.chart, records, self.run_id, self.names, self.engine)
 
     async def _from_snapshot(self) -> None:
-        kept = await self.log.snapshot()
+        if (found := await self.read_snapshot(self.journal)) is not None:
+            self.position, self.rules, self.tally = found.position, found.rules, found.tally
+            self.log.start_after(found.head, found.records)
+
+    async def read_snapshot(self, journal: Journal) -> Folded | None:
+        """What the run's snapshot holds; None where there is none that this machine can go on from.
+
+        It is a cache: the log says the same.
+        """
+        kept = await self.log.snapshot(journal)
         if kept is None:
-            return
+            return None
         if not rules_version.is_known(rules := kept.data.get("rules")):
-            return  # the log says by which, and is not decided by these
+            return None  # the log says by which, and is not decided by these
         reasons = self.chart.spec.reasons
         try:
             position = Position.from_dict(kept.data["position"], reasons)
             tally = Tally.from_dict(plain(kept.data["tally"]), reasons)
         except _UNDECIDED:
-            return  # it is a cache: the log says the same
+            return None
         run = position.facts.run.replace(id=self.run_id)
-        self.position = position.replace(facts=position.facts.replace(run=run))
-        self.rules, self.tally = rules, tally
-        self.log.start_after(kept)
+        position = position.replace(facts=position.facts.replace(run=run))
+        return Folded(kept.seq, kept.record_seq, rules, position, tally)
 
     def _fold(self, event: Event) -> None:
         if event.record is not None:
@@ -287,7 +308,11 @@ class Session:
         begun = begun.replace(data={**begun.data, **rules_version.marks(self.engine), **own})
         if self._certify is None or self.journal.name == MemoryJournal.name:
             return begun
-        hash = await self.journal.put_blob(self._certify())
+        if self.journal.suspends:  # a proof would hold the event loop
+            text = await off_loop(self._certify)
+        else:
+            text = self._certify()
+        hash = await self.journal.put_blob(text)
         return begun.replace(data={**begun.data, "certificate": hash})
 
     async def apply(self, input: Input, *, consumed: Sequence[str] = ()) -> Record:
@@ -354,6 +379,23 @@ class Session:
     def discard(self, messages: Sequence[str]) -> None:
         """Let messages that change nothing, by id, go out of the inbox with the next record."""
         self._spent = messages
+
+    async def complete_row(self) -> RunRow:
+        """The run's row, with what it asks and has used where an older version wrote it.
+
+        Nobody need drive the run for that, and whoever does is not disturbed. It is written once:
+        whoever lists runs finds it there from then on.
+        """
+        row = self.row
+        if row.tokens is not None or not row.head or row.head != self.head:
+            return row
+        now = update_at(self.chart, self.run_id, self.position, self.tally.rest)
+        stands = row.standing().replace(question=now.question, tokens=now.tokens, cost=now.cost)
+        try:
+            await self.journal.append(row.run_id, row.head, row.epoch, (), update=stands)
+        except Fenced:  # driven on since it was read: its driver writes the row
+            return await self.journal.row(row.run_id) or row
+        return row.replace(**stands.to_mapping())
 
     async def inbox(self) -> list[InboxMessage]:
         """What has come from outside and was not yet looked at."""

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
+
+from anyio import to_thread
 
 from chartloop.core.errors import RunError
 
@@ -52,6 +54,14 @@ def loop_thread() -> asyncio.AbstractEventLoop:
             _threads.append(_LoopThread())
             _threads[-1].start()
         return _threads[-1].loop
+
+
+async def off_loop(work: Callable[[], T]) -> T:
+    """What `work` gives, done in another thread: the event loop goes on meanwhile.
+
+    Whoever is cancelled does not wait for it: it is for work that changes nothing.
+    """
+    return await to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 def wait(coroutine: Coroutine[Any, Any, T], *, suspends: bool) -> T:

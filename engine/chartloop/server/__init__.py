@@ -11,7 +11,21 @@ Belongs here: HTTP, and what is shown over it. Never: markup, deciding what a ru
 Source: 000 "Proposed Geist API"; RFC 9457 (problems), the Idempotency-Key draft, WHATWG SSE.
 """
 
-from chartloop.server.app import create_app
-from chartloop.server.settings import Settings, Token, read_tokens
+from __future__ import annotations
 
-__all__ = ["Settings", "Token", "create_app", "read_tokens"]
+from typing import TYPE_CHECKING, Any
+
+from chartloop.server.settings import Limits, Settings, Token, read_tokens
+
+if TYPE_CHECKING:
+    from chartloop.server.app import create_app
+
+__all__ = ["Limits", "Settings", "Token", "create_app", "read_tokens"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "create_app":
+        raise AttributeError(f"module `chartloop.server` has no attribute `{name}`")
+    from chartloop.server.app import create_app  # noqa: PLC0415  FastAPI, when it is asked for
+
+    return create_app

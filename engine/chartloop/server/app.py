@@ -5,12 +5,11 @@ Belongs here: what is wired to what. Never: a route of runs or machines.
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 
@@ -19,7 +18,15 @@ from chartloop.core.codes import CODES
 from chartloop.core.errors import ChartloopError
 from chartloop.core.version import __version__
 from chartloop.server import routes_agent, routes_machines, routes_page, routes_runs
-from chartloop.server.common import ANY, READ, Parts, TheParts, problem_answer, problems
+from chartloop.server.common import (
+    ANY,
+    READ,
+    Parts,
+    TheParts,
+    complete,
+    problem_answer,
+    problems,
+)
 from chartloop.server.machines import Machines
 from chartloop.server.metrics import Metrics
 from chartloop.server.page import RunPage
@@ -59,14 +66,15 @@ def create_app(settings: Settings) -> FastAPI:
         responses=cast("dict[int | str, dict[str, Any]]", problems(*ANY)),
     )  # fmt: skip
     app.state.parts = parts
+    plain_document = app.openapi
+    app.openapi = lambda: complete(plain_document())  # type: ignore[method-assign]
     _add_errors(app)
     _add_service(app)
     app.include_router(routes_machines.router)
     app.include_router(routes_agent.router)
     app.include_router(routes_page.router)
     app.include_router(routes_runs.router)
-    app.middleware("http")(_counted)
-    app.add_middleware(cast("Any", Safety), settings=settings)
+    app.add_middleware(cast("Any", Safety), settings=settings, metrics=parts.metrics)
     app.add_middleware(cast("Any", RunPage), views=_views(app))
     return app
 
@@ -75,17 +83,6 @@ def _views(app: FastAPI) -> set[str]:
     """The last words of links below a run or a machine, `picture` say: they are no pages."""
     paths = [str(getattr(route, "path", "")) for route in app.routes]
     return {path.rpartition("/")[2] for path in paths if path.count("/") > 2}
-
-
-async def _counted(request: Request, call_next: Any) -> Response:
-    """Count each answer by its route."""
-    began = time.perf_counter()
-    response = await call_next(request)
-    route = request.scope.get("route")
-    path = getattr(route, "path_format", getattr(route, "path", "")) or "other"
-    metrics = request.app.state.parts.metrics
-    metrics.count(request.method, path, response.status_code, time.perf_counter() - began)
-    return response
 
 
 # errors -----------------------------------------------------------------------------------------
@@ -162,7 +159,7 @@ def _add_service(app: FastAPI) -> None:
             ]
         )  # fmt: skip
 
-    @app.get("/problems/{code}", tags=["server"], responses=problems(404))
+    @app.get("/problems/{code}", tags=["server"], responses=problems(404, 422))
     async def explain(code: str) -> dict[str, str]:
         """What a code means: its cause and its cure."""
         row = CODES.get(code)

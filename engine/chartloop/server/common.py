@@ -106,11 +106,21 @@ CHANGES = (*ANY, 404, 409, 413, 415, 422)
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """The problem answers of a route, for the OpenAPI document."""
-    schema = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemBody"}}}
     return {
-        status: {"description": _ABOUT[status], "model": ProblemBody, "content": schema}
-        for status in sorted(set(statuses))
+        status: {"description": _ABOUT[status], "content": content}
+        for status in sorted({*statuses})
     }
+
+
+def complete(document: dict[str, Any]) -> dict[str, Any]:
+    """The OpenAPI document with the schema of problems, in place of FastAPI's own."""
+    schemas = document.setdefault("components", {}).setdefault("schemas", {})
+    problem = ProblemBody.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas |= {**problem.pop("$defs", {}), "ProblemBody": problem}
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    return document
 
 
 def problem_answer(problem: Problem) -> JSONResponse:

@@ -15,6 +15,8 @@ from chartloop.core.errors import (
     AnsweredError,
     AnswerError,
     ChartloopError,
+    CursorError,
+    CursorGoneError,
     Driven,
     Fenced,
     JournalError,
@@ -40,6 +42,8 @@ _log = logging.getLogger(__name__)
 
 _STATUS: tuple[tuple[type[ChartloopError], int], ...] = (
     (UnknownRunError, 404),
+    (CursorGoneError, 410),
+    (CursorError, 422),
     (StatusError, 409),
     (WaitError, 409),
     (AheadError, 409),
@@ -145,6 +149,8 @@ def _facts(error: ChartloopError) -> dict[str, Any]:
             return {"driver": driver, "since": error.since, "until": error.until}
         case AnsweredError():
             return {"wait": error.wait, "answered": error.at}
+        case CursorGoneError():
+            return {"oldest": error.oldest, "newest": error.newest}
         case WaitError():
             return {"wait": error.wait}
         case SpecError():

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from chartloop.run.redact import Redactor
+from chartloop.server.metrics import Metrics
 from chartloop.server.problems import MEDIA_TYPE, Problem, Refusal, Wrong, problem_of
 from chartloop.server.settings import SCOPES, Limits, Scope, Settings, Token
 
@@ -62,10 +63,11 @@ OPEN_PATHS = ("/healthz",)
 class Safety:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGI, settings: Settings, redactor: Redactor | None = None) -> None:
+    def __init__(self, app: ASGI, settings: Settings, metrics: Metrics) -> None:
         self._app = app
         self._settings = settings
-        self._redactor = redactor or Redactor([token.secret for token in settings.tokens])
+        self._metrics = metrics
+        self._redactor = Redactor([token.secret for token in settings.tokens])
         self._rates = Rates(settings.limits)
         self._tokens = [(token, _hash(token.secret)) for token in settings.tokens]
 
@@ -73,7 +75,18 @@ class Safety:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        guarded = _Outlet(send, self._redactor)
+        guarded, began = _Outlet(send, self._redactor), time.perf_counter()
+        try:
+            await self._pass(scope, receive, guarded)
+        finally:
+            route: Any = scope.get("route")
+            path = getattr(route, "path_format", "") or "other"
+            took = time.perf_counter() - began
+            self._metrics.count(scope["method"], path, guarded.status, took)
+
+    async def _pass(
+        self, scope: MutableMapping[str, Any], receive: Receive, guarded: _Outlet
+    ) -> None:
         try:
             headers = _headers(scope)
             self._refuse_host(headers)
@@ -271,12 +284,14 @@ class _Outlet:
     def __init__(self, send: Send, redactor: Redactor) -> None:
         self._send = send
         self._redactor = redactor
+        self.status = 0
+        """Of the answer; 0 while there is none."""
         self._start: MutableMapping[str, Any] | None = None
         self._binary = False
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            self._start = message
+            self._start, self.status = message, message["status"]
             return
         if message["type"] != "http.response.body":
             await self._send(message)

@@ -176,9 +176,7 @@ class Accepted(BaseModel):
 
     model_config = ConfigDict(
         extra="allow",
-        json_schema_extra={
-            "examples": [{"run": "k3f9", "order": "run", "request": "9f2c7a", "outcome": None}]
-        },
+        json_schema_extra={"examples": [{"run": "k3f9", "order": "run", "request": "9f2c7a"}]},
     )
     run: str
     order: str
@@ -223,9 +221,9 @@ class RunSummary(BaseModel):
                 {
                     "run": "k3f9",
                     "machine": "review",
-                    "status": "paused",
-                    "state": "approve",
-                    "reason": None,
+                    "status": "completed",
+                    "state": "done",
+                    "reason": "completed",
                     "steps": 3,
                     "created": 1.7e9,
                     "updated": 1.7e9,

@@ -86,10 +86,11 @@ class Hub:
 
     async def stop(self) -> None:
         """End every stream."""
-        if self._task is not None:
-            self._task.cancel()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._task
+                await task
         for watcher in list(self.watchers):
             watcher.closed = True
             with suppress(asyncio.QueueFull):
@@ -196,6 +197,8 @@ class Hub:
 
     async def _next(self, watcher: Watcher) -> Sent | None:
         """The next event of a watcher; None where its stream is to end."""
+        if watcher.closed and watcher.queue.empty():
+            return None
         try:
             item = await asyncio.wait_for(watcher.queue.get(), HEARTBEAT)
         except TimeoutError:

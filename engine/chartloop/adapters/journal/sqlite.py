@@ -138,7 +138,13 @@ class SqliteJournal(JournalFace):
         self._worker: Executor | None = None
         self.grouped = GroupedJournal(
             Engine(
-                self._together, self._attempt, self._one_worker, self.name, durability, self._close
+                self._together,
+                self._attempt,
+                self._one_worker,
+                self.name,
+                durability,
+                self._close,
+                weakref.ref(self),
             ),
             writer,
             now,

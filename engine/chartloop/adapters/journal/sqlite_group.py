@@ -49,6 +49,8 @@ class Engine(NamedTuple):
     name: str
     durability: Durability
     close: Callable[[], None]
+    direct: Callable[[], JournalFace | None]
+    """The face that performs each job at once."""
 
 
 class GroupedJournal(JournalFace):
@@ -73,6 +75,11 @@ class GroupedJournal(JournalFace):
     def durability(self) -> Durability:
         """What a write survives once it has returned."""
         return self._engine.durability
+
+    @property
+    def direct(self) -> JournalFace:
+        """The same journal for threads without an event loop: no method suspends."""
+        return self._engine.direct() or self
 
     async def close(self) -> None:
         """Let the file go. What is being written is finished, what only waits is refused."""

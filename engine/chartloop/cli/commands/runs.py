@@ -14,14 +14,15 @@ from chartloop.cli import completion, console, parameters
 from chartloop.cli.options import RunOptions, pass_options
 from chartloop.cli.styled_table import Row, table
 from chartloop.core.errors import ChartloopError
+from chartloop.core.plain import plain
 from chartloop.core.units import say_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from chartloop.api import Machine
     from chartloop.run.journal import Journal, RunRow
-    from chartloop.run.question import Question
+    from chartloop.run.journal_pages import RunFilter
 
 _STATUS = {"completed": "green", "error": "red", "paused": "cyan", "debugging": "yellow"}
 NEWEST = 20
@@ -33,6 +34,23 @@ _filters = parameters.together(
         "--machine", metavar="NAME", shell_complete=completion.machines, help="Only this machine."
     ),
     parameters.of_runs,
+    click.option("--reason", metavar="REASON", help="Only runs that stopped for this."),
+    click.option("--waiting", is_flag=True, help="Only runs that wait for an answer."),
+    click.option(
+        "--since", type=parameters.AGE, metavar="DURATION",
+        help="Begun no longer ago than this: 30d, 12h.",
+    ),
+    click.option(
+        "--until", type=parameters.AGE, metavar="DURATION", help="Begun longer ago than this."
+    ),
+    click.option(
+        "--active", type=parameters.AGE, metavar="DURATION",
+        help="Whose last record is no older than this.",
+    ),
+    click.option(
+        "--older", type=parameters.AGE, metavar="DURATION",
+        help="Whose last record is older than this.",
+    ),
     click.option("--children", is_flag=True, help="Include child runs."),
 )  # fmt: skip
 
@@ -43,14 +61,34 @@ class RunsOptions(RunOptions):
 
     machine: str | None = None
     status: str | None = None
+    reason: str | None = None
+    waiting: bool = False
+    since: float | None = None
+    until: float | None = None
+    active: float | None = None
+    older: float | None = None
     children: bool = False
+
+    def filter(self) -> RunFilter:
+        """The same for a journal. Options say how long ago, a filter says when."""
+        from chartloop.run.journal_pages import RunFilter
+
+        now = time.time()
+        ago: Callable[[float | None], float | None] = lambda age: None if age is None else now - age  # noqa: E731
+        return RunFilter(
+            machine=self.machine, status=self.status, reason=self.reason, agent=self.agent,
+            session=self.session, waiting=self.waiting or None, created_from=ago(self.since),
+            created_to=ago(self.until), updated_from=ago(self.active), updated_to=ago(self.older),
+            children=bool(self.children),
+        )  # fmt: skip
 
 
 @click.group(
     invoke_without_command=True,
     epilog="""\b
 Examples:
-  chartloop runs --status paused
+  chartloop runs --waiting
+  chartloop runs --status error --since 7d
   chartloop runs --machine agent --limit 100 --format json
   chartloop runs rm --older 30d
   chartloop runs export last > run.jsonl
@@ -66,27 +104,31 @@ Examples:
     show_default=True,
     help="How many, the newest first.",
 )
+@click.option(
+    "--after",
+    "cursor",
+    metavar="CURSOR",
+    default="",
+    help="The page behind this place: the page before names it.",
+)
 @parameters.journal_option
 @parameters.format_option()
 @click.pass_context
 @pass_options(RunsOptions)
-def runs(ctx: click.Context, longest: int, options: RunsOptions) -> None:
+def runs(ctx: click.Context, longest: int, cursor: str, options: RunsOptions) -> None:
     """List, remove and export recorded runs."""
     if ctx.invoked_subcommand is not None:
         return
     journal = _opened(options)
-    found = _rows(journal, options, longest + 1) if journal is not None else []
-    asked = _questions(journal, found[:longest], options) if journal is not None else {}
+    rows, after = _page(journal, options, cursor, longest) if journal is not None else ([], "")
     if options.is_json:
-        console.result(
-            console.as_json([_public(row, asked.get(row.run_id)) for row in found[:longest]])
-        )
-        return
-    for line in _table(found[:longest], asked):
-        console.result(line)
-    if len(found) > longest:
-        console.say(f"and more: --limit {longest * 5}", "dim")
-    elif not found:
+        console.result(console.as_json([_public(row) for row in rows]))
+    else:
+        for line in _table(rows):
+            console.result(line)
+    if after:
+        console.say(f"and more: --limit {longest * 5}, or --after {after}", "dim")
+    elif not rows and not options.is_json:
         console.say("no runs", "dim")
 
 
@@ -99,23 +141,21 @@ Examples:
 """,
 )
 @click.argument("names", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
-@click.option(
-    "--older", type=parameters.AGE, metavar="DURATION", help="Whose last record is older than this."
-)
 @_filters
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @parameters.journal_option
 @parameters.format_option()
 @pass_options(RunsOptions)
-def remove(names: tuple[str, ...], older: float | None, yes: bool, options: RunsOptions) -> None:
+def remove(names: tuple[str, ...], yes: bool, options: RunsOptions) -> None:
     """Remove runs and everything that only they hold."""
     from chartloop.cli.journal_access import find_run, name_of, open_journal
     from chartloop.run.sync import by_hand
 
+    older = options.older
     if not names and older is None:
         raise click.UsageError("name runs, or say how old: --older 30d")
     journal = open_journal(options)
-    rows = [find_run(journal, n) for n in names] if names else _rows(journal, options, None)
+    rows = [find_run(journal, n) for n in names] if names else _every_row(journal, options)
     before = time.time() - older if older is not None else None
     doomed = [r for r in dict.fromkeys(rows) if before is None or r.updated < before]
     if doomed and not yes:
@@ -154,7 +194,7 @@ def export(run: str, options: RunOptions) -> None:
 
     journal = open_journal(options)
     row = find_run(journal, run)
-    console.result(console.as_json({"run": row.run_id, **row.to_mapping()}, indent=None))
+    console.result(console.as_json({"run": row.run_id, **plain(row)}, indent=None))
     for record in records_of(journal, row):
         console.result(console.as_json({"seq": record.seq, **record.to_dict()}, indent=None))
 
@@ -172,50 +212,70 @@ def _opened(options: RunsOptions) -> Journal | None:
         return None
 
 
-def _rows(journal: Journal, options: RunsOptions, limit: int | None) -> list[RunRow]:
+def _page(
+    journal: Journal, options: RunsOptions, cursor: str, limit: int
+) -> tuple[list[RunRow], str]:
+    """One page of runs, and the place of the next."""
     from chartloop.run.sync import by_hand
 
-    return by_hand(
-        journal.rows(
-            machine=options.machine, status=options.status, agent=options.agent,
-            session=options.session, children=bool(options.children), limit=limit,
-        )
-    )  # fmt: skip
+    rows, after = by_hand(journal.page(options.filter(), cursor, limit))
+    found = _complete(journal, rows, options)
+    return [r for r in found if r.question is not None] if options.waiting else found, after
 
 
-def _questions(journal: Journal, rows: list[RunRow], options: RunsOptions) -> dict[str, Question]:
-    """What the runs that are paused ask, by run; without those whose machine cannot be read."""
+def _every_row(journal: Journal, options: RunsOptions) -> list[RunRow]:
+    from chartloop.run.sync import by_hand
+
+    found: list[RunRow] = []
+    filter, cursor = options.filter(), ""
+    while True:
+        rows, cursor = by_hand(journal.page(filter, cursor, 1000))
+        found += rows
+        if not cursor:
+            return found
+
+
+def _complete(journal: Journal, rows: list[RunRow], options: RunsOptions) -> list[RunRow]:
+    """The rows, those that an older version wrote with what they ask and have used.
+
+    One whose machine cannot be read stays as it is.
+    """
     from chartloop.cli.journal_access import machine_of
+    from chartloop.run.journal_records import DAMAGED
+    from chartloop.run.sync import by_hand
 
     machines: dict[str, Machine] = {}
-    found: dict[str, Question] = {}
+    found: list[RunRow] = []
     for row in rows:
-        if row.status != "paused":
+        found.append(row)
+        if row.tokens is not None or not row.head or row.status == DAMAGED:
             continue
         with contextlib.suppress(ChartloopError):
             if row.machine_hash not in machines:
                 machines[row.machine_hash] = machine_of(journal, row, options)
             run = machines[row.machine_hash].open(row.run_id, journal=journal)
-            if (question := run.question) is not None:
-                found[row.run_id] = question
+            found[-1] = by_hand(run.session.complete_row())
     return found
 
 
-def _public(row: RunRow, asked: Question | None) -> dict[str, Any]:
+def _public(row: RunRow) -> dict[str, Any]:
     """The public shape of one run in a listing. Source: design "language", section 11."""
+    asked = row.question
     return {
         "run": row.run_id, "machine": row.machine, "status": row.status, "state": row.state,
         "reason": row.reason or None, "steps": row.steps, "created": row.created,
         "updated": row.updated, "wait": None if asked is None else asked.wait,
         "question": None if asked is None else asked.text,
+        "answers": None if asked is None else asked.answers,
+        "due": None if asked is None else asked.due, "tokens": row.tokens, "cost": row.cost,
     }  # fmt: skip
 
 
-def _table(rows: list[RunRow], asked: Mapping[str, Question] = {}) -> list[str]:
+def _table(rows: list[RunRow]) -> list[str]:
     from chartloop.cli.journal_access import ago
 
     wait: Callable[[RunRow], str] = lambda r: (  # noqa: E731
-        f" (wait {asked[r.run_id].wait})" if r.run_id in asked else ""
+        f" (wait {r.question.wait})" if r.question and r.question.wait else ""
     )
     cells: Callable[[RunRow], tuple[str, ...]] = lambda r: (  # noqa: E731
         r.run_id,

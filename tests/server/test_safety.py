@@ -1,0 +1,281 @@
+"""What a server refuses before it looks at a request, and what never leaves it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chartloop.core.errors import SetupError
+from chartloop.server.problems import Refusal
+from chartloop.server.safety import Rates, depth_of
+from chartloop.server.settings import Limits, Settings, Token, read_tokens
+from tests.server.conftest import Serve, Served
+
+pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
+
+READ = Token("read-me-0123456789", "read", "reader")
+DRIVE = Token("drive-0123456789abc", "drive")
+EDIT = Token("edit-me-0123456789", "edit")
+
+
+def bearer(token: Token) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token.secret}"}
+
+
+# tokens -----------------------------------------------------------------------------------------
+
+
+class Reach(NamedTuple):
+    method: str
+    path: str
+    body: Any
+    reads: int
+    drives: int
+    edits: int
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Reach("GET", "/runs", None, 200, 200, 200),
+        Reach("GET", "/machines/review", None, 200, 200, 200),
+        Reach("GET", "/metrics", None, 200, 200, 200),
+        Reach("GET", "/openapi.json", None, 200, 200, 200),
+        Reach("POST", "/runs", {"machine": "review", "drive": "none"}, 403, 201, 201),
+        Reach("POST", "/runs/x/step", {}, 403, 404, 404),
+        Reach("POST", "/runs/x/cancel", {}, 403, 404, 404),
+        Reach("POST", "/runs/x/answer", {"event": "e"}, 403, 404, 404),
+        Reach("POST", "/agent/execute", {"task": ""}, 403, 422, 422),
+        Reach("POST", "/runs/x/fork", {}, 403, 403, 404),
+        Reach("POST", "/runs/x/back", {}, 403, 403, 404),
+        Reach("POST", "/runs/x/set", {"name": "limits.x", "value": 1}, 403, 403, 404),
+    ],
+    ids=lambda case: f"{case.method} {case.path}",
+)
+def test_a_token_reaches_as_far_as_its_scope(serve: Serve, case: Reach) -> None:
+    served = serve(tokens=(READ, DRIVE, EDIT))
+    for token, status in ((READ, case.reads), (DRIVE, case.drives), (EDIT, case.edits)):
+        answer = served.client.request(
+            case.method, case.path, json=case.body, headers=bearer(token)
+        )
+        assert answer.status_code == status, (token.scope, answer.text)
+    for headers in (
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Basic {EDIT.secret}"},
+    ):
+        answer = served.client.request(case.method, case.path, json=case.body, headers=headers)
+        assert (answer.status_code, answer.headers["www-authenticate"][:6]) == (401, "Bearer")
+    assert served.client.get("/healthz").status_code == 200
+
+
+def test_keys_of_another_token_are_other_keys(serve: Serve) -> None:
+    served = serve(tokens=(DRIVE, EDIT))
+    body = {"machine": "review", "drive": "none"}
+    made = {
+        served.post("/runs", body, 201, headers={"Idempotency-Key": "k", **bearer(token)})["run"]
+        for token in (DRIVE, EDIT)
+    }
+    assert len(made) == 2
+
+
+def test_an_address_that_others_reach_needs_a_token(machines: Path, tmp_path: Path) -> None:
+    given: Any = {"machines": (machines,), "journal": tmp_path / "j.db"}
+    for host in ("0.0.0.0", "::", "192.168.1.7", "agents.example.com"):  # noqa: S104  refused
+        with pytest.raises(SetupError, match="other computers"):
+            Settings(host=host, **given)
+        Settings(host=host, tokens=(EDIT,), **given)
+    for host in ("127.0.0.1", "127.3.2.1", "::1", "localhost"):
+        Settings(host=host, **given)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("read short", "line 1: the token is too short"),
+        ("# a comment\nall 0123456789abcdef", "line 2: unknown scope"),
+        ("read 0123456789abcdef a b", "line 1: this is not a token"),
+        ("# nothing\n\n", "holds no token"),
+    ],
+)
+def test_a_token_file_that_cannot_be_read_names_its_line(
+    tmp_path: Path, text: str, says: str
+) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(text)
+    with pytest.raises(SetupError, match=says) as error:
+        read_tokens(path)
+    assert "0123456789abcdef" not in str(error.value)
+    path.write_text("read 0123456789abcdef reader  # whose\nedit fedcba9876543210\n")
+    assert [(t.scope, t.name) for t in read_tokens(path)] == [("read", "reader"), ("edit", "")]
+
+
+# browsers ---------------------------------------------------------------------------------------
+
+
+class From(NamedTuple):
+    id: str
+    headers: dict[str, str]
+    status: int
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        From("a program", {}, 201),
+        From("the page itself", {"Origin": "http://HOST"}, 201),
+        From("another site", {"Origin": "https://evil.example"}, 403),
+        From("a sandboxed page", {"Origin": "null"}, 403),
+        From("another port", {"Origin": "http://127.0.0.1:1"}, 403),
+        From("another site, without Origin", {"Sec-Fetch-Site": "cross-site"}, 403),
+        From("the same site, another host", {"Sec-Fetch-Site": "same-site"}, 403),
+        From("rebound", {"Host": "evil.example"}, 421),
+        From("rebound, with a port", {"Host": "evil.example:8000"}, 421),
+        From("a form", {"Content-Type": "text/plain"}, 415),
+        From("another form", {"Content-Type": "application/x-www-form-urlencoded"}, 415),
+    ],
+    ids=lambda case: case.id,
+)
+def test_a_page_of_another_site_starts_nothing(served: Served, case: From) -> None:
+    host = served.client.base_url.netloc.decode()
+    headers = {n: v.replace("HOST", host) for n, v in case.headers.items()}
+    body = json.dumps({"machine": "review", "drive": "none"})
+    headers = {"Content-Type": "application/json", **headers}
+    answer = served.client.post("/runs", content=body, headers=headers)
+    assert answer.status_code == case.status, answer.text
+    assert len(served.get("/runs")["runs"]) == (1 if case.status == 201 else 0)
+
+
+def test_every_answer_has_the_headers(served: Served) -> None:
+    for path in ("/runs", "/nowhere", "/machines/review/picture", "/metrics", "/openapi.json"):
+        headers = served.client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "script-src 'self'" in policy
+        assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["cache-control"] == "no-store"
+        assert "server" not in headers
+
+
+# bodies -----------------------------------------------------------------------------------------
+
+
+class Sent(NamedTuple):
+    id: str
+    body: bytes
+    status: int
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Sent("too large", b'{"machine": "' + b"x" * 1_000_000 + b'"}', 413),
+        Sent("too deep", b'{"machine": ' + b"[" * 61 + b"]" * 61 + b"}", 413),
+        Sent("far too deep", b"[" * 500_000, 413),
+        Sent("not JSON", b"{machine}", 400),
+        Sent("cut", b'{"machine": "re', 400),
+        Sent("not UTF-8", b'{"machine": "\xff"}', 400),
+        Sent("not a number", b'{"machine": NaN}', 400),
+        Sent("half a character", b'{"machine": "\\ud800"}', 422),
+        Sent("packed", gzip.compress(b'{"machine": "review"}'), 400),
+        Sent("empty", b"", 422),
+    ],
+    ids=lambda case: case.id,
+)
+def test_a_body_that_cannot_be_taken_is_a_problem(served: Served, case: Sent) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = served.client.post("/runs", content=case.body, headers=headers)
+    assert answer.status_code == case.status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    chunked = served.client.post("/runs", content=iter([case.body]), headers=headers)
+    assert chunked.status_code == case.status
+
+
+DATA: Any = st.recursive(
+    st.none() | st.text('[]{}\\"a'),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text('[]{}\\"'), inner),
+)
+
+
+def depth(data: Any) -> int:
+    inner = data.values() if isinstance(data, dict) else data if isinstance(data, list) else None
+    return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+
+
+@given(DATA)
+def test_depth_is_that_of_the_data(data: Any) -> None:
+    assert depth_of(json.dumps(data).encode(), 1_000) == depth(data)
+
+
+@given(st.lists(st.floats(0, 2), max_size=60))
+def test_no_caller_sends_more_than_its_rate(pauses: list[float]) -> None:
+    now = [0.0]
+    rates = Rates(Limits(rate=2.0, burst=3), now=lambda: now[0])
+    taken: list[float] = []
+    for number, pause in enumerate(pauses):
+        now[0] += pause
+        with suppress(Refusal):
+            rates.take("a")
+            taken.append(now[0])
+        rates.take(f"another {number}")  # is not held up by it
+    for first in range(len(taken)):
+        for last in range(first, len(taken)):
+            assert last - first + 1 <= 3 + 2.0 * (taken[last] - taken[first]) + 1e-6
+
+
+def test_a_caller_who_sends_too_often_is_told_when_to_come_again(serve: Serve) -> None:
+    served = serve(limits=Limits(rate=0.5, burst=3))
+    statuses = [served.client.get("/runs") for _ in range(4)]
+    assert [one.status_code for one in statuses] == [200, 200, 200, 429]
+    assert int(statuses[-1].headers["retry-after"]) >= 1
+
+
+# secrets ----------------------------------------------------------------------------------------
+
+SECRET = "s3cret-of-the-environment-42"
+
+
+def test_a_secret_of_the_environment_is_in_no_byte_that_leaves(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, machines: Path
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", SECRET)
+    text = (machines / "review.yaml").read_text().replace("somebody approves", SECRET)
+    (machines / "review.yaml").write_text(text)
+    served = serve(script=[f"The key is {SECRET}."], tokens=(EDIT,))
+    served.client.headers.update(bearer(EDIT))
+    run = served.start(task=SECRET)
+    served.until(run, "paused")
+    served.post(f"/runs/{run}/cancel", {"message": SECRET})
+    served.until(run, "completed")
+    paths = [
+        "/runs", "/machines", "/machines/review", "/machines/review/picture", "/events",
+        *(f"/runs/{run}{end}" for end in ("", "/records", "/decision", "/result", "/trace", "/picture", "/events")),
+        f"/runs/{SECRET}", f"/machines/{SECRET}",
+    ]  # fmt: skip
+    seen = b""
+    for path in paths:
+        if path == "/events":
+            continue
+        seen += served.client.get(path).content
+    seen += served.client.post("/runs", json={"machine": SECRET, SECRET: 1}).content
+    assert b"redacted:SOME_API_KEY" in seen
+    assert SECRET.encode() not in seen
+    assert EDIT.secret.encode() not in seen
+
+
+def test_script_in_texts_stays_text(serve: Serve) -> None:
+    attack = "<script>alert(1)</script>"
+    served = serve(script=[attack])
+    run = served.start(task=attack)
+    served.until(run, "paused")
+    picture = served.get(f"/runs/{run}/picture")
+    assert "<script" not in picture
+    answer = served.client.get(f"/runs/{run}")
+    assert answer.headers["content-type"] == "application/json"
