@@ -66,6 +66,7 @@ def create_app(settings: Settings) -> FastAPI:
         responses=cast("dict[int | str, dict[str, Any]]", problems(*ANY)),
     )  # fmt: skip
     app.state.parts = parts
+    app.state.page = routes_page.PageMemory.empty()
     plain_document = app.openapi
     app.openapi = lambda: complete(plain_document())  # type: ignore[method-assign]
     _add_errors(app)

@@ -8,16 +8,17 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Generic, NamedTuple, TypeVar
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query, Request
 
 from chartloop.api import Run
 from chartloop.core.errors import ChartloopError
+from chartloop.core.facts import Facts
 from chartloop.core.plain import plain
 from chartloop.machine.budget_use import budgets
 from chartloop.run.progress import standing_of
-from chartloop.server.common import ANY, READ, Parts, TheParts, problems
+from chartloop.server.common import ANY, READ, TheParts, problems
 from chartloop.server.problems import Refusal
 from chartloop.server.routes_runs import RunPath
 from chartloop.view.live.bundle import describe_picture
@@ -29,6 +30,8 @@ from chartloop.view_model.run_view import Json
 
 KEPT = 64
 """Runs whose picture and spending are kept."""
+LAYOUTS = 4
+"""Layouts of one run that are kept: its labels may read facts that change."""
 PATIENCE = 10.0
 """Seconds that a layout may take."""
 router = APIRouter(tags=["runs"], dependencies=[READ])
@@ -54,18 +57,39 @@ class Kept(Generic[T]):
             return found
 
 
-_PICTURES: Kept[tuple[threading.Lock, list[LivePicture]]] = Kept()
-_SPENDING: Kept[tuple[threading.Lock, list[Spending]]] = Kept()
+Pictures = Kept[tuple[threading.Lock, list[LivePicture]]]
 
 
-def painting(run: Run, standing: Standing, layout: str) -> Json:
+class PageMemory(NamedTuple):
+    """What a server keeps for its pages."""
+
+    pictures: Pictures
+    spending: Kept[tuple[threading.Lock, Spending]]
+
+    @classmethod
+    def empty(cls) -> PageMemory:
+        """Nothing yet."""
+        return cls(Kept(), Kept())
+
+
+def memory_of(request: Request) -> PageMemory:
+    """What the server that answers this request keeps."""
+    return request.app.state.page
+
+
+Memory = Annotated[PageMemory, Depends(memory_of)]
+
+
+def painting(pictures: Pictures, run: Run, moment: tuple[Standing, Facts], layout: str) -> Json:
     """The picture at a moment: all of it, or only the paint where the page has the layout."""
-    lock, kept = _PICTURES.get((run.id, run.machine.hash), lambda: (threading.Lock(), []))
-    chart = run.draw().chart
-    with lock:
-        if not kept or kept[0].chart != chart:
-            kept[:] = [LivePicture(chart, timeout=PATIENCE)]
-        picture = kept[0]
+    standing, facts = moment
+    chart = run.machine.draw(facts=facts).chart
+    lock, kept = pictures.get((run.id, run.machine.hash), lambda: (threading.Lock(), []))
+    with lock:  # one layout at a time: it is a process of its own
+        picture = next((one for one in kept if one.chart == chart), None)
+        if picture is None:
+            picture = LivePicture(chart, timeout=PATIENCE)
+            kept[:] = [picture, *kept[: LAYOUTS - 1]]
         told: Json = {"layout": picture.prefix, "about": describe_picture(picture, standing)}
         try:
             if picture.engine == "mermaid":
@@ -87,15 +111,15 @@ Layout = Annotated[
 
 
 @router.get("/runs/{run_id:path}/painting", responses=FOUND)
-def run_painting(run_id: RunPath, parts: TheParts, layout: Layout = "") -> Json:
+def run_painting(run_id: RunPath, parts: TheParts, memory: Memory, layout: Layout = "") -> Json:
     """The live picture: laid out once, then only how it is painted."""
     run = parts.runs.open(run_id)
-    return painting(run, standing_of(run.session), layout)
+    return painting(memory.pictures, run, (standing_of(run.session), run.facts), layout)
 
 
 @router.get("/runs/{run_id:path}/moment", responses=FOUND)
 def run_moment(
-    run_id: RunPath, parts: TheParts, seq: Annotated[int, Query(ge=0, le=2**31)],
+    run_id: RunPath, parts: TheParts, memory: Memory, seq: Annotated[int, Query(ge=0, le=2**31)],
     layout: Layout = "",
 ) -> Json:  # fmt: skip
     """The run as it was after a record: the record in full, its decision, what it changed."""
@@ -110,7 +134,7 @@ def run_moment(
         **moment.to_dict(),
         "why": None if decision is None else decision.to_dict(),
         "full": plain(full.to_dict()),
-        "picture": painting(run, moment.standing, layout),
+        "picture": painting(memory.pictures, run, (moment.standing, moment.now), layout),
     }
 
 
@@ -128,19 +152,19 @@ def run_timeline(
 
 
 @router.get("/runs/{run_id:path}/spending", responses=FOUND)
-def run_spending(run_id: RunPath, parts: TheParts) -> Json:
-    """Tokens and cost after each record, thinned for a curve, and their limits now."""
+def run_spending(run_id: RunPath, parts: TheParts, memory: Memory) -> Json:
+    """Tokens and cost after each record, thinned for a curve, and their limits now.
+
+    A point is the record's number, the seconds since the start, tokens and US dollars.
+    """
+    row = parts.runs.row(run_id)
     run = parts.runs.open(run_id)
-    return {"points": [list(point) for point in _spending(parts, run)], "limits": _limits(run)}
-
-
-def _spending(parts: Parts, run: Run) -> list[Any]:
-    epoch = str(parts.runs.row(run.id).epoch)
-    key = (run.id, run.machine.hash, epoch)
-    lock, kept = _SPENDING.get(key, lambda: (threading.Lock(), [Spending(run)]))
+    key = (run_id, row.machine_hash, str(row.epoch))
+    lock, spending = memory.spending.get(key, lambda: (threading.Lock(), Spending(run)))
     with lock:
-        kept[0].extend(run.records)
-        return list(kept[0].thinned())
+        spending.extend(run.records)
+        points = [list(point) for point in spending.thinned()]
+    return {"points": points, "limits": _limits(run)}
 
 
 def _limits(run: Run) -> dict[str, float]:

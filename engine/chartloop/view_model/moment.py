@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chartloop.api import Run
+from chartloop.core.facts import Facts
 from chartloop.core.outcome import Message
 from chartloop.core.plain import plain
 from chartloop.core.records import Record
@@ -35,6 +36,8 @@ class Moment(NamedTuple):
     record: RecordView
     standing: Standing
     """Where it stood, for the picture."""
+    now: Facts
+    """All facts then: labels of the picture read them."""
     facts: tuple[FactView, ...]
     """What the record changed; the clock is left out."""
     messages: tuple[Message, ...]
@@ -66,7 +69,7 @@ def moment_of(run: Run, records: Sequence[Record], seq: int) -> Moment:
     count = len(before.messages)
     first = max(0, count - MESSAGES)
     return Moment(
-        record_view(chart, last), standing_at(after, tally), tuple(changed),
+        record_view(chart, last), standing_at(after, tally), after.facts, tuple(changed),
         tuple(before.messages[first:]), first,
     )  # fmt: skip
 

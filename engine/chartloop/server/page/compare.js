@@ -3,7 +3,7 @@
 // Belongs here: what is beside what. Never: an order to a run.
 
 import { get, query, runPath } from "./api.js";
-import { columns, h, text } from "./parts.js";
+import { columns, h, text, ticked } from "./parts.js";
 import { Refresh } from "./refresh.js";
 import { RunPicture } from "./run_picture.js";
 import { count, money } from "./words.js";
@@ -60,7 +60,7 @@ class Compare {
     const cell = (id, record) => h("td", {}, record ? h("a", { href: `${runPath(id)}?step=${record.seq}`, textContent: words(record) }) : "");
     this.body.replaceChildren(
       ...shown.map(([seq, [x, y]]) => {
-        const kind = words(x) === words(y) ? "" : seq === first ? "differs first" : "differs";
+        const kind = words(x) === words(y) ? "" : seq === first ? "differs first" : x && y ? "differs" : "";
         return h("tr", { className: kind }, h("th", { textContent: seq, attrs: { scope: "row" } }), cell(this.ids[0], x), cell(this.ids[1], y));
       }),
     );
@@ -74,7 +74,7 @@ class Side {
     this.id = id;
     this.picture = new RunPicture();
     this.facts = h("tbody");
-    this.about = h("p", { className: "said" });
+    this.about = h("div", { className: "said" });
     this.root = h(
       "section", { className: "side", attrs: { "aria-label": `Run ${id}` } },
       h("h2", {}, h("a", { href: runPath(id), textContent: id })), this.about,
@@ -88,7 +88,8 @@ class Side {
       get(path, signal), get(`${path}/spending`, signal), get(`${path}/painting${query({ layout: this.picture.layout })}`, signal),
     ]);
     const [, elapsed, tokens, cost] = spent.points.at(-1) ?? [0, 0, 0, null];
-    this.about.textContent = view.ended ? view.said : `${view.status} at ${view.state}`;
+    const said = view.ended ? view.said : `${view.status} at \`${view.state}\``;
+    this.about.replaceChildren(...said.split("\n").map((line) => ticked(line, "p")));
     const rows = [["machine", view.machine], ["steps", count(view.step - 1)], ["tokens", count(tokens)], ["cost", money(cost)], ["time", `${elapsed.toFixed(1)} s`]];
     this.facts.replaceChildren(...rows.map(([name, value]) => h("tr", {}, h("th", { textContent: name, attrs: { scope: "row" } }), text("td", value))));
     this.picture.put(painting);

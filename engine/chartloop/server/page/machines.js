@@ -2,8 +2,8 @@
 //
 // Belongs here: machines. Never: a run, but for links to runs.
 
-import { get, getText, machinePath, query } from "./api.js";
-import { columns, h, isDark, part, text } from "./parts.js";
+import { get, getText, machinePath, query, runPath } from "./api.js";
+import { columns, h, isDark, part, text, ticked } from "./parts.js";
 import { RunPicture } from "./run_picture.js";
 
 export function openMachines(main, { app }) {
@@ -85,14 +85,14 @@ class Machine {
 function findingPart(found) {
   if (!found) return null;
   const line = (one) =>
-    h("li", { className: one.severity ?? one.level ?? "" }, text("strong", `${one.code ?? ""} `), one.message ?? one.text ?? "", one.line ? text("span", ` line ${one.line}`, "cl-muted") : "", one.hint ? text("p", one.hint, "cl-muted") : "");
+    h("li", { className: one.severity ?? one.level ?? "" }, text("strong", `${one.code ?? ""} `), ticked(one.message ?? one.text ?? ""), one.line ? text("span", ` line ${one.line}`, "cl-muted") : "", one.hint ? ticked(one.hint, "p") : "");
   const lines = [...found.findings, ...found.notes].map(line);
   return part("Findings", "", lines.length ? h("ul", { className: "findings" }, ...lines) : text("p", "Nothing is wrong with it.", "cl-muted"));
 }
 
 function boundPart(bound) {
   if (!bound) return null;
-  const rows = Object.entries(bound.bounds ?? {}).map(([what, { text: said, by = [], why = "" }]) => h("tr", {}, h("th", { textContent: what.replace("_", " "), attrs: { scope: "row" } }), text("td", said), text("td", why || by.join(", "), "cl-code")));
+  const rows = Object.entries(bound.bounds ?? {}).map(([what, { text: said, by = [], why = "" }]) => h("tr", {}, h("th", { textContent: what.replace("_", " "), attrs: { scope: "row" } }), text("td", said), why ? ticked(why, "td") : text("td", by.join(", "), "cl-code")));
   const table = h("table", {}, columns("", "at worst", "because"), h("tbody", {}, ...rows));
   return part("Bound", text("span", "no run can go past it", "cl-about"), h("div", { className: "cl-scroll" }, table));
 }
@@ -101,13 +101,14 @@ function coveragePart(found) {
   if (!found) return null;
   const rows = (found.rows ?? []).map(({ kind, seen, all, missing }) => h("tr", {}, h("th", { textContent: kind, attrs: { scope: "row" } }), text("td", `${seen} of ${all}`), text("td", missing.join(", "), "cl-code")));
   const table = h("table", {}, columns("", "seen", "never"), h("tbody", {}, ...rows));
-  return part("Coverage", text("span", `by ${found.runs} runs of the journal`, "cl-about"), found.runs ? h("div", { className: "cl-scroll" }, table) : text("p", "It has no runs yet.", "cl-muted"));
+  return part("Coverage", text("span", `by the newest ${found.runs} runs`, "cl-about"), found.runs ? h("div", { className: "cl-scroll" }, table) : text("p", "It has no runs yet.", "cl-muted"));
 }
 
 function changePart(found) {
   if (!found) return null;
-  const lines = found.changes.map((change) => h("li", {}, change));
-  return part("Changes", text("span", found.since, "cl-about"), lines.length ? h("ul", { className: "findings" }, ...lines) : text("p", found.said ?? "None.", "cl-muted"));
+  if (!found.since) return part("Changes", "", text("p", "No run was started with an earlier version of the file.", "cl-muted"));
+  const since = h("span", { className: "cl-about" }, "since the run ", h("a", { href: runPath(found.since), textContent: found.since }));
+  return part("Changes", since, h("ul", { className: "findings" }, ...found.changes.map((change) => ticked(change, "li"))));
 }
 
 function filePart({ text: file }) {

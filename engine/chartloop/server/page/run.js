@@ -5,7 +5,7 @@
 import { Question } from "./answers.js";
 import { Problem, get, machinePath, post, query, runPath } from "./api.js";
 import { curve } from "./curves.js";
-import { h, ledLine, part, scrolled, text } from "./parts.js";
+import { h, ledLine, part, text, ticked } from "./parts.js";
 import { Refresh } from "./refresh.js";
 import { RunPicture } from "./run_picture.js";
 import { Step } from "./step.js";
@@ -159,8 +159,20 @@ class RunPage {
     this.timeline.show(view.records, view.left_out);
     this.showChosen();
     this.showButtons();
-    if (first) this.moment.want();
+    if (first) {
+      await this.reach();
+      this.moment.want();
+    }
     this.tick();
+  }
+
+  /** A link may name a step that is older than those that come at once. */
+  async reach() {
+    const { chosen, timeline } = this;
+    if (chosen === null) return;
+    if (chosen < timeline.first) await this.older(timeline.first, Math.min(1_000, timeline.first - chosen + 20));
+    timeline.mark(chosen);
+    timeline.reveal(chosen);
   }
 
   get newest() {
@@ -187,9 +199,9 @@ class RunPage {
     this.showCurves();
   }
 
-  async older(before) {
+  async older(before, limit = 200) {
     try {
-      const { records, left_out: rest } = await get(`${this.path}/timeline${query({ before })}`);
+      const { records, left_out: rest } = await get(`${this.path}/timeline${query({ before, limit })}`);
       this.timeline.add(records, rest);
     } catch (error) {
       this.app.fail(error);
@@ -236,7 +248,7 @@ class RunPage {
   ending(view) {
     const [first, ...rest] = view.said.split("\n");
     const output = view.output ? h("details", { open: view.output.length < 400 }, text("summary", "Output"), text("pre", view.output)) : null;
-    return [h("h2", {}, ...ticked(first)), ...rest.map((line) => h("p", {}, ...ticked(line))), output].filter(Boolean);
+    return [ticked(first, "h2"), ...rest.map((line) => ticked(line, "p")), output].filter(Boolean);
   }
 
   coming({ next, status, request, errors, warnings }) {
@@ -413,11 +425,6 @@ class RunPage {
     this.again();
     this.showButtons();
   }
-}
-
-/** Names in backticks, as code. */
-function ticked(line) {
-  return line.split("`").map((words, place) => (place % 2 ? text("code", words) : words));
 }
 
 function failures({ errors = [], warnings = [] }) {

@@ -23,6 +23,11 @@ function h(tag, properties = {}, ...children) {
 
 const text = (tag, said, className = "") => h(tag, { textContent: said, className });
 
+/** A line with its names in backticks as code. */
+function ticked(line, tag = "span") {
+  return h(tag, {}, ...line.split("`").map((words, place) => (place % 2 ? text("code", words) : words)));
+}
+
 function columns(...names) {
   const heads = names.map((name) => (name ? h("th", { textContent: name, attrs: { scope: "col" } }) : h("td")));
   return h("thead", {}, h("tr", {}, ...heads));
