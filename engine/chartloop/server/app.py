@@ -5,11 +5,11 @@ Belongs here: what is wired to what. Never: a route of runs or machines.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 
@@ -71,18 +71,18 @@ def create_app(settings: Settings) -> FastAPI:
     app.openapi = lambda: complete(plain_document())  # type: ignore[method-assign]
     _add_errors(app)
     _add_service(app)
-    app.include_router(routes_machines.router)
-    app.include_router(routes_agent.router)
-    app.include_router(routes_page.router)
-    app.include_router(routes_runs.router)
+    rooms = (routes_machines, routes_agent, routes_page, routes_runs)
+    routers = [room.router for room in rooms]
+    for router in routers:
+        app.include_router(router)
     app.add_middleware(cast("Any", Safety), settings=settings, metrics=parts.metrics)
-    app.add_middleware(cast("Any", RunPage), views=_views(app))
+    app.add_middleware(cast("Any", RunPage), views=_views(routers))
     return app
 
 
-def _views(app: FastAPI) -> set[str]:
+def _views(routers: Iterable[APIRouter]) -> set[str]:
     """The last words of links below a run or a machine, `picture` say: they are no pages."""
-    paths = [str(getattr(route, "path", "")) for route in app.routes]
+    paths = [str(getattr(route, "path", "")) for router in routers for route in router.routes]
     return {path.rpartition("/")[2] for path in paths if path.count("/") > 2}
 
 

@@ -64,6 +64,7 @@ class Compare {
         return h("tr", { className: kind }, h("th", { textContent: seq, attrs: { scope: "row" } }), cell(this.ids[0], x), cell(this.ids[1], y));
       }),
     );
+    await Promise.all(this.sides.map((side) => side.paint(signal)));
   }
 }
 
@@ -82,17 +83,20 @@ class Side {
     );
   }
 
+  /** A layout takes longer than everything else. */
+  async paint(signal) {
+    this.picture.put(await get(`${runPath(this.id)}/painting${query({ layout: this.picture.layout })}`, signal));
+  }
+
+  /** Gives the records. */
   async load(signal) {
     const path = runPath(this.id);
-    const [view, spent, painting] = await Promise.all([
-      get(path, signal), get(`${path}/spending`, signal), get(`${path}/painting${query({ layout: this.picture.layout })}`, signal),
-    ]);
+    const [view, spent] = await Promise.all([get(path, signal), get(`${path}/spending`, signal)]);
     const [, elapsed, tokens, cost] = spent.points.at(-1) ?? [0, 0, 0, null];
     const said = view.ended ? view.said : `${view.status} at \`${view.state}\``;
     this.about.replaceChildren(...said.split("\n").map((line) => ticked(line, "p")));
     const rows = [["machine", view.machine], ["steps", count(view.step - 1)], ["tokens", count(tokens)], ["cost", money(cost)], ["time", `${elapsed.toFixed(1)} s`]];
     this.facts.replaceChildren(...rows.map(([name, value]) => h("tr", {}, h("th", { textContent: name, attrs: { scope: "row" } }), text("td", value))));
-    this.picture.put(painting);
     return view.records;
   }
 }

@@ -220,7 +220,7 @@ class RunPage {
     this.state.textContent = view.state;
     this.driver.textContent = "";
     if (!view.driver) this.begun = null;
-    if (!this.begun) this.doing.textContent = view.driver && !view.ended ? "working…" : "";
+    if (!this.begun) this.doing.textContent = view.ended || waits ? "" : activity(view);
     const words = `${said} at ${view.state}`;
     if (words !== this.spoken) this.app.speak(`Run ${this.id}: ${words}`);
     this.spoken = words;
@@ -425,6 +425,12 @@ class RunPage {
     this.again();
     this.showButtons();
   }
+}
+
+/** Whether somebody drives it: a run that could go on may also rest. */
+function activity({ driver, request }) {
+  if (driver) return "working…";
+  return request?.open ? "waits for a worker…" : "nothing drives it now";
 }
 
 function failures({ errors = [], warnings = [] }) {
