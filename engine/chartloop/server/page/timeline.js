@@ -54,7 +54,7 @@ export class Timeline {
 
   line(record) {
     const { seq, kind, at, did, came, took, then, because, failed } = record;
-    const what = did || (kind === "step" ? "" : kind);
+    const what = did || (kind === "step" || !at ? "" : kind);
     const made = h(
       "li", { className: failed ? "cl-failed" : "" },
       h(
