@@ -52,11 +52,13 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Events of a stream": ("Started", "Delta", "Recorded", "Rewound", "FromChild"),
     "Ports": (
         *("Model", "ModelRequest", "ModelReply", "Journal", "SqliteJournal", "MemoryJournal"),
+        *("RunFilter", "RunPage", "Tail"),
         *("Clock", "Sandbox", "SandboxResult", "Notifier", "Tokenizer"),
     ),
     "Errors": (
         "ChartloopError", "SpecError", "RunError", "StatusError", "AnswerError", "WaitError",
         "AnsweredError", "AheadError", "LimitError", "TaskError", "UnknownRunError",
+        "CursorError", "CursorGoneError",
         "MachineChangedError", "ScriptError", "SetupError", "ClosedChartError", "JournalError",
         "Driven", "RulesChangedError", "Fenced", "JournalLocked", "JournalCorrupt",
         "JournalTooNew", "ModelError",

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
         Category,
         ChartloopError,
         ClosedChartError,
+        CursorError,
+        CursorGoneError,
         Driven,
         Fenced,
         Finding,
@@ -77,6 +79,7 @@ if TYPE_CHECKING:
     from chartloop.run.context import Context
     from chartloop.run.events import Delta, FromChild, Recorded, Rewound, Started
     from chartloop.run.journal import Journal, MemoryJournal
+    from chartloop.run.journal_pages import RunFilter, RunPage, Tail
     from chartloop.run.ports import (
         Clock,
         Model,
@@ -112,6 +115,11 @@ _WHERE = {
     "check": "chartloop.api",
     "Clock": "chartloop.run.ports",
     "ClosedChartError": "chartloop.core.errors",
+    "CursorError": "chartloop.core.errors",
+    "CursorGoneError": "chartloop.core.errors",
+    "RunFilter": "chartloop.run.journal_pages",
+    "RunPage": "chartloop.run.journal_pages",
+    "Tail": "chartloop.run.journal_pages",
     "Context": "chartloop.run.context",
     "Continuation": "chartloop.core.reasons",
     "Coverage": "chartloop.analysis.coverage.coverage",
@@ -217,6 +225,8 @@ __all__ = [
     "Context",
     "Continuation",
     "Coverage",
+    "CursorError",
+    "CursorGoneError",
     "Decision",
     "Delta",
     "Diff",
@@ -256,6 +266,8 @@ __all__ = [
     "RulesChangedError",
     "Run",
     "RunError",
+    "RunFilter",
+    "RunPage",
     "Sandbox",
     "SandboxResult",
     "ScriptError",
@@ -275,6 +287,7 @@ __all__ = [
     "StopSignal",
     "StopSignals",
     "Sweep",
+    "Tail",
     "Task",
     "TaskError",
     "Tokenizer",

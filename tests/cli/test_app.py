@@ -74,8 +74,8 @@ def test_a_command_is_what_the_help_says_of_it(name: str) -> None:
     assert "Example" in (command.epilog or "")
 
 
-FOR_EYES = {"draw", "export", "step"}
-"""A picture, a prompt, and what other programs read in languages of their own."""
+FOR_EYES = {"draw", "export", "serve", "step"}
+"""A picture, a prompt, a server, and what other programs read in languages of their own."""
 
 
 @pytest.mark.parametrize("name", [n for n in COMMANDS if n not in FOR_EYES])

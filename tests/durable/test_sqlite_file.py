@@ -283,11 +283,11 @@ def test_a_full_disk_leaves_the_journal_as_it_was_and_usable(tmp_path: Path) -> 
     pages = opened[0].execute("PRAGMA page_count").fetchone()[0]
     opened[0].execute(f"PRAGMA max_page_count = {pages + 1}")
     with pytest.raises(JournalError, match="the disk is full") as refused:
-        by_hand(journal.append("r", 1, 0, [step(1, "x" * 15_000)], consumed=["m"]))
+        by_hand(journal.append("r", 1, 0, [step(1, "x" * 30_000)], consumed=["m"]))
     assert "make room" in refused.value.hint
     assert by_hand(journal.events("r")) == [step(0)]
     opened[0].execute("PRAGMA max_page_count = 1000000")
-    by_hand(journal.append("r", 1, 0, [step(1, "x" * 15_000)]))
+    by_hand(journal.append("r", 1, 0, [step(1, "x" * 30_000)]))
     assert len(by_hand(journal.events("r"))) == 2
     by_hand(journal.close())
 

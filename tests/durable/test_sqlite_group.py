@@ -194,7 +194,7 @@ def test_one_that_does_not_fit_on_the_disk_does_not_take_the_others_with_it(
     async def all_at_once() -> Sequence[object]:
         return await asyncio.gather(
             journal.grouped.append("a", 0, 0, [note(0)]),
-            journal.grouped.append("b", 0, 0, [note(0, "x" * 16_000)]),
+            journal.grouped.append("b", 0, 0, [note(0, "x" * 30_000)]),
             journal.grouped.append("c", 0, 0, [note(0)]),
             return_exceptions=True,
         )

@@ -13,7 +13,8 @@ from chartloop.api import Machine
 from chartloop.api.loader import find_faults
 from chartloop.catalog import shipped_machines
 from chartloop.run.journal import CHILD_MARK, RunRow
-from chartloop.run.sync import by_hand
+from chartloop.run.journal_pages import RunFilter
+from chartloop.run.sync import by_hand, wait
 
 FILES = sorted((Path(__file__).parent / "journals").glob("*.db"))
 
@@ -66,3 +67,30 @@ def test_a_run_goes_on(journal: SqliteJournal) -> None:
         assert record.kind == "stop"
         assert machine.open(row.run_id, journal=journal).state == run.state
         assert run.replay().same
+
+
+@pytest.mark.slow("takes seconds")
+def test_a_row_is_completed_with_what_the_run_asks_and_has_used(journal: SqliteJournal) -> None:
+    """A file of an older version lists what may wait; opened, each run says what it asks."""
+    maybe = {row.run_id for row in by_hand(journal.page(RunFilter(waiting=True))).rows}
+    asks: set[str] = set()
+    for row in by_hand(journal.rows(children=False)):
+        run = machine_of(journal, row).open(row.run_id, journal=journal)
+        now = wait(run.session.complete_row(), suspends=run.session.journal.suspends)
+        assert now == by_hand(journal.row(row.run_id))
+        assert now.tokens == run.facts.usage.total_tokens
+        assert (now.question is None) is (run.question is None)
+        assert now.replace(question=None, tokens=None, cost=None) == row.replace(question=None)
+        asks |= {row.run_id} if now.question else set()
+        # the half of a run that the file was made with says that it runs, wherever it stands
+        assert row.run_id in maybe or now.question is None or row.status == "running"
+    assert {row.run_id for row in by_hand(journal.page(RunFilter(waiting=True))).rows} == asks
+
+
+def test_its_events_are_followed_in_the_order_of_its_runs(journal: SqliteJournal) -> None:
+    seen: dict[str, list[int]] = {}
+    for event in by_hand(journal.tail("", 10**6)).events:
+        assert event.event is not None, event.problem
+        seen.setdefault(event.run_id, []).append(event.event.seq)
+    heads = {row.run_id: row.head for row in by_hand(journal.rows()) if row.head}
+    assert seen == {run_id: list(range(head)) for run_id, head in heads.items()}

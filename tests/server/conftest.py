@@ -123,7 +123,7 @@ def serve(machines: Path, tmp_path: Path) -> Iterator[Serve]:
     with ExitStack() as stack:
 
         def start(script: Sequence[Any] = ("First.", "Second."), **settings: Any) -> Served:
-            given = {
+            given: Any = {
                 "machines": (machines,), "journal": tmp_path / "journal.db",
                 "components": {"script": list(script)}, **settings,
             }  # fmt: skip

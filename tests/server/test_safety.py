@@ -6,7 +6,7 @@ import gzip
 import json
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 from hypothesis import given
@@ -205,8 +205,10 @@ DATA: Any = st.recursive(
 
 
 def depth(data: Any) -> int:
-    inner = data.values() if isinstance(data, dict) else data if isinstance(data, list) else None
-    return 0 if inner is None else 1 + max(map(depth, inner), default=0)
+    if not isinstance(data, (dict, list)):
+        return 0
+    inner: list[Any] = [*cast("Any", data.values() if isinstance(data, dict) else data)]
+    return 1 + max(map(depth, inner), default=0)
 
 
 @given(DATA)

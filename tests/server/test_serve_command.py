@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ class Process:
 
 
 @contextmanager
-def command(folder: Path, *more: str) -> Iterator[Process]:
+def command(folder: Path, *more: str) -> Generator[Process]:
     arguments = [
         sys.executable, "-m", "chartloop", "serve", "--machines", "machines", "--journal",
         "journal.db", "--port", "0", *more,

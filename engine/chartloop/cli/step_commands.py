@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from chartloop.cli import console
-from chartloop.cli.error_report import kind_of
 from chartloop.cli.styled_table import Row, table_lines
 from chartloop.cli.value_options import answer_data
 from chartloop.core.errors import ChartloopError, LimitError, RunError, nearest
@@ -98,7 +97,7 @@ class Commands:
         try:
             command(rest.strip())
         except ChartloopError as error:
-            code = kind_of(error).code
+            code = error.code
             self._say(f"error{f'[{code}]' if code else ''}: {console.plain(error.message)}", "red")
             if error.hint:
                 self._say(f" = help: {console.plain(error.hint)}")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from chartloop.server.settings import Limits, Settings, Token, read_tokens
 
 if TYPE_CHECKING:
-    from chartloop.server.app import create_app
+    from chartloop.server.application import create_app
 
 __all__ = ["Limits", "Settings", "Token", "create_app", "read_tokens"]
 
@@ -26,6 +26,6 @@ __all__ = ["Limits", "Settings", "Token", "create_app", "read_tokens"]
 def __getattr__(name: str) -> Any:
     if name != "create_app":
         raise AttributeError(f"module `chartloop.server` has no attribute `{name}`")
-    from chartloop.server.app import create_app  # noqa: PLC0415  FastAPI, when it is asked for
+    from chartloop.server.application import create_app  # noqa: PLC0415  FastAPI, when it is asked for
 
     return create_app

@@ -166,7 +166,15 @@ STREAM: Mapping[int | str, dict[str, Any]] = {
         "description": "A stream of server-sent events, each with JSON data.",
         "content": {
             "text/event-stream": {
-                "schema": {"type": "string"},
+                "schema": {
+                    "type": "object",
+                    "properties": {
+                        "id": {"type": "string"},
+                        "event": {"type": "string"},
+                        "data": {"type": "string", "contentMediaType": "application/json"},
+                    },
+                    "required": ["data"],
+                },
                 "example": 'id: 4\nevent: record\ndata: {"run": "k3f9", "seq": 4}\n\n',
             }
         },

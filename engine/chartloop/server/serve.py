@@ -9,7 +9,7 @@ import socket
 
 import uvicorn
 
-from chartloop.server.app import create_app
+from chartloop.server.application import create_app
 from chartloop.server.settings import Settings
 
 GRACE = 3

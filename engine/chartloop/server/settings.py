@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 from chartloop.api import Own, PortOptions
 from chartloop.api.wiring import JournalOrPath
@@ -147,4 +147,4 @@ def _tokens(path: Path, lines: Iterable[str]) -> Iterable[Token]:
         if len(secret) < SHORTEST_TOKEN:
             hint = f"use {SHORTEST_TOKEN} characters or more: `openssl rand -hex 24` makes one"
             raise SetupError(f"{where}: the token is too short", hint=hint)
-        yield Token(secret, cast("Scope", scope), name)
+        yield Token(secret, scope, name)

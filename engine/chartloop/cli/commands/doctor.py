@@ -149,6 +149,7 @@ class _Extra(NamedTuple):
 _MODELS = _Extra("models", "litellm", "llm", "no litellm: scripted models, and those of your own")
 _EXTRAS = (
     _Extra("screen", "textual", "tui", "no textual: `chartloop step` is a prompt"),
+    _Extra("server", "fastapi", "server", "no FastAPI: no `chartloop serve`"),
     _Extra(
         "notebook", "anywidget", "notebook",
         "no anywidget: pictures and tables, but no `panel(run)`",

@@ -106,29 +106,28 @@ Examples:
 )
 @click.option(
     "--after",
-    "cursor",
-    metavar="CURSOR",
-    default="",
-    help="The page behind this place: the page before names it.",
+    metavar="RUN",
+    shell_complete=completion.runs,
+    help="Those behind this run: the next page.",
 )
 @parameters.journal_option
 @parameters.format_option()
 @click.pass_context
 @pass_options(RunsOptions)
-def runs(ctx: click.Context, longest: int, cursor: str, options: RunsOptions) -> None:
+def runs(ctx: click.Context, longest: int, after: str | None, options: RunsOptions) -> None:
     """List, remove and export recorded runs."""
     if ctx.invoked_subcommand is not None:
         return
     journal = _opened(options)
-    rows, after = _page(journal, options, cursor, longest) if journal is not None else ([], "")
+    rows, more = _page(journal, options, after, longest) if journal is not None else ([], False)
     if options.is_json:
         console.result(console.as_json([_public(row) for row in rows]))
-    else:
-        for line in _table(rows):
-            console.result(line)
-    if after:
-        console.say(f"and more: --limit {longest * 5}, or --after {after}", "dim")
-    elif not rows and not options.is_json:
+        return
+    for line in _table(rows):
+        console.result(line)
+    if more:
+        console.say(f"and more: --limit {longest * 5}", "dim")
+    elif not rows:
         console.say("no runs", "dim")
 
 
@@ -213,14 +212,22 @@ def _opened(options: RunsOptions) -> Journal | None:
 
 
 def _page(
-    journal: Journal, options: RunsOptions, cursor: str, limit: int
-) -> tuple[list[RunRow], str]:
-    """One page of runs, and the place of the next."""
+    journal: Journal, options: RunsOptions, after: str | None, limit: int
+) -> tuple[list[RunRow], bool]:
+    """One page of runs, and whether there are more behind it."""
+    from chartloop.cli.journal_access import find_run
+    from chartloop.run.journal_pages import run_cursor
     from chartloop.run.sync import by_hand
 
-    rows, after = by_hand(journal.page(options.filter(), cursor, limit))
+    cursor = ""
+    if after is not None:
+        last = find_run(journal, after)
+        cursor = run_cursor(last.created, last.run_id)
+    rows, following = by_hand(journal.page(options.filter(), cursor, limit))
     found = _complete(journal, rows, options)
-    return [r for r in found if r.question is not None] if options.waiting else found, after
+    if options.waiting:
+        found = [row for row in found if row.question is not None]
+    return found, bool(following)
 
 
 def _every_row(journal: Journal, options: RunsOptions) -> list[RunRow]:
@@ -242,7 +249,7 @@ def _complete(journal: Journal, rows: list[RunRow], options: RunsOptions) -> lis
     """
     from chartloop.cli.journal_access import machine_of
     from chartloop.run.journal_records import DAMAGED
-    from chartloop.run.sync import by_hand
+    from chartloop.run.sync import wait
 
     machines: dict[str, Machine] = {}
     found: list[RunRow] = []
@@ -253,8 +260,8 @@ def _complete(journal: Journal, rows: list[RunRow], options: RunsOptions) -> lis
         with contextlib.suppress(ChartloopError):
             if row.machine_hash not in machines:
                 machines[row.machine_hash] = machine_of(journal, row, options)
-            run = machines[row.machine_hash].open(row.run_id, journal=journal)
-            found[-1] = by_hand(run.session.complete_row())
+            session = machines[row.machine_hash].open(row.run_id, journal=journal).session
+            found[-1] = wait(session.complete_row(), suspends=session.journal.suspends)
     return found
 
 

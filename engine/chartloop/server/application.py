@@ -5,7 +5,7 @@ Belongs here: what is wired to what. Never: a route of runs or machines.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -51,7 +51,7 @@ def create_app(settings: Settings) -> FastAPI:
     parts = Parts(settings, journal, machines, runs, workers, hub, Metrics())
 
     @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
         await hub.start()
         workers.start()
         try:
@@ -63,12 +63,12 @@ def create_app(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="chartloop", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
         description="Machines and runs over HTTP. Errors are problem documents (RFC 9457).",
-        responses=cast("dict[int | str, dict[str, Any]]", problems(*ANY)),
+        responses=problems(*ANY),
     )  # fmt: skip
     app.state.parts = parts
     app.state.page = routes_page.PageMemory.empty()
     plain_document = app.openapi
-    app.openapi = lambda: complete(plain_document())  # type: ignore[method-assign]
+    app.openapi = lambda: complete(plain_document())
     _add_errors(app)
     _add_service(app)
     rooms = (routes_machines, routes_agent, routes_page, routes_runs)
