@@ -100,6 +100,7 @@ class RunPage {
     this.meters = h("dl", { className: "meters" });
     this.writing = h("div", { className: "writing", hidden: true, attrs: { "aria-hidden": "true" } });
     this.doing = text("span", "", "cl-busy");
+    this.when = text("p", "", "when");
     this.curveBox = h("div", { className: "curves" });
     this.children = h("ul", { className: "children" });
     this.childPart = part("Children", "", this.children);
@@ -112,7 +113,7 @@ class RunPage {
       about, this.task, this.banner, this.meters, this.buildBar(),
       h(
         "div", { className: "cl-columns" },
-        h("div", { className: "cl-left" }, this.picture.root, this.writing, this.childPart, part("Spent", "", this.curveBox)),
+        h("div", { className: "cl-left" }, this.when, this.picture.root, this.writing, this.childPart, part("Spent", "", this.curveBox)),
         h("div", { className: "cl-right" }, part("Steps", this.follow, this.timeline.root), this.step.root),
       ),
     );
@@ -301,7 +302,8 @@ class RunPage {
     const later = this.chosen === null ? 0 : this.newest - this.chosen;
     this.follow.hidden = this.chosen === null;
     this.follow.textContent = later > 0 ? `${count(later)} newer: follow` : "Follow";
-    this.root.classList.toggle("past", this.chosen !== null && later > 0);
+    this.root.classList.toggle("past", later > 0);
+    this.when.textContent = later > 0 ? `As it was after step ${this.chosen}, ${count(later)} before the newest` : "";
   }
 
   showLive({ state, text: piece }) {
