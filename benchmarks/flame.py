@@ -105,7 +105,7 @@ def record(work: str, engine: Path) -> tuple[Counter[Stack], float]:
 
 
 def stacks(text: str) -> Counter[Stack]:
-    """What py-spy wrote, without what is no part of a run."""
+    """What py-spy wrote, without what is not part of a run."""
     found: Counter[Stack] = Counter()
     for line in text.splitlines():
         written, _, count = line.rpartition(" ")

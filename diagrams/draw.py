@@ -36,7 +36,7 @@ def example(folder: Path) -> Machine:
 def main() -> None:
     """Write every picture."""
     for name, machine in pictures().items():
-        picture = machine.draw().themed("auto")
+        picture = machine.draw().with_theme("auto")
         for suffix in ("mmd", "svg"):
             picture.save(HERE / f"{name}.{suffix}")
         print(f"{name}: {len(machine.spec.states)} states, drawn with {picture.engine}")

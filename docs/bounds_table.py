@@ -16,13 +16,13 @@ from chartloop.proofs.bound import Figure
 
 HERE = Path(__file__).resolve().parent
 BEGIN, END = "<!-- bounds: written by docs/bounds_table.py -->", "<!-- end of bounds -->"
-COLUMNS = ("actions", "llm_calls", "tool_calls", "tokens", "waiting")
+COLUMNS = ("actions", "requests", "tool_calls", "tokens", "waiting")
 
 
 def table() -> str:
     """The machines, one a line."""
     lines = [
-        "| machine | actions | model calls | tool calls | tokens | waiting |",
+        "| machine | actions | requests | tool calls | tokens | waiting |",
         "|---|---|---|---|---|---|",
     ]
     for name in sorted(catalog.shipped_machines()):

@@ -12,7 +12,7 @@ its reason, and is left out of an ordinary run unless the command names its file
 
     @pytest.mark.slow("starts JupyterLab")
 
-With ``CHARTLOOP_TESTS=all`` every test runs and nothing is passed over: a skip or an expected
+With ``CHARTLOOP_TESTS=all`` every test runs and nothing is skipped: a skip or an expected
 failure counts as a failure, unless `allowed_skips.txt` lists it with its reason. A test of an extra
 imports it inside its functions, so that the file can be collected without it.
 """

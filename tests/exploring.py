@@ -85,7 +85,7 @@ class Spent(NamedTuple):
     """What a run used."""
 
     actions: float
-    llm_calls: float
+    requests: float
     tool_calls: float
     tokens: float
     usd: float

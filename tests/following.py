@@ -73,7 +73,7 @@ class Reader:
                 yield self._along(row, column + 1)
             elif sign == "│" and self._is_word(row, column + 2):
                 said += self._words(row, column + 2)[0] if not said else ""
-            assert sign in "├│╰", f"{sign!r} at {row},{column} is no trunk"
+            assert sign in "├│╰", f"{sign!r} at {row},{column} is not a trunk"
             if sign == "╰":
                 return
             row += 1
@@ -92,7 +92,7 @@ class Reader:
                 return self._lane(row, column), said
             if sign == "▶":
                 return self._box(row, column + 1), said
-            assert sign in ("─", "┼"), f"{sign!r} at {row},{column} is no line"
+            assert sign in ("─", "┼"), f"{sign!r} at {row},{column} is not a line"
             column += 1
 
     def _lane(self, row: int, column: int) -> str:
@@ -103,7 +103,7 @@ class Reader:
             while self._line(at, column) != ends:
                 at += step
                 sign = self._line(at, column)
-                assert sign in set("│┼┤╮╯"), f"{sign!r} at {at},{column} is no lane"
+                assert sign in set("│┼┤╮╯"), f"{sign!r} at {at},{column} is not a lane"
                 joined += [at] if sign in "┤╮╯" else []
         targets = [name for at in joined if (name := self._back(at, column - 1)) is not None]
         assert len(targets) == 1, f"the lane at {row},{column} leads to {targets}"

@@ -1,7 +1,7 @@
 """Machines whose states show and carry out different tools, and a model that names every tool.
 
 The model knows all tools of the machine by name, whatever it is shown, and writes into the
-arguments of each call which call it is: what is carried out can be traced to what was shown.
+arguments of each call which call it is: what is executed can be traced to what was shown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tests.exploring import Choices
 Data = dict[str, Any]
 TOOLS = ("buy", "look", "send")
 DONE: list[tuple[str, str]] = []
-"""The calls that were carried out: tool, and the call by which."""
+"""The calls that were executed: tool, and the call by which."""
 
 
 @tool
@@ -118,7 +118,7 @@ def built_gated(data: Data) -> Machine:
 async def played_gated(
     machine: Machine, choices: Choices, *, given: bool, heard: list[Recorded], longest: int = 40
 ) -> tuple[Run, Naming, list[tuple[str, str]]]:
-    """One run, the model that it asked, and the calls that were carried out."""
+    """One run, the model that it asked, and the calls that were executed."""
     DONE.clear()
     model, clock = Naming(choices), ManualClock()
     more: Data = {"messages": [{"role": "user", "content": "x"}, GIVEN]} if given else {}

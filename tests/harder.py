@@ -49,7 +49,7 @@ def guards(draw: st.DrawFn, names: list[str]) -> str:
 
 @st.composite
 def edges(draw: st.DrawFn, names: list[str], ends: list[str], most: int = 2) -> Any:
-    """What stands under `next`: a state, or guarded edges before it."""
+    """What is under `next`: a state, or guarded edges before it."""
     onward = st.sampled_from(ends)
     guarded: list[Any] = []
     for _ in range(draw(st.integers(0, most))):

@@ -62,7 +62,7 @@ class Provider:
 def http(
     body: Any, status: str = "200 OK", kind: str = "application/json", **headers: str
 ) -> Iterator[bytes]:
-    """One whole answer. A `body` that is no text or bytes is written as JSON."""
+    """One whole answer. A `body` that is not a text or bytes is written as JSON."""
     if isinstance(body, str):
         body = body.encode()
     data = body if isinstance(body, bytes) else json.dumps(body).encode()

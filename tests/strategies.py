@@ -179,8 +179,8 @@ _CALL = ToolCall("c", "x", "{}")
 outcomes = st.sampled_from(
     [
         Outcome(), Outcome(), Outcome(result={"a": 1}),
-        Outcome.failed("TRANSIENT", "again"), Outcome.failed("RECOVERABLE", "help"),
-        Outcome.failed("CRITICAL", "no", timed_out=True),
+        Outcome.failure("TRANSIENT", "again"), Outcome.failure("RECOVERABLE", "help"),
+        Outcome.failure("CRITICAL", "no", timed_out=True),
         Outcome(reply=Reply("hi"), spent=Spent(1, 20, 10, 0.2), messages=({"role": "assistant", "content": "hi"},)),
         Outcome(reply=Reply("", "tool_calls", (_CALL,)), spent=Spent(1, 30, 5)),
         Outcome(signals=(StopSignal(REASONS["custom"], "from a tool"),)),

@@ -24,7 +24,7 @@ OK = Outcome()
 
 def failure(category: str = "TRANSIENT", message: str = "boom") -> Outcome:
     """An outcome of an action that failed."""
-    return Outcome.failed(category, message)
+    return Outcome.failure(category, message)
 
 
 def actions(said: Said) -> tuple[ActionSpec, ...]:

@@ -51,7 +51,7 @@ def says(loop: str, *, limited: bool) -> list[str]:
     said = [f"{f.severity.value}[{f.code}]: {f.message}" for f in findings] or ["no mistakes"]
     if machine is not None:
         found = machine.bound()
-        said += [f"bound: {n.replace('_', ' ')}: {found[n].text}" for n in ("actions", "llm_calls")]
+        said += [f"bound: {n.replace('_', ' ')}: {found[n].text}" for n in ("actions", "requests")]
     return said
 
 

@@ -1,6 +1,6 @@
 """Finds machine files: the shipped ones by name, others by path.
 
-The shipped machines lie beside the package in an installation, and two folders up in a clone.
+The shipped machines lie next to the package in an installation, and two folders up in a clone.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def folder_of(path: Path) -> str:
 
 
 def nearest_file(path: Path, shipped: Iterable[str] = ()) -> str:
-    """A hint that names the machine file, beside the path or shipped, that is meant; else empty."""
+    """A hint that names the machine file that is meant, next to the path or shipped."""
     names = {name: str(path.with_name(name)) for name in islice(_machine_files(path), _MANY)}
     stems = {Path(name).stem: said for name, said in names.items()}
     stems |= {name: name for name in shipped if path.parent == Path()}
@@ -72,7 +72,7 @@ def nearest_file(path: Path, shipped: Iterable[str] = ()) -> str:
 
 
 def _machine_files(path: Path) -> Iterator[str]:
-    """The names of the machine files beside a path."""
+    """The names of the machine files next to a path."""
     try:
         with os.scandir(path.absolute().parent) as found:
             for entry in found:

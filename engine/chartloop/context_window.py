@@ -8,7 +8,7 @@ or in none of ours.
     if not fits(window, messages):
         messages = optimize(window, messages)
 
-Belongs here: what has no run. Never: a way of counting or shortening of its own.
+Belongs here: what has no run. Never: its own way of counting or shortening.
 Source:       004 "Context Window Manager"
 """
 
@@ -69,7 +69,7 @@ class ContextWindow:
     def __post_init__(self) -> None:
         if min(self.max_tokens, self.system_tokens, self.response_tokens) < 0 or self.room <= 0:
             raise LimitError(
-                f"a window of {self.max_tokens:,} tokens has no room for messages beside"
+                f"a window of {self.max_tokens:,} tokens has no room for messages next to"
                 f" {self.system_tokens:,} of the system message and"
                 f" {self.response_tokens:,} of the reply",
                 hint="raise `max_tokens`, or keep less free",
@@ -180,9 +180,9 @@ def optimize(
 
     Source: 004 `optimize-context`.
     """
-    asked = _asked(window, model, settings)
+    asked = _choose_summarizer(window, model, settings)
     suspends = asked is not None and asked.model.suspends
-    return wait(_optimized(window, tuple(messages), asked, keep_first), suspends=suspends)
+    return wait(_optimize(window, tuple(messages), asked, keep_first), suspends=suspends)
 
 
 async def aoptimize(
@@ -190,8 +190,8 @@ async def aoptimize(
     settings: Mapping[str, Any] | None = None, keep_first: int = 2,
 ) -> Messages:  # fmt: skip
     """The messages as they fit into the window, inside a running event loop; see `optimize`."""
-    asked = _asked(window, model, settings)
-    return await _optimized(window, tuple(messages), asked, keep_first)
+    asked = _choose_summarizer(window, model, settings)
+    return await _optimize(window, tuple(messages), asked, keep_first)
 
 
 class _Asked(NamedTuple):
@@ -201,7 +201,7 @@ class _Asked(NamedTuple):
     settings: Mapping[str, Any]
 
 
-def _asked(
+def _choose_summarizer(
     window: ContextWindow, model: Model | str | None, settings: Mapping[str, Any] | None
 ) -> _Asked | None:
     if window.strategy != "summarize":
@@ -217,18 +217,18 @@ def _asked(
     return _Asked(made, given)
 
 
-async def _optimized(
+async def _optimize(
     window: ContextWindow, messages: Messages, asked: _Asked | None, keep_first: int
 ) -> Messages:
     if window.count(messages) <= window.room:
         return messages
     if asked is not None:
-        return await _summarized(window, messages, asked)
+        return await _summarize(window, messages, asked)
     first = keep_first if window.strategy == "sliding" else 0
     return sliding(messages, window.room, window.count, first=first)
 
 
-async def _summarized(window: ContextWindow, messages: Messages, asked: _Asked) -> Messages:
+async def _summarize(window: ContextWindow, messages: Messages, asked: _Asked) -> Messages:
     parts = split_messages(messages, window.room, window.count)
     if not parts.older:
         return messages

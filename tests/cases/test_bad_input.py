@@ -27,7 +27,7 @@ class Bad(NamedTuple):
     reason: str
     kind: str
     category: str = ""
-    """Of the first error of the run; empty: it is no error."""
+    """Of the first error of the run; empty: it is not an error."""
     says: str = ""
     """In a message of the result: an error's, a warning's or a signal's."""
     options: Mapping[str, Any] = {}

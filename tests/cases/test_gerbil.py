@@ -227,7 +227,7 @@ class TestAgentState:
 
     @pytest.mark.parametrize("given", [{"a": object()}, {"a": float("nan")}, {1: {2, 3}}])
     def test_metadata_that_is_no_json_is_refused(self, shipped: Machine, given: Any) -> None:
-        with pytest.raises(LimitError, match="no JSON data"):
+        with pytest.raises(LimitError, match="not JSON data"):
             shipped.start("Go.", script=[], metadata=given)
 
     def test_paused(self, shipped: Machine) -> None:

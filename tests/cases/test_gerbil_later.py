@@ -85,7 +85,7 @@ class TestFutureEnhancements:
         assert list(result.profile) == ["user_message", "llm_inference", "tool_call"]
         assert result.profile["llm_inference"] == StateProfile(3, 1, 8.0, 5.0, 225)
         assert result.profile["tool_call"].tokens == 0
-        assert result.elapsed == 3 + 1 + 5  # the wait before the retry is no part of it
+        assert result.elapsed == 3 + 1 + 5  # the wait before the retry is not part of it
         assert (
             load("agent").open(run.id, journal=run.session.journal).result.profile == result.profile
         )
@@ -221,7 +221,7 @@ def test_no_task_and_no_history() -> None:
 
 
 class NoHistory(NamedTuple):
-    """Something that is no conversation, and what is wrong with it."""
+    """Something that is not a conversation, and what is wrong with it."""
 
     id: str
     messages: Any
@@ -238,14 +238,14 @@ NO_HISTORY = [
     NoHistory("no-content", [{"role": "user"}], "has no content"),
     NoHistory("content-of-a-kind", [{"role": "user", "content": 5}], "content that is a int"),
     NoHistory("calls-of-a-user", [{**HELLO, "tool_calls": []}], "no calls of the assistant"),
-    NoHistory("calls-that-are-none", [{"role": "assistant", "content": "", "tool_calls": [{"name": "x"}]}], "a tool call that is none"),
+    NoHistory("calls-that-are-none", [{"role": "assistant", "content": "", "tool_calls": [{"name": "x"}]}], "an invalid tool call"),
     NoHistory("a-reply-to-nothing", [{"role": "tool", "content": "42"}], "answers no call"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("given", NO_HISTORY, ids=lambda given: given.id)
 def test_a_history_that_is_no_conversation_is_refused_before_the_run(given: NoHistory) -> None:
-    with pytest.raises(SetupError, match="no conversation to go on with") as caught:
+    with pytest.raises(SetupError, match="not a conversation to continue") as caught:
         load("agent").start("Go.", messages=given.messages, script=[])
     assert given.wrong in str(caught.value)
 

@@ -1,4 +1,4 @@
-"""Files that try something: each ends soon, with findings, and nothing of it is carried out."""
+"""Files that try something: each ends soon, with findings, and nothing of it is executed."""
 
 from __future__ import annotations
 

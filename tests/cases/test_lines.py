@@ -59,7 +59,7 @@ def _read(table: Path) -> list[tuple[Row | None, str]]:
             continue
         found = re.fullmatch(r"(\d+)(?:-(\d+))? *\| *(case|prose|deviation) *\| *(\S.*)", line)
         if found is None:
-            out.append((None, f"{table.name}:{number} is no row: {line}"))
+            out.append((None, f"{table.name}:{number} is not a row: {line}"))
             continue
         first, last, what, says = found.groups()
         out.append((Row(number, int(first), int(last or first), what, says.strip()), ""))

@@ -87,7 +87,7 @@ def test_the_judge_reads_the_work_and_what_was_asked() -> None:
     assert sent is not None
     assert sent[1]["content"] == "What was asked: Write a parser.\nThe work: A poem.\n"
     run.run()
-    assert run.facts.usage.messages == 2  # what the judge said is no part of the conversation
+    assert run.facts.usage.messages == 2  # what the judge said is not part of the conversation
 
 
 class Unjudged(NamedTuple):

@@ -210,7 +210,7 @@ class Reason(NamedTuple):
 
 
 TABLE = [
-    Reason("ErrorForbade", "error", 0, "An error stands in the way."),
+    Reason("ErrorForbade", "error", 0, "An error prevents the run from continuing."),
     Reason("StopRequested", "stop_requested", 1, "A tool or action asked for it: `AgentStop`."),
     Reason("StepsLimitReached", "steps_limit", 2, "The steps are used up."),
     Reason("TokenLimitReached", "token_limit", 3, "The tokens are used up."),
@@ -271,11 +271,11 @@ class Continued(NamedTuple):
 
 TWO = StopSignals([TOKENS, STEPS])
 CONTINUED = [
-    Continued("nothing", StopSignals(), False, False, "No stop signal has been raised; the run goes on."),
-    Continued("only a request", StopSignals(), True, False, "No stop signal has been raised; the run goes on."),
+    Continued("nothing", StopSignals(), False, False, "No stop signal has been raised; the run continues."),
+    Continued("only a request", StopSignals(), True, False, "No stop signal has been raised; the run continues."),
     Continued("signals", TWO, False, True, f"The run stops: {STEPS} has the highest priority of 2 signals: {TWO}."),
     Continued("one signal", StopSignals([STEPS]), False, True, f"The run stops: {STEPS}."),
-    Continued("signals and a request", TWO, True, False, f"The run goes on: a continuation puts 2 signals off: {TWO}."),
+    Continued("signals and a request", TWO, True, False, f"The run continues: a continuation puts 2 signals off: {TWO}."),
 ]  # fmt: skip
 
 

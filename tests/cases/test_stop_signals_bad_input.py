@@ -225,4 +225,4 @@ def test_an_action_that_gives_no_signal_as_one_fails() -> None:
     )
     result = run.run()
     assert (result.reason, result.errors[0]["category"]) == ("error", "CRITICAL")
-    assert "act gave a signal that is none" in result.errors[0]["message"]
+    assert "act gave an invalid signal" in result.errors[0]["message"]

@@ -305,7 +305,7 @@ def test_the_continuation_says_what_goes_on() -> None:
     while run.advance() is not None:
         told.append(run.continuation.explain().partition(":")[0])
     assert list(dict.fromkeys(told)) == [
-        "No stop signal has been raised; the run goes on.",
+        "No stop signal has been raised; the run continues.",
         "The run stops",
         "The run goes on",
     ]

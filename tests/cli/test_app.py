@@ -140,7 +140,7 @@ WRONG = [
     Wrong("fact", ("facts", "zzz"), "no fact has `zzz` in it"),
     Wrong("action", ("actions", "infr"), "did you mean `infer`?"),
     Wrong("picture", ("draw", "agent", "-o", "a.jpg"), "does not say which format"),
-    Wrong("age", ("runs", "rm", "--older", "soon"), "`soon` is no duration"),
+    Wrong("age", ("runs", "rm", "--older", "soon"), "`soon` is not a duration"),
     Wrong("remove-nothing", ("runs", "rm"), "name runs, or say how old"),
 ]  # fmt: skip
 

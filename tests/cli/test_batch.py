@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop.cli.inputs import TOTALS, Totals, read_totals, spent
+from chartloop.cli.inputs import TOTALS, Totals, read_totals, sum_spending
 from chartloop.core.facts import Facts, RunFacts, UsageFacts
 from tests.cli.shell import ADD, Shell, started, until
 
@@ -188,7 +188,9 @@ amounts = st.integers(0, 10**9)
 
 @given(st.lists(st.tuples(amounts, amounts, st.none() | st.floats(0, 1e6))))
 def test_what_is_spent_is_the_sum(runs: list[tuple[int, int, float | None]]) -> None:
-    total = spent(Facts(RunFacts(steps=s), UsageFacts(total_tokens=t, cost=c)) for s, t, c in runs)
+    total = sum_spending(
+        Facts(RunFacts(steps=s), UsageFacts(total_tokens=t, cost=c)) for s, t, c in runs
+    )
     assert total.steps == sum(s for s, _, _ in runs)
     assert total.tokens == sum(t for _, t, _ in runs)
     costs = [c for _, _, c in runs if c is not None]
@@ -199,8 +201,8 @@ def test_what_is_spent_is_the_sum(runs: list[tuple[int, int, float | None]]) -> 
 def test_a_bound_is_spent_when_it_is_reached(
     bounds: tuple[int | None, ...], own: tuple[int, ...]
 ) -> None:
-    reached = Totals(*own).reached(Totals(*bounds))
-    assert reached == [
+    limits_reached = Totals(*own).limits_reached(Totals(*bounds))
+    assert limits_reached == [
         name
         for name, bound, value in zip(TOTALS, bounds, own, strict=True)
         if bound is not None and value >= bound

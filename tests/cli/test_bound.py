@@ -68,7 +68,7 @@ def test_what_must_hold(sh: Shell) -> None:
     machine = agent_of_an_unknown_model(sh)
     done = sh("bound", machine, "--require", "calls=39", "--require", "usd=2")
     assert done.code == 1
-    assert "not proven: llm_calls: at most 40, and 39 is wanted; lower `limits.steps`" in done.err
+    assert "not proven: requests: at most 40, and 39 is wanted; lower `limits.steps`" in done.err
     assert "not proven: usd: unbounded, because the model's price is not known" in done.err
 
 
@@ -83,7 +83,7 @@ def test_a_certificate_is_written(sh: Shell) -> None:
 def test_the_worst_run_is_drawn(sh: Shell) -> None:
     sh.write("gate.yaml", GATE)
     done = sh("bound", "gate.yaml", "--draw", "worst.txt")
-    assert "worst.txt: a way to the most actions" in done.err
+    assert "worst.txt: a path with the most actions" in done.err
     assert "×5" in (sh.folder / "worst.txt").read_text("utf-8")
     done = sh("query", "gate.yaml", "avoid late", "--draw", "late.dot")
     assert "late.dot: a run that shows it" in done.err
@@ -106,7 +106,7 @@ def test_a_check_tells_the_bound(sh: Shell) -> None:
         (["bound"], "name a MACHINE"),
         (["bound", "agent", "--limit", "stepz=3"], "did you mean `steps`?"),
         (["bound", "agent", "--require", "dollars=3"], "there is no bound on `dollars`"),
-        (["bound", "agent", "--require", "usd=lots"], "`usd=lots` is no number"),
+        (["bound", "agent", "--require", "usd=lots"], "`usd=lots` is not a number"),
         (["bound", "agent", "--assume", "tokens=3"], "nothing can be assumed of `tokens`"),
         (["bound", "agent", "--assume", "input_price=3"], "a price has two parts"),
         (["bound", "agnt"], "did you mean `agent`?"),
@@ -134,7 +134,7 @@ def test_a_run_is_refused_and_started(sh: Shell) -> None:
     line = ["run", "gate.yaml", "x", "--script", "replies.yaml"]
     refused = sh(*line, "--require-bound", "calls=3")
     assert refused.code == 1
-    assert "`gate` is not started: llm_calls: at most 6, and 3 is wanted" in " ".join(
+    assert "`gate` is not started: requests: at most 6, and 3 is wanted" in " ".join(
         refused.err.split()
     )
     assert "lower `limits.steps`" in refused.err
@@ -156,7 +156,7 @@ def test_the_certificate_of_a_run(sh: Shell) -> None:
     said = " ".join(sh("bound", "--run", "last").out.split())
     assert f"gate {data['hash'][:12]}, proven by chartloop" in said
     assert "actions 3 by run.steps >= limits.steps" in said
-    assert "assuming that nobody changes a limit" in said
+    assert "assuming that no limit or variable is changed" in said
     assert (data["machine"], data["limits"]["steps"]) == ("gate", 3)
     assert data["bounds"]["actions"]["value"] == 3
     assert sh("replay", "last").code == 0
@@ -169,15 +169,15 @@ def test_the_certificate_of_a_run(sh: Shell) -> None:
     ("text", "code", "said"),
     [
         ("reach publish", 0, "yes: `publish` can be reached"),
-        ("never publish before approve", 0, "yes: `approve` comes before `publish` on every way"),
-        ("always approve before publish", 0, "yes: `approve` comes before `publish` on every way"),
+        ("never publish before approve", 0, "yes: `approve` comes before `publish` on every path"),
+        ("always approve before publish", 0, "yes: `approve` comes before `publish` on every path"),
         (
             "never publish before event:no",
             1,
             "no: `publish` can happen with no event `no` before it",
         ),
         ("avoid late", 1, "no: `late` can happen"),
-        ("never draft after publish", 0, "yes: no way leads from `publish` to `draft`"),
+        ("never draft after publish", 0, "yes: no path leads from `publish` to `draft`"),
         ("always done after approve", 1, "no: a run can end with no `done` after `approve`"),
         ("never approve.on.yes before action:infer", 0, "comes before"),
         ("reach reason:user_unresponsive", 0, "yes: reason `user_unresponsive` can be reached"),
@@ -223,8 +223,8 @@ def test_several_queries_and_cancels(sh: Shell) -> None:
     [
         ("never publsh before approve", "did you mean `publish`?"),
         ("reach state:publsh", "has no state `publsh`"),
-        ("when does it stop", "is no query"),
-        ("reach", "is no query"),
+        ("when does it stop", "is not a query"),
+        ("reach", "is not a query"),
         ("x" * 600, "at most 500 characters"),
     ],
 )

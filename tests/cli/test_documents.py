@@ -64,7 +64,7 @@ def test_the_file_says_where_everything_came_from(sh: Shell) -> None:
         == """\
 # A skeleton, imported from FLOW.md, lines 4 to 8.
 # It draws the document's flowchart, and can be stepped by hand: chartloop step FILE
-# Each TODO is something left to say. `do: nothing` wants an action. What stands under
+# Each TODO is something left to say. `do: nothing` wants an action. What is under
 # `on` is asked of a person, until the state decides by `when`, `of` or guards.
 chartloop: 1
 machine: the_loop
@@ -90,7 +90,7 @@ states:
 def test_which_chart_is_asked_for_or_said(sh: Shell) -> None:
     asked = sh("import", "FLOW.md")
     assert asked.code == 2
-    assert "FLOW.md has 2 flowcharts: which one is meant?" in asked.err
+    assert "FLOW.md has 2 flowcharts: which one do you want?" in asked.err
     assert '1: lines 4 to 8, under "The loop"; 2: lines 14 to 15, under "Another"' in " ".join(
         asked.err.split()
     )
@@ -102,7 +102,7 @@ def test_what_mermaid_refuses_is_refused_with_its_cure(sh: Shell) -> None:
     done = sh("import", "FLOW.md", "--chart", "2", "-o", "m.yaml")
     assert done.code == 1
     assert "FLOW.md:15:8" in done.err
-    assert "or let --repair mend 1 line" in " ".join(done.err.split())
+    assert "or let --repair fix 1 line" in " ".join(done.err.split())
     assert not (sh.folder / "m.yaml").exists()
     mended = sh("import", "FLOW.md", "--chart", "2", "--repair")
     assert mended.code == 0

@@ -221,7 +221,7 @@ def test_one_bad_message_is_dropped_on_the_record(data: Any, edited: Shell) -> N
 
 def test_a_message_without_a_time_is_dropped(edited: Shell) -> None:
     assert edit(edited.folder, "UPDATE inbox SET at = 'x' WHERE run_id = 'bad'")
-    assert "its time is none" in " ".join(resumed(edited)["warnings"])
+    assert "its time is not a number" in " ".join(resumed(edited)["warnings"])
 
 
 def test_a_damaged_row_is_in_the_list_with_its_reason_and_can_be_removed(edited: Shell) -> None:
@@ -232,7 +232,7 @@ def test_a_damaged_row_is_in_the_list_with_its_reason_and_can_be_removed(edited:
         "damaged", "`created` of its row cannot be inf",
     )  # fmt: skip
     assert "error[CL608]: run `bad` is damaged" in edited("show", "bad").err
-    assert "run `bad` is passed over" in edited("stats").err
+    assert "run `bad` is skipped" in edited("stats").err
     assert edited("runs", "rm", "bad", "--yes").code == 0
     assert [row["run"] for row in edited("runs", "--format", "json").json] == ["good"]
 
@@ -275,7 +275,7 @@ NEWER = [
         "record", """data = replace(data, '"kind":"step"', '"kind":"leap"')""", "CL622", "'leap'"
     ),
     Newer("swapped", "type = 'result'", "CL608", "it is a result, and its number as a record is 1"),
-    Newer("future", "epoch = 99", "CL608", "event 1 is of epoch 99, which the run has not come to"),
+    Newer("future", "epoch = 99", "CL608", "event 1 is of epoch 99, which the run has not reached"),
 ]
 
 

@@ -31,7 +31,7 @@ class Failure(NamedTuple):
             "the same may work later; `retry` at `think` tries again by itself",
         ),
         Failure("recoverable", LONG, "RECOVERABLE at `think`, step 2", "something has to change"),
-        Failure("critical", WRONG, "CRITICAL at `think`, step 2: no such key", "mend it first: a key, a quota"),
+        Failure("critical", WRONG, "CRITICAL at `think`, step 2: no such key", "fix that first: a key, a quota"),
     ],
     ids=lambda case: case.id,
 )  # fmt: skip
@@ -69,7 +69,7 @@ def test_the_commands_that_try_again_do(sh: Shell) -> None:
     sh.write("fails.yaml", "replies: [It is 5.]\n")
     again = sh("fork", "r", "--at", "2")
     assert again.code == 0
-    assert f"go on with:  chartloop resume {again.out.strip()} --tools " in again.err
+    assert f"continue with:  chartloop resume {again.out.strip()} --tools " in again.err
     done = sh("resume", "last", "--tools", "tools.py")
     assert (done.code, done.out) == (0, "It is 5.\n")
 

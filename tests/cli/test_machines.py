@@ -127,7 +127,7 @@ def test_what_is_no_mistake_and_good_to_know(sh: Shell) -> None:
         "  ask: {do: nothing, next: wait}\n  wait: {on: {yes: done}}\n  done: {stop: completed}\n",
     )
     assert sh("check", "open.yaml").out.splitlines()[2:] == [
-        "`wait`: waits until somebody answers, without a deadline",
+        "`wait`: waits for an answer without a deadline",
         "`vars.who`: nothing in the file changes it, a caller may give it",
     ]
     told = sh("check", "open.yaml", "--format", "json").json["notes"]

@@ -40,8 +40,8 @@ def test_an_answer_and_then_on(sh: Shell) -> None:
     sent = sh("answer", "r", "fix", "note=use 3", "count=2", "sure=true", "--format", "json")
     assert sent.code == 0
     assert sent.json["sent"]["data"] == {"note": "use 3", "count": 2, "sure": True}
-    assert "the answer is kept for run r, which takes it when it goes on\n" in sent.err
-    assert "go on with:  chartloop resume r\n" in sent.err
+    assert "the answer is kept for run r, which takes it when it continues\n" in sent.err
+    assert "continue with:  chartloop resume r\n" in sent.err
     again = sh("resume", "r")
     assert again.code == 4
     assert "Is forty-two right?" in again.err
@@ -72,8 +72,8 @@ ANSWERS = [
     Answer("field", ("fix", "nte=x"), "`fix` has no field `nte`"),
     Answer("field-hint", ("fix", "nte=x"), "did you mean `note`?"),
     Answer("no-pair", ("fix", "note"), "`note` is not NAME=VALUE"),
-    Answer("data", ("fix", "--data", "{note"), "--data is no JSON"),
-    Answer("data-no-object", ("fix", "--data", "[1]"), "--data is no JSON object"),
+    Answer("data", ("fix", "--data", "{note"), "--data is not JSON"),
+    Answer("data-no-object", ("fix", "--data", "[1]"), "--data is not a JSON object"),
 ]
 
 
@@ -103,7 +103,7 @@ machines:
 def test_after_an_answer_to_a_child_the_parent_goes_on(sh: Shell) -> None:
     sh.write("parent.yaml", PARENT)
     assert sh("run", "parent.yaml", "--run-id", "p", "--no-input").code == 4
-    assert "go on with:  chartloop resume p\n" in sh("answer", "p/b/0", "yes").err
+    assert "continue with:  chartloop resume p\n" in sh("answer", "p/b/0", "yes").err
     assert sh("resume", "p").code == 0
 
 
@@ -134,7 +134,7 @@ def test_a_second_answer_is_refused_and_opens_no_later_gate(sh: Shell) -> None:
 
 def test_an_answer_ahead_names_its_state_and_the_record_says_so(sh: Shell) -> None:
     sh("run", *ASK, "--run-id", "r")
-    for state, says in (("wait", "`wait` asks now"), ("wit", "no state that waits")):
+    for state, says in (("wait", "`wait` asks now"), ("wit", "not a state that waits")):
         refused = sh("answer", "r", "ok", "--ahead", state)
         assert refused.code == 2
         assert f"error[CL617]: {says}" in refused.err or says in refused.err
@@ -209,7 +209,7 @@ def test_pause_from_another_process_and_resume_here(sh: Shell) -> None:
     assert sh("pause", "r").code == 0
     _, err = going.communicate(timeout=20)
     assert going.returncode == 4
-    assert "go on with:  chartloop resume r" in err
+    assert "continue with:  chartloop resume r" in err
     assert state_of(sh)["status"] == "paused"
     assert "is paused already" in sh("pause", "r").err
     sh.write("slow.yaml", "replies: [hm, hm, hm, hm, hm, hm, hm, enough]\n")  # read anew
@@ -223,7 +223,7 @@ def test_a_pause_that_nobody_took_does_not_stop_who_resumes(sh: Shell) -> None:
     going.kill()
     going.communicate()
     sent = sh("pause", "r")
-    assert "go on with:  chartloop resume r" in sent.err  # its driver is gone: nobody takes it
+    assert "continue with:  chartloop resume r" in sent.err  # its driver is gone: nobody takes it
     sh.write("slow.yaml", "replies: [hm, hm, hm, hm, hm, hm, hm, enough]\n")
     assert sh("resume", "r").code == 0
 
@@ -233,8 +233,8 @@ def test_a_message_during_a_long_action_waits_for_its_end(sh: Shell) -> None:
     going = begin(sh, *SLOW, steps=1)
     until_called(sh)
     sent = sh("pause", "r")
-    assert "a process drives it, and takes this after the action at hand" in sent.err
-    assert "go on with" not in sent.err
+    assert "a process drives it, and takes this after the current action" in sent.err
+    assert "continue with" not in sent.err
     going.kill()
     going.communicate()
 
@@ -272,13 +272,13 @@ def test_ctrl_c_twice_stops_now(sh: Shell) -> None:
     going.send_signal(signal.SIGINT)
     out, err = going.communicate(timeout=10)
     assert out == ""
-    assert "go on with:  chartloop resume r\n" in err
+    assert "continue with:  chartloop resume r\n" in err
     assert going.returncode == 130
     assert state_of(sh)["status"] == "running"
     sh.write("slow.yaml", "replies: [enough]\n")
     again = sh("resume", "r", "--format", "json")
     assert again.code == 0
-    assert any("begun before an interruption" in w for w in again.json["warnings"])
+    assert any("started before an interruption" in w for w in again.json["warnings"])
 
 
 def test_a_killed_run_goes_on_from_its_last_record(sh: Shell) -> None:
@@ -329,8 +329,8 @@ def test_a_run_that_was_killed_before_its_first_record(sh: Shell) -> None:
 def test_the_next_message_to_a_run_that_ended(sh: Shell) -> None:
     sh("run", *ADD, "--run-id", "first")
     refused = sh("resume", "first")
-    assert "--parent first" in " ".join(refused.err.split())
-    done = sh("run", *ADD, "--run-id", "second", "--parent", "first", "--format", "json")
+    assert "--continue first" in " ".join(refused.err.split())
+    done = sh("run", *ADD, "--run-id", "second", "--continue", "first", "--format", "json")
     assert done.code == 0
     assert done.json["steps"] == 4
     shown = sh("show", "second")
@@ -345,9 +345,9 @@ def test_a_parent_goes_with_one_task_and_a_journal(sh: Shell) -> None:
     for more in (("--in-memory",), ("--inputs", "tasks.jsonl")):
         sh.write("tasks.jsonl", '{"task": "x"}\n')
         machine, _, *rest = ADD
-        assert sh("run", machine, *rest, "--parent", "first", *more).code == 2
+        assert sh("run", machine, *rest, "--continue", "first", *more).code == 2
     sh("run", *ASK, "--run-id", "waits")
-    done = sh("run", *ASK, "--parent", "waits")
+    done = sh("run", *ASK, "--continue", "waits")
     assert done.code == 1
     assert "has not ended" in " ".join(done.err.split())
 
@@ -400,7 +400,7 @@ def test_the_machine_is_the_recorded_one_unless_told_otherwise(sh: Shell) -> Non
         "json",
     )
     assert told.json["reason"] == "steps_limit"
-    assert f"run c goes on as run {told.json['run']}, with the new file" in told.err
+    assert f"run c continues as run {told.json['run']}, with the new file" in told.err
     assert state_of(sh, "c")["status"] == "running"  # the old one stands where it stood
     assert sh("replay", told.json["run"]).code == 0
 

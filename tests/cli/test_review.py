@@ -103,7 +103,7 @@ def test_shipped_machines_can_be_compared(sh: Shell) -> None:
 def test_a_file_of_a_format_that_nobody_writes_is_refused(sh: Shell) -> None:
     done = sh("diff", "agent", "team", "-o", "changes.pdf")
     assert done.code == 2
-    assert "`.pdf` is no format: end the name with one of .svg .png" in done.err
+    assert "`.pdf` is not a format: end the name with one of .svg .png" in done.err
     assert not (sh.folder / "changes.pdf").exists()
 
 
@@ -153,12 +153,12 @@ class Wrong(NamedTuple):
 WRONG = [
     Wrong("revision", "nowhere:adder.yaml", "there is no revision `nowhere`"),
     Wrong("path", "main:adder.yml", "there is no file `adder.yml` in `main`"),
-    Wrong("folder", "main:parts", "is no file"),
+    Wrong("folder", "main:parts", "is not a file"),
     Wrong("option", "--output=x:adder.yaml", "there is no revision `--output=x`"),
     Wrong("option-path", "main:--all", "there is no file `--all` in `main`"),
     Wrong("magic-path", "main::(top)adder.yaml", "there is no file"),
     Wrong("range", "main..work:adder.yaml", "there is no revision `main..work`"),
-    Wrong("empty-path", "main:", "is no REV:PATH"),
+    Wrong("empty-path", "main:", "is not a REV:PATH"),
     Wrong("outside", "main:../adder.yaml", "there is no file"),
     Wrong("absolute", "main:/etc/passwd", "there is no file"),
     Wrong("nul", "ma\0in:adder.yaml", "there is no revision"),
@@ -423,7 +423,7 @@ def test_what_the_checks_say_before_and_after(repo: Shell) -> None:
     )
     change(repo, "asker.yaml", "steps: 10, ", "")
     done = reviewed(repo)
-    assert "Checks: 1 new, 0 mended." in done.out
+    assert "Checks: 1 new, 0 fixed." in done.out
     assert "- new warning[CL316]:" in done.out
     commit(repo.folder)
     git(repo.folder, "branch", "without")

@@ -24,7 +24,7 @@ def test_only_the_result_is_on_stdout(sh: Shell) -> None:
     assert "Stopped for `completed` (natural)" in done.err
     assert f"run {sh.last()} · journal .chartloop/journal.db" in done.err
     assert "2 model calls, 135 tokens, cost unknown" in done.err
-    assert "adding\n" in done.err  # what a tool prints is no result
+    assert "adding\n" in done.err  # what a tool prints is not a result
 
 
 def test_json_has_the_public_shape(sh: Shell) -> None:
@@ -235,7 +235,7 @@ def test_a_run_that_broke_off_can_go_on(sh: Shell) -> None:
     sh.write("short.yaml", "replies: [hm]\n")
     done = sh("run", "looper.yaml", "x", "--script", "short.yaml", "--run-id", "r")
     assert done.code == 1
-    assert "run r can go on:  chartloop resume r" in done.err
+    assert "run r can continue:  chartloop resume r" in done.err
     sh.write("short.yaml", "replies: [hm, enough]\n")
     assert sh("resume", "r").out == "enough\n"
 

@@ -138,7 +138,7 @@ NAMES = [
     Name("id", "abd2", "abd2"),
     Name("prefix", "abc", "abc1"),
     Name("last", "last", "wait3"),
-    Name("several", "ab", "", "several runs begin with `ab`: abd2, abc1"),
+    Name("several", "ab", "", "several runs start with `ab`: abd2, abc1"),
     Name("none", "abx1", "", "did you mean `abc1`?"),
     Name("far-off", "zzzzzz", "", "`chartloop runs` lists them"),
     Name("empty", "", "", "there is no run ``"),
@@ -240,7 +240,7 @@ def test_a_narrow_terminal_gets_fewer_columns(full: Shell, monkeypatch: pytest.M
 
 
 def test_why_shows_every_rule_and_edge_with_values_and_margins(full: Shell) -> None:
-    out = full("why", "abc1", "--step", "2").out
+    out = full("why", "abc1", "--record", "2").out
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert lines[0] == "record 2 of run abc1: step at think"
     assert "✗ run.steps >= limits.steps 2 against 20 18 stop: steps_limit" in lines
@@ -258,14 +258,14 @@ def test_why_of_a_stop(full: Shell) -> None:
 
 
 def test_why_as_json(full: Shell) -> None:
-    told = full("why", "abc1", "--step", "2", "--format", "json").json
+    told = full("why", "abc1", "--record", "2", "--format", "json").json
     assert [row["kind"] for row in told["looked_at"]] == ["rule", "rule", "rule", "edge", "edge"]
     assert told["looked_at"][0]["atoms"][0]["margin"] == "18"
     assert told["taken"] == ["think.next.0"]
 
 
 def test_why_of_a_record_that_is_not_there(full: Shell) -> None:
-    done = full("why", "abc1", "--step", "9")
+    done = full("why", "abc1", "--record", "9")
     assert done.code == 2
     assert "records are numbered 0 to 4" in done.err
 
@@ -334,7 +334,7 @@ def test_export_is_the_row_and_every_record(full: Shell) -> None:
 
 
 def test_a_damaged_journal_is_named_and_left_alone(sh: Shell) -> None:
-    (sh.folder / "bad.db").write_text("this is no journal at all, whatever its name says\n" * 99)
+    (sh.folder / "bad.db").write_text("this is not a journal at all, whatever its name says\n" * 99)
     before = (sh.folder / "bad.db").read_bytes()
     for args in (("runs",), ("show", "last"), ("run", *ADD)):
         done = sh(*args, "--journal", "bad.db")

@@ -75,14 +75,14 @@ def test_a_python_guard_needs_a_share(sh: Shell, tmp_path: Path) -> None:
     command = ("simulate", str(machine), "--tools", str(tools), "--runs", "100")
     refused = sh(*command)
     assert refused.code == 1
-    assert "guard `is_sound` is Python: nobody knows how often it holds" in refused.err
+    assert "guard `is_sound` is Python: how often it holds is unknown" in refused.err
     assert "--guard is_sound=50%" in refused.err
     assert sh(*command, "--guard", "is_sound=100%").code == 0
     apart = sh(*command, "--guard", "is_sound=50%", "--runs", "2000", "--jobs", "2")
     assert apart.code == 1
     assert "cannot go to another process" in apart.err
     assert "use one process" in apart.err
-    assert "is no share" in sh(*command, "--guard", "is_sound=often").err
+    assert "is not a share" in sh(*command, "--guard", "is_sound=often").err
 
 
 @pytest.mark.slow("takes seconds")
@@ -99,7 +99,7 @@ def test_one_run_is_shown_and_kept(sh: Shell) -> None:
     assert "Stopped for `completed` (natural)" in done.out
     kept = sh("simulate", "agent", "--run", "3", "--keep")
     assert "kept as sim-0-3" in kept.err
-    assert sh("why", "sim-0-3", "--step", "1").code == 0
+    assert sh("why", "sim-0-3", "--record", "1").code == 0
     assert sh("replay", "sim-0-3").code == 0
 
 

@@ -127,7 +127,7 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
         ("show", "waits"),
         ("show", "ends", "--state", "think"),
     ],
-    "why": [("why", "ends"), ("why", "ends", "--step", "1"), ("why", "ends", "--step", "2")],
+    "why": [("why", "ends"), ("why", "ends", "--record", "1"), ("why", "ends", "--record", "2")],
     "fork": [("fork", "ends", "--at", "3")],
     "coverage": [("coverage", "evil.yaml", *TOLD)],
     "replay": [("replay", "ends")],

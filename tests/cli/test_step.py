@@ -25,14 +25,14 @@ def test_it_shows_what_comes_and_what_would_be_decided(sh: Shell) -> None:
     assert first[0] == "step 1 at receive, running"
     assert "does receive: Puts the task into the conversation." in first
     assert "then → think" in first
-    assert "rules 3 looked at first" in first
+    assert "rules 3 evaluated first" in first
     assert "░░░░░░░░░░ run.steps 0 of 20" in first
     then = said(done, "do")
     assert then[0] == "1 receive: ok → think"
     assert then[1] == "step 2 at think, running"
     assert "then len(last.tool_calls) > 0 → act" in then
     assert "otherwise → done" in then
-    assert "go on with: chartloop resume r --tools tools.py" in " ".join(done.err.split())
+    assert "continue with: chartloop resume r --tools tools.py" in " ".join(done.err.split())
     assert done.code == 0
 
 
@@ -92,7 +92,7 @@ REFUSED = [
     Refused("answer", "answer ok", "the run waits for nothing"),
     Refused("answer-nothing", "answer", "the run waits for nothing"),
     Refused("back", "back 9", "9 records cannot be taken back"),
-    Refused("number", "back two", "`two` is no number"),
+    Refused("number", "back two", "`two` is not a number"),
     Refused("do", "do it", "`do` takes nothing"),
     Refused("private", "_step", "there is no command `_step`"),
 ]
@@ -117,7 +117,7 @@ KEYED = [
     Keyed("a", "the run waits for nothing"), Keyed("b 9", "9 records cannot be taken back"),
     Keyed("w 0", "led to"), Keyed("m", "▶ ● receive"), Keyed("e steps 7", "limits.steps = 7"),
     Keyed("f", "stays as it is; now run"), Keyed("k act", "stops before the state `act`"),
-    Keyed("d now.txt", "now.txt is written"), Keyed("q", "go on with"),
+    Keyed("d now.txt", "now.txt is written"), Keyed("q", "continue with"),
 ]  # fmt: skip
 
 

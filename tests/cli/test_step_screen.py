@@ -273,7 +273,7 @@ def test_an_answer_by_its_form() -> None:
         await screen.press("enter")
         await screen.sees("Answer fix")
         await screen.press(*"use", "space", "3", "enter", "x", "enter", "y", "enter")
-        assert "`count` is no int" in screen.text()
+        assert "`count` is not of type int" in screen.text()
         await screen.press("shift+tab", "backspace", "2", "enter", "enter")
         assert "running at think" in screen.text()
         assert screen.run.facts.vars["note"] == "use 3"
@@ -335,7 +335,7 @@ def test_the_whole_picture_the_help_and_the_light() -> None:
         await screen.sees("Adds: the run is at receive")
         await screen.press("m")
         await screen.press("question_mark")
-        await screen.sees("do the action at hand")
+        await screen.sees("do the current action")
         await screen.press("escape", "l")
         assert screen.app.theme == "textual-light"
 

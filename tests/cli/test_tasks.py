@@ -109,7 +109,7 @@ def test_a_file_of_the_machine_that_is_missing(at: Shell) -> None:
     at.write("worker.yaml", WORKER.replace("[its own]", "{file: more.yaml}"))
     done = at(*RUN)
     assert done.code == 1
-    assert "error[CL411]: `more.yaml` is no file" in done.err
+    assert "error[CL411]: `more.yaml` is not a file" in done.err
     assert "worker.yaml:4:15" in done.err
 
 
@@ -130,7 +130,7 @@ def test_tasks_are_added_to_a_run_that_waits(at: Shell) -> None:
     told = done.json
     assert [t["text"] for t in told["sent"]["tasks"]] == ["Write the tests.", "And the docs."]
     assert (told["new"], told["taken"]) == (True, False)
-    assert "the tasks are kept for run r, which takes them when it goes on" in done.err
+    assert "the tasks are kept for run r, which takes them when it continues" in done.err
     at("answer", "r", "look")
     assert at("resume", "r", "--no-input").code == 4
     assert did(at) == ["task_1", "task_2", "task_3"]

@@ -162,14 +162,14 @@ def test_a_question_is_asked_in_place(folder: Path) -> None:
         t.expect("no answer within 5 min")
         t.expect("leave it waiting): ")
         t.type("maybe\n")
-        t.expect("`maybe` is none of them")
+        t.expect("`maybe` is not one of them")
         t.expect("leave it waiting): ")
         t.type("1\n")
         t.expect("note (str): ")
         t.type("use 3\n")
         t.expect("count (int): ")
         t.type("three\n")
-        t.expect("that is no int")
+        t.expect("that is not of type int")
         t.expect("count (int): ")
         t.type("3\n")
         t.expect("sure (bool): ")
@@ -190,7 +190,7 @@ def test_an_answer_of_several_lines_is_pasted(folder: Path) -> None:
         t.type("fix\n")
         t.expect("note (str): ")
         t.type("first\nok\n\n  third")
-        t.expect("`.` on a line of its own ends them")
+        t.expect("`.` on its own line ends them")
         t.type(" line\n.\n")
         t.expect("count (int): ")
         t.type("3\n")
@@ -260,7 +260,7 @@ def test_ctrl_c_at_the_terminal(folder: Path) -> None:
         t.ctrl_c()
         t.expect("stopping before the next action")
         t.ctrl_c()
-        t.expect("go on with:  chartloop resume s")
+        t.expect("continue with:  chartloop resume s")
         assert t.wait() == 130
         assert t.raw.rindex("\x1b[?25h") > t.raw.rindex("\x1b[?25l")  # the cursor is back
     assert row_of(folder, "s")["status"] == "running"
@@ -274,7 +274,7 @@ def test_ctrl_c_at_the_prompt_leaves_the_run(folder: Path) -> None:
         t.expect("step 2  at think")
         t.expect("adder> ")
         t.ctrl_c()
-        t.expect("go on with:  chartloop resume r --tools tools.py")
+        t.expect("continue with:  chartloop resume r --tools tools.py")
         assert t.wait() == 130
     assert row_of(folder)["steps"] == 1
 
@@ -345,7 +345,7 @@ def test_ctrl_c_on_the_screen_stops_before_the_next_action(folder: Path) -> None
         time.sleep(1)
         t.type("q")
         assert t.wait() == 0
-        assert "go on with:  chartloop resume r" in t.shown
+        assert "continue with:  chartloop resume r" in t.shown
     assert 1 < row_of(folder)["steps"] < 60
 
 
@@ -360,7 +360,7 @@ def test_a_run_that_is_left_in_the_middle_of_an_action_goes_on_later(folder: Pat
         t.expect(" do ")
         t.type("q")
         assert t.wait() == 0
-        assert "go on with:  chartloop resume r" in t.shown
+        assert "continue with:  chartloop resume r" in t.shown
     (folder / "slow.yaml").write_text("replies: [enough]\n")
     assert program("resume", "r", "--script", "slow.yaml", cwd=folder).code == 0
     assert row_of(folder)["reason"] == "completed"
@@ -430,6 +430,6 @@ def test_keys_that_come_before_the_step_screen_leave_no_trace(folder: Path) -> N
         t.type("hkyzz")
         t.expect("1 State")
         t.type("q")
-        t.expect("go on with")
+        t.expect("continue with")
         assert t.wait() == 0
         assert "hkyzz" not in t.raw

@@ -84,7 +84,7 @@ def test_going_on_takes_answers_along_and_keeps_where_it_comes_from(desk: Shell)
     desk("answer", "waits", "yes")
     done = desk("resume", "waits", "--machine", "new.yaml", "--use-new-file", "--no-input", "--format", "json")  # fmt: skip
     assert (done.code, done.json["state"]) == (4, "second")
-    assert "run waits goes on as run" in done.err
+    assert "run waits continues as run" in done.err
     assert "ahead: state `second` added" in done.err
     lines = desk("runs", "export", done.json["run"]).out.splitlines()
     first = json.loads(lines[1])
@@ -107,7 +107,7 @@ def test_a_changed_file_is_refused_with_its_verdict(desk: Shell) -> None:
     desk.write("new.yaml", DESK.replace("steps: 10", "steps: 2"))
     told = desk("resume", "waits", "--machine", "new.yaml", "--use-new-file")
     assert "unsafe: record 2 at draft" in told.err
-    assert "`chartloop fork waits --at 2 --machine new.yaml` begins before it" in told.err
+    assert "`chartloop fork waits --at 2 --machine new.yaml` starts before it" in told.err
     made = desk("fork", "waits", "--at", "2", "--machine", "new.yaml", "--format", "json")
     assert made.json["state"] == "draft"
     assert desk("replay", made.json["run"]).code == 0
@@ -124,7 +124,7 @@ def test_runs_of_other_machines_are_passed_over(desk: Shell) -> None:
     done = desk("upgrade", "desk.yaml", "new.yaml", "waits", "foreign")
     assert done.code == 0
     assert done.out.startswith("desk: 1 run, 1 safe")
-    assert "run `foreign` is passed over: it is of another machine, `other`" in done.err
+    assert "run `foreign` is skipped: it is of another machine, `other`" in done.err
     nothing = desk("upgrade", "other.yaml", "new.yaml", "waits")
     assert (nothing.code, nothing.out) == (0, "desk: no recorded runs to judge\n")
 
@@ -139,7 +139,7 @@ def test_an_export_is_judged_as_a_journal(desk: Shell) -> None:
     told = desk("upgrade", "desk.yaml", "new.yaml", "bad.jsonl", "--format", "json")
     assert [run["run"] for run in told.json["runs"]] == ["waits"]
     assert [one["run"] for one in told.json["passed_over"]] == ["ended"]
-    assert "run `ended` is passed over" in told.err
+    assert "run `ended` is skipped" in told.err
 
 
 @pytest.mark.parametrize(
@@ -173,5 +173,5 @@ def test_of_many_runs_the_worst_are_listed(desk: Shell) -> None:
     lines = done.out.splitlines()
     assert [line.split()[0] for line in lines[2:4]] == ["verdict", "unsafe"]
     assert lines[4].startswith("and 1 more run: 1 needs a state map")
-    assert "and 1 more verdict with reasons of their own" in lines
+    assert "and 1 more verdicts with other reasons" in lines
     assert len(desk("upgrade", "desk.yaml", "new.yaml", "--format", "json").json["runs"]) == 2

@@ -156,8 +156,8 @@ def test_runs_that_cannot_be_asked_are_reported_and_passed_over(runs: Shell) -> 
     runs("run", "other.yaml", "x", "--script", "replies.yaml", "--run-id", "foreign")
     done = runs("whatif", "loop.yaml", "one", "two", "foreign", "--limit", "steps=4")
     assert done.code == 0
-    assert "run `two` is passed over" in done.err
-    assert "run `foreign` is passed over: it is a run of `other`, not of `loop`" in done.err
+    assert "run `two` is skipped" in done.err
+    assert "run `foreign` is skipped: it is a run of `other`, not of `loop`" in done.err
     assert "1 of 1 run of loop change" in done.out
     told = asked(runs, "whatif", "loop.yaml", "one", "two", "foreign", "--limit", "steps=4")
     assert {one["run_id"] for one in told["unread"]} == {"two", "foreign"}

@@ -239,7 +239,7 @@ def test_in_doubt_retry_makes_only_the_open_call_again() -> None:
     assert world.paid == {"r/think/0": 1, "r/shop/1/bread": 1, "r/shop/1/milk": 2}
     assert doubts(journal) == {"r/shop/1/milk": 1}
     assert run.result.path[-2:] == ("shop", "done")
-    assert any("begun before an interruption" in w for w in run.result.warnings)
+    assert any("started before an interruption" in w for w in run.result.warnings)
     again = world.resume(journal)
     assert again.result.warnings == run.result.warnings
 

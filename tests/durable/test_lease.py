@@ -136,7 +136,7 @@ def test_after_a_kill_the_next_one_goes_on_at_once(
     (tmp_path / "go").touch()
     second = program(*RESUME, cwd=tmp_path)
     assert (second.code, second.out) == (0, "Done.\n"), second.err
-    assert "was begun before an interruption" in second.err
+    assert "was started before an interruption" in second.err
     assert effects(tmp_path) == ["begin", "begin", "end"]
 
 

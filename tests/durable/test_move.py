@@ -223,7 +223,7 @@ def test_a_run_that_was_opened_before_it_moved_is_not_driven_beside_it() -> None
     here, new = opened(journal, OLD), opened(journal)
     new.run()
     for _ in range(2):  # and not when it is tried again
-        with pytest.raises(Fenced, match=f"run `r` has gone on as run `{new.id}`"):
+        with pytest.raises(Fenced, match=f"run `r` continued as run `{new.id}`"):
             here.run()
     meant = opened(journal, OLD)
     assert meant.run().status == "paused"  # opened anew, that is what somebody wants

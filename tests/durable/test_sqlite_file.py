@@ -103,7 +103,7 @@ def test_a_gitignore_that_is_there_is_left(tmp_path: Path) -> None:
     assert (folder / ".gitignore").read_text() == "nothing"
 
 
-# -- what is no journal --------------------------------------------------------------------------
+# -- what is not a journal --------------------------------------------------------------------------
 
 
 def other_application(path: Path) -> None:

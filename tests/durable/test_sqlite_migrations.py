@@ -69,7 +69,7 @@ def rename_agents(database: Connection) -> None:
 
 def fail(database: Connection) -> None:
     database.execute("CREATE TABLE half_done (x)")
-    database.execute("this is no SQL")
+    database.execute("this is not SQL")
 
 
 NEXT = (

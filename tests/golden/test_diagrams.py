@@ -156,7 +156,7 @@ states:
 
 def test_an_edge_without_a_label_of_its_own_says_when_it_is_taken() -> None:
     arrows = load(SORTED_OUT).draw().chart.arrows
-    assert [(arrow.source, arrow.shown) for arrow in arrows] == [
+    assert [(arrow.source, arrow.drawn_text) for arrow in arrows] == [
         ("which", "order"),
         ("which", "else"),
         ("sure", "Yes"),

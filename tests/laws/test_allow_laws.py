@@ -117,7 +117,7 @@ async def _asked(machine: Machine, answers: list[Answer], seed: int, given_: boo
 
 
 def happened(machine: Machine, heard: list[Recorded]) -> Happened:
-    """Tools that were carried out and states that were entered; not those of children."""
+    """Tools that were executed and states that were entered; not those of children."""
     out: dict[str, list[Moment]] = {}
     at = 0.0
     for record, decision, _ in heard:

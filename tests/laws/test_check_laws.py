@@ -243,7 +243,7 @@ def _ours() -> Any:
 _REGISTRY = _ours()
 _COMES_TO = (
     Outcome(),
-    Outcome.failed("TRANSIENT", "again"),
+    Outcome.failure("TRANSIENT", "again"),
     Outcome(reply=Reply("hi"), spent=Spent(1, 160, 10)),
     Outcome(changes={"vars.x": 3}),
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from chartloop.core.errors import SpecError
 from chartloop.interchange.mermaid.read import read_flowchart
-from chartloop.interchange.repair import repaired
+from chartloop.interchange.repair import repair_text
 from chartloop.view.flowchart import Arrow, Box, Flowchart, Shape, one_line
 from chartloop.view.ids import KEYWORDS, safe_ids
 from chartloop.view.mermaid import to_mermaid
@@ -156,7 +156,7 @@ def test_a_text_is_read_or_refused_as_mermaid_does(text: str, mermaid: Oracle) -
 @given(text=texts())
 def test_what_is_repaired_is_read_by_mermaid(text: str, mermaid: Oracle) -> None:
     try:
-        mended, repairs = repaired(text)
+        mended, repairs = repair_text(text)
     except SpecError:
         return
     assert not mermaid.read(mended).refused

@@ -126,7 +126,7 @@ def agrees(answer: Answer, went: Happened, *, ended: bool) -> bool:
     if form == "reach":
         return bool(answer) or names[0] not in went
     if not answer:
-        return True  # that something can happen is no promise that it does
+        return True  # that something can happen is not a promise that it does
     if len(names) == 1:
         return names[0] not in went
     if form == "always":

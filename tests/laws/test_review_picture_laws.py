@@ -55,7 +55,7 @@ def diff_of(pair: tuple[Data, Data]) -> Diff:
 @given(edits())
 def test_nothing_of_either_chart_is_lost(pair: tuple[Data, Data]) -> None:
     made = diff_of(pair)
-    merged = made.merged
+    merged = made.merged_chart
     before, after = made.before.draw().chart, made.after.draw().chart
     ids = [box.id for box in merged.chart.boxes]
     assert len(ids) == len(set(ids))
@@ -74,16 +74,16 @@ def test_nothing_of_either_chart_is_lost(pair: tuple[Data, Data]) -> None:
     kept = [a for a in merged.chart.arrows if merged.of_arrow(a).mark != "removed"]
     assert kept == list(after.arrows)
     if differences(before, after):
-        assert made.drawn
+        assert made.changes_picture
     if made.same:
-        assert not made.drawn
+        assert not made.changes_picture
 
 
 @pytest.mark.slow("tries hundreds of examples for seconds")
 @given(edits())
 def test_the_focus_keeps_what_changed(pair: tuple[Data, Data]) -> None:
     made = diff_of(pair)
-    merged, picture = made.merged, made.picture()
+    merged, picture = made.merged_chart, made.picture()
     shown = {box.id for box in picture.chart.boxes} - {HIDDEN}
     assert {box.id for box in merged.chart.boxes if merged.of_box(box).mark != "same"} <= shown
     drawn = set(picture.chart.arrows)

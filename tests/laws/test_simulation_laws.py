@@ -77,7 +77,7 @@ def simulated(data: Any, said: dict[str, Any], seed: int) -> Simulation:
 @given(costly_machines(), shares(), st.integers(0, 1_000))
 def test_no_simulated_run_exceeds_the_bound(data: Any, said: dict[str, Any], seed: int) -> None:
     found = simulated(data, said, seed)
-    assert not found.exceeded
+    assert not found.bound_violations
     assert sum(share.count for share in found.reasons.values()) == RUNS
 
 
@@ -134,7 +134,7 @@ def test_a_loop_that_only_the_model_leaves_is_geometric(p: float) -> None:
     found = simulate(load(LOOP % ""), world(p), runs=MANY)
     replies = 1 / (1 - p)
     assert [*found.reasons] == ["completed"]
-    assert near(found.figures["llm_calls"], replies)
+    assert near(found.figures["requests"], replies)
     assert near(found.figures["tool_calls"], replies - 1)
     assert near(found.figures["tokens"], 15 * replies)
     assert near(found.figures["elapsed"], 3 * replies - 1)
@@ -148,7 +148,7 @@ def test_a_loop_that_a_budget_cuts_is_a_geometric_sum(p: float, steps: int) -> N
     replies = steps // 2
     stopped = p ** ((steps - 1) // 2) if steps % 2 else p ** (replies - 1)
     assert near_share(found, "steps_limit", stopped)
-    assert near(found.figures["llm_calls"], sum(p**n for n in range(replies)))
+    assert near(found.figures["requests"], sum(p**n for n in range(replies)))
 
 
 @given(st.floats(0.0, 1.0), st.integers(0, 3))
@@ -159,7 +159,7 @@ def test_retries_are_a_geometric_sum(p: float, times: int) -> None:
     )  # fmt: skip
     found = simulate(load(text), world(0.0, fails={"TRANSIENT": p}), runs=MANY)
     assert near_share(found, "error", p ** (times + 1))
-    assert near(found.figures["llm_calls"], sum(p**n for n in range(times + 1)))
+    assert near(found.figures["requests"], sum(p**n for n in range(times + 1)))
     assert near(found.figures["waiting"], sum(p ** (n + 1) * 2**n for n in range(times)))
 
 

@@ -133,7 +133,7 @@ async def done(ctx: Context, traits: ActionTraits, given: Mapping[str, Any]) -> 
         out = out.replace(signals=(*out.signals, raised))
     if out.ok and traits.fails != "never" and traits.asks != "reply" and choices.of(3) == 2:
         category = [*Category][choices.of(3)]
-        out = out.replace(ok=False, error=Outcome.failed(category, "it failed").error)
+        out = out.replace(ok=False, error=Outcome.failure(category, "it failed").error)
     if traits.continues and out.ok:
         out = out.replace(continued=given.get("times", 1))
     return out.replace(result=None)

@@ -5,7 +5,7 @@ then compared with what the two machines really do:
 
     it goes on        both decide every record alike, and stand in the same place; it can go on;
                       where nothing is said to differ, both go on alike to the end
-    unsafe            the record that is named is the first that is decided otherwise
+    unsafe            the record that is named is the first that is decided differently
     needs a state map with its lines in the file it is safe
 """
 
@@ -329,7 +329,7 @@ def refused_for_a_reason(verdict: Verdict, at: int | None, new: Chart) -> None:
     assert cause.what
     assert cause.cure
     if cause.record is None:
-        assert at is None, "a record is decided otherwise, and the verdict does not say which"
+        assert at is None, "a record is decided differently, and the verdict does not say which"
         assert cause.place.line, verdict.text()
         return
     # a way that is not there any more may lead where it led: no record before it may differ

@@ -245,7 +245,7 @@ def test_dot_draws_what_the_chart_says(chart: Flowchart) -> None:
         ends = names[arrow.source], names[arrow.target]
         texts = groups[f"edge-{ends[0]}-{ends[1]}-{count[ends]}"].iter(f"{space}text")
         count[ends] += 1
-        assert _signs(text.text for text in texts) == _signs([printable(arrow.shown)])
+        assert _signs(text.text for text in texts) == _signs([printable(arrow.drawn_text)])
 
 
 @pytest.mark.system("dot", install="apt-get install graphviz")

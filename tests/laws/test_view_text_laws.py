@@ -44,7 +44,7 @@ def is_read_back(
             continue
         reader = Reader(drawing)
         read = Counter(found._replace(label=bare(found.label)) for found in reader.arrows())
-        assert read == Counter(Found(a.source, a.target, bare(a.shown)) for a in chart.arrows)
+        assert read == Counter(Found(a.source, a.target, bare(a.drawn_text)) for a in chart.arrows)
         assert {n: bare(t) for n, t in reader.boxes().items()} == {
             box.id: bare(
                 HERE * (box.id == here) + ENTRY * box.entry + MARKS.get(box.role, "")

@@ -64,6 +64,24 @@ def test_an_answer_leads_on_and_a_second_is_refused(served: Served) -> None:
     assert served.post(f"/runs/{run}/answer", {"event": "burn"}, 422)["code"] == "CL602"
 
 
+@pytest.mark.parametrize("order", ["answer", "enqueue", "cancel", "pause", "fork", "back", "set"])
+def test_orders_for_a_machine_whose_model_is_far_away(
+    serve: Serve, machines: Path, order: str
+) -> None:
+    """Reading such a run gives the event loop away; sending to it must too."""
+    text = (machines / "review.yaml").read_text().replace("name: scripted", "name: openai/gpt-4o")
+    (machines / "review.yaml").write_text(text)
+    served = serve()
+    run = served.start()
+    served.until(run, "paused")
+    bodies = {
+        "answer": {"event": "approve"}, "enqueue": {"tasks": ["more"]},
+        "set": {"name": "limits.steps", "value": 9},
+    }  # fmt: skip
+    status = 201 if order in ("fork", "back") else 200
+    assert served.post(f"/runs/{run}/{order}", bodies.get(order, {}), status)["order"] == order
+
+
 def test_cancel_pause_and_resume(served: Served) -> None:
     run = served.start(drive="none")
     served.post(f"/runs/{run}/pause")
@@ -265,7 +283,7 @@ def test_machines_are_served_from_the_named_folders_only(served: Served, machine
     (machines / "broken.yaml").write_text("chartloop: 1\nmachine: broken\nstates: {a: {next: b}}\n")
     assert served.get("/machines/broken/findings")["findings"][0]["code"].startswith("CL")
     problem = served.post("/runs", {"machine": "broken"}, 422)
-    assert problem["findings"]
+    assert {found["file"] for found in problem["findings"]} == {"broken.yaml"}  # and no folder
     served.get("/machines/broken/bound", 422)
 
 

@@ -156,6 +156,42 @@ def test_there_are_as_many_streams_as_may_be_and_each_leaves_nothing(serve: Serv
     wait_for(lambda: watchers() == "chartloop_watchers 0")
 
 
+@pytest.mark.slow("drives many runs while many listen")
+def test_nobody_misses_an_event_while_many_runs_are_driven(serve: Serve) -> None:
+    served = serve(workers=2, limits=Limits(watchers=200, rate=1e6, burst=10_000))
+    base, runs, each = str(served.client.base_url), 15, 4
+
+    async def watch(client: httpx.AsyncClient, run: str) -> list[int]:
+        found: list[int] = []
+        async with client.stream("GET", f"/runs/{run}/events") as answer:
+            async for line in answer.aiter_lines():
+                found += [int(line.removeprefix("id: "))] if line.startswith("id: ") else []
+                if line == "event: end":
+                    return found
+        return [-1]
+
+    async def one(client: httpx.AsyncClient) -> None:
+        body = {"machine": "review", "task": "x", "drive": "none"}
+        run = (await client.post("/runs", json=body)).json()["run"]
+        watching = [asyncio.ensure_future(watch(client, run)) for _ in range(each)]
+        await client.post(f"/runs/{run}/run", json={})
+        while True:
+            answer = await client.post(f"/runs/{run}/answer", json={"event": "approve"})
+            if answer.status_code == 200:
+                break
+            assert answer.status_code == 409, answer.text
+            await asyncio.sleep(0.1)
+        heard = await asyncio.gather(*watching)
+        assert heard == [list(range(len(heard[0])))] * each
+
+    async def scene() -> None:
+        limits = httpx.Limits(max_connections=200)
+        async with httpx.AsyncClient(base_url=base, timeout=100, limits=limits) as client:
+            await asyncio.gather(*(one(client) for _ in range(runs)))
+
+    asyncio.run(scene())
+
+
 # the hub alone: a watcher that reads nothing ---------------------------------------------------
 
 

@@ -55,13 +55,13 @@ PARSES = [
     Parse("JSON after a bracket", "n", "{json: a}", 'see [1 and {"a": 1}', 1),
     Parse("a path that is not there", "n", "{json: a.c}", '{"a": {"b": 3}}'),
     Parse("another type", "n", "{json: a}", '{"a": "1"}'),
-    Parse("true is no number", "n", "{json: a}", '{"a": true}'),
+    Parse("true is not a number", "n", "{json: a}", '{"a": true}'),
     Parse("a list", "l", "{json: a}", '{"a": ["x", "y"]}', ["x", "y"]),
     Parse("a list of something else", "l", "{json: a}", '{"a": [1]}'),
-    Parse("NaN is no JSON", "a", "{json: a}", '{"a": NaN}'),
-    Parse("an infinity is no JSON", "a", "{json: a}", '{"a": 1e999}'),
+    Parse("NaN is not JSON", "a", "{json: a}", '{"a": NaN}'),
+    Parse("an infinity is not JSON", "a", "{json: a}", '{"a": 1e999}'),
     Parse("JSON too deep", "a", "{json: a}", "[" * 100_000),
-    Parse("no JSON", "a", "json", "nothing"),
+    Parse("not JSON", "a", "json", "nothing"),
     Parse("pairs", "m", "{tag: T, as: pairs}", "<T>Status: ok\n- **Next**: go\nand on\n</T>", {"Status": "ok", "Next": "go\nand on"}),
     Parse("no pairs", "m", "{tag: T, as: pairs}", "<T>nothing</T>", {}),
     Parse("JSON in a tag", "m", "{tag: T, as: json}", '<T>{"a": "b"}</T>', {"a": "b"}),
@@ -221,8 +221,8 @@ def test_save(case: Save) -> None:
 
 def test_save_runs_only_when_the_action_succeeded() -> None:
     body = VARS + "states:\n  a: {do: act, save: {vars.a: result.x}, failed: next, next: z}\n" + END
-    failed = Outcome.failed("TRANSIENT", "boom").replace(result={"x": 1})
-    run = start(body, {"a": [failed]})
+    failure = Outcome.failure("TRANSIENT", "boom").replace(result={"x": 1})
+    run = start(body, {"a": [failure]})
     run.run()
     assert run.facts.vars["a"] == "x"
     assert run.facts.last.error is not None

@@ -236,14 +236,14 @@ class Schema(NamedTuple):
 
 SCHEMAS = [
     Schema("fits", '{"n": 1}', ""),
-    Schema("no JSON", "n is 1", "the reply is no JSON"),
+    Schema("not JSON", "n is 1", "the reply is not JSON"),
     Schema("lacks a field", "{}", '"n" is a required property (`required`)'),
     Schema("another type", '{"n": "1"}', 'n: "1" is not of type "integer" (`type`)'),
-    Schema("true is no number", '{"n": true}', 'n: true is not of type "integer" (`type`)'),
+    Schema("true is not a number", '{"n": true}', 'n: true is not of type "integer" (`type`)'),
     Schema("too much", '{"n": 1, "m": 2}', "'m' was unexpected"),
     Schema("no object", "[1]", 'the reply: [1] is not of type "object"'),
-    Schema("too deep", "[" * 100_000, "the reply is no JSON"),
-    Schema("no number", '{"n": NaN}', "the reply is no JSON"),
+    Schema("too deep", "[" * 100_000, "the reply is not JSON"),
+    Schema("no number", '{"n": NaN}', "the reply is not JSON"),
 ]
 
 

@@ -98,7 +98,7 @@ def test_what_was_refused_stays_refused_after_a_resume_and_in_a_later_run() -> N
         HEAD.replace("next: t", "next: c")
         + "  c: {do: call_tools, next: d}\n  d: {stop: completed}\n"
     )
-    load(text, tools=[buy, look]).start("y", parent=later).run()
+    load(text, tools=[buy, look]).start("y", continues=later).run()
     assert BOUGHT == []
 
 

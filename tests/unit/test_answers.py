@@ -115,7 +115,7 @@ states:
 
 
 def test_an_answer_before_the_first_step_is_refused() -> None:
-    with pytest.raises(WaitError, match="it has not begun"):
+    with pytest.raises(WaitError, match="it has not started"):
         gate().send("accept")
 
 
@@ -312,8 +312,8 @@ def test_an_answer_ahead_is_taken_by_the_first_wait_of_its_state_and_the_record_
 @pytest.mark.parametrize(
     ("begun", "state", "event", "said"),
     [
-        (False, "aprove", "accept", "no state that waits"),
-        (False, "think", "accept", "no state that waits"),
+        (False, "aprove", "accept", "not a state that waits"),
+        (False, "think", "accept", "not a state that waits"),
         (False, "approve", "acept", "does not take"),
         (True, "approve", "accept", "asks now"),
     ],

@@ -115,7 +115,7 @@ def test_silence_denies() -> None:
     run = load(TEXT, tools=TOOLS).start("x", script=script, clock=ManualClock())
     assert run.run().reason == "completed"
     assert DONE == []
-    assert told(run) == {"c0": "error: `buy` was not approved: nobody answered in time"}
+    assert told(run) == {"c0": "error: `buy` was not approved: no answer came in time"}
 
 
 def test_who_answers_must_say_it() -> None:

@@ -77,7 +77,7 @@ def test_a_stop_before_the_state_where_branches_meet() -> None:
         "error_threshold",
         "fork left right again fork left right again fork left right end-error",
     )
-    # a call that succeeds is no error: the rule bounds the actions by no figure
+    # a call that succeeds is not an error: the rule bounds the actions by no figure
     assert load(HEAD + text).bound()["actions"].value is None
 
 

@@ -45,43 +45,43 @@ def of(body: str, **given: Any) -> Bound:
 
 CASES = [
     Case("a-path", "states: {a: {do: infer, next: b}, b: {do: infer, next: c}, c: {stop: completed}}",
-         {"actions": 2, "llm_calls": 2, "tokens": 10, "usd": 11.0, "waiting": 0}),
+         {"actions": 2, "requests": 2, "tokens": 10, "usd": 11.0, "waiting": 0}),
     Case("a-rule-over-steps", f"limits: {{steps: 7}}\nrules: [{STEPS}]\n{LOOP}",
-         {"actions": 7, "llm_calls": 7, "tokens": 35}),
+         {"actions": 7, "requests": 7, "tokens": 35}),
     Case("a-rule-that-must-be-passed", f"limits: {{steps: 7}}\nrules: [{{when: run.steps > limits.steps, stop: steps_limit}}]\n{LOOP}",
-         {"actions": 8, "llm_calls": 8}),
+         {"actions": 8, "requests": 8}),
     Case("arithmetic-in-a-guard", f"limits: {{steps: 7}}\nrules: [{{when: 2 * run.steps + 1 >= limits.steps, stop: steps_limit}}]\n{LOOP}",
          {"actions": 3}),
     Case("a-guard-joined-by-or", f"limits: {{steps: 4}}\nrules: [{{when: 'whim(1) or run.steps >= limits.steps', stop: steps_limit}}]\n{LOOP}",
          {"actions": 4}),
     Case("a-guard-joined-by-and-bounds-nothing", f"limits: {{steps: 4}}\nrules: [{{when: 'whim(1) and run.steps >= limits.steps', stop: steps_limit}}]\n{LOOP}",
-         {"actions": None, "llm_calls": None}),
+         {"actions": None, "requests": None}),
     Case("a-limit-that-is-off", f"limits: {{steps: null}}\nrules: [{STEPS}]\n{LOOP}", {"actions": None}),
-    Case("a-limit-of-zero", f"limits: {{steps: 0}}\nrules: [{STEPS}]\n{LOOP}", {"actions": 0, "llm_calls": 0}),
+    Case("a-limit-of-zero", f"limits: {{steps: 0}}\nrules: [{STEPS}]\n{LOOP}", {"actions": 0, "requests": 0}),
     Case("calls-that-fail-are-not-counted", f"limits: {{calls: 3}}\nrules: [{{when: usage.llm_calls >= limits.calls, stop: custom}}]\n{LOOP}",
-         {"actions": None, "llm_calls": None, "tokens": 15}),
+         {"actions": None, "requests": None, "tokens": 15}),
     Case("calls-where-a-failure-stops", "limits: {calls: 3}\nrules: [{when: usage.llm_calls >= limits.calls, stop: custom}]\nstates: {a: {do: infer, next: a}}\n",
-         {"actions": 3, "llm_calls": 3, "tokens": 15, "usd": 16.5}),
+         {"actions": 3, "requests": 3, "tokens": 15, "usd": 16.5}),
     Case("tokens-and-the-last-call", "limits: {tokens: 12}\nrules: [{when: usage.total_tokens >= limits.tokens, stop: token_limit}]\nstates: {a: {do: infer, next: a}}\n",
-         {"tokens": 16, "llm_calls": 12}),
+         {"tokens": 16, "requests": 12}),
     Case("dollars-and-the-last-call", "limits: {usd: 3.5}\nrules: [{when: usage.cost >= limits.usd, stop: cost_limit}]\nstates: {a: {do: infer, next: a}}\n",
-         {"usd": 9.0, "llm_calls": 8}, above=("usd", "llm_calls")),
+         {"usd": 9.0, "requests": 8}, above=("usd", "requests")),
     Case("visits-in-a-decision", "limits: {turns: 4}\nstates:\n  d: {ask: 'Again?', when: run.visits.a < limits.turns, then: a, else: z}\n  a: {do: infer, failed: next, next: b}\n  b: {do: nothing, next: d}\n  z: {stop: completed}\n",
-         {"actions": 8, "llm_calls": 4}),
+         {"actions": 8, "requests": 4}),
     Case("two-budgets-one-for-each-way", "limits: {few: 2}\nstates:\n  a: {do: infer, failed: next, next: d}\n  d:\n    ask: 'Ok?'\n    when: last.ok\n    then: good\n    else: bad\n  good: {ask: 'More?', when: usage.llm_calls >= limits.few, then: z, else: a}\n  bad: {ask: 'More?', when: errors.total >= limits.few, then: z, else: a}\n  z: {stop: completed}\n",
-         {"actions": 3, "llm_calls": 3}),
+         {"actions": 3, "requests": 3}),
     Case("a-variable-that-is-counted-up", "limits: {few: 3}\nvars: {n: 0}\nstates:\n  a: {do: infer, failed: next, set: {vars.n: vars.n + 1}, next: d}\n  d: {ask: 'More?', when: vars.n >= limits.few, then: z, else: a}\n  z: {stop: completed}\n",
          {"actions": 3}),
     Case("a-variable-that-is-set-back", "limits: {few: 3}\nvars: {n: 0}\nstates:\n  a: {do: infer, failed: next, set: {vars.n: vars.n + 1}, next: d}\n  d: {ask: 'More?', when: vars.n >= limits.few, then: z, else: b}\n  b: {do: nothing, set: {vars.n: 0}, next: a}\n  z: {stop: completed}\n",
          {"actions": None}),
     Case("a-retry", "states: {a: {do: infer, retry: {times: 3, base: 2s, most: 1s}, next: z}, z: {stop: completed}}",
-         {"actions": 4, "llm_calls": 4, "waiting": 14.0, "tokens": 5}),
+         {"actions": 4, "requests": 4, "waiting": 14.0, "tokens": 5}),
     Case("a-retry-as-the-provider-asks", "states: {a: {do: infer, retry: {times: 3, base: 2s, most: 5s}, next: z}, z: {stop: completed}}",
-         {"actions": 4, "llm_calls": 4, "waiting": 18.0}, above=("waiting",)),
+         {"actions": 4, "requests": 4, "waiting": 18.0}, above=("waiting",)),
     Case("a-retry-that-no-provider-delays", "states: {a: {do: tool, with: {name: poke}, retry: {times: 1, base: 2s, on: [TRANSIENT, RECOVERABLE]}, next: z}, z: {stop: completed}}",
-         {"actions": 2, "llm_calls": 0, "waiting": 2.0}),
+         {"actions": 2, "requests": 0, "waiting": 2.0}),
     Case("a-retry-within-a-budget", f"limits: {{steps: 6}}\nrules: [{STEPS}]\nstates: {{a: {{do: infer, retry: {{times: 3, base: 0s}}, next: b}}, b: {{do: nothing, next: a}}}}\n",
-         {"actions": 6, "llm_calls": 5}),
+         {"actions": 6, "requests": 5}),
     Case("a-wait", "states: {w: {on: {yes: z}, within: 30s, expired: z}, z: {stop: completed}}", {"actions": 0, "waiting": 30.0}),
     Case("a-wait-without-a-deadline", "states: {w: {on: {yes: z}}, z: {stop: completed}}", {"actions": 0, "waiting": None}),
     Case("a-wait-in-a-loop-that-time-cuts", "limits: {time: 50s}\nrules: [{when: run.elapsed >= limits.time, stop: time_limit}]\nstates: {w: {on: {yes: w}, within: 30s, expired: w}}\n",
@@ -91,27 +91,27 @@ CASES = [
     Case("a-back-off", f"limits: {{steps: 4}}\nrules: [{STEPS}]\nstates: {{a: {{do: back_off, with: {{base: 8s, most: 8s}}, next: a}}}}\n",
          {"actions": 4, "waiting": 32.0}),
     Case("a-detour-that-returns", f"limits: {{steps: 5}}\nrules: [{STEPS}, {{when: whim(1), to: side, before: [a]}}]\nstates: {{a: {{do: infer, failed: next, next: b}}, b: {{do: nothing, next: a}}, side: {{do: infer, failed: next, next: return}}}}\n",
-         {"actions": 5, "llm_calls": 4}),
+         {"actions": 5, "requests": 4}),
     Case("a-detour-without-a-budget", "limits: {few: 2}\nrules: [{when: whim(1), to: side}]\nstates:\n  d: {ask: 'More?', when: run.visits.a < limits.few, then: a, else: z}\n  a: {do: infer, failed: next, next: d}\n  side: {do: infer, failed: next, next: return}\n  z: {stop: completed}\n",
-         {"actions": 5, "llm_calls": 5}),
+         {"actions": 5, "requests": 5}),
     Case("a-fork-cuts-by-any-branch", "limits: {few: 3}\nstates:\n  a: {do: infer, failed: next, next: f}\n  f: {all: [x, y]}\n  x: {ask: 'Q?', when: run.visits.a >= limits.few, then: z, else: a}\n  y: {ask: 'Q?', when: whim(1), then: z, else: a}\n  z: {stop: completed}\n",
          {"actions": 3}),
     Case("tools-of-one-reply", f"limits: {{steps: 6}}\nrules: [{STEPS}]\nstates: {{a: {{do: infer, next: b}}, b: {{do: call_tools, next: a}}}}\n",
-         {"actions": 6, "llm_calls": 3, "tool_calls": 6}),
+         {"actions": 6, "requests": 3, "tool_calls": 6}),
     Case("the-first-tool-of-a-reply", f"limits: {{steps: 6}}\nrules: [{STEPS}]\nstates: {{a: {{do: infer, next: b}}, b: {{do: call_tool, next: a}}}}\n",
          {"tool_calls": 3}),
     Case("tool-calls-and-the-last-batch", "limits: {tools: 3}\nrules: [{when: usage.tool_calls >= limits.tools, stop: custom}]\nstates: {a: {do: tool, with: {name: poke}, next: b}, b: {do: infer, next: c}, c: {do: call_tools, next: a}}\n",
          {"tool_calls": 4}),
     Case("the-epilogue-is-counted", f"limits: {{steps: 3}}\non_stop: wrap\nrules: [{STEPS}]\nstates: {{a: {{do: infer, failed: next, next: a}}, wrap: {{do: infer, next: over}}, over: {{end: by_reason}}}}\n",
-         {"actions": 4, "llm_calls": 4, "tokens": 20}),
+         {"actions": 4, "requests": 4, "tokens": 20}),
     Case("a-signal-that-a-decision-judges", "limits: {steps: 3}\nrules: [{when: run.steps >= limits.steps, signal: steps_limit}]\nstates: {a: {do: infer, failed: next, next: d}, d: {ask: 'Stop?', when: signals.count > 0, then: z, else: a}, z: {stop: highest}}\n",
          {"actions": 3}),
     Case("a-continuation-puts-a-stop-off", f"limits: {{steps: 3}}\nrules: [{STEPS}]\nstates: {{a: {{do: infer, failed: next, next: b}}, b: {{do: continue_run, with: {{times: 1}}, next: c}}, c: {{do: nothing, next: a}}}}\n",
-         {"actions": 5, "llm_calls": 2}, above=("actions",)),
+         {"actions": 5, "requests": 2}, above=("actions",)),
     Case("upkeep-while-a-stop-is-put-off", f"limits: {{steps: 3}}\nrules: [{STEPS}]\nstates: {{a: {{do: continue_run, next: b}}, b: {{do: nothing, next: b}}}}\n",
          {"actions": None}),
     Case("two-loops-of-which-one-is-taken", "limits: {few: 3}\nstates:\n  d: {ask: 'Q?', when: whim(1), then: a, else: b}\n  a: {do: infer, failed: next, next: [{when: run.visits.a >= limits.few, to: z}, a]}\n  b: {do: infer, failed: next, next: [{when: run.visits.b >= limits.few, to: z}, b]}\n  z: {stop: completed}\n",
-         {"actions": 3, "llm_calls": 3}),
+         {"actions": 3, "requests": 3}),
     Case("a-child-has-what-is-left", f"limits: {{tokens: 6}}\nrules: [{{when: usage.total_tokens >= limits.tokens, stop: token_limit}}]\nmachines:\n  kid:\n    {MODEL.strip()}\n    limits: {{tokens: 100}}\n    rules: [{{when: usage.total_tokens >= limits.tokens, stop: token_limit}}]\n    states: {{t: {{do: infer, next: t}}}}\nstates: {{a: {{do: run_machine, with: {{machine: kid, task: x}}, next: a}}}}\n",
          {"tokens": 10}),
     Case("a-guard-that-leaves-it-to-the-time", "limits: {few: 3, time: 50s}\nstates:\n  a: {do: infer, failed: next, next: w}\n  w: {on: {yes: d}, within: 30s, expired: d}\n  d: {ask: 'Q?', when: run.visits.a >= limits.few and not (run.elapsed >= limits.time and whim(1)), then: z, else: t}\n  t: {ask: 'Late?', when: run.elapsed >= limits.time, then: z, else: a}\n  z: {stop: completed}\n",
@@ -183,7 +183,7 @@ states:
 
 def test_what_only_things_of_unknown_size_end_has_no_figure() -> None:
     found = bound(built(FORKED).chart)
-    for name in ("actions", "llm_calls"):
+    for name in ("actions", "requests"):
         assert found[name].value is None
         assert found[name].why.startswith("what ends it counts things of unknown size: give `cont")
     told = bound(built(FORKED).chart, assume=Assume(tokens_per_call=100, calls_per_reply=4))
@@ -249,7 +249,7 @@ def test_a_run_knows_its_certificate(tmp_path: Path) -> None:
 
 def test_a_run_that_could_cost_more_is_not_started() -> None:
     agent = load("agent")
-    with pytest.raises(SetupError, match="llm_calls: at most 40, and 30 is wanted; lower `limits"):
+    with pytest.raises(SetupError, match="requests: at most 40, and 30 is wanted; lower `limits"):
         agent.start("x", script=["4"], require_bound={"calls": 30})
     run = agent.start("x", script=["4"], limits={"steps": 20}, require_bound={"calls": 30})
     assert run.run().success
@@ -306,7 +306,9 @@ def test_too_much_is_unknown_with_a_reason() -> None:
     found = bound(built(dense(60, 300)).chart, effort=1_000)
     assert found.unknown == "the proof takes more steps than it may"
     assert "unknown" in str(found)
-    assert found.refused({"actions": 3}) == ("actions: the proof takes more steps than it may",)
+    assert found.reasons_to_refuse({"actions": 3}) == (
+        "actions: the proof takes more steps than it may",
+    )
 
 
 def test_a_file_with_a_mistake_has_no_bound() -> None:
@@ -332,12 +334,12 @@ def test_what_no_expression_reads_needs_no_proof_of_its_own() -> None:
 def test_in_a_prompt_a_bound_is_a_line_and_a_figure_a_sentence() -> None:
     found = load("agent").bound()
     assert repr(found).startswith(
-        "<Bound of agent: actions 50, model calls 40, tool calls 784, tokens"
+        "<Bound of agent: actions 50, requests 40, tool calls 784, tokens"
     )
     assert str(found["actions"]) == "actions at most 50 by run.steps >= limits.steps"
     assert str(found["tool_calls"]).startswith("tool_calls at most 784")
 
 
 def test_a_figure_that_there_is_not_says_which_there_are() -> None:
-    with pytest.raises(KeyError, match="no figure `dollars`; there are actions, llm_calls"):
+    with pytest.raises(KeyError, match="no figure `dollars`; there are actions, requests"):
         load("agent").bound()["dollars"]

@@ -51,9 +51,9 @@ machines:
 
 CASES = [
     Case("an-item-gives-a-child-its-variables",
-         counting_child("""'[{"task": "x", "vars": {"n": -5}}]'"""), {"llm_calls": None}),
+         counting_child("""'[{"task": "x", "vars": {"n": -5}}]'"""), {"requests": None}),
     Case("an-item-that-is-a-text-gives-none",
-         counting_child("""'["x", run.task]'"""), {"llm_calls": 4}),
+         counting_child("""'["x", run.task]'"""), {"requests": 4}),
     Case("a-rule-is-judged-before-the-signals-of-the-same-moment", """
 limits: {steps: 3}
 rules:

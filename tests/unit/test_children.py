@@ -347,7 +347,7 @@ def test_an_answer_to_the_parent_is_an_answer_to_the_child(asking: Run) -> None:
 
 
 def test_an_answer_to_the_child_is_seen_by_the_parent_when_it_goes_on(asking: Run) -> None:
-    asked = asking.session.position.asked
+    asked = asking.session.position.child_question
     assert asked is not None
     deepest = f"{asked.run}/go/0"
     journal = asking.session.journal

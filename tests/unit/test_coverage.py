@@ -223,11 +223,11 @@ def test_what_cannot_be_is_apart_and_does_not_count() -> None:
     machine = load(LOST)
     measured = coverage(machine, machine_run(machine))
     lost = {c.item.key: c.unreachable for c in measured.unreachable}
-    assert lost["state:never"] == "no way leads to it"
+    assert lost["state:never"] == "no path leads to it"
     assert lost["edge:work.next.0"] == "proven: `run.steps < 0` never holds here"
-    assert lost["edge:never.next.0"] == "no way leads to `never`"
+    assert lost["edge:never.next.0"] == "no path leads to `never`"
     assert lost["rule:rules.1"] == "proven: `run.steps < 0` never holds here"
-    assert lost["reason:no_progress"] == "what raises it is never come to"
+    assert lost["reason:no_progress"] == "what raises it is never reached"
     assert lost["atom:work.next.1#0=false"] == "proven: never false while it decides"
     assert "atom:work.next.1#1=true" not in lost
     assert str(measured.figures["edge"]) == "1/2"
@@ -293,7 +293,7 @@ def test_a_run_of_a_changed_machine_is_passed_over_with_what_changed(
     run.run()
     measured = coverage(later, journal)
     assert measured.runs == 0
-    (said,) = measured.passed
+    (said,) = measured.skipped_runs
     assert said.startswith(f"run `{run.id}` is not counted: the machine has changed since: ")
     assert "`edge left.then`, `atom left.then#0`" in said
 
@@ -307,7 +307,7 @@ def test_a_record_that_is_none_of_the_machines_passes_the_run_over(shop: Machine
     row = run.session.row
     found = coverage_of(shop, [RecordedRun(row, (records[0], broken))])
     assert (found.runs, found.records, seen(found)) == (0, 0, set())
-    assert "record 1 at `ask` is decided otherwise" in found.passed[0]
+    assert "record 1 at `ask` is decided differently" in found.skipped_runs[0]
 
 
 @pytest.mark.parametrize(
@@ -489,16 +489,16 @@ def test_proofs_that_take_too_much_work_are_said_to_be_open() -> None:
     machine = load(LOST)
     every = Search(machine.chart)
     whole = every.unreachable(items_of(machine.chart))
-    assert (every.unsettled, len(whole) > 3) == ("", True)
+    assert (every.open_question, len(whole) > 3) == ("", True)
     cut = Search(machine.chart, work=20)
     some = cut.unreachable(items_of(machine.chart))
-    assert cut.unsettled.startswith("not all is known of what cannot be reached")
+    assert cut.open_question.startswith("not all is known of what cannot be reached")
     assert some.items() < whole.items()
 
 
 def test_what_is_open_is_said_and_kept() -> None:
     machine = load(LOST)
-    measured = replace(coverage(machine, machine_run(machine)), unsettled="not all is known")
+    measured = replace(coverage(machine, machine_run(machine)), open_question="not all is known")
     assert "\nnot all is known\n" in f"{measured}\n"
-    assert from_json(to_json([measured]))[0].unsettled == "not all is known"
-    assert (coverage(machine) + measured).unsettled == "not all is known"
+    assert from_json(to_json([measured]))[0].open_question == "not all is known"
+    assert (coverage(machine) + measured).open_question == "not all is known"

@@ -10,13 +10,13 @@ import pytest
 
 from chartloop.core.errors import SetupError, SpecError
 from chartloop.interchange.documents import (
-    chosen,
+    choose_chart,
     flowcharts,
     read,
     read_document,
 )
 from chartloop.interchange.mermaid.read import read_flowchart, read_mermaid
-from chartloop.interchange.repair import LARGEST, repaired
+from chartloop.interchange.repair import LARGEST, repair_text
 
 TWO = """\
 # The system
@@ -95,25 +95,25 @@ def test_fences(case: Fenced) -> None:
 
 def test_a_mermaid_file_is_one_chart_whatever_is_in_it() -> None:
     (found,) = flowcharts("no chart", file="x.mmd")
-    with pytest.raises(SpecError, match="no Mermaid flowchart"):
+    with pytest.raises(SpecError, match="not a Mermaid flowchart"):
         read(found)
 
 
 def test_which_chart_is_meant_is_asked_or_said() -> None:
     found = flowcharts(TWO, file="x.md")
     for wanted, number in [("1", 1), ("2", 2), ("main LOOP", 1), ("recov", 2)]:
-        assert chosen(found, wanted).number == number
-    assert chosen(found[:1]).number == 1
+        assert choose_chart(found, wanted).number == number
+    assert choose_chart(found[:1]).number == 1
     with pytest.raises(SetupError, match="has 2 flowcharts: which one is meant") as asked:
-        chosen(found, file="x.md")
+        choose_chart(found, file="x.md")
     assert "say --chart N" in asked.value.hint
     assert '1: lines 8 to 9, under "Main loop"' in asked.value.hint
     assert '2: lines 23 to 28, under "Recovery"' in asked.value.hint
     for wanted in ("3", "0", "elsewhere", "o"):
         with pytest.raises(SetupError, match="flowchart `"):
-            chosen(found, wanted)
+            choose_chart(found, wanted)
     with pytest.raises(SetupError, match="has no Mermaid flowchart"):
-        chosen([])
+        choose_chart([])
 
 
 def test_what_is_wrong_in_a_chart_is_said_with_the_place_in_the_document() -> None:
@@ -128,7 +128,7 @@ def test_a_document_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "latin.md").write_bytes("é".encode("latin-1"))
     (tmp_path / "large.md").write_bytes(b"x" * 4_000_001)
     (tmp_path / "mark.md").write_bytes("\ufeffgraph TD\nA".encode())
-    for name, said in [("latin.md", "no UTF-8"), ("large.md", "larger"), ("no.md", "cannot read")]:
+    for name, said in [("latin.md", "not UTF-8"), ("large.md", "larger"), ("no.md", "cannot read")]:
         with pytest.raises(SetupError, match=said):
             read_document(tmp_path / name)
     with pytest.raises(SetupError, match="cannot read"):
@@ -188,7 +188,7 @@ def test_a_mistake_is_mended_and_listed(case: Mistake) -> None:
     written = f"flowchart TD\n  A --> B\n  {case.line}\n  B --> C\n"
     with pytest.raises(SpecError):
         read_mermaid(written)
-    text, (repair,) = repaired(written)
+    text, (repair,) = repair_text(written)
     assert text.split("\n")[2].strip() == case.mended
     assert (repair.line, repair.before, repair.after) == (3, case.line, case.mended)
     assert repair.what
@@ -196,23 +196,23 @@ def test_a_mistake_is_mended_and_listed(case: Mistake) -> None:
 
 
 def test_several_mistakes_are_mended_one_after_the_other() -> None:
-    text, repairs = repaired("graph TD\nA[f(x)] -> B\nB --> end\nsubgraph s\nend\nC[g(y)]")
+    text, repairs = repair_text("graph TD\nA[f(x)] -> B\nB --> end\nsubgraph s\nend\nC[g(y)]")
     assert read_mermaid(text)
     assert [repair.line for repair in repairs] == [2, 3, 6]
 
 
 def test_a_first_line_a_title_and_a_last_line() -> None:
-    text, _ = repaired("graph TD\nsubgraph My Group (1)\nA\nend\n")
+    text, _ = repair_text("graph TD\nsubgraph My Group (1)\nA\nend\n")
     assert text == 'graph TD\nsubgraph "My Group (1)"\nA\nend\n'
-    assert repaired("flowchart LR A --> B")[0] == "flowchart LR;A --> B"
-    text, (repair,) = repaired("flowchart TD\nsubgraph s\nA")
+    assert repair_text("flowchart LR A --> B")[0] == "flowchart LR;A --> B"
+    text, (repair,) = repair_text("flowchart TD\nsubgraph s\nA")
     assert repair.what == "a subgraph that is not closed"
     assert read_flowchart(text).notes
 
 
 def test_what_mermaid_reads_is_left_alone() -> None:
     text = 'flowchart TD\nA[“x”] -- No--> B["→ ->"]\n'
-    assert repaired(text) == (text, ())
+    assert repair_text(text) == (text, ())
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_what_mermaid_reads_is_left_alone() -> None:
 )
 def test_what_cannot_be_mended_is_refused_at_its_place(text: str) -> None:
     with pytest.raises(SpecError) as mended:
-        repaired(text)
+        repair_text(text)
     with pytest.raises(SpecError) as read_as_it_is:
         read_mermaid(text)
     assert str(mended.value) == str(read_as_it_is.value)
@@ -231,9 +231,9 @@ def test_what_cannot_be_mended_is_refused_at_its_place(text: str) -> None:
 @pytest.mark.timeout(60)
 def test_repairs_are_bounded() -> None:
     with pytest.raises(SpecError):
-        repaired("flowchart TD\n" + "A[f(x)]\n" * (LARGEST // 8 + 1))
+        repair_text("flowchart TD\n" + "A[f(x)]\n" * (LARGEST // 8 + 1))
     with pytest.raises(SpecError):
-        repaired("flowchart TD\n" + "A[f(x)]\n" * 400)
+        repair_text("flowchart TD\n" + "A[f(x)]\n" * 400)
     for line in ("A -- " + "a -- " * 10_000, "A[(x] " * 300 + "]", "A[" * 900, "A -> " * 380):
         with suppress(SpecError):
-            repaired(f"flowchart TD\n{line}\n")
+            repair_text(f"flowchart TD\n{line}\n")

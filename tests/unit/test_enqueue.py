@@ -75,7 +75,7 @@ def test_they_come_last_and_are_on_the_record() -> None:
     assert run.facts.queue.size == 3
     run.run()
     assert done(run) == ["first", "task_1", "x"]
-    assert run.facts.run.steps == 3  # it is no step
+    assert run.facts.run.steps == 3  # it is not a step
     assert run.replay().same
     assert Record.from_dict(record.seq, record.to_dict()).input == record.input
 

@@ -239,3 +239,14 @@ def test_a_model_error_keeps_what_is_known_about_the_failure() -> None:
     error = ModelError("slow down", category=Category.TRANSIENT, kind="rate_limit", retry_after=2.5)
     assert (error.category, error.kind, error.retry_after) == ("TRANSIENT", "rate_limit", 2.5)
     assert (error.status, error.partial) == (None, "")
+
+
+def kinds(of: type[ChartloopError]) -> list[type[ChartloopError]]:
+    return [of, *(deep for kind in of.__subclasses__() for deep in kinds(kind))]
+
+
+def test_an_error_that_is_raised_has_its_row_in_the_table() -> None:
+    ours = [kind for kind in kinds(ChartloopError) if kind.__module__ == "chartloop.core.errors"]
+    without = {kind.__name__ for kind in ours if kind.code not in CODES}
+    # the roots, and what holds findings or belongs to a tool, have none of their own
+    assert without == {"ChartloopError", "RunError", "SpecError", "ToolError"}

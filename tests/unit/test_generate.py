@@ -320,8 +320,8 @@ states:
   never: {stop: custom, next: after}
   after: {do: nothing, next: done}
   done: {stop: completed}
-""", {"think.next.1": "one before it is always taken", "never.next.0": "no way leads there",
-      "after.next.0": "no way leads there", "custom": "no way leads there"}),
+""", {"think.next.1": "one before it is always taken", "never.next.0": "no path leads there",
+      "after.next.0": "no path leads there", "custom": "no path leads there"}),
     Proof("a-guard-that-nearly-is", """
 states:
   think: {do: infer, next: [{when: last.ok and run.steps > 3, to: never}, {when: last.ok, to: done}, think]}
@@ -337,7 +337,7 @@ states:
   done: {stop: completed}
 """, {"think.next.0": "`vars.n > 3 and vars.n < 2` never holds",
       "never.then": "after what was decided before", "never.else": "one before it is always taken",
-      "custom": "but behind `think.next.0`"}),
+      "custom": "except after `think.next.0`"}),
     Proof("a-guard-that-a-limit-may-turn", """
 limits: {most: 3}
 states:
@@ -350,7 +350,7 @@ rules: [{when: errors.total > run.steps + errors.total, stop: custom}]
 states:
   think: {do: infer, next: done}
   done: {stop: completed}
-""", {"rules.0": "never holds", "custom": "no way leads there"}),
+""", {"rules.0": "never holds", "custom": "no path leads there"}),
     Proof("behind-what-was-decided-before", """
 vars: {n: 0}
 states:
@@ -358,13 +358,13 @@ states:
   second: {ask: "More?", when: vars.n > 5, then: never, else: done}
   never: {stop: custom}
   done: {stop: completed}
-""", {"second.then": "after what was decided before", "custom": "but behind `second.then`"}),
+""", {"second.then": "after what was decided before", "custom": "except after `second.then`"}),
     Proof("a-status-that-no-state-gives", """
 states:
   wait: {on: {go: [{to: late, when: run.paused_from == "debugging"}, {to: done}]}}
   late: {stop: custom}
   done: {stop: completed}
-""", {"wait.on.go.0": "never holds", "custom": "but behind `wait.on.go.0`"}),
+""", {"wait.on.go.0": "never holds", "custom": "except after `wait.on.go.0`"}),
     Proof("a-status-that-a-state-gives", """
 states:
   mend: {do: nothing, status: debugging, next: wait}

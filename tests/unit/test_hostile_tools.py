@@ -316,7 +316,7 @@ def test_calls_that_were_done_in_time_keep_their_replies() -> None:
     assert second.messages == ()
     assert paid == ["x"]  # the second attempt made only the call that had not been done
     replies = [m["content"] for m in model.asked[1].messages if m["role"] == "tool"]
-    assert replies == ["paid", "error: this call was not carried out"]
+    assert replies == ["paid", "error: this call was not executed"]
 
 
 @pytest.mark.slow("starts processes for seconds")

@@ -37,7 +37,7 @@ def test_a_run_is_started_opened_followed_and_attached_by_a_path(
     run.advance()
     opened = agent.open("first", journal=given(path), script=["Hi."])
     assert opened.run().output == "Hi."
-    after = agent.start("More.", parent="first", journal=given(path), script=["Yes."])
+    after = agent.start("More.", continues="first", journal=given(path), script=["Yes."])
     assert after.run().output == "Yes."
     kept = pickle.loads(pickle.dumps(after))  # noqa: S301 - our own
     assert agent.attach(kept, journal=given(path)).result.output == "Yes."
@@ -94,7 +94,7 @@ def test_an_open_journal_is_taken_as_it_is() -> None:
 
 
 class Wrong(NamedTuple):
-    """What is no journal, and what is said."""
+    """What is not a journal, and what is said."""
 
     id: str
     given: Any
@@ -112,7 +112,7 @@ WRONG = [
     Wrong("number", 3, SetupError, "`journal` is a int, not a journal", "SqliteJournal"),
     Wrong("missing", "none.db", UnknownRunError, "there is no journal at `none.db`", "started with"),
     Wrong("folder", ".", JournalError, "is a folder, not a journal", "journal.db"),
-    Wrong("text", "text.db", JournalError, "is damaged or is no journal", "name another file"),
+    Wrong("text", "text.db", JournalError, "is damaged or is not a journal", "name another file"),
     Wrong("other", "other.db", JournalError, "a database of something else", "name another file"),
 ]  # fmt: skip
 
@@ -122,7 +122,7 @@ def test_what_is_no_journal_is_refused_and_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: Wrong
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("text.db").write_text("this is no journal\n" * 99)
+    Path("text.db").write_text("this is not a journal\n" * 99)
     other = sqlite3.connect("other.db")
     other.execute("CREATE TABLE mine (x)")
     other.close()

@@ -76,7 +76,7 @@ FAULTS = [
     Fault("message-template", rule(f"{BUDGET}, stop: custom, message: '{{{{ «run.stepz» }}}}'"), "CL103", "run.stepz"),
     Fault("message-is-a-number", rule(f"{BUDGET}, stop: custom, message: «5»"), "CL210", "`5` is a number"),
     Fault("warn-at-without-a-bound", rule("when: last.ok and run.steps < limits.n, stop: custom, «warn_at»: 80%"), "CL207", "fact >= bound"),
-    Fault("warn-at-too-much", rule(f"{BUDGET}, stop: custom, warn_at: «150%»"), "CL209", "no share"),
+    Fault("warn-at-too-much", rule(f"{BUDGET}, stop: custom, warn_at: «150%»"), "CL209", "not a share"),
     Fault("warn-at-a-number-of-things", rule(f"{BUDGET}, stop: custom, warn_at: «limits.n»"), "CL104", "int"),
     Fault("misspelt-key", rule(f"{BUDGET}, «stopp»: custom"), "CL201", "stopp", "`stop`"),
     Fault("word-of-another-tool", rule("«condition»: run.steps >= limits.n, stop: custom"), "CL201", "condition", "`when`"),

@@ -161,7 +161,7 @@ states:
 """.lstrip()
     )
     (found,) = [f for f in machine.findings if f.code == "CL316"]
-    assert "`think` can be done over and over" in found.message
+    assert "`think` can repeat without end" in found.message
     assert " → think → " in found.message
 
 

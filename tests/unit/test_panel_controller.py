@@ -125,7 +125,7 @@ def test_steps_are_shown_with_what_they_changed(asking: Machine, opened: Opened)
     }
     assert changed["run.steps"] == ("0", "1")
     assert changed["last.action"] == ("''", "'nothing'")
-    assert not {"run.elapsed", "run.visits.agree"} & changed.keys(), "is no news"
+    assert not {"run.elapsed", "run.visits.agree"} & changed.keys(), "is not news"
     visits = next(fact for fact in shows["facts"] if fact["name"] == "run.visits.agree")
     assert visits["value"] == "1"
     assert names(shows["facts"])[0] == "run.steps", (
@@ -393,7 +393,7 @@ class Leaving(MemoryJournal):
 def test_what_ends_its_thread_leaves_the_controller_open(asking: Machine, opened: Opened) -> None:
     page = opened(asking.start(journal=Leaving()))
     page.ask("step")
-    assert page.fault == "the action was broken off | Step begins it again"
+    assert page.fault == "the action was broken off | Step starts it again"
     assert page.shows["busy"] == ""
     page.ask("step")
     assert (page.fault, page.shows["status"]) == ("", "paused")

@@ -182,7 +182,7 @@ def test_scenarios_in_python_count_too(tmp_path: Path) -> None:
     [
         (["--chartloop-coverage", "."], "`.` is a folder and no machine"),
         (["--chartloop-coverage=agnt"], "did you mean `agent`?"),
-        (["--chartloop-coverage-fail-under=lots"], "`lots` is no percentage"),
+        (["--chartloop-coverage-fail-under=lots"], "`lots` is not a percentage"),
     ],
 )
 def test_a_wrong_option_is_said_before_any_test(

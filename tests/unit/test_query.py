@@ -141,13 +141,13 @@ def test_without_stops_from_outside() -> None:
     assert "by a stop from outside" in machine.query("reach user_requested").reason
     without = machine.query("reach user_requested", cancels=False)
     assert "where a tool or an action asks to stop" in without.reason
-    assert "nobody stops it from outside" in without.assumptions
+    assert "it is not stopped from outside" in without.assumptions
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("never done before llm_inference", "yes: `llm_inference` comes before `done` on every way"),
+        ("never done before llm_inference", "yes: `llm_inference` comes before `done` on every path"),
         ("reach done", "yes: `done` can be reached\n  user_message → llm_inference → done"),
         ("reach completed", "yes: reason `completed` can be reached\n  user_message"),
         ("reach user_requested", "stop from outside"),
@@ -297,7 +297,7 @@ states:
 UNLESS = [
     Unless("avoid health_critical", ("health_critical",), "unless a caller stops the run for it"),
     Unless("never thank before pay", ("custom",), "unless a caller stops the run for `custom`"),
-    Unless("never pay before event:yes", (), "event `yes` comes before `pay` on every way"),
+    Unless("never pay before event:yes", (), "event `yes` comes before `pay` on every path"),
 ]
 
 

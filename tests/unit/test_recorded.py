@@ -1,4 +1,4 @@
-"""Recorded runs are read from journals and exports; what is broken or foreign is passed over."""
+"""Recorded runs are read from journals and exports; what is broken or foreign is skipped."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_broken_run_is_passed_over_and_the_other_is_read(path: Path, sql: str,
     assert isinstance(two, RecordedRun)
     assert isinstance(one, Unread)
     assert why in one.why
-    assert "run `one` is passed over" in str(one)
+    assert "run `one` is skipped" in str(one)
 
 
 ROW = json.dumps({"run": "a", "run_id": "a"})
@@ -104,16 +104,16 @@ START = {"seq": 0, "kind": "start", "state": "idle", "at": 0.0, "status": "idle"
 @pytest.mark.parametrize(
     ("lines", "why"),
     [
-        ([json.dumps(START)], "no run's row"),
-        (["nonsense"], "no run's row"),
-        (["[1]"], "no run's row"),
-        ([json.dumps({"run": "a", "run_id": "a", "created": "now"})], "no run's row"),
-        ([json.dumps({"run": "a", "run_id": 3})], "no run's row"),
+        ([json.dumps(START)], "not a run's row"),
+        (["nonsense"], "not a run's row"),
+        (["[1]"], "not a run's row"),
+        ([json.dumps({"run": "a", "run_id": "a", "created": "now"})], "not a run's row"),
+        ([json.dumps({"run": "a", "run_id": 3})], "not a run's row"),
         ([ROW], "no record yet"),
-        ([ROW, "nonsense"], "file.jsonl:2 is no record"),
-        ([ROW, "[" * 100_000], "file.jsonl:2 is no record"),
+        ([ROW, "nonsense"], "file.jsonl:2 is not a record"),
+        ([ROW, "[" * 100_000], "file.jsonl:2 is not a record"),
         ([ROW, json.dumps({**START, "seq": 1})], "record 0 is missing"),
-        ([ROW, json.dumps({**START, "kind": "step"})], "begins with a record of `step`"),
+        ([ROW, json.dumps({**START, "kind": "step"})], "starts with a record of `step`"),
         ([ROW, json.dumps(START), json.dumps({**START, "seq": 1})], "starts twice"),
     ],
 )
@@ -157,4 +157,4 @@ def test_a_record_with_values_that_no_engine_writes_is_damaged(path: Path, damag
     at[last] = value
     [found] = read_export("\n".join(map(json.dumps, lines)), "it")
     assert isinstance(found, Unread)
-    assert "damaged" in found.why or "is no record" in found.why
+    assert "damaged" in found.why or "is not a record" in found.why

@@ -285,7 +285,7 @@ def test_secrets_are_hidden_and_what_the_caller_names() -> None:
     assert key not in made.text
     assert "bob@" not in made.text
     assert "«redacted»" in made.text
-    with pytest.raises(SetupError, match=r"`\(` is no pattern"):
+    with pytest.raises(SetupError, match=r"`\(` is not a pattern"):
         recording(run, run.machine, redact=["("])
 
 

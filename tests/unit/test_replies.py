@@ -80,7 +80,7 @@ def test_a_broken_reply_is_asked_for_again(case: Asked) -> None:
     assert result.facts.usage.llm_calls == case.calls
     assert begun.replay().same
     assert [Record.from_dict(r.seq, r.to_dict()) for r in begun.records] == [*begun.records]
-    most = machine.bound()["llm_calls"].value
+    most = machine.bound()["requests"].value
     assert most is not None
     assert len([c for c in case.script if c is not BUSY]) <= most
 
@@ -95,7 +95,7 @@ def test_the_model_is_told_what_was_wrong() -> None:
     assert str(result.reason) == "completed", result.errors
     last = server.requests[-1].body["messages"]
     assert [m["role"] for m in last] == ["user", "assistant", "user", "assistant", "user"]
-    assert "no JSON" in last[2]["content"]
+    assert "not JSON" in last[2]["content"]
     assert "n: 9 is greater than the maximum of 5 (`maximum`)" in last[4]["content"]
 
 
@@ -130,9 +130,9 @@ def test_a_call_that_was_paid_is_not_paid_again_after_a_crash(tmp_path: Path) ->
 def test_it_is_drawn_and_counted() -> None:
     machine = load(asking(", repair: 2"))
     assert "ask again ≤ 2" in machine.draw().mermaid()
-    assert machine.bound()["llm_calls"].value == 3
+    assert machine.bound()["requests"].value == 3
     longer = load(asking(", repair: 4"))
-    assert longer.bound()["llm_calls"].value == 5
+    assert longer.bound()["requests"].value == 5
     assert "repair" in str(diff(machine, longer))
 
 
@@ -161,7 +161,7 @@ def test_a_simulated_reply_is_asked_for_again() -> None:
     world = {"world": 1, "states": {"t": {"fails": {"RECOVERABLE": "50%"}}}}
     played = simulate(machine, world, runs=400, seed=1)
     assert 0.06 < played.reasons["error"].value < 0.2  # a half of a half of a half
-    assert played.exceeded == ()
+    assert played.bound_violations == ()
 
 
 # calls of one reply -------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def replies(count: int) -> list[dict[str, Any]]:
 
 
 class Many(NamedTuple):
-    """So many calls in one reply, what `call_tools` says, and how many are carried out."""
+    """So many calls in one reply, what `call_tools` says, and how many are executed."""
 
     id: str
     calls: int
@@ -224,8 +224,8 @@ def test_only_so_many_calls_of_one_reply_are_carried_out(case: Many) -> None:
     assert result.facts.last.calls_dropped == over
     told = [m for m in result.messages if m["role"] == "tool"]
     assert [m["tool_call_id"] for m in told] == [f"c{n}" for n in range(case.calls)]
-    assert sum("not carried out" in m["content"] for m in told) == over
-    assert any("were carried out" in w for w in result.warnings) == bool(over)
+    assert sum("not executed" in m["content"] for m in told) == over
+    assert any("were executed" in w for w in result.warnings) == bool(over)
     assert [
         len(r.input.outcome.dropped) for r in begun.records if r.state == "c" and r.input.outcome
     ] == [over]

@@ -114,7 +114,7 @@ RULES = [
     Case("another-reason", LIMITED, LIMITED.replace("steps_limit", "time_limit"), ("stop reason of rule `time_limit`: `steps_limit` → `time_limit`",)),
     Case("warning", LIMITED, LIMITED.replace("stop: steps_limit", "stop: steps_limit, warn_at: 80%"), ("share that warns of rule `steps_limit` added: `80%`",)),
     Case("message", LIMITED, LIMITED.replace("stop: steps_limit", "stop: steps_limit, message: Too many"), ("message of rule `steps_limit` added: `Too many`",)),
-    Case("moment", LIMITED, LIMITED.replace("stop: steps_limit", "stop: steps_limit, at: [think]"), ("states after which it is looked at of rule `steps_limit` added: `think`",)),
+    Case("moment", LIMITED, LIMITED.replace("stop: steps_limit", "stop: steps_limit, at: [think]"), ("states after which it is evaluated of rule `steps_limit` added: `think`",)),
     Case(
         "order",
         "rules:\n  - {when: run.steps >= 5, stop: steps_limit}\n  - {when: errors.total >= 3, stop: error_threshold}\n",
@@ -157,7 +157,7 @@ ASKS = "states:\n  ask: {ask: Ok?, on: {yes: done, no: done}, within: 5m, expire
 
 WAYS = [
     Case("new", ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 1, to: other}", "{when: vars.n > 5, to: think}", "done"), ("way `think.next.1` added: to think when vars.n > 5",)),
-    Case("order", ways("{when: vars.n > 1, to: other}", "{when: last.ok, to: think}", "done"), ways("{when: last.ok, to: think}", "{when: vars.n > 1, to: other}", "done"), ("order of the ways on of state `think`: `other, think, done` → `think, other, done`",)),
+    Case("order", ways("{when: vars.n > 1, to: other}", "{when: last.ok, to: think}", "done"), ways("{when: last.ok, to: think}", "{when: vars.n > 1, to: other}", "done"), ("order of the edges of state `think`: `other, think, done` → `think, other, done`",)),
     Case("guard", ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 3, to: other}", "done"), ("guard of way `think.next.0` tightened: `vars.n > 1` → `vars.n > 3`: holds in fewer cases",)),
     Case("retargeted", ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 1, to: think}", "{when: last.ok, to: other}", "done"), ("way `think.next.0` leads to `think` instead of `other`", "way `think.next.1` added: to other when last.ok")),
     Case("stop", ways("{when: vars.n > 1, to: done}", "other"), ways("{when: vars.n > 1, to: done, stop: user_requested}", "other"), ("stop reason of way `think.next.0` added: `user_requested`",)),
@@ -208,7 +208,7 @@ def test_what_is_said(case: Case) -> None:
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.id)
 def test_the_other_way_round_the_opposite_is_said(case: Case) -> None:
     there, back = between(case.before, case.after), between(case.after, case.before)
-    turned = {change.mirrored() for change in back.changes}
+    turned = {change.mirror() for change in back.changes}
     assert sorted(map(str, turned)) == sorted(map(str, there.changes))
 
 
@@ -233,8 +233,8 @@ class Verdict(NamedTuple):
     "case",
     [
         Verdict("same", "", "", "m: the same machine"),
-        Verdict("written", "vars: {a: 1, b: 2}\n", "vars: {b: 2, a: 1}\n", "m: the same machine, written in another way"),
-        Verdict("guard-written", LIMITED, LIMITED.replace("run.steps >= limits.steps", "run.steps>=limits.steps"), "m: the same machine, written in another way"),
+        Verdict("written", "vars: {a: 1, b: 2}\n", "vars: {b: 2, a: 1}\n", "m: the same machine, written differently"),
+        Verdict("guard-written", LIMITED, LIMITED.replace("run.steps >= limits.steps", "run.steps>=limits.steps"), "m: the same machine, written differently"),
         Verdict("words", "title: A\n", "title: B\n", "m: does the same; 1 difference of words"),
         Verdict("sooner", LIMITED, LIMITED.replace("50", "20"), "m: 1 difference; stops sooner"),
         Verdict("longer", WAITS, WAITS.replace("5m", "10m"), "m: 1 difference; waits longer"),

@@ -116,7 +116,7 @@ def marks(found: Merged) -> dict[str, str]:
 
 
 def test_what_became_of_each_box_and_arrow() -> None:
-    found = edited().merged
+    found = edited().merged_chart
     assert marks(found) == {
         "check_stop": "added", "stop_steps": "added", "resume": "removed",
         "check_error_rate": "changed", "check_cycles": "changed",
@@ -139,7 +139,7 @@ def test_what_became_of_each_box_and_arrow() -> None:
 
 def test_every_box_and_arrow_of_both_is_there() -> None:
     made = edited()
-    found = made.merged
+    found = made.merged_chart
     before, after = made.before.draw().chart, made.after.draw().chart
     assert {box.id for box in found.chart.boxes} == {b.id for c in (before, after) for b in c.boxes}
     kept = [a for a in found.chart.arrows if found.of_arrow(a).mark != "removed"]
@@ -151,13 +151,13 @@ def test_every_box_and_arrow_of_both_is_there() -> None:
 
 
 def test_the_focus_shows_what_changed_and_what_it_touches() -> None:
-    found = focus(edited().merged)
+    found = focus(edited().merged_chart)
     shown = {box.id for box in found.chart.boxes} - {HIDDEN}
     assert shown == {
         "check_stop", "stop_steps", "resume", "check_error_rate", "check_cycles", "monitor", "prune", "report",
         "user_responds", "stop_unresponsive", "check_magnitude",
     }  # fmt: skip
-    assert found.hidden == len(edited().merged.chart.boxes) - len(shown)
+    assert found.hidden == len(edited().merged_chart.chart.boxes) - len(shown)
     (note,) = [box for box in found.chart.boxes if box.id == HIDDEN]
     assert note.label == f"… {found.hidden} unchanged nodes hidden"
 
@@ -165,7 +165,7 @@ def test_the_focus_shows_what_changed_and_what_it_touches() -> None:
 def test_where_no_box_changed_the_picture_says_so() -> None:
     made = between("", "instructions: Be kind.\n")
     assert made
-    assert not made.drawn
+    assert not made.changes_picture
     assert [box.label for box in made.picture().chart.boxes] == ["The flowchart is the same"]
 
 
@@ -173,15 +173,15 @@ def test_a_guard_without_a_label_stands_on_its_arrow_as_it_was_and_as_it_is() ->
     made = between(
         ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 3, to: other}", "done")
     )
-    (arrow,) = [a for a, m in made.merged.arrows.items() if m.mark != "same"]
-    assert (made.merged.of_arrow(arrow).old, arrow.words) == ("vars.n > 1", "vars.n > 3")
+    (arrow,) = [a for a, m in made.merged_chart.arrows.items() if m.mark != "same"]
+    assert (made.merged_chart.of_arrow(arrow).old, arrow.words) == ("vars.n > 1", "vars.n > 3")
     assert "<s>vars.n > 1</s><br/>vars.n > 3" in made.picture().mermaid().replace("&gt;", ">")
 
 
 def test_what_no_label_shows_is_a_note() -> None:
     way = "{when: vars.n > %d, to: other, label: more}"
     made = between(ways(way % 1, "done"), ways(way % 3, "done"))
-    (marked,) = [m for m in made.merged.arrows.values() if m.mark != "same"]
+    (marked,) = [m for m in made.merged_chart.arrows.values() if m.mark != "same"]
     assert [(n.name, n.old, n.new) for n in marked.notes] == [("guard", "vars.n > 1", "vars.n > 3")]
     text = made.picture().mermaid()
     assert "~ guard <s>… > 1</s> … > 3" in text.replace("&gt;", ">")
@@ -190,7 +190,7 @@ def test_what_no_label_shows_is_a_note() -> None:
 def test_a_box_of_rules_has_a_mark_for_each_line() -> None:
     rules = "limits: {steps: 5}\nrules:\n  - {when: run.steps >= limits.steps, stop: steps_limit}\n  - {when: errors.total >= %s, stop: error_threshold}\n"
     made = between(rules % 3 + "  - {when: last.ok, signal: custom}\n", rules % 4)
-    (marked,) = [m for m in made.merged.boxes.values() if m.lines]
+    (marked,) = [m for m in made.merged_chart.boxes.values() if m.lines]
     assert [(line.mark, line.text.partition(" →")[0]) for line in marked.lines] == [
         ("same", "run.steps >= limits.steps (5)"),
         ("changed", "errors.total >= 4"),
@@ -204,9 +204,11 @@ def test_a_renamed_state_keeps_its_box() -> None:
         "",
         "states:\n  go: {do: receive, next: ponder}\n  ponder: {do: infer, next: done}\n  done: {stop: completed}\n",
     )
-    assert marks(made.merged) == {"ponder": "changed"}
-    assert [tuple(note) for note in made.merged.boxes["ponder"].notes] == [("", "think", "ponder")]
-    assert {m.mark for m in made.merged.arrows.values()} == {"same"}
+    assert marks(made.merged_chart) == {"ponder": "changed"}
+    assert [tuple(note) for note in made.merged_chart.boxes["ponder"].notes] == [
+        ("", "think", "ponder")
+    ]
+    assert {m.mark for m in made.merged_chart.arrows.values()} == {"same"}
 
 
 def test_the_picture_in_words() -> None:
@@ -359,7 +361,7 @@ def read_by_mermaid(*texts: str) -> list[dict[str, Any]]:
 @pytest.mark.node("mermaid")
 def test_mermaid_reads_what_is_written() -> None:
     made = edited()
-    found = focus(made.merged)
+    found = focus(made.merged_chart)
     (told,) = read_by_mermaid(made.picture().mermaid())
     ids = safe_ids(box.id for box in found.chart.boxes)
     assert [node[0] for node in told["nodes"]] == [ids[box.id] for box in found.chart.boxes]

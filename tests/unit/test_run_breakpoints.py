@@ -135,6 +135,23 @@ def test_one_that_is_never_reached_lets_the_run_end(machine: Machine) -> None:
     assert run.breakpoints.hit == ""
 
 
+def test_a_run_rests_where_its_driver_is_to_end(machine: Machine) -> None:
+    """Between two actions, as if nobody had driven it on; then it goes on from there."""
+    whole = [record.kind for record in _finished(machine).records]
+    for stop_at in range(1, len(whole)):
+        run = machine.start("x")
+        asyncio.run(run.arun(rest=lambda run=run, at=stop_at: len(run.records) >= at))
+        assert len(run.records) == stop_at
+        assert asyncio.run(run.arun()).success
+        assert [record.kind for record in run.records] == whole
+
+
+def _finished(machine: Machine) -> Run:
+    run = machine.start("x")
+    run.run()
+    return run
+
+
 def test_breakpoints_follow_a_run_that_goes_back(machine: Machine) -> None:
     run = machine.start()
     run.breakpoints.add("rest")

@@ -296,7 +296,7 @@ class TestCancel:
         assert (run.state, run.ended) == ("c", False)
         result = run.run()
         assert result.reason == "completed"
-        assert any("begun before an interruption" in w for w in result.warnings)
+        assert any("started before an interruption" in w for w in result.warnings)
         assert len(calls) == 2
         assert run.replay().same
 

@@ -85,7 +85,7 @@ class TestDoubt:
         result = run.run()
         assert sorted(shop.paid) == ["one", "two"]
         assert doubts(kept[1]) == ["r/b/1/call_0_0"]
-        assert any("begun before an interruption" in w for w in result.warnings)
+        assert any("started before an interruption" in w for w in result.warnings)
 
     def test_fail_fails_the_action(self) -> None:
         shop = Shop()
@@ -104,7 +104,7 @@ class TestDoubt:
         run = reopened(*(kept := interrupted("ask", shop, answered=False)))
         result = run.run()
         assert (result.kind, result.events, shop.paid) == ("waiting", ("retry", "fail"), [])
-        assert "begun before an interruption" in str(result.question)
+        assert "started before an interruption" in str(result.question)
         with pytest.raises(StatusError, match="in doubt"):
             run.resume()
         with pytest.raises(AnswerError):

@@ -141,8 +141,8 @@ def test_a_doubt_says_how_the_call_was_left(left: str) -> None:
     run.run()
     said = {
         "alive": "was in flight when this run was taken over from `chartloop run`, pid 7 on ano",
-        "silent": "was begun by `chartloop run`, pid 7 on another-box, which has not renewed",
-        "": "was begun before an interruption",
+        "silent": "was started by `chartloop run`, pid 7 on another-box, which has not renewed",
+        "": "was started before an interruption",
     }
     (warning,) = run.result.warnings
     assert said[left] in warning

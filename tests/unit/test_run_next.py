@@ -90,7 +90,7 @@ class TestNext:
         assert (after.facts.limits["steps"], after.facts.vars["seen"]) == (7, 41)
         again = run.next("second", script=["two"])
         again.run()
-        assert again.facts.limits["steps"] == 9  # the file's: limits are no part of the memory
+        assert again.facts.limits["steps"] == 9  # the file's: limits are not part of the memory
 
     def test_the_components_are_those_of_the_run_unless_others_are_given(self) -> None:
         model, clock = Listening(ModelReply("one"), ModelReply("two")), ManualClock()
@@ -124,7 +124,7 @@ class TestNext:
 
     def test_after_an_error_too(self) -> None:
         run = start(
-            "states:\n  a: {do: act, next: z}\n" + END, {"a": [Outcome.failed("CRITICAL", "no")]}
+            "states:\n  a: {do: act, next: z}\n" + END, {"a": [Outcome.failure("CRITICAL", "no")]}
         )
         assert run.run().kind == "error"
         assert run.next("again").parent == run.id
@@ -142,7 +142,7 @@ class TestParent:
         made, journal = machine(CHAT), MemoryJournal()
         finished(made, journal)
         after = made.start(
-            "second", parent="r", script=["two"], journal=journal, clock=ManualClock()
+            "second", continues="r", script=["two"], journal=journal, clock=ManualClock()
         )
         after.run()
         assert (after.parent, after.facts.vars["seen"]) == ("r", 2)
@@ -150,14 +150,14 @@ class TestParent:
 
     def test_by_id_without_a_journal(self) -> None:
         with pytest.raises(SetupError, match="journal"):
-            machine(CHAT).start("second", parent="r", script=["two"])
+            machine(CHAT).start("second", continues="r", script=["two"])
 
     def test_of_another_machine_by_id(self) -> None:
         journal = MemoryJournal()
         finished(machine(CHAT), journal)
         other = machine(CHAT.replace("limits: {steps: 9}", "limits: {steps: 8}"))
         with pytest.raises(MachineChangedError):
-            other.start("second", parent="r", script=["two"], journal=journal)
+            other.start("second", continues="r", script=["two"], journal=journal)
 
     def test_of_another_machine_as_a_run(self) -> None:
         """What both have is carried over; the rest is this machine's own."""
@@ -166,7 +166,7 @@ class TestParent:
             "vars: {seen: 0, own: 7}\nstates:\n  a: {do: receive, next: b}\n  b: {do: infer, next: z}\n"
             + END
         )
-        after = other.start("second", parent=run, script=["two"], clock=ManualClock())
+        after = other.start("second", continues=run, script=["two"], clock=ManualClock())
         after.run()
         assert after.facts.vars == {"seen": 1, "own": 7}
         assert dict(after.facts.memory) == {}
@@ -176,15 +176,15 @@ class TestParent:
         run = finished(machine(CHAT))
         other = machine("vars: {list: 0}\nstates:\n  a: {do: receive, next: z}\n" + END)
         with pytest.raises(LimitError, match="list"):
-            other.start("second", parent=run)
+            other.start("second", continues=run)
 
     def test_run_and_arun_take_it_too(self) -> None:
         made = machine(CHAT)
         run = finished(made)
-        assert made.run("second", parent=run, script=["two"], clock=ManualClock()).steps == 3
+        assert made.run("second", continues=run, script=["two"], clock=ManualClock()).steps == 3
 
         async def inside() -> None:
-            result = await made.arun("second", parent=run, script=["two"], clock=ManualClock())
+            result = await made.arun("second", continues=run, script=["two"], clock=ManualClock())
             assert len(result.messages) == 4
 
         asyncio.run(inside())
@@ -194,7 +194,12 @@ class TestParent:
         journal = SqliteJournal(tmp_path / "journal.db")
         finished(made, journal)
         after = made.start(
-            "second", parent="r", script=["two"], journal=journal, run_id="n", clock=ManualClock()
+            "second",
+            continues="r",
+            script=["two"],
+            journal=journal,
+            run_id="n",
+            clock=ManualClock(),
         )
         after.run()
         again = made.open("n", journal=journal, clock=ManualClock())

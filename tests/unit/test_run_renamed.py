@@ -139,7 +139,7 @@ class TestRenamed:
 
     def test_errors_of_the_result_name_the_new_state(self) -> None:
         body = OLD.replace("work: {do: act,", "work: {do: act, failed: next,")
-        journal = recorded(body=body, work=[Outcome.failed("TRANSIENT", "boom")])[1]
+        journal = recorded(body=body, work=[Outcome.failure("TRANSIENT", "boom")])[1]
         run = opened(journal, NEW.replace("labour: {do: act,", "labour: {do: act, failed: next,"))
         assert [e["state"] for e in run.result.errors] == ["labour"]
 

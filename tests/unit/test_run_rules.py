@@ -1,4 +1,4 @@
-"""Runs of other rules of deciding: opened by them, or refused with what is decided otherwise."""
+"""Runs of other rules of deciding: opened by them, or refused with what is decided differently."""
 
 from __future__ import annotations
 

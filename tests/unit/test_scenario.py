@@ -104,7 +104,7 @@ AGAINST = [
     Fault("state", "machine: agent\nexpect: {path: [done, don]}\n", "CL301", 2, 23, "`done`"),
     Fault("fact", "machine: agent\nexpect: {facts: {run.stps: 1}}\n", "CL103", 2, 18, "`run.steps`"),
     Fault("fact-in-comparison", 'machine: agent\nexpect: {facts: {run.steps: "< limits.x"}}\n', "CL103", 2, 32),
-    Fault("fact-that-is-no-fact", "machine: agent\nexpect: {facts: {run.steps + 1: 3}}\n", "CL103", 2, 18, "no fact"),
+    Fault("fact-that-is-no-fact", "machine: agent\nexpect: {facts: {run.steps + 1: 3}}\n", "CL103", 2, 18, "not a fact"),
     Fault("value-of-another-type", "machine: agent\nexpect: {facts: {run.steps: many}}\n", "CL104", 2, 29, ">= 3"),
     Fault("comparison-of-types", "machine: agent\nexpect: {facts: {run.elapsed: '>= 3'}}\n", "CL104", 2, 35),
     Fault("no-such-word", "machine: agent\nexpect: {facts: {run.status: finished}}\n", "CL104", 2, 30, "completed"),

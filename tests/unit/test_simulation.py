@@ -168,7 +168,7 @@ MISTAKES = (
     Wrong("says-nothing", "world: 1\nstates: {act: {tool_calls: 1}}", "CL207", "`tool_calls` says nothing of `act`", ":2:16"),
     Wrong("no-share", "world: 1\nstates: {think: {repeats: 200%}}", "CL209", "a share", ":2:27"),
     Wrong("too-much", "world: 1\nstates: {think: {fails: {TRANSIENT: 60%, CRITICAL: 50%}}}", "CL209", "more than 100%", ":2:25"),
-    Wrong("no-category", "world: 1\nstates: {think: {fails: {FATAL: 1%}}}", "CL209", "`FATAL` is no category", ":2:25"),
+    Wrong("no-category", "world: 1\nstates: {think: {fails: {FATAL: 1%}}}", "CL209", "`FATAL` is not a category", ":2:25"),
     Wrong("no-duration", "world: 1\nstates: {think: {duration: 3}}", "CL209", "a duration", ":2:28"),
     Wrong("upside-down", "world: 1\nstates: {think: {duration: {low: 3s, high: 1s}}}", "CL209", "`low` is more than `high`", ":2:28"),
     Wrong("no-median", "world: 1\nstates: {think: {prompt_tokens: {median: 0, p95: 3}}}", "CL209", "above 0", ":2:33"),
@@ -208,7 +208,7 @@ def test_a_machine_is_simulated_at_once_and_says_what_it_assumed() -> None:
     assert "confirm: answers: 45% yes, 45% no, 10% nobody, after a minute" in said
     assert "no price is known" in said
     assert {"completed", "user_unresponsive"} <= set(found.reasons)
-    assert not found.exceeded
+    assert not found.bound_violations
     assert "usd" not in found.figures
 
 
@@ -254,7 +254,7 @@ states:
 
 def test_an_opaque_guard_needs_a_probability() -> None:
     machine = load(OPAQUE, guards=[is_sound])
-    with pytest.raises(SetupError, match="nobody knows how often it holds"):
+    with pytest.raises(SetupError, match="how often it holds is unknown"):
         simulate(machine, runs=10)
     found = simulate(machine, {"world": 1, "guards": {"is_sound": "25%"}}, runs=4_000)
     # the budget is looked at before the edge: nine looks, then the tenth step stops the run
@@ -275,7 +275,7 @@ def test_a_run_that_nothing_ends_is_left() -> None:
     text = "chartloop: 1\nmachine: m\nstates:\n  a: {do: nothing, next: a}\n  b: {end: completed}\nignore: [{code: CL304, at: states.b, reason: x}]"
     found = simulate(load(text), runs=3, longest=50)
     assert [*found.reasons] == ["unfinished"]
-    assert found.left == 3
+    assert found.unfinished_runs == 3
 
 
 # learning -----------------------------------------------------------------------------------
@@ -377,7 +377,7 @@ def test_a_limit_that_is_read_in_another_way_is_left_alone() -> None:
     found = simulate(load("moderator"), runs=100, at_most=0.01)
     tokens = next(s for s in found.suggestions if s.limit == "tokens")
     assert tokens.suggested is None
-    assert "reads it in another way" in tokens.because
+    assert "reads it differently" in tokens.because
 
 
 def test_a_detour_stops_nothing() -> None:
@@ -414,7 +414,7 @@ def test_a_simulation_shows_itself_and_obeys_no_text() -> None:
 def test_every_shipped_machine_is_simulated_at_once(name: str) -> None:
     found = simulate(load(name), runs=150)
     assert found.runs == 150
-    assert found.exceeded == ()
+    assert found.bound_violations == ()
     assert found.assumptions
 
 
@@ -437,7 +437,7 @@ def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> No
     texts = [found.plot(tmp_path / name)[0].read_text("utf-8") for name in ("a.svg", "b.svg")]
     assert texts[0] == texts[1]
     top, share = next(iter(found.reasons.items()))
-    calls = found.figures["llm_calls"]
+    calls = found.figures["requests"]
     for said in (
         "asking, 200 simulated runs, seed 0", top, f"{share.count:,}  ({share.value:.2%})",
         f"median {calls.median:.0f}", "proven bound", "What runs cost", "How long runs take",
@@ -445,7 +445,7 @@ def test_plots_have_the_figures_and_are_the_same_each_time(tmp_path: Path) -> No
         assert said in texts[0]
     files = found.plot(tmp_path / "all")
     assert [f.name for f in files] == [
-        "reasons.svg", "llm_calls.svg", "tokens.svg", "elapsed.svg",
+        "reasons.svg", "requests.svg", "tokens.svg", "elapsed.svg",
     ]  # fmt: skip
 
 
@@ -479,7 +479,7 @@ states:
 
 def test_children_are_said_not_to_be_played() -> None:
     found = simulate(load(PARENT), {"world": 1, "states": {"ask_kid": {"calls": 2}}}, runs=50)
-    assert (found.unplayed, found.exceeded) == (("ask_kid",), ())
+    assert (found.unplayed, found.bound_violations) == (("ask_kid",), ())
     said = str(found)
     assert "not played: the child machines of ask_kid" in said
     assert found.to_dict()["unplayed"] == ["ask_kid"]
@@ -488,5 +488,8 @@ def test_children_are_said_not_to_be_played() -> None:
 
 def test_a_child_that_spends_more_than_it_could_is_named_where_the_bound_is_passed() -> None:
     found = simulate(load(PARENT), {"world": 1, "states": {"ask_kid": {"calls": 100}}}, runs=5)
-    assert found.exceeded
-    assert "the children of `ask_kid` are not played, and no limit held them" in found.exceeded[0]
+    assert found.bound_violations
+    assert (
+        "the children of `ask_kid` are not played, and no limit held them"
+        in found.bound_violations[0]
+    )

@@ -1,4 +1,4 @@
-"""What is missing is said, and under ``CHARTLOOP_TESTS=all`` nothing is passed over.
+"""What is missing is said, and under ``CHARTLOOP_TESTS=all`` nothing is skipped.
 
 The suite's own `conftest.py` runs here in a pytest of its own, over a few small files.
 """

@@ -156,7 +156,7 @@ def test_a_child_machine_reads_its_own_file_and_a_task_may_name_a_child(tmp_path
     path = tmp_path / "parent.yaml"
     path.write_text(PARENT)
     (tmp_path / "own.yaml").write_text("- {text: again, by: {machine: child}}\n")
-    with pytest.raises(SpecError, match=r"t\.yaml` is no file"):  # before anything runs
+    with pytest.raises(SpecError, match=r"t\.yaml` is not a file"):  # before anything runs
         load(path).start()
     (tmp_path / "t.yaml").write_text("- one\n- two\n")
     result = load(path).run()
@@ -244,9 +244,9 @@ class Unreadable(NamedTuple):
 @pytest.mark.parametrize(
     "case",
     [
-        Unreadable("missing", None, "CL411", "is no file"),
-        Unreadable("a-folder", _folder, "CL411", "is no file"),
-        Unreadable("a-link-to-itself", _locked, "CL411", "is no file"),
+        Unreadable("missing", None, "CL411", "is not a file"),
+        Unreadable("a-folder", _folder, "CL411", "is not a file"),
+        Unreadable("a-link-to-itself", _locked, "CL411", "is not a file"),
         Unreadable("too-large", _too_large, "CL005", "larger than 1,000,000 bytes"),
         Unreadable("not-utf-8", _no_text, "CL001", "0xFF"),
     ],

@@ -264,7 +264,7 @@ def test_an_action_that_was_begun_and_has_no_record() -> None:
     run.advance()  # a pause does not settle it
     new = machine(OLD.replace("base: 5s", "base: 9s"))
     verdict = Upgrade(made.chart, new.chart).judge(read(journal))
-    assert verdict.why == "the action of `work` is in doubt: it was begun and has no record"
+    assert verdict.why == "the action of `work` is in doubt: it was started and has no record"
 
 
 def test_records_that_no_run_has() -> None:
@@ -358,7 +358,7 @@ def test_many_runs_of_several_machines() -> None:
     assert {v.run_id: v.kind for v in result.verdicts} == {"r": "map", "s": "map"}
     assert {one.run_id for one in result.passed_over} == {"x", "other"}
     assert result.summary == "m: 2 runs, 2 need a state map"
-    assert (result.all_go_on, dict(result.renamed)["work"]) == (False, "labour")
+    assert (result.all_go_on, dict(result.missing_renames)["work"]) == (False, "labour")
     own = upgrade(new, None, [journal, Unread("broken", "it has no record yet")])
     assert {v.run_id: v.kind for v in own.verdicts} == {
         "r": "map",
@@ -366,8 +366,8 @@ def test_many_runs_of_several_machines() -> None:
         "x": "unsafe",
         "other": "unsafe",
     }
-    assert str(own.passed_over[0]).startswith("run `broken` is passed over")
-    assert own.ranked[0].kind == "unsafe"
+    assert str(own.passed_over[0]).startswith("run `broken` is skipped")
+    assert own.by_severity[0].kind == "unsafe"
 
 
 def test_a_result_shows_itself() -> None:
@@ -383,7 +383,7 @@ def test_a_result_shows_itself() -> None:
     assert result.to_dict()["counts"] == {"unchanged": 0, "safe": 0, "map": 2, "unsafe": 0}
     shown = result.verdicts[0]._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
     assert "work: labour" in shown["text/plain"]
-    assert result.map_block() == block(result.renamed)
+    assert result.map_block() == block(result.missing_renames)
 
 
 def test_two_old_files_that_disagree_are_said() -> None:
@@ -392,7 +392,7 @@ def test_two_old_files_that_disagree_are_said() -> None:
         Verdict("b", "map", "", renamed={"x": "z"}),
     )
     result = Upgraded("m", verdicts)
-    assert (dict(result.renamed), result.torn) == ({"x": "y"}, ("x",))
+    assert (dict(result.missing_renames), result.torn) == ({"x": "y"}, ("x",))
     assert "`x` is one state for some runs and another for others" in str(result)
 
 

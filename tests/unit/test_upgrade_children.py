@@ -74,7 +74,7 @@ CASES = (
     Case("the-only-one-is-another-machine", ONE, ("{machine: second}", "{machine: first}"), "its child `r/go/1` waits at `c`, and machine `first` has changed", 5),
     Case("its-action-is-another", ONE, ("do: run_machine, with: {machine: second}", "do: nothing"), "its child `r/go/1` waits at `c`, and `go` does not run it any more", 10),
     Case("of-a-list", EACH, ("Second?, on: {yes: z", "Second?, on: {yes: z, no: z"), "its child `r/go/1/1` waits at `c`, and machine `second` has changed", 6),
-    Case("another-list", EACH, ('"one"', '"none"'), "`each` of `go` is another now, and its children were begun by the old one", 10),
+    Case("another-list", EACH, ('"one"', '"none"'), "`each` of `go` is another now, and its children were started by the old one", 10),
     Case("of-a-task", TASK, ("First?, on: {yes: z", "First?, on: {yes: z, no: z"), "its child `r/go/1/t` waits at `a`, and machine `first` has changed", 5),
     Case("a-task-as-it-was", TASK, ("Second?, on: {yes: z", "Second?, on: {yes: z, no: z"), ""),
 )  # fmt: skip
@@ -119,7 +119,7 @@ def test_a_child_of_which_no_record_tells(body: str) -> None:
         verdict = judged(old, new, journal)
         assert verdict.kind == "unsafe", verdict.text()
         assert "its child `r/go/1" in verdict.why
-        assert "was begun, at `" in verdict.why or "waits at `" in verdict.why
+        assert "was started, at `" in verdict.why or "waits at `" in verdict.why
         # of a file that leaves the children alone they come along, and are not begun anew
         same = machine(body.replace("go", "went") + "renamed: {go: went}\n")
         run = same.open("r", journal=journal, clock=ManualClock(ManualClock().now() + 500))

@@ -88,7 +88,7 @@ def test_a_narrow_terminal_gets_a_narrow_picture_or_the_outline() -> None:
 def test_a_chart_nobody_could_follow_is_an_outline() -> None:
     boxes = tuple(Box(f"s{n}", "x") for n in range(MOST + 1))
     large = Picture(Flowchart(boxes=boxes, arrows=(Arrow("s0", "s1"),)))
-    assert large.drawn() is None
+    assert large.drawing() is None
     assert large.text() == large.outline()
 
 

@@ -75,7 +75,7 @@ def detour() -> dict[str, Any]:
 
 
 def ends(chart: Flowchart) -> list[tuple[str, str, str]]:
-    return [(arrow.source, arrow.target, arrow.shown) for arrow in chart.arrows]
+    return [(arrow.source, arrow.target, arrow.drawn_text) for arrow in chart.arrows]
 
 
 def names(chart: Flowchart) -> list[str]:
@@ -277,7 +277,7 @@ ASKED = [
 def test_an_arrow_says_what_is_asked_in_its_label_or_else_as_the_guard(case: Asked) -> None:
     arrows = {arrow.id: arrow for arrow in load(GUARDS).draw().chart.arrows}
     arrow = arrows[case.edge]
-    assert (arrow.shown, arrow.tip) == (case.shown, case.tip)
+    assert (arrow.drawn_text, arrow.tip) == (case.shown, case.tip)
 
 
 def test_every_format_shows_a_guard_without_a_label() -> None:

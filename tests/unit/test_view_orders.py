@@ -69,8 +69,8 @@ class Bad(NamedTuple):
 @pytest.mark.parametrize(
     "case",
     [
-        Bad("nothing", None, "a NoneType is no order"),
-        Bad("list", [{"do": "step"}], "a list is no order"),
+        Bad("nothing", None, "a NoneType is not an order"),
+        Bad("list", [{"do": "step"}], "a list is not an order"),
         Bad("empty", {}, "there is no order NoneType"),
         Bad("unknown", {"do": "stepp"}, "there is no order 'stepp'"),
         Bad("unhashable", {"do": ["step"]}, "there is no order list"),
@@ -82,11 +82,11 @@ class Bad(NamedTuple):
             {"do": "answer", "event": "no", "data": {"why": 1}},
             "the field 'why' is a int",
         ),
-        Bad("back-by-true", {"do": "back", "records": True}, "is no number: True"),
-        Bad("back-by-text", {"do": "back", "records": "2"}, "is no number: '2'"),
+        Bad("back-by-true", {"do": "back", "records": True}, "is not a number: True"),
+        Bad("back-by-text", {"do": "back", "records": "2"}, "is not a number: '2'"),
         Bad("set-without-value", {"do": "set", "name": "limits.steps"}, "the value is a NoneType"),
         Bad("too-long", {"do": "set", "name": "x", "value": "x" * 20_001}, "longer than 20,000"),
-        Bad("why-a-float", {"do": "why", "seq": 1.5}, "is no number: 1.5"),
+        Bad("why-a-float", {"do": "why", "seq": 1.5}, "is not a number: 1.5"),
     ],
     ids=lambda case: case.id,
 )

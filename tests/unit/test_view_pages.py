@@ -100,7 +100,7 @@ def test_a_run_is_split_with_its_moment() -> None:
     assert len(pages) > 1
     assert sum("● NOW" in page.svg() for page in pages) == 1
     assert len({page.prefix for page in pages}) == len(pages)
-    dark = run.draw(look="live").themed("dark").pages("phone")
+    dark = run.draw(look="live").with_theme("dark").pages("phone")
     assert [page.svg() == other.svg() for page, other in zip(pages, dark, strict=True)] == [
         False
     ] * len(pages)

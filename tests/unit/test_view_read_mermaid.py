@@ -78,7 +78,7 @@ def test_one_document_forgot_the_quotes_of_a_label_and_is_refused_where_mermaid_
     (found,) = refused.value.findings
     assert str(found.place) == "seed001_verbatim.mmd:8:42"
     assert found.place.text[found.place.column - 1] == "("
-    assert "`(` stands in a label without quotes" in found.message
+    assert "`(` needs quotes in a label" in found.message
     assert '`["Call LLM (Gemini)"]`' in found.hint
 
 
@@ -160,7 +160,7 @@ def test_every_first_line_is_read(first: str) -> None:
 def test_the_number_of_trial_is_kept() -> None:
     chart = read_mermaid('flowchart TD\nA -->|"12 · x"| B\nA -->|"3 ·"| B\nA -->|"12 x"| B')
     assert [arrow.number for arrow in chart.arrows] == [12, 3, None]
-    assert [arrow.shown for arrow in chart.arrows] == ["12 · x", "3 ·", "12 x"]
+    assert [arrow.drawn_text for arrow in chart.arrows] == ["12 · x", "3 ·", "12 x"]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ LOSSES = [
     Loss("swallowed", "A -- No--> B", ["the `o` before an arrow is read as a part of the arrow (line 2)"], ["A", "B"], [("A", "B")]),
     Loss("group", "subgraph g\nA\nend", ["the frame of a group is left out, its boxes stay (line 2)"], ["A"], []),
     Loss("arrow-from-a-group", "subgraph g [T]\nA\nend\ng --> B", ["an arrow from the group `g` comes from where it ends: `A` (line 5)", FRAME], ["A", "B"], [("A", "B")]),
-    Loss("arrow-to-a-group", "B --> g\nsubgraph g [T]\nA --> C\nend", ["an arrow to the group `g` leads to where it begins: `A` (line 2)", FRAME.replace("2", "3")], ["B", "A", "C"], [("B", "A"), ("A", "C")]),
+    Loss("arrow-to-a-group", "B --> g\nsubgraph g [T]\nA --> C\nend", ["an arrow to the group `g` leads to where it starts: `A` (line 2)", FRAME.replace("2", "3")], ["B", "A", "C"], [("B", "A"), ("A", "C")]),
     Loss("arrow-to-an-empty-group", "B --> g\nsubgraph g [T]\nend", ["the group `g` is empty and has arrows: it becomes a box (line 3)", FRAME.replace("2", "3")], ["B", "T"], [("B", "g")]),
     Loss("styled-group", "subgraph g\nA\nend\nstyle g fill:red", ["the frame of a group is left out, its boxes stay (line 2)"], ["A"], []),
     Loss("collapsed-group", "subgraph g\nA\nend\ng@{ view: collapsed }", ["the frame of a group is left out, its boxes stay (line 2)", "a collapsed group is drawn open"], ["A"], []),
@@ -264,16 +264,16 @@ class Refusal(NamedTuple):
 
 
 REFUSALS = [
-    Refusal("nothing", "", (1, 1), "no Mermaid flowchart"),
-    Refusal("another-diagram", "sequenceDiagram\nA->>B: x", (1, 1), "no Mermaid flowchart"),
+    Refusal("nothing", "", (1, 1), "not a Mermaid flowchart"),
+    Refusal("another-diagram", "sequenceDiagram\nA->>B: x", (1, 1), "not a Mermaid flowchart"),
     Refusal("direction", "flowchart XY\nA", (1, 11), "direction"),
-    Refusal("sign-in-a-label", "flowchart TD\n  A[f(x)]", (2, 6), "`(` stands in a label"),
-    Refusal("quote-in-a-label", 'flowchart TD\nA[say "x"]', (2, 7), '`"` stands in a label'),
+    Refusal("sign-in-a-label", "flowchart TD\n  A[f(x)]", (2, 6), "`(` needs quotes in a label"),
+    Refusal("quote-in-a-label", 'flowchart TD\nA[say "x"]', (2, 7), '`"` needs quotes in a label'),
     Refusal("open-quote", 'flowchart TD\nA["x', (2, 3), "never closed"),
     Refusal("open-label", "flowchart TD\nA[x", (2, 2), "never closed"),
-    Refusal("wrong-bracket", "flowchart TD\nA([x]", (2, 5), "`]` stands in a label"),
+    Refusal("wrong-bracket", "flowchart TD\nA([x]", (2, 5), "`]` needs quotes in a label"),
     Refusal("empty-label", 'flowchart TD\nA[""]', (2, 5), "empty"),
-    Refusal("label-without-a-box", "flowchart TD\n[x]", (2, 1), "where the id of a box is meant"),
+    Refusal("label-without-a-box", "flowchart TD\n[x]", (2, 1), "where the id of a box belongs"),
     Refusal("keyword", "flowchart TD\nA --> end", (2, 7), "`end` is a keyword"),
     Refusal("arrow-to-nothing", "flowchart TD\nA -->", (2, 6), "the end of the text"),
     Refusal("text-without-an-end", "flowchart TD\nA -- x\nB", (2, 3), "never ends"),
@@ -282,17 +282,17 @@ REFUSALS = [
     Refusal("comment-behind", "flowchart TD\nA --> B %% x", (2, 9), "where the statement should end"),
     Refusal("no-such-shape", "flowchart TD\nA@{shape: x}", (2, 2), "no shape `x`"),
     Refusal("no-such-shape-but-nearly", "flowchart TD\nA@{shape: diamnd}", (2, 2), "no shape `diamnd`"),
-    Refusal("no-yaml", "flowchart TD\nA@{shape: [}", (2, 2), "is no YAML"),
+    Refusal("no-yaml", "flowchart TD\nA@{shape: [}", (2, 2), "is not YAML"),
     Refusal("no-such-link", "flowchart TD\nA --> B\nlinkStyle 1 stroke:red", (3, 1), "no link 1"),
     Refusal("group-without-a-name", "flowchart TD\nsubgraph\nA\nend", (4, 1), "without a name"),
-    Refusal("group-without-an-end", "flowchart TD\nsubgraph x\nA", (3, 2), "`end` is meant"),
+    Refusal("group-without-an-end", "flowchart TD\nsubgraph x\nA", (3, 2), "where `end` belongs"),
     Refusal("end-without-a-group", "flowchart TD\nA\nend", (3, 1), "closes no subgraph"),
-    Refusal("front-matter", "---\ntitle: [\n---\nflowchart TD\nA", (2, 9), "no YAML"),
+    Refusal("front-matter", "---\ntitle: [\n---\nflowchart TD\nA", (2, 9), "not YAML"),
     Refusal("another-kind-of-chart", "flowchart TD\nA[C4Container]", (2, 3), "another kind of chart"),
-    Refusal("code-outside", "flowchart TD\n#35; --> B", (2, 1), "`#` cannot stand outside"),
+    Refusal("code-outside", "flowchart TD\n#35; --> B", (2, 1), "`#` is not allowed outside"),
     Refusal("behind-a-comment", "%% x\nflowchart TD\n%% y\nA -->", (4, 6), "the id of a box"),
     Refusal("behind-windows-lines", "flowchart TD\r\nA\r\nA -->\r\n", (3, 6), "the id of a box"),
-    Refusal("style-of-nothing", "flowchart TD\nstyle", (2, 6), "the id of a box is meant"),
+    Refusal("style-of-nothing", "flowchart TD\nstyle", (2, 6), "the id of a box belongs"),
     Refusal("class-without-a-name", "flowchart TD\nA:::", (2, 5), "the name of a class"),
     Refusal("open-directive", "%%{init: {}\nflowchart TD", (1, 1), "never closed"),
     Refusal("too-large", "x" * 1_000_001, (1, 1), "larger than 1 MB"),

@@ -61,7 +61,7 @@ def test_only_colours_are_turned() -> None:
 @DOT
 @pytest.mark.parametrize("name", ["agent", "moderator"])
 def test_an_adaptive_svg_has_a_dark_colour_for_each_of_its_own(name: str) -> None:
-    svg = load(name).draw().themed("auto").svg()
+    svg = load(name).draw().with_theme("auto").svg()
     root = ET.fromstring(svg)  # noqa: S314 - our own
     style = root.findtext("{http://www.w3.org/2000/svg}style") or ""
     assert style.startswith("@media (prefers-color-scheme: dark){")
@@ -76,10 +76,10 @@ def test_an_adaptive_svg_has_a_dark_colour_for_each_of_its_own(name: str) -> Non
 @DOT
 def test_a_theme_changes_no_other_picture() -> None:
     picture = Picture(Flowchart("T", (Box("a", "A"),)))
-    light, night = picture.svg(), picture.themed("dark").svg()
+    light, night = picture.svg(), picture.with_theme("dark").svg()
     assert night != light == picture.svg()
     assert f'fill="{PAPER}"' in night
-    assert picture.themed("dark").themed("light").svg() == light
-    assert picture.themed("auto").png() == picture.png() != picture.themed("dark").png()
+    assert picture.with_theme("dark").with_theme("light").svg() == light
+    assert picture.with_theme("auto").png() == picture.png() != picture.with_theme("dark").png()
     with pytest.raises(RunError, match="theme"):
-        picture.themed("drak")  # pyright: ignore[reportArgumentType]
+        picture.with_theme("drak")  # pyright: ignore[reportArgumentType]

@@ -90,7 +90,7 @@ def test_it_shows_itself() -> None:
 def test_a_bound_shows_its_figures_beside_the_picture() -> None:
     page = shown(loops(cut=True))["text/html"]
     assert "<img" in page
-    assert re.search(r"model calls</td><td[^>]*>5</td><td[^>]*>by run.steps &gt;= limits", page)
+    assert re.search(r"requests</td><td[^>]*>5</td><td[^>]*>by run.steps &gt;= limits", page)
     uncut = shown(loops(cut=False))["text/html"]
     assert "no budget cuts the loop think → think" in uncut
 

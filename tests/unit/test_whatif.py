@@ -82,7 +82,7 @@ def test_a_higher_limit_goes_on_where_the_record_ends() -> None:
     judged = one(made, run, steps=8)
     assert (judged.verdict, judged.record, judged.state) == (Verdict.LATER, 3, "work")
     assert not judged.verdict.sure
-    assert judged.known == 3
+    assert judged.known_records == 3
 
 
 def test_a_limit_that_would_have_let_it_finish_wins_an_answer() -> None:
@@ -516,7 +516,7 @@ def test_a_run_of_another_machine_is_reported_and_passed_over() -> None:
     foreign = RecordedRun(RunRow("f", "other"), tuple(run.records), "")
     found = whatif(made, [run, foreign], limits={"steps": 2})
     assert len(found.runs) == 1
-    assert str(found.unread[0]) == ("run `f` is passed over: it is a run of `other`, not of `m`")
+    assert str(found.unread[0]) == ("run `f` is skipped: it is a run of `other`, not of `m`")
 
 
 @pytest.mark.parametrize(
@@ -552,7 +552,7 @@ def test_a_sweep_is_the_same_question_for_each_value() -> None:
     made, run = ran(LOOP, {"work": [PAID] * 5})
     swept = sweep(made, run, "steps", range(1, 7))
     assert [len(p.lost) for p in swept.points] == [1, 1, 1, 1, 1, 0]
-    assert [p.saved.tokens for p in swept.points] == [400, 300, 200, 100, 0, 0]
+    assert [p.savings.tokens for p in swept.points] == [400, 300, 200, 100, 0, 0]
     for point, steps in zip(swept.points, range(1, 7), strict=True):
         assert point.runs == whatif(made, run, limits={"steps": steps}).runs
     with pytest.raises(LimitError, match="no value of `steps`"):

@@ -293,7 +293,9 @@ FAULTS = [
     Fault(
         "flow-comma", "- {label: Yes, Fix, to: y}", "CL007", (1, 16), "`Fix`", '`label: "Yes, Fix"`'
     ),
-    Fault("flow-call", "{when: f(x, y) > 0, to: z}", "CL007", (1, 13), "alone", '"f(x, y) > 0"'),
+    Fault(
+        "flow-call", "{when: f(x, y) > 0, to: z}", "CL007", (1, 13), "has no value", '"f(x, y) > 0"'
+    ),
     Fault("flow-alone", "a: {limits.x}", "CL007", (1, 5), "`limits.x`", "quotes"),
     Fault("flow-hash", "- {when: a #b, to: x}\n- y", "CL007", (1, 12), "comment", '`when: "a #b"`'),
     Fault("hash-elsewhere", "- {k: a #b}\n- y", "CL001", (1, 9), "comment"),
@@ -344,7 +346,7 @@ FAULTS = [
     ),
     Fault("no-comma", "{a: 1 b: 2}", "CL001", (1, 7), "before `b`"),
     Fault("brace-too-many", "a: {b: 1}}", "CL001", (1, 10), "closes nothing"),
-    Fault("bracket-as-value", "a: ]", "CL001", (1, 4), "where a value is meant"),
+    Fault("bracket-as-value", "a: ]", "CL001", (1, 4), "where a value belongs"),
     # lines
     Fault("tab", "a:\n\tb: 1", "CL001", (2, 1), "a tab", "spaces"),
     Fault("tab-deeper", "a:\n  b: 1\n\tc: 2", "CL001", (3, 1), "a tab"),
@@ -353,10 +355,10 @@ FAULTS = [
     Fault("indent-deeper", "a:\n  b: 1\n    c: 2", "CL001", (3, 5), "deeper than the one above"),
     Fault("item-among-keys", "a:\n  b: 1\n  - x", "CL001", (3, 3), "list item among keys"),
     Fault("key-among-items", "a:\n  - x\n  b: 1", "CL001", (3, 3), "among list items"),
-    Fault("item-behind-key", "a: - b", "CL001", (1, 4), "behind its key"),
-    Fault("no-colon", "a: 1\nb\nc: 2", "CL001", (2, 1), "no key with a value"),
-    Fault("no-colon-first", "machine foo\na: 1", "CL001", (1, 1), "no key with a value"),
-    Fault("no-space", "a:1\nb: 2", "CL001", (1, 1), "no key with a value", "`a: 1`"),
+    Fault("item-behind-key", "a: - b", "CL001", (1, 4), "on the line of its key"),
+    Fault("no-colon", "a: 1\nb\nc: 2", "CL001", (2, 1), "not a key with a value"),
+    Fault("no-colon-first", "machine foo\na: 1", "CL001", (1, 1), "not a key with a value"),
+    Fault("no-space", "a:1\nb: 2", "CL001", (1, 1), "not a key with a value", "`a: 1`"),
     Fault("long-key", "k" * 1100 + ": 1", "CL001", (1, 1101), "1,024"),
     # keys
     Fault("duplicate", "a: 1\nb: 2\na: 3", "CL002", (3, 1), "`a`", "the first"),
@@ -374,7 +376,7 @@ FAULTS = [
     Fault("tag-handle", "!foo!bar x", "CL003", (1, 1), "a tag"),
     Fault("no-anchor", "a: *nope", "CL001", (1, 4), "`&nope`", "quotes"),
     Fault("two-documents", "a: 1\n---\nb: 2", "CL001", (2, 1), "second document", "`---`"),
-    Fault("behind-the-end", "a: 1\n...\nb: 2", "CL001", (3, 1), "behind the end"),
+    Fault("behind-the-end", "a: 1\n...\nb: 2", "CL001", (3, 1), "after the end"),
     Fault("directive", "# x\n%YAML 1.1\n---\na: 1", "CL001", (2, 1), "directive"),
     Fault("empty", "", "CL001", (1, 1), "empty"),
     Fault("only-comments", "# nothing\n\n", "CL001", (1, 1), "empty"),

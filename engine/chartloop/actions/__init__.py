@@ -1,7 +1,7 @@
 """What states do: the actions and tools that every machine may name.
 
 One file per family. An action is a function from a context and the fields of `with` to an
-`Outcome`; the description beside it is what files are checked against.
+`Outcome`; the description next to it is what files are checked against.
 
 The registry is loaded when it is first asked for: a module of tools that imports `tool` loads
 none of the families.

@@ -26,7 +26,7 @@ def ask_approval(
     ctx: Context, *, tools: Sequence[str], wait: str, by: str = "", text: str = "",
     first: bool = False,
 ) -> Outcome:  # fmt: skip
-    """The open calls of these tools, and the question whether they may be carried out."""
+    """The open calls of these tools, and the question whether they may be executed."""
     open_ = open_calls(ctx.messages)
     calls = [call for call in (open_[:1] if first else open_) if call.name in tools]
     shown = [call.to_mapping() for call in calls]
@@ -39,13 +39,13 @@ def ask_approval(
 def question(calls: Sequence[ToolCall], by: str, text: str) -> str:
     """What the person reads: every call that the answer is for, whole."""
     what = "this" if len(calls) == 1 else "all of these"
-    head = text or f"May {what} be carried out?"
+    head = text or f"May {what} be executed?"
     who = [f"(for {by})"] if by else []
     return "\n".join([head, *who, *(f"  {call.name} {call.arguments}" for call in calls)])
 
 
 class Approvals:
-    """Which calls may be carried out now, of a machine in which some need an approval."""
+    """Which calls may be executed now, of a machine in which some need an approval."""
 
     def __init__(self, ctx: Context) -> None:
         given = ctx.machine.approve
@@ -65,7 +65,7 @@ class Approvals:
         answer = str(self.asked.get("answer", "")) if shown else ""
         if answer == "accept":
             return None
-        why = {"deny": "it was denied", "expired": "nobody answered in time"}.get(
+        why = {"deny": "it was denied", "expired": "no answer came in time"}.get(
             answer, "nobody was asked"
         )
         note = str(self.asked.get("note", "")) if answer == "deny" else ""
@@ -85,8 +85,8 @@ ACTIONS = (
             ),
             ArgSpec("wait", "data", STR, about="The wait that takes the answer."),
             ArgSpec("by", "data", STR, about="Who may answer."),
-            ArgSpec("text", "text", STR, about="What is shown above the calls."),
-            ArgSpec("first", "data", about="Whether only the first call will be carried out."),
+            ArgSpec("text", "text", STR, about="The text above the calls."),
+            ArgSpec("first", "data", about="Whether only the first call will be executed."),
         ),
         result=list_of(CALL),
         work=False,

@@ -142,7 +142,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _plain(default: Any) -> tuple[Any] | None:
-    """A default as JSON says it; None when it is no JSON."""
+    """A default as JSON says it; None when it is not JSON."""
     try:
         return (json.loads(json.dumps(default, allow_nan=False)),)
     except (TypeError, ValueError, RecursionError):

@@ -60,7 +60,7 @@ def core_memory_append(_ctx: Context, block_name: str, content: str) -> ToolResu
 
     Args:
         block_name: Name of the block.
-        content: Text to add, on a line of its own.
+        content: Text to add, on its own line.
     """
     return append_text(_ctx, block_name, content)
 
@@ -73,7 +73,7 @@ def core_memory_replace(
 
     Args:
         block_name: Name of the block.
-        old_content: Text that stands in the block now, exactly.
+        old_content: Text that is in the block now, exactly.
         new_content: Text to put in its place; empty to remove it.
     """
     return replace_text(_ctx, block_name, old_content, new_content)

@@ -37,8 +37,8 @@ AT_ONCE = 64
 CALLED = struct({"id": STR, "name": STR, "ok": BOOL, "content": STR, "result": ANY}, keyed=True)
 
 
-TOO_MANY = "error: this call was not carried out: at most {most} calls of one reply are"
-"""What a model reads where it asked for more calls at once than are carried out."""
+TOO_MANY = "error: this call was not executed: at most {most} calls of one reply are"
+"""What a model reads where it asked for more calls at once than are executed."""
 
 
 async def call_tools(
@@ -54,7 +54,7 @@ def without(outcome: Outcome, left: Sequence[ToolCall], most: int) -> Outcome:
     """The outcome with the calls that were too many: answered, on the record, warned of."""
     said = TOO_MANY.format(most=most)
     asked = say_count(most + len(left), "call")
-    warning = f"a reply asked for {asked}; {most} were carried out, the rest were refused"
+    warning = f"a reply asked for {asked}; {most} were executed, the rest were refused"
     return outcome.replace(
         messages=(*outcome.messages, *(tool_reply(call, said) for call in left)),
         dropped=tuple(left), warnings=(*outcome.warnings, warning),
@@ -91,7 +91,7 @@ async def _carry_out(ctx: Context, calls: Sequence[ToolCall], on_error: str) -> 
     outcome = batch.outcome()
     if outcome.tool_errors and on_error == "fail":
         text = cut_text("; ".join(outcome.tool_errors))
-        failed_ = Outcome.failed(Category.RECOVERABLE, text, kind="tool")
+        failed_ = Outcome.failure(Category.RECOVERABLE, text, kind="tool")
         return outcome.replace(ok=False, error=failed_.error, tool_errors=())
     return outcome
 
@@ -235,7 +235,7 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     try:
         given = spec.parse(json.dumps(arguments or {}, ensure_ascii=False))
     except ValueError as error:
-        return Outcome.failed(Category.RECOVERABLE, str(error), kind="arguments")
+        return Outcome.failure(Category.RECOVERABLE, str(error), kind="arguments")
     done = await run_tool(ctx, spec, given)
     outcome = Outcome(
         result=done.result if done.result is not None else done.text, spent=Spent(tools={name: 1}),
@@ -244,7 +244,7 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     )  # fmt: skip
     if done.ok:
         return outcome
-    error = Outcome.failed(done.category, done.text, kind="tool").error
+    error = Outcome.failure(done.category, done.text, kind="tool").error
     return outcome.replace(ok=False, error=error)
 
 
@@ -260,13 +260,13 @@ async def update_memory(
         return without(outcome, left, MOST_CALLS) if left else outcome
     done = append_text(ctx, block, append) if append else replace_text(ctx, block, old, new)
     if not done.ok:
-        return Outcome.failed(Category.RECOVERABLE, done.text, kind="memory")
+        return Outcome.failure(Category.RECOVERABLE, done.text, kind="memory")
     return Outcome(result=done.result, changes=done.changes)
 
 
 _ON_ERROR = ArgSpec(
     "on_error", "enum", STR, choices=("reply", "fail"),
-    about="`reply`: what goes wrong is told to the model; `fail`: the action fails.",
+    about="`reply`: the model gets the error as the reply; `fail`: the action fails.",
 )  # fmt: skip
 
 
@@ -279,8 +279,8 @@ def _number(value: Any) -> str | None:
 MOST = 1_000
 _AT_MOST = ArgSpec(
     "at_most", "data", INT, check=_number,
-    about=f"How many calls of one reply are carried out; default {MOST_CALLS}. The model reads of"
-    " each call past it that it was not carried out.",
+    about=f"How many calls of one reply are executed; default {MOST_CALLS}. The model reads of"
+    " each call past it that it was not executed.",
 )  # fmt: skip
 ACTIONS = (
     ActionSpec(
@@ -369,7 +369,7 @@ ACTIONS = (
             ),
             ArgSpec("append", "text", STR, about="Text to add at the end of the block."),
             ArgSpec("old", "text", STR, about="Text to replace."),
-            ArgSpec("new", "text", STR, about="What to put in its place."),
+            ArgSpec("new", "text", STR, about="The replacement."),
         ),
         effect=Effect.PURE,
         suspends=False,

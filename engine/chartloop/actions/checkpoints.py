@@ -35,7 +35,7 @@ def magnitude(current: Mapping[str, float], previous: Mapping[str, float]) -> fl
 
 
 def measure(ctx: Context) -> Outcome:
-    """Where the queue stands: improvement phase, what is identified, and the cycle that ended."""
+    """Where the queue is: improvement phase, what is identified, and the cycle that ended."""
     known: TaskReports = reports_of(ctx)
     progress, queue = ctx.facts.progress, ctx.queue
     identified = sum(1 for t in queue if t.kind == "improvement" and not t.cycle)
@@ -56,7 +56,7 @@ def measure(ctx: Context) -> Outcome:
 
 
 def checkpoint(ctx: Context) -> Outcome:
-    """Variables, queue and the task at hand, as they are now."""
+    """Variables, queue and the current task, as they are now."""
     data = {
         "vars": plain(ctx.facts.vars),
         "queue": [task.to_dict() for task in ctx.queue],
@@ -66,10 +66,10 @@ def checkpoint(ctx: Context) -> Outcome:
 
 
 def restore(ctx: Context) -> Outcome:
-    """Variables, queue and the task at hand as the newest checkpoint has them."""
+    """Variables, queue and the current task as the newest checkpoint has them."""
     data = ctx.kept.get(CHECKPOINT)
     if data is None:
-        return Outcome.failed(Category.RECOVERABLE, "there is no checkpoint", kind="no_checkpoint")
+        return Outcome.failure(Category.RECOVERABLE, "there is no checkpoint", kind="no_checkpoint")
     return Outcome(
         result={"step": data["step"]},
         changes={f"vars.{name}": value for name, value in data["vars"].items()},
@@ -124,7 +124,7 @@ ACTIONS = (
         declares=ActionTraits(
             asks="never", calls="none", runs="none", fails="never", step="system", family="pure"
         ),
-        about="Keeps variables, queue and the task at hand, for `restore`.",
+        about="Keeps variables, queue and the current task, for `restore`.",
     ),
     ActionSpec(
         "restore",

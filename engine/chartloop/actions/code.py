@@ -44,7 +44,7 @@ async def python(ctx: Context, code: str) -> Outcome:
         after = {SESSION: ""}
     outcome = Outcome(result=_result(done), kept=after)
     if done.session_lost:
-        outcome = outcome.replace(warnings=("the sandbox's variables were lost; it began anew",))
+        outcome = outcome.replace(warnings=("the sandbox's variables were lost; it started again",))
     if done.ok:
         return outcome
     if done.timed_out and ctx.deadline is not None:
@@ -52,8 +52,8 @@ async def python(ctx: Context, code: str) -> Outcome:
         await _until(ctx.ports.clock, ctx.deadline)
         raise TimeoutError
     category = Category.RECOVERABLE
-    failed = Outcome.failed(category, done.error or "the code failed", kind="code")
-    return outcome.replace(ok=False, error=failed.error)
+    failure = Outcome.failure(category, done.error or "the code failed", kind="code")
+    return outcome.replace(ok=False, error=failure.error)
 
 
 async def _until(clock: Clock, at: float) -> None:

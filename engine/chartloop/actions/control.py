@@ -18,7 +18,7 @@ from chartloop.core.units import say_elapsed
 from chartloop.run.context import Context
 
 LONGEST = 300.0
-"""Seconds that `back_off` waits at most, where its `most` does not say otherwise."""
+"""Seconds that `back_off` waits at most, where its `most` does not say differently."""
 
 
 def back_off(
@@ -52,7 +52,7 @@ def signal(ctx: Context, reason: str, message: str = "") -> Outcome:
 
 
 def continue_run(ctx: Context, times: int = 1) -> Outcome:
-    """Put the pending signals off until the next work, at most so many times in a run."""
+    """Put the pending signals off until the next work, at most this many times in a run."""
     granted = ctx.facts.run.continuations < times
     return Outcome(result={"granted": granted}, continued=times)
 
@@ -72,7 +72,7 @@ ACTIONS = (
                 "factor",
                 "value",
                 FLOAT,
-                about="Each further wait is so many times longer; default 2.",
+                about="The factor by which each further wait is longer; default 2.",
             ),
             ArgSpec(
                 "most",
@@ -118,7 +118,7 @@ ACTIONS = (
         signal,
         (
             ArgSpec("reason", "name", STR, required=True, names="reason", about="The stop reason."),
-            ArgSpec("message", "text", STR, about="What to say with it."),
+            ArgSpec("message", "text", STR, about="The message with it."),
         ),
         work=False,
         effect=Effect.PURE,
@@ -151,7 +151,13 @@ ACTIONS = (
     ActionSpec(
         "nothing",
         nothing,
-        (ArgSpec("input", "texts", about="What the record shows: every text is a template."),),
+        (
+            ArgSpec(
+                "input",
+                "texts",
+                about="The recorded input: every text is a template.",
+            ),
+        ),
         work=False,
         effect=Effect.PURE,
         suspends=False,

@@ -43,7 +43,7 @@ def receive(ctx: Context, optional: bool = False) -> Outcome:
         return Outcome(result={"text": task}, messages=(user(task),))
     if ctx.messages or optional:
         return Outcome(result={"text": ""})
-    return Outcome.failed(Category.RECOVERABLE, "the run was given no task", kind="no_task")
+    return Outcome.failure(Category.RECOVERABLE, "the run was given no task", kind="no_task")
 
 
 def prompt(ctx: Context, user: str = "", system: str = "", keep: bool = False) -> Outcome:
@@ -105,7 +105,7 @@ class Asked(NamedTuple):
 async def infer(ctx: Context, **fields: Any) -> Outcome:
     """One model call."""
     asked = Asked(**fields)
-    answered = await complete(ctx, request_messages(ctx), ctx.offered, asked)
+    answered = await complete(ctx, request_messages(ctx), ctx.tool_schemas, asked)
     outcome = _refuse_unoffered(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
     if asked.output is None:
         return outcome
@@ -227,9 +227,9 @@ def _outcome(ctx: Context, answered: Answered, keep: bool | None) -> Outcome:
 def _refuse_unoffered(ctx: Context, outcome: Outcome, reply: Reply) -> Outcome:
     """The outcome with an answer to each call of a tool that this state did not show.
 
-    Such a call is answered here, beside the reply that asks for it: whatever comes between this
+    Such a call is answered here, next to the reply that asks for it: whatever comes between this
     state and one that carries calls out, and whichever run or child continues the conversation,
-    finds no open call of a tool that the model was not shown. A name that nobody registered is
+    finds no open call of a tool that the model was not shown. A name that no one registered is
     left to the state that carries calls out, which says that there is no such tool.
     """
     if not reply.tool_calls:
@@ -300,19 +300,19 @@ def _parse_structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outco
     except BrokenReplyError as error:
         problem = f"the reply does not fit the schema: {cut_text(str(error))}"
     except ValueError as error:
-        problem = f"the reply is no JSON: {error}"
+        problem = f"the reply is not JSON: {error}"
     else:
         if not is_sound(data):  # halves of characters
             data = sound_data(data)
         return outcome.replace(result={**outcome.result, "data": data})
-    failed = Outcome.failed(Category.RECOVERABLE, problem, kind="output")
-    return outcome.replace(ok=False, error=failed.error)
+    failure = Outcome.failure(Category.RECOVERABLE, problem, kind="output")
+    return outcome.replace(ok=False, error=failure.error)
 
 
 def ask_again(ctx: Context, broken: Outcome, asked: Asked) -> Outcome:
-    """A reply that breaks its schema, with the request to mend it while one is left.
+    """A reply that breaks its schema, with the request to fix it while one is left.
 
-    The next attempt is a step and a record of its own, so that rules are looked at between.
+    The next attempt is its own step and record, so that rules are evaluated between.
     """
     times = repair_count(ctx.kept, ctx.state.name, ctx.position.attempt)
     if times >= asked.repair or ctx.position.stopping:
@@ -347,7 +347,7 @@ ACTIONS = (
                 "optional",
                 "value",
                 BOOL,
-                about="Whether a run may begin with neither a task nor a conversation.",
+                about="Whether a run may start without a task and a conversation.",
             ),
         ),
         result=struct({"text": STR}, keyed=True),
@@ -410,7 +410,7 @@ ACTIONS = (
                 check=_times,
                 needs="output",
                 about="How often a reply that breaks `output` is answered with what is wrong, and"
-                " asked for again: 0 to 10, default 0. Each is a step and a model call of its own.",
+                " asked for again: 0 to 10, default 0. Each is its own step and model call.",
             ),
             ArgSpec(
                 "tool_choice",

@@ -52,7 +52,7 @@ def parse(ctx: Context, targets: Mapping[str, Any]) -> Outcome:
             found = _MISSING
         if found is _MISSING:
             if rule.get("required"):
-                return Outcome.failed(
+                return Outcome.failure(
                     Category.RECOVERABLE,
                     f"the reply has no {_format_rule(rule)} for `{name}` ({spec.type})",
                     kind="parse",
@@ -90,7 +90,7 @@ def _find(text: str, rule: Mapping[str, Any]) -> Any:
 
 
 def _tag(text: str, name: str) -> str | None:
-    """What stands between ``<NAME>`` and the next ``</NAME>``; None without both.
+    """What is between ``<NAME>`` and the next ``</NAME>``; None without both.
 
     Where the text has no such tag, one in other letters is taken, ``<name>``.
     """
@@ -170,7 +170,7 @@ _PAIR = re.compile(r"[-*]?\s*\**([A-Za-z][\w ()/-]{0,60}?)\**\s*:\s*\**\s*(.*)")
 
 
 def pairs(text: str) -> dict[str, str]:
-    """``Key: value`` lines; a line without a key goes on with the value before it."""
+    """``Key: value`` lines; a line without a key continues with the value before it."""
     out: dict[str, list[str]] = {}
     key = ""
     for line in (line.strip() for line in text.splitlines()):
@@ -192,7 +192,7 @@ def adopt_proposal(_ctx: Context, **fields: Mapping[str, str]) -> Outcome:
 
 
 def set_variables(_ctx: Context, values: Mapping[str, Any]) -> Outcome:
-    """Variables that take the values of `with`, as an action of its own."""
+    """Variables that take the values of `with`, as its own action."""
     return Outcome(
         result={n.removeprefix("vars."): v for n, v in values.items()}, changes=dict(values)
     )
@@ -271,6 +271,6 @@ ACTIONS = (
         declares=ActionTraits(
             asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
         ),
-        about="Sets variables, as an action of its own.",
+        about="Sets variables, as a separate action.",
     ),
 )

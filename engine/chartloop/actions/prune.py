@@ -75,7 +75,7 @@ async def prune_context(
 
 
 def essentials(ctx: Context, messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """The task at hand, its acceptance criteria and the newest results, as one message.
+    """The current task, its acceptance criteria and the newest results, as one message.
 
     Source: 003 "Context Overflow Recovery" (current task, acceptance criteria, recent 3 commits).
     """
@@ -89,7 +89,7 @@ def essentials(ctx: Context, messages: tuple[Message, ...]) -> tuple[Message, ..
 
 
 SUMMARY = "Summary of the conversation so far:\n\n"
-"""What stands before a summary in the conversation."""
+"""What is before a summary in the conversation."""
 
 
 class SplitMessages(NamedTuple):

@@ -1,4 +1,4 @@
-"""The registry of built-in actions and tools, and an application's own beside them."""
+"""The registry of built-in actions and tools, and an application's own next to them."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _misfits(action: ActionSpec) -> Iterator[tuple[str, str]]:
     if action.may_wait != (traits.waits is not None or traits.runs != "none"):
         yield "waits", f"`may_wait` is {action.may_wait}"
     if ("run.continuations" in action.changes) != bool(traits.continues):
-        yield "continues", "`changes` says otherwise of `run.continuations`"
+        yield "continues", "`changes` contradicts `run.continuations`"
     yield from _lost_fields(action)
     if not _is_played(action):
         yield "family", "its other traits do not fit that"

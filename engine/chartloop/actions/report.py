@@ -26,7 +26,7 @@ from chartloop.view.mermaid import to_mermaid
 
 
 def summary(ctx: Context) -> dict[str, Any]:
-    """How the run stands, in a few figures."""
+    """How the run is doing, in a few figures."""
     facts = ctx.facts
     return {
         "machine": facts.run.machine, "run": facts.run.id, "task": facts.run.task,
@@ -135,7 +135,7 @@ def _cell(text: str, longest: int = 200) -> str:
 
 
 def report(ctx: Context, text: str = "", partial: bool = False) -> Outcome:
-    """A report of the run as it stands; `partial` adds it to the partial results."""
+    """A report of the run as it is now; `partial` adds it to the partial results."""
     data = account(ctx)
     written = text or markdown(data)
     return Outcome(
@@ -144,13 +144,13 @@ def report(ctx: Context, text: str = "", partial: bool = False) -> Outcome:
 
 
 def save_run(ctx: Context) -> Outcome:
-    """A snapshot of the run, written before it goes on."""
+    """A snapshot of the run, written before it continues."""
     ctx.save()
     return Outcome(result={"steps": ctx.step})
 
 
 async def notify(ctx: Context, text: str = "") -> Outcome:
-    """Tell somebody: whoever the run's notifier reaches."""
+    """Tell someone: whoever the run's notifier reaches."""
     if ctx.ports.notifier is None:
         raise SetupError("this run has no notifier", hint="give one: `notifier=`")
     data = summary(ctx)
@@ -188,7 +188,7 @@ ACTIONS = (
             family="said",
             writes="report",
         ),
-        about="Writes a report of the run as it stands.",
+        about="Writes a report of the run so far.",
     ),
     ActionSpec(
         "save_run",
@@ -210,7 +210,7 @@ ACTIONS = (
     ActionSpec(
         "notify",
         notify,
-        (ArgSpec("text", "text", STR, about="What to say; default: the reason, or the state."),),
+        (ArgSpec("text", "text", STR, about="The message; default: the reason, or the state."),),
         result=_TEXT,
         work=False,
         effect=Effect.PAID,

@@ -1,7 +1,7 @@
 """Child machines: `run_machine`, `run_machines`.
 
 A child is one step of its parent: a box in the picture, a record in the log. It has a file, a
-conversation and a log of its own. What it spends is the parent's spending; of each budget that
+conversation and log. What it spends is the parent's spending; of each budget that
 both name it gets at most what the parent has left.
 
 Source: design "language", section 8 ("Children"); 000 "Subprocess Support"; 004 "Multi-agent
@@ -99,7 +99,7 @@ def _is_item(said: Any) -> bool:
 
 def _misfit(error: Exception) -> Outcome:
     text = error.message if isinstance(error, LimitError) else str(error)
-    return Outcome.failed(Category.CRITICAL, cut_text(text), kind="with")
+    return Outcome.failure(Category.CRITICAL, cut_text(text), kind="with")
 
 
 # driving ------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ async def _at_once(children: Sequence[Child], first: bool) -> None:
                 other.give_up()
 
     await _all(one, children)
-    if first and _won(children):  # one that waited for somebody sees only now that it should stop
+    if first and _won(children):  # one that waited for a person sees only now that it should stop
         await _all(one, [child for child in children if not child.ended])
 
 
@@ -181,7 +181,7 @@ def _won(children: Iterable[Child]) -> bool:
 
 
 def waiting(children: Sequence[Child]) -> Blocked:
-    """The action cannot go on: its children wait, the first of these for an answer first."""
+    """The action cannot continue: its children wait, the first of these for an answer first."""
     asks = [child.asks for child in children]
     asked = next((a for a in asks if a.events), asks[0])
     asked = asked.replace(closing=all(a.closing for a in asks), waiting=len(asks))
@@ -302,7 +302,7 @@ def _is_share(value: Any) -> str | None:
 
 
 _TASK = ArgSpec("task", "text", STR, about="Its task.")
-_LIMITS = ArgSpec("limits", "values", map_of(ANY), about="Limits in place of its own.")
+_LIMITS = ArgSpec("limits", "values", map_of(ANY), about="Limits that replace its own.")
 _ONE = (
     ArgSpec(
         "machine",
@@ -323,7 +323,7 @@ _SHARE = ArgSpec(
     "data",
     ANY,
     check=_is_share,
-    about="What it has of this run, and changes: a list of `messages`, `memory`, `queue`.",
+    about="What it shares of this run, and changes: a list of `messages`, `memory`, `queue`.",
 )
 _RESULT = {
     "run": STR, "machine": STR, "reason": STR, "kind": STR, "success": BOOL, "forced": BOOL,
@@ -362,7 +362,7 @@ ACTIONS = (
                 fields=_ONE,
                 about="Children by name, each with the fields of `run_machine`.",
             ),
-            ArgSpec("machine", "name", STR, names="machine", about="With `each`: what is run."),
+            ArgSpec("machine", "name", STR, names="machine", about="With `each`: the machine."),
             ArgSpec(
                 "each",
                 "value",

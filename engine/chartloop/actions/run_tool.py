@@ -1,6 +1,6 @@
 """Carrying out one tool: whatever it does, a `ToolResult` comes of it.
 
-A plain function runs in another thread, a coroutine in a task of its own, so that one that hangs
+A plain function runs in another thread, a coroutine in its own task, so that one that hangs
 or ignores that it was cancelled holds up neither the run nor its deadline. One that says it does
 not block runs where it is. A tool may raise anything and return anything.
 

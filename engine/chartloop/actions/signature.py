@@ -1,6 +1,6 @@
 """What a Python function says about itself: parameters, their types, its docstring.
 
-Belongs here: reading functions, and refusing those that nobody could call by name. Never:
+Belongs here: reading functions, and refusing those that no one could call by name. Never:
 what a tool, an action or a guard makes of it.
 """
 
@@ -40,7 +40,7 @@ class Signature(NamedTuple):
 
     name: str
     place: str
-    """Where it stands, for people: ``package.module.function``."""
+    """Where it is, for people: ``package.module.function``."""
     about: str
     """Its docstring without the sections."""
     parameters: tuple[Parameter, ...]
@@ -56,7 +56,7 @@ class Signature(NamedTuple):
 
 
 def place_of(function: Any) -> str:
-    """Where a function stands, for people."""
+    """Where a function is, for people."""
     module: str = getattr(function, "__module__", None) or ""
     name: str = getattr(function, "__qualname__", None) or repr(function)
     return f"{module}.{name}".removeprefix(".")
@@ -66,12 +66,12 @@ def check_function(function: Any, what: str) -> Mapping[str, inspect.Parameter]:
     """The parameters of a function that can be called by name.
 
     Raises:
-        SetupError: it is no function, yields, or has a parameter that cannot be named. `what`
+        SetupError: it is not a function, yields, or has a parameter that cannot be named. `what`
             is what it was to be: tool, action, guard.
     """
     place = place_of(function)
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
-        hint = f"decorate a function; `@staticmethod` and the like stand above `@{what}`"
+        hint = f"decorate a function; `@staticmethod` and the like go above `@{what}`"
         raise SetupError(f"{place}: not a function, so it cannot be a {what}", hint=hint)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise SetupError(f"{place}: a {what} returns its result", hint="replace `yield`")
@@ -213,7 +213,7 @@ def _sections(lines: Sequence[str]) -> Iterator[tuple[str, re.Pattern[str], list
 
 
 def _title(line: str, below: str) -> tuple[str, re.Pattern[str]] | None:
-    """The section that a line begins, or for Sphinx belongs to."""
+    """The section that a line starts, or for Sphinx belongs to."""
     if _SPHINX.match(line):
         return "Args", _SPHINX
     if _FIELD.match(line):
@@ -226,7 +226,7 @@ def _title(line: str, below: str) -> tuple[str, re.Pattern[str]] | None:
 
 
 def _entries(lines: Sequence[str], entry: re.Pattern[str]) -> dict[str, str]:
-    """The entries of an argument section; lines that are indented go on with the one before."""
+    """The entries of an argument section; lines that are indented continue with the one before."""
     texts: dict[str, list[str]] = {}
     names: list[str] = []
     for line in lines:

@@ -4,7 +4,7 @@ A task is done by a tool, by one model call, or by a child machine. What it give
 *report*: a mapping with `metrics` (numbers by name, for `measure`), `tasks` and `improvements`
 (more to do); anything else is its result.
 
-Primary tasks come first. Improvements wait until none is left; then all that are known begin
+Primary tasks come first. Improvements wait until none is left; then all that are known start
 together, as one improvement cycle.
 
 Source: 003 "Task Queue", "Quality Thresholds", "Apply User Fix"; 000 `task_context`.
@@ -47,9 +47,9 @@ class TaskReports(NamedTuple):
     metrics: Mapping[str, float] = EMPTY
     """The newest value of each."""
     before: Mapping[str, float] = EMPTY
-    """Their values when the newest improvement cycle began."""
+    """Their values when the newest improvement cycle started."""
     cycle: int = 0
-    """The number of the newest improvement cycle that has begun."""
+    """The number of the newest improvement cycle that has started."""
     results: tuple[str, ...] = ()
     """The texts of the newest results, oldest first."""
 
@@ -107,7 +107,7 @@ def _task(entry: Any, number: int, kind: str) -> Task:
 
 
 def _wrong_with(given: Mapping[str, Any]) -> tuple[str, str] | None:
-    """What is wrong with the fields of a task, and how it is mended."""
+    """What is wrong with the fields of a task, and how it is fixed."""
     if unknown := [key for key in given if key not in _FIELDS]:
         word = str(unknown[0])
         return f" has `{word}`; a task has {', '.join(_FIELDS)}", nearest(word, _FIELDS)
@@ -133,7 +133,7 @@ def enqueue(ctx: Context, tasks: Any = None) -> Outcome:
     try:
         added = tasks_of(tasks, (task.id for task in ctx.queue), ctx.facts.queue)
     except TaskError as error:
-        return Outcome.failed(Category.RECOVERABLE, error.message, kind="tasks")
+        return Outcome.failure(Category.RECOVERABLE, error.message, kind="tasks")
     ids = [task.id for task in added]
     return Outcome(result={"added": ids}, queue=(*ctx.queue, *added) if added else None)
 
@@ -149,7 +149,7 @@ def apply_fix(ctx: Context) -> Outcome:
     try:
         added = tasks_of(more, (task.id for task in ctx.queue), ctx.facts.queue)
     except TaskError as error:
-        return Outcome.failed(Category.RECOVERABLE, f"the answer's {error.message}", kind="tasks")
+        return Outcome.failure(Category.RECOVERABLE, f"the answer's {error.message}", kind="tasks")
     return Outcome(
         result={"note": note, "added": [task.id for task in added]},
         messages=(user(note),) if note else (),
@@ -177,7 +177,7 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     """
     queue, known = _ready(ctx.queue, reports_of(ctx), await _task_with_child(ctx))
     if not queue or not _waits(queue[0]):
-        return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
+        return Outcome.failure(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     task = queue[0]
     begun = Outcome(kept={KEPT: known._asdict()})
     ctx.so_far = partial(_fail_task, ctx, begun, _failure("cut off"), queue, attempts)
@@ -194,7 +194,7 @@ def attempt_outcome(ctx: Context, made: Attempt, attempts: int = 3) -> Outcome:
     """The outcome of `work` after this attempt at its next task; pure."""
     queue, known = _ready(ctx.queue, reports_of(ctx), "")
     if not queue or not _waits(queue[0]):
-        return Outcome.failed(Category.RECOVERABLE, "the queue is empty", kind="no_task")
+        return Outcome.failure(Category.RECOVERABLE, "the queue is empty", kind="no_task")
     return _came_of(ctx, made, queue, known, attempts)
 
 
@@ -236,7 +236,7 @@ def _child_id(ctx: Context, task: Task) -> str:
 def _ready(
     queue: Sequence[Task], known: TaskReports, begun: str
 ) -> tuple[tuple[Task, ...], TaskReports]:
-    """The queue with what is to be done first, after a new improvement cycle where one begins."""
+    """The queue with what is to be done first, after a new improvement cycle where one starts."""
     at_hand = [task for task in queue if task.id == begun] or queue
     if queue and not any(map(_waits, at_hand)):
         number = known.cycle + 1
@@ -276,7 +276,7 @@ def _fail_task(
 async def _at_deadline(ctx: Context, failed: Outcome) -> Outcome:
     """The failure of a child that was stopped a little before the deadline, when that has come.
 
-    Else the limit would not be reached, and the next task would be begun and fail at once.
+    Else the limit would not be reached, and the next task would be started and fail at once.
     """
     ctx.so_far = lambda: failed
     left = 0.0 if ctx.deadline is None else ctx.deadline - ctx.ports.clock.now()

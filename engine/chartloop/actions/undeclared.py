@@ -1,4 +1,4 @@
-"""Names that nobody here has declared, taken for somebody's own: to look at a file, not to run it.
+"""Names that no one here has declared, taken for someone's own: to look at a file, not to run it.
 
 A file names tools, actions and guards of an application. Whoever only compares or draws it need not
 have their code, and of a stranger's file must not run it. Here any such name means something that
@@ -77,11 +77,11 @@ def _type(name: str) -> TypeSpec:
 
 
 def _cannot(*_: Any) -> NoReturn:
-    raise SetupError("this machine was loaded to be looked at", hint="load it with its tools")
+    raise SetupError("this machine was loaded for reading only", hint="load it with its tools")
 
 
 def assumed_in(spec: MachineSpec) -> tuple[str, ...]:
-    """What a machine and its children name that nobody has declared: ``tool `search` ``."""
+    """What a machine and its children name that no one has declared: ``tool `search` ``."""
     found: dict[str, None] = {}
     for one in spec.family():
         registry = one.registry

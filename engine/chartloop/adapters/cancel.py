@@ -92,7 +92,7 @@ class SignalCancellation(Cancellation):
     """Runs stop once the process is sent a signal, by default SIGTERM.
 
     Used as a context manager in the main thread: inside it the signal is a request, and the
-    process goes on until its runs have stopped; afterwards the signal means what it did before.
+    process continues until its runs have stopped; afterwards the signal means what it did before.
     """
 
     def __init__(self, *signals: signal.Signals) -> None:

@@ -78,7 +78,7 @@ class Deadline:
             self._others.discard(self)
         if self._timer is not None:
             self._timer.cancel()
-        # somebody else's cancellation, if there was one too, goes on
+        # someone else's cancellation, if there was one too, continues
         if (
             self.expired
             and self._task.uncancel() <= self._cancelling
@@ -96,7 +96,7 @@ _far: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, set[Deadline]]] = W
 
 
 def _same_second(loop: asyncio.AbstractEventLoop, at: float) -> set[Deadline]:
-    """The deadlines of that second. When it begins each of them gets a timer of its own."""
+    """The deadlines of that second. When it starts each of them gets its own timer."""
     seconds = _far.get(loop)
     if seconds is None:
         seconds = _far[loop] = {}

@@ -1,6 +1,6 @@
 """`upgrade`: verdicts for many recorded runs, in words, as data, as a table.
 
-Belongs here: which runs are judged and which are passed over, and how the verdicts are shown.
+Belongs here: which runs are judged and which are skipped, and how the verdicts are shown.
 Never: a verdict (`versions.migration.judge`).
 """
 
@@ -54,7 +54,7 @@ class Upgraded:
 
     @property
     def all_go_on(self) -> bool:
-        """Whether every run may go on with the new file as it is."""
+        """Whether every run may continue with the new file as it is."""
         return all(verdict.goes_on for verdict in self.verdicts)
 
     @property
@@ -76,7 +76,7 @@ class Upgraded:
         return f"{self.machine}: {say_count(len(self.verdicts), 'run')}, {found}"
 
     @property
-    def renamed(self) -> Mapping[str, str]:
+    def missing_renames(self) -> Mapping[str, str]:
         """All that is missing under `renamed`. Of two names for one state, the first run's."""
         lines: dict[str, str] = {}
         for verdict in self.verdicts:
@@ -92,19 +92,19 @@ class Upgraded:
 
     def map_block(self) -> str:
         """The whole `renamed:` block for the new file; empty when nothing is missing."""
-        return block({**(self.known or {}), **self.renamed}) if self.renamed else ""
+        return block({**(self.known or {}), **self.missing_renames}) if self.missing_renames else ""
 
     # showing --------------------------------------------------------------------------------
 
     @property
-    def ranked(self) -> list[Verdict]:
+    def by_severity(self) -> list[Verdict]:
         """The verdicts, the worst first; equals in the order of the runs."""
         return sorted(self.verdicts, key=lambda verdict: -KINDS.index(verdict.kind))
 
     def groups(self) -> Iterator[tuple[list[Verdict], list[tuple[str, str]]]]:
         """Runs of which the same is said, and what that is; without the unchanged ones."""
         found: dict[tuple[Any, ...], list[Verdict]] = {}
-        for verdict in self.ranked:
+        for verdict in self.by_severity:
             if verdict.kind != "unchanged":
                 found.setdefault((verdict.kind, *verdict.details()), []).append(verdict)
         yield from ((alike, alike[0].details()) for alike in found.values())
@@ -125,21 +125,21 @@ class Upgraded:
             "machine": self.machine,
             "all_go_on": self.all_go_on,
             "counts": dict(self.counts),
-            "renamed": dict(self.renamed),
+            "renamed": dict(self.missing_renames),
             "runs": self.rows(),
             "passed_over": [{"run": one.run_id, "why": one.why} for one in self.passed_over],
         }
 
     def cells(self) -> list[tuple[str, ...]]:
-        """The table: verdict, run, where it stands, records."""
+        """The table: verdict, run, where it is, records."""
         return [
             (SAID[v.kind], v.run_id, f"{v.state}, {v.status}", f"{v.records:,}")
-            for v in self.ranked
+            for v in self.by_severity
         ]
 
     def more(self, listed: int) -> str:
-        """How many runs stand behind the first of the table, the worst first, and what they are."""
-        rest = Counter[Kind](verdict.kind for verdict in self.ranked[listed:])
+        """How many runs are behind the first of the table, the worst first, and what they are."""
+        rest = Counter[Kind](verdict.kind for verdict in self.by_severity[listed:])
         said = ", ".join(f"{count:,} {_describe_kind(kind, count)}" for kind, count in rest.items())
         return f"and {say_count(rest.total(), 'more run')}: {said}" if said else ""
 
@@ -180,7 +180,7 @@ class Upgraded:
         if self.verdicts:
             rows = [
                 (Cell(cells[0], verdict.tone), Cell(cells[1], "code"), *cells[2:])
-                for verdict, cells in zip(self.ranked, self.cells(), strict=True)
+                for verdict, cells in zip(self.by_severity, self.cells(), strict=True)
             ]
             shown += table(rows, head=HEAD, right={3})
         for alike, details in self.groups():
@@ -201,7 +201,7 @@ def heading(alike: list[Verdict]) -> str:
 
 def unsaid(groups: int) -> str:
     """That there is more to be said of other runs than is listed."""
-    return f"and {say_count(groups, 'more verdict')} with reasons of their own"
+    return f"and {say_count(groups, 'more verdict')} with other reasons"
 
 
 def _describe_kind(kind: Kind, count: int) -> str:
@@ -210,7 +210,7 @@ def _describe_kind(kind: Kind, count: int) -> str:
 
 def _lines(found: Upgraded, width: int, listed: int) -> Iterator[Line]:
     yield Line(found.summary, "green bold" if found.all_go_on else "bold")
-    colours = [_COLOURS[verdict.kind] for verdict in found.ranked]
+    colours = [_COLOURS[verdict.kind] for verdict in found.by_severity]
     rows = [Row(cells, colour) for cells, colour in zip(found.cells(), colours, strict=True)]
     if rows:
         head = Row(HEAD, "dim")
@@ -225,7 +225,7 @@ def _lines(found: Upgraded, width: int, listed: int) -> Iterator[Line]:
         yield from (Line(""), Line(unsaid(len(groups) - listed), "dim"))
     if needy := found.counts["map"]:
         more = "1 more run may" if needy == 1 else f"{needy:,} more runs may"
-        cure = f"{more} go on with the lines under `renamed:` in the new file"
+        cure = f"{more} continue with the lines under `renamed:` in the new file"
         yield from (Line(""), Line(f"{cure}; --write-map - prints them", "dim"))
     for name in found.torn:
         yield Line(
@@ -258,7 +258,7 @@ def judge_runs(
     new: Chart, runs: Iterable[Recorded], *, old: Chart | None,
     chart_of: Callable[[str], Chart | None], now: float | None = None,
 ) -> Upgraded:  # fmt: skip
-    """The verdict for each run that the old machine has begun.
+    """The verdict for each run that the old machine has started.
 
     Without `old`, each run's own machine, which `chart_of` makes of its recorded text, as far as
     it has the name of the new one.

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from chartloop.proofs.bound import Assume, Bound
     from chartloop.view.of_machine import OfMachine
 
-RESOURCES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting")
+RESOURCES = ("actions", "requests", "tool_calls", "tokens", "usd", "waiting")
 """What a bound has a figure for."""
-SHORT = {"calls": "llm_calls", "steps": "actions", "cost": "usd", "tools": "tool_calls"}
+SHORT = {"calls": "requests", "steps": "actions", "cost": "usd", "tools": "tool_calls"}
 """Other words for some of them."""
 AT_CHECK = 2_000_000
 """Steps of the proof for a check: some seconds at most. `chartloop bound` takes more."""
@@ -107,7 +107,7 @@ def model_assumptions(settings: Mapping[str, Any] | None) -> Assume | None:
 def with_known_models(
     assume: Assume | None, spec: MachineSpec, settings: Mapping[str, Any] | None, model: Any = None
 ) -> Assume | None:
-    """The same, with what the model's port knows of windows and prices that nobody wrote down.
+    """The same, with what the model's port knows of windows and prices that no one wrote down.
 
     `model` is the run's; by default litellm, where it is installed. It is loaded only if something
     is missing: that takes seconds.
@@ -138,7 +138,7 @@ def _is_said(model: Mapping[str, Any], assume: Assume) -> bool:
 
 
 def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
-    """What a run must stay within, by resource. `LimitError` for what is no figure."""
+    """What a run must stay within, by resource. `LimitError` for what is not a figure."""
     out: dict[str, float] = {}
     for name, value in given.items():
         resource = SHORT.get(name, name)
@@ -154,7 +154,7 @@ def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
 
 def refuse_unbounded(found: Bound, wanted: Mapping[str, float]) -> None:
     """`SetupError` when a run could go past what it must stay within."""
-    if reasons := found.refused(wanted):
+    if reasons := found.reasons_to_refuse(wanted):
         raise SetupError(
             f"`{found.machine}` is not started: {'; '.join(reasons)}",
             hint="`chartloop bound` shows the worst case and what bounds it",

@@ -31,7 +31,7 @@ def own_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
         said = json.loads(json.dumps(dict(given or {}), allow_nan=False))
     except (TypeError, ValueError) as error:
         hint = "give texts, numbers, lists and mappings with texts as keys"
-        raise LimitError(f"`metadata` is no JSON data: {error}", hint=hint) from None
+        raise LimitError(f"`metadata` is not JSON data: {error}", hint=hint) from None
     return said
 
 
@@ -124,7 +124,7 @@ def _check_calls(which: str, message: dict[str, Any]) -> None:
         raise _no_message(f"{which} has `tool_calls` that are no calls of the assistant", hint)
     for call in cast(list[Any], calls):
         if not _is_call(call):
-            raise _no_message(f"{which} has a tool call that is none", hint)
+            raise _no_message(f"{which} has an invalid tool call", hint)
     if not calls:
         del message["tool_calls"]
 
@@ -138,13 +138,13 @@ def _is_call(call: Any) -> bool:
 
 
 def _no_message(said: str, hint: str) -> SetupError:
-    return SetupError(f"{said}: this is no conversation to go on with", hint=hint)
+    return SetupError(f"{said}: this is not a conversation to continue", hint=hint)
 
 
 def first_tasks(
     spec: MachineSpec, folder: Path, given: Sequence[Any] | None = None
 ) -> tuple[Task, ...]:
-    """The tasks that a run begins with: the caller's, else the machine's or those of its file."""
+    """The tasks that a run starts with: the caller's, else the machine's or those of its file."""
     if given is not None:
         return checked_tasks(spec, given)
     if isinstance(spec.tasks, str):
@@ -162,7 +162,7 @@ def checked_tasks(
 ) -> tuple[Task, ...]:
     """Tasks from a text, a mapping or a list, for a queue in which these ids are taken.
 
-    `TaskError` for what is no task, or is done by a tool or machine that is not there.
+    `TaskError` for what is not a task, or is done by a tool or machine that is not there.
     """
     tasks = tasks_of(given, taken, queue)
     for number, task in enumerate(tasks):
@@ -186,9 +186,9 @@ def read_tasks_file(path: Path, spec: MachineSpec) -> list[dict[str, Any]]:
 def _of_machine(spec: MachineSpec, path: Path) -> list[dict[str, Any]]:
     """The tasks of the file that a machine names; a file that is not there is its own fault."""
     try:
-        if os.path.isfile(path):  # noqa: PTH113  a name that no file can have is no error here
+        if os.path.isfile(path):  # noqa: PTH113  a name that no file can have is not an error here
             return read_tasks_file(path, spec)
-        said = f"`{path}` is no file"
+        said = f"`{path}` is not a file"
     except SetupError as error:
         said = error.message
     place, hint = spec.place(("tasks", "file")), "the path is taken from the machine's folder"

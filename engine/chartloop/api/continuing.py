@@ -1,7 +1,7 @@
 """What a run takes from an earlier one: its conversation, its first records, an older file's.
 
 A next message to a finished run starts a new run: conversation, memory and variables are
-carried over, counters begin at zero. A run that was started with another machine is taken up
+carried over, counters start at zero. A run that was started with another machine is taken up
 only where its records, decided again, come out as they were recorded. A fork has the first
 records of another run.
 
@@ -92,7 +92,7 @@ async def judge_stored_run(
 def recorded_chart(text: str, chart: Chart) -> Chart | None:
     """The chart of a machine as a journal keeps it, beside another; None where it is none.
 
-    What it names and nobody here has declared is taken as named: nothing of it is run.
+    What it names and no one here has declared is taken as named: nothing of it is run.
     """
     loaded = load(text, RECORDED, assuming(chart.spec.registry)) if text else None
     return None if loaded is None or loaded.spec is None else chart.beside(loaded.spec)
@@ -101,7 +101,7 @@ def recorded_chart(text: str, chart: Chart) -> Chart | None:
 async def take_up(session: Session, row: RunRow, *, accepted: bool) -> None:
     """A run that was started with another machine, under this one: read by its names of now.
 
-    `MachineChangedError` unless it may go on, and that is meant.
+    `MachineChangedError` unless it may continue, and that is meant.
     """
     chart, now = session.chart, session.ports.clock.now()
     verdict = await judge_stored_run(session.journal, row, chart, now=now)
@@ -127,13 +127,13 @@ def machine_changed_error(
 def _cure(row: RunRow, chart: Chart, verdict: Verdict | None) -> str:
     if verdict is None or verdict.goes_on:
         hashes = f"it was {row.machine_hash[:8]}, this one is {digest(chart.text)[:8]}"
-        return f"{hashes}; `open(..., changed=True)` goes on with this one"
+        return f"{hashes}; `open(..., changed=True)` continues with this one"
     if verdict.kind == "map":
         return f"put `renamed: {verdict.flow}` into the file"
     cause = verdict.cause
     if cause is not None and cause.record:
         with_old = "with the machine it was started with"
-        return f"{with_old}, `fork(at={cause.record})` begins before that"
+        return f"{with_old}, `fork(at={cause.record})` starts before that"
     return "start a new run with it" if cause is None else cause.cure
 
 
@@ -181,7 +181,7 @@ async def move_session(
     """The run that replaces one that was started with another machine.
 
     `machine` is the canonical text of this one. `Driven` when another process drives the old one,
-    `Fenced` when it went on since it was opened: another process drove it, or moved it.
+    `Fenced` when it continued since it was opened: another process drove it, or moved it.
     """
     row = _row_below(old, records, old.tally.records, run_id)
     row = row.replace(machine=old.chart.name, machine_hash=await old.journal.put_blob(machine))

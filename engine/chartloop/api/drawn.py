@@ -93,7 +93,7 @@ class DrawnQuestions(Questions):
         self._machine = machine
 
     def ask(self, text: str, *, cancels: bool = True) -> DrawnAnswer:
-        """The answer. `QueryFault` for what is no query of this machine."""
+        """The answer. `QueryFault` for what is not a query of this machine."""
         return DrawnAnswer(**_values(super().ask(text, cancels=cancels)), of=self._machine)
 
 

@@ -52,7 +52,7 @@ def find_faults(
 
 
 class Examined(NamedTuple):
-    """A machine, what is wrong with it, and what nobody could tell."""
+    """A machine, what is wrong with it, and what no one could tell."""
 
     machine: Machine | None
     findings: tuple[Finding, ...]
@@ -66,7 +66,7 @@ def examine(
 ) -> Examined:  # fmt: skip
     """The same as `find_faults`, and what could not be settled.
 
-    With `assume`, names of tools, actions and guards that nobody declared are taken for somebody's
+    With `assume`, names of tools, actions and guards that no one declared are taken for someone's
     own: such a machine is for looking at. `prove` asks z3, where the extra of that name is
     installed, about guards that intervals do not settle. Loading never does: what loads does not
     depend on an extra.
@@ -133,13 +133,13 @@ def load(
 
     `source` is a path, the name of a shipped machine, or YAML text with a newline in it.
     `tools`, `actions` and `guards` are what the file may name besides the built-in ones: functions,
-    modules that hold some, or lists of these; a decorated function, or a module, may stand in any
+    modules that hold some, or lists of these; a decorated function, or a module, may be in any
     of the three. `define` replaces named expressions of the file.
 
     Raises:
         SpecError: the file has an error; it holds every finding. Warnings are in
             `Machine.findings`.
-        SetupError: there is no such file or shipped machine, or an argument declares nothing.
+        SetupError: the file or shipped machine does not exist, or an argument declares nothing.
     """
     machine, findings = find_faults(
         source, tools=tools, actions=actions, guards=guards, define=define

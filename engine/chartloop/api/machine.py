@@ -75,7 +75,7 @@ class Machine:
         machine.draw().save("agent.svg")
 
     Immutable, and shared by all its runs and by threads. It pickles as its canonical text, with
-    the tools, actions and guards of its own by name.
+    its own tools, actions and guards by name.
     """
 
     def __init__(
@@ -178,10 +178,10 @@ class Machine:
         return DrawnQuestions(self, checked_values(self.spec, limits, None)[0])
 
     def query(self, text: str, *, cancels: bool = True) -> DrawnAnswer:
-        """Whether runs can, or never, go a way: ``machine.query("never publish before approve")``.
+        """Whether runs can or never take a path: ``machine.query("never publish before approve")``.
 
         The answer is for every limit and variable. `cancels`: a stop from outside may come at any
-        moment. Its `draw()` shows the witness. Raises `QueryFault` for what is no query of this
+        moment. Its `draw()` shows the witness. Raises `QueryFault` for an invalid query of this
         machine.
         """
         return self.questions().ask(text, cancels=cancels)
@@ -195,7 +195,7 @@ class Machine:
         memory: Mapping[str, str] | None = None,
         messages: Sequence[Message] = (),
         tasks: Sequence[Any] | None = None,
-        parent: Run | str | None = None,
+        continues: Run | str | None = None,
         journal: JournalOrPath | None = None,
         run_id: str | None = None,
         agent: str | None = None,
@@ -207,10 +207,10 @@ class Machine:
         """A run at its very beginning: nothing has been decided yet. Step it, or run it.
 
         `limits`, `vars`, `memory` and `tasks` replace what the file has (a task is a text, or a
-        mapping); `messages` are a conversation to go on with. After `parent`, a run that has ended
-        or the id of one in `journal`, conversation, memory, variables, agent and session are
-        carried over, and counters begin at zero: what is given here wins. `journal` is the path
-        of a SQLite file, made where it is missing, or an open journal; by default the parent's,
+        mapping); `messages` are a conversation to continue. With `continues`, a run that has
+        ended or the id of one in `journal`, conversation, memory, variables, agent and session are
+        carried over, and counters start at zero: what is given here wins. `journal` is the path
+        of a SQLite file, made where it is missing, or an open journal; by default that run's,
         else one in memory. ``durability="power"`` keeps the run through the loss of power.
 
         `metadata` is JSON data about this run, over the file's: `Run.metadata`, `Result.metadata`.
@@ -219,22 +219,24 @@ class Machine:
         over the file's `model`, and `script` gives scripted replies instead; for the other
         components see `PortOptions`.
 
-        `require_bound` names figures that no run may go past, ``{"usd": 2, "calls": 30}``: where
+        `require_bound` names figures that no run may exceed, ``{"usd": 2, "calls": 30}``: where
         `bound` cannot prove that, the run is not started.
 
         Raises:
             SetupError: what would fail later: no model, no key, an extra that is not installed,
-                messages that are no conversation.
+                messages that are not a conversation.
             LimitError: a limit, variable, memory block or setting does not exist, or cannot have
                 this value.
             TaskError: what is given as a task is none.
             SpecError: the file that the machine's `tasks` name cannot be read.
-            StatusError: the parent has not ended.
-            MachineChangedError: the parent, given by its id, is of another machine.
+            StatusError: `continues` has not ended.
+            MachineChangedError: the run of `continues`, given by its id, is of another machine.
         """
         spec, past = self.spec, dict[str, Any]()
-        if parent is not None:
-            before = parent if isinstance(parent, Run) else self._open_parent(parent, journal)
+        if continues is not None:
+            before = (
+                continues if isinstance(continues, Run) else self._open_ended(continues, journal)
+            )
             past = carry_over(spec, before.session)
             journal = journal or before.session.journal
         durability = ports.get("durability")
@@ -268,7 +270,7 @@ class Machine:
         row = RunRow(
             made.run_id, self.name, self.hash, state=spec.start, agent=data.get("agent", ""),
             session=data.get("session", ""), created=at, updated=at,
-            parent="" if parent is None else str(getattr(parent, "id", parent)),
+            parent="" if continues is None else str(getattr(continues, "id", continues)),
         )  # fmt: skip
         made.prepare_start(
             Input("start", started=at, at=at, data=data), row, spec_text=self.canonical,
@@ -276,11 +278,11 @@ class Machine:
         )  # fmt: skip
         return Run(self, made, given=ports)
 
-    def _open_parent(self, run_id: str, journal: JournalOrPath | None) -> Run:
+    def _open_ended(self, run_id: str, journal: JournalOrPath | None) -> Run:
         if journal is None:
             raise SetupError(
-                f"no journal was given that holds the parent `{run_id}`",
-                hint="give `journal=`, or the run itself as `parent=`",
+                f"no journal was given that holds run `{run_id}`",
+                hint="give `journal=`, or the run itself as `continues=`",
             )
         return self.open(run_id, journal=journal)
 
@@ -289,7 +291,7 @@ class Machine:
         return own_upkeep(self.spec)
 
     def run(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
-        """Start and run to the end, or to where the run waits for somebody; see `start`."""
+        """Start and run to the end, or to where the run waits for a person; see `start`."""
         return self.start(task, **options).run()
 
     async def arun(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
@@ -301,14 +303,14 @@ class Machine:
         take_over: bool = False,
         **ports: Unpack[PortOptions],
     ) -> Run:  # fmt: skip
-        """A run that is in the journal, where it stands. Nothing is written until it is driven.
+        """A run from the journal, at its current position. Nothing is written until it is driven.
 
         `journal` is the path of its file, or an open journal. What driving the run needs (a key,
         say) is looked for when it is driven: a run can be read without.
 
         A run that was started with another machine is refused, unless `changed` or the file's
         `renamed` say that this one follows it. Then its records are decided again, and must come
-        out as they were recorded. It is read where it is; once it is driven it goes on as a fork,
+        out as they were recorded. It is read where it is; once it is driven it continues as a fork,
         with a new id: the records of a run belong to one machine.
 
         A run that another process drives can be read; to drive it raises `Driven`, which says who

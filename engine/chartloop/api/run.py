@@ -64,7 +64,7 @@ class StartOptions(PortOptions, total=False):
     memory: Mapping[str, str] | None
     messages: Sequence[Message]
     tasks: Sequence[Any] | None
-    parent: Run | str | None
+    continues: Run | str | None
     journal: JournalOrPath | None
     run_id: str | None
     agent: str | None
@@ -87,9 +87,9 @@ class Run:
         run = machine.start("What is 2 + 2?", script=["4"])
         print(run.run().explain())
 
-    What drives, changes or reads the journal has a sync face and, with an ``a`` before its name,
-    an async one; both work inside a running event loop. A run is not copied: `fork` makes another.
-    It pickles as data, which `Machine.attach` makes a run again.
+    Whatever drives a run or touches the journal has a sync method and, with an ``a`` before its
+    name, an async one; both work inside a running event loop. A run is not copied: `fork` makes
+    another. It pickles as data, which `Machine.attach` makes a run again.
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class Run:
         self._prepare = prepare
         """What must be there before the run is driven; None once it is known to be."""
         self._moved = moved
-        """It was started with another machine: driven, it goes on as a fork under this one."""
+        """It was started with another machine: driven, it continues as a fork under this one."""
         self.breakpoints = Breakpoints(machine.chart)
-        """Where `run` and the streams stop although the run could go on."""
+        """Where `run` and the streams stop although the run could continue."""
         self._listeners = Listeners()
         self._painter: LivePicture | None = None
         self._suspends: tuple[Session, bool] | None = None
 
-    # where it stands ------------------------------------------------------------------------
+    # where it is ------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
@@ -124,7 +124,7 @@ class Run:
 
     @property
     def parent(self) -> str:
-        """The id of the run that this one follows or was forked from; empty when of none."""
+        """The id of the run that this one follows or was forked from; empty when of no run."""
         return self.session.row.parent
 
     @property
@@ -139,7 +139,7 @@ class Run:
 
     @property
     def facts(self) -> KnownFacts:
-        """What guards read, as it is now; `frame()` gives it as pandas."""
+        """The values that guards read, as they are now; `frame()` gives it as pandas."""
         return KnownFacts(*self.session.position.facts.to_tuple())
 
     @property
@@ -164,12 +164,12 @@ class Run:
 
     @property
     def result(self) -> Result:
-        """How it ended, or how it stands."""
+        """How it ended, or its state so far."""
         return result_of(self.session)
 
     @property
     def question(self) -> Question | None:
-        """What the run asks where it waits for somebody: the id of that wait, text, answers."""
+        """What the run asks where it waits for a person: the id of that wait, text, answers."""
         return question_of(self.session)
 
     @property
@@ -185,7 +185,7 @@ class Run:
 
     @property
     def records(self) -> Records:
-        """What has been recorded, from the journal; `frame()` gives it as pandas."""
+        """The records, from the journal; `frame()` gives it as pandas."""
         return self._wait(self.arecords())
 
     async def arecords(self) -> Records:
@@ -197,7 +197,7 @@ class Run:
 
     @property
     def history(self) -> tuple[Step, ...]:
-        """The steps: the finished actions, and the one at hand of a run that is not over."""
+        """The steps: the finished actions, and the current one of a run that is not over."""
         return self._wait(self.ahistory())
 
     async def ahistory(self) -> tuple[Step, ...]:
@@ -219,18 +219,18 @@ class Run:
     def __reduce__(self) -> tuple[type[DetachedRun], tuple[Any, ...]]:
         return (DetachedRun, tuple(detach(self.session)))
 
-    # going on -------------------------------------------------------------------------------
+    # continuing -------------------------------------------------------------------------------
 
     def step(self) -> Record | None:
-        """Do the action at hand, and give its record. None when the run has ended or waits.
+        """Run the current action and return its record. None when the run has ended or waits.
 
-        What is due before it goes on the record too: the start, an answer that was sent, a resume.
+        Anything due before it is recorded too: the start, an answer that was sent, a resume.
         A run that comes to rest on the way, at a wait say, gives the record of that.
         """
         return self._wait(self.astep())
 
     async def astep(self) -> Record | None:
-        """Do the action at hand; see `step`."""
+        """Do the current action; see `step`."""
         if self._prepare is not None or self._moved or self._listeners:  # a step costs microseconds
             await self._ready()
         return await act_once(self.session)
@@ -246,7 +246,7 @@ class Run:
         return await advance(self.session)
 
     def run(self, *, until: str | None = None) -> Result:
-        """On to the end, to a breakpoint, or to where the run waits for somebody.
+        """Run to the end, to a breakpoint, or to where the run waits for a person.
 
         `until` is one more breakpoint for this call: ``run.run(until="think")`` stops before the
         action of that state, ``run.run(until="usage.cost > 0.10")`` as soon as that holds.
@@ -299,10 +299,10 @@ class Run:
         return self._listeners.callbacks
 
     def next(self, task: str, **options: Unpack[StartOptions]) -> Run:
-        """A next message to a run that has ended: a new run with this one as its `parent`.
+        """A next message to a run that has ended: a new run that continues this one.
 
-        Conversation, memory and variables are carried over, counters begin at zero, limits are
-        the file's. Journal and components are those of this run, and a script begins anew;
+        Conversation, memory and variables are carried over, counters start at zero, limits are
+        the file's. Journal and components are those of this run, and a script starts anew;
         `options` are those of `Machine.start` and win. `StatusError` when the run has not ended.
 
             after = run.next("And in French?")
@@ -312,7 +312,9 @@ class Run:
         given = dict(self._given)
         if replies & options.keys():
             given = {n: part for n, part in given.items() if n not in replies}
-        return self.machine.start(task, **cast(StartOptions, {"parent": self, **given, **options}))
+        return self.machine.start(
+            task, **cast(StartOptions, {"continues": self, **given, **options})
+        )
 
     def set(self, name: str, value: Any) -> Record:
         """Change a limit or variable by hand: ``run.set("limits.tokens", 5000)``.
@@ -345,11 +347,11 @@ class Run:
         at: float | None = None,
         message_id: str | None = None,
     ) -> Sent:
-        """Answer the wait that the run is at. It goes on with the next `step` or `run`.
+        """Answer the wait that the run is at. It continues with the next `step` or `run`.
 
         `wait` is the id of the wait that is answered, `run.question.wait`; without one it is the
         wait at hand. `ahead` names a state instead, whose first wait takes the answer when it
-        comes: nobody has seen its question then, and the record says so. `message_id` makes a
+        comes: no one has seen its question then, and the record says so. `message_id` makes a
         repeated delivery harmless.
 
         `AnswerError` for an event or data that the wait does not take; `WaitError` for a wait that
@@ -377,7 +379,7 @@ class Run:
     def enqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
         """Add tasks at the end of the queue: texts, or mappings as in a file. See `send`.
 
-        A run that waits goes on waiting, and does them when its machine next does `work`.
+        A run that waits continues waiting, and does them when its machine next does `work`.
         """
         return self._wait(self.aenqueue(tasks, message_id=message_id))
 
@@ -398,7 +400,7 @@ class Run:
         await post(self.session, {"kind": "pause"})
 
     def resume(self) -> None:
-        """End a pause: the run goes on with the next `step` or `run`. At a wait, an error."""
+        """End a pause: the run continues with the next `step` or `run`. At a wait, an error."""
         return self._wait(self.aresume())
 
     async def aresume(self) -> None:
@@ -431,7 +433,7 @@ class Run:
         return await off_loop(lambda: self.why(seq))
 
     def trace(self) -> Trace:
-        """What it and its children did, action by action: times, tokens, results, tool calls."""
+        """The actions that it and its children did: times, tokens, results, tool calls."""
         return self._wait(self.atrace())
 
     async def atrace(self) -> Trace:
@@ -462,12 +464,12 @@ class Run:
         return Run(self.machine, made, given=self._given, prepare=self._prepare)
 
     def back(self, records: int = 1) -> Run:
-        """Take back the newest records: this object goes on as a fork, with a new id."""
+        """Take back the newest records: this object continues as a fork, with a new id."""
         return self._wait(self.aback(records))
 
     async def aback(self, records: int = 1) -> Run:
         """Take back the newest records; see `back`."""
-        with self.session.turn:  # else what drives it would go on with a run that nobody sees
+        with self.session.turn:  # else what drives it would continue with a run that no one sees
             forked = await self.afork(first_taken_back(self.session, records))
             await leave(self.session)
         self.session, self._moved = forked.session, False
@@ -480,15 +482,15 @@ class Run:
 
     @property
     def certificate(self) -> Mapping[str, Any] | None:
-        """What was proven of it when it began: bounds, limits, assumptions, by which version.
+        """The proofs made when it started: bounds, limits, assumptions, by which version.
 
-        It is stored where the journal is a file. None: the run is in memory, has not begun, is
+        It is stored where the journal is a file. None: the run is in memory, has not started, is
         a child (its parent's holds for it), or was written before there were certificates.
         """
         return self._wait(self.acertificate())
 
     async def acertificate(self) -> Mapping[str, Any] | None:
-        """What was proven of it when it began."""
+        """What was proven of it when it started."""
         session = self.session
         if not session.head:
             return None
@@ -502,7 +504,7 @@ class Run:
 
         What is shown, and how, is said as for `Machine.draw`: ``direction="lr"``.
 
-        `plain` adds nothing. `live` shows where the run is and the way that it took, with counts.
+        `plain` adds nothing. `live` shows where the run is and the path that it took, with counts.
         `report` also shows what every decision and rule reads now, against its bound.
         """
         refuse_unknown("look", look, get_args(Look))
@@ -516,7 +518,7 @@ class Run:
         return RunPicture(picture.chart, standing_of(session), meters=meters)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        """What a notebook shows: the picture of the run as it stands."""
+        """What a notebook shows: the picture of the run as it is now."""
         chart = self.draw().chart
         if self._painter is None or self._painter.chart != chart:
             self._painter = LivePicture(chart)
@@ -549,7 +551,7 @@ class Run:
         self.session.breakpoints = self.breakpoints
 
     async def _move(self) -> None:
-        """A run that was started with another machine goes on as a fork under this one."""
+        """A run that was started with another machine continues as a fork under this one."""
         if not self._moved:
             return
         self.session = await move_session(

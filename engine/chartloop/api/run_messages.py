@@ -19,13 +19,13 @@ from chartloop.run.session import Session
 
 
 async def post(session: Session, data: Mapping[str, Any], *, message_id: str | None = None) -> None:
-    """Send it; a run that has not begun begins. `StatusError` when it has ended."""
+    """Send it; a run that has not started starts. `StatusError` when it has ended."""
     if not session.head:
         await advance(session)
     if session.position.ended:
         raise StatusError(
             f"the run has ended ({session.position.status})",
-            hint="`next` starts a new run that goes on from it",
+            hint="`next` starts a new run that continues it",
         )
     message = InboxMessage(message_id or secrets.token_hex(8), session.ports.clock.now(), data)
     await session.journal.send(session.run_id, message)

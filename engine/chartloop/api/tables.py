@@ -36,7 +36,7 @@ class Records(list[Record]):
         return super().__getitem__(index)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (list, (list(self),))  # the machine is no part of what was recorded
+        return (list, (list(self),))  # the machine is not part of what was recorded
 
     def rows(self) -> list[dict[str, Any]]:
         """A mapping of plain data for each record; times in seconds, `at` in UTC."""

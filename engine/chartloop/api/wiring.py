@@ -38,7 +38,7 @@ class PortOptions(TypedDict, total=False):
     ``name`` among them, and a state's `with` over them all."""
     clock: Clock | None
     cancel: Cancel | None
-    """Looked at before each action; the run stops when it is requested."""
+    """Polled before each action; the run stops when it is requested."""
     sandbox: Sandbox | None
     notifier: Notifier | None
     tokenizer: Tokenizer | None
@@ -83,7 +83,7 @@ def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Po
 
 
 def _folder_of(part: MachineSpec, spec: MachineSpec, folder: Path | None) -> Path:
-    """The folder of a machine: of this one's file, or of the file that a child stands in."""
+    """The folder of a machine: of this one's file, or of the file that a child is in."""
     return folder or Path() if part.file == spec.file else Path(part.file).parent
 
 
@@ -148,7 +148,7 @@ def journal_of(
     Raises:
         SetupError: this is neither a journal nor a path, or it is open with another durability.
         UnknownRunError: there is no such file, and none is to be made.
-        JournalError: the file is no journal, or cannot be opened.
+        JournalError: the file is not a journal, or cannot be opened.
     """
     wanted = None if durability is None else known_durability(durability)
     if isinstance(given, (str, Path)):
@@ -173,7 +173,7 @@ def _with(durability: Durability | None, journal: Journal) -> Journal:
     raise SetupError(
         f"`{journal.name}` is open in this process with the durability `{known}`, not "
         f"`{durability}`",
-        hint="say the same wherever the file is named, or open one of your own: "
+        hint="use the same value wherever the file is named, or open your own: "
         f'`SqliteJournal(path, durability="{durability}")`',
     )
 

@@ -1,7 +1,7 @@
 """What is wrong with a machine, before it runs.
 
 Structure (what can be reached, what ends, what loops, what is declared and not enforced), and what
-guards can do: `proof` refutes them, `knowledge` says what is known where they stand.
+guards can do: `proof` refutes them, `knowledge` says what is known where they are.
 
 Source: design "language", sections 2, 4, 9; the classic mistakes of section 9 are all found.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from chartloop.checker.approvals import check_approvals
 from chartloop.checker.certain_failures import check_failing
-from chartloop.checker.check_context import ALONE, Begun, Subject
+from chartloop.checker.check_context import ALONE, Begun, CheckContext
 from chartloop.checker.child_limits import begun_by, check_children
 from chartloop.checker.endless_loops import check_endless
 from chartloop.checker.exact_budgets import check_exact
@@ -45,7 +45,7 @@ class Report:
 
     findings: tuple[Finding, ...]
     unsettled: tuple[str, ...] = ()
-    """The places of guards of which nobody knows whether they can hold."""
+    """The places of guards of which no one knows whether they can hold."""
 
 
 def check(chart: Chart, tainted: Unread | None = None) -> tuple[Finding, ...]:
@@ -62,37 +62,37 @@ def examine(
 ) -> Report:  # fmt: skip
     """The same, and what could not be settled; `solver` is asked where intervals do not do.
 
-    `begun`: how a parent begins the machine, beside how its own file says; `broken` says
+    `begun`: how a parent starts the machine, beside how its own file says; `broken` says
     that reading the file has found errors.
     """
     unread = tainted or Unread()
-    subject = Subject(chart, unread.outside(), begun=begun, solver=solver, broken=broken)
-    knowledge = Knowledge(subject)
-    check_structure(subject)
-    check_forks(subject)
-    check_loops(subject)
-    check_guards(subject, knowledge)
-    check_failing(subject)
-    check_never(subject, knowledge)
-    check_hidden(subject, knowledge)
-    check_exact(subject)
-    check_waits(subject)
-    check_detours(subject)
-    check_labels(subject)
-    check_limits(subject)
-    check_unused(subject)
-    check_children(subject)
-    check_approvals(subject)
-    check_tool_arguments(subject)
-    check_supplies(subject)
-    check_endings(subject)
-    check_endless(subject)
-    check_pointless(subject)
-    check_trust(subject)
-    check_secrets(subject)
-    check_budgets(subject)
-    found = [f for f in subject.findings if not chart.spec.accepts(f)]
-    unsettled = [*subject.prover.unsettled]
+    context = CheckContext(chart, unread.outside(), begun=begun, solver=solver, broken=broken)
+    knowledge = Knowledge(context)
+    check_structure(context)
+    check_forks(context)
+    check_loops(context)
+    check_guards(context, knowledge)
+    check_failing(context)
+    check_never(context, knowledge)
+    check_hidden(context, knowledge)
+    check_exact(context)
+    check_waits(context)
+    check_detours(context)
+    check_labels(context)
+    check_limits(context)
+    check_unused(context)
+    check_children(context)
+    check_approvals(context)
+    check_tool_arguments(context)
+    check_supplies(context)
+    check_endings(context)
+    check_endless(context)
+    check_pointless(context)
+    check_trust(context)
+    check_secrets(context)
+    check_budgets(context)
+    found = [f for f in context.findings if not chart.spec.accepts(f)]
+    unsettled = [*context.prover.unsettled]
     for name, child in chart.spec.machines.items():
         inline = child.base  # one of another file was read without a mistake
         inner = unread.inside(f"machines.{name}") if inline else None

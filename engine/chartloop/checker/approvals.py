@@ -1,39 +1,39 @@
-"""What goes round an `approve`, and an `approve` that nothing comes to."""
+"""What loops an `approve`, and an `approve` that nothing comes to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.language.spec import Approve, MachineSpec
 from chartloop.language.yaml.document import Path
 from chartloop.machine.abstract.signals import carried_out
 
 
-def check_approvals(subject: Subject) -> None:
-    """Every way on which a tool that needs an approval could be carried out without one."""
-    given = subject.spec.approve
+def check_approvals(context: CheckContext) -> None:
+    """Every way on which a tool that needs an approval could be executed without one."""
+    given = context.spec.approve
     if given is not None:
-        _named_by_the_file(subject, given)
-        _in_children(subject, given)
-        _never_asked(subject, given)
+        _named_by_the_file(context, given)
+        _in_children(context, given)
+        _never_asked(context, given)
 
 
-def _named_by_the_file(subject: Subject, given: Approve) -> None:
-    for name, state in subject.spec.states.items():
+def _named_by_the_file(context: CheckContext, given: Approve) -> None:
+    for name, state in context.spec.states.items():
         if (tool := state.named_tool) in given.tools:
-            said = f"`{name}` calls `{tool}` itself, with no approval"
-            hint = "put a wait of your own before it, and take the tool out of `approve`"
-            subject.say("CL338", ("states", name, "with", "name"), said, hint=hint)
+            said = f"`{name}` calls `{tool}` itself, without approval"
+            hint = "put your own wait before it, and take the tool out of `approve`"
+            context.say("CL338", ("states", name, "with", "name"), said, hint=hint)
 
 
-def _in_children(subject: Subject, given: Approve) -> None:
-    for name, child in subject.spec.machines.items():
+def _in_children(context: CheckContext, given: Approve) -> None:
+    for name, child in context.spec.machines.items():
         for tool in sorted(set(_tools_without_approval(child)).intersection(given.tools)):
-            said = f"child machine `{name}` carries out `{tool}`, with no approval"
+            said = f"child machine `{name}` executes `{tool}`, without approval"
             hint = f"write `approve: {{tools: [{tool}]}}` in the child, too"
             path: Path = ("machines", name) if child.base else ("approve",)
-            subject.say("CL339", path, said, hint=hint, key=True)
+            context.say("CL339", path, said, hint=hint, key=True)
 
 
 def _tools_without_approval(spec: MachineSpec) -> Iterator[str]:
@@ -45,12 +45,12 @@ def _tools_without_approval(spec: MachineSpec) -> Iterator[str]:
         yield from _tools_without_approval(child)
 
 
-def _never_asked(subject: Subject, given: Approve) -> None:
+def _never_asked(context: CheckContext, given: Approve) -> None:
     carried: set[str] = set()
     for state in given.states.values():
-        carried |= carried_out(subject.spec, state)
+        carried |= carried_out(context.spec, state)
     for number, tool in enumerate(given.tools):
         if tool not in carried:
-            said = f"no state carries out calls of `{tool}`: there is nothing to approve"
+            said = f"no state executes calls of `{tool}`: there is nothing to approve"
             hint = "lead to a state with `do: call_tools` that allows it, or take it out"
-            subject.say("CL340", ("approve", "tools", number), said, hint=hint)
+            context.say("CL340", ("approve", "tools", number), said, hint=hint)

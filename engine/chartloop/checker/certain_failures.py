@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 
-from chartloop.checker.check_context import Subject, guards_of
+from chartloop.checker.check_context import CheckContext, guards_of
 from chartloop.checker.shadowed import say_limits
 from chartloop.core.units import say_count
 from chartloop.language.expression import Expression
@@ -33,21 +33,21 @@ from chartloop.machine.abstract.counters import Counting
 _DIVIDING = ("/", "//", "%")
 
 
-def check_failing(subject: Subject) -> None:
+def check_failing(context: CheckContext) -> None:
     """Divisions by zero, deadlines of no time, and retries that a rule cuts off."""
-    known = as_written(subject)
-    for path, expression in _expressions(subject):
+    known = as_written(context)
+    for path, expression in _expressions(context):
         if expression.may_fail and (node := dividing_by_zero(expression.root, known)):
-            _division(subject, path, node)
-    for state in subject.spec.states.values():
-        _deadline(subject, state, known)
-        if state.retry is not None and state.action is not None and subject.signals_stop:
-            _retry(subject, state, state.retry)
+            _division(context, path, node)
+    for state in context.spec.states.values():
+        _deadline(context, state, known)
+        if state.retry is not None and state.action is not None and context.signals_stop:
+            _retry(context, state, state.retry)
 
 
-def as_written(subject: Subject) -> Known:
+def as_written(context: CheckContext) -> Known:
     """What facts are worth that nothing in the file changes."""
-    values = {**subject.as_written.limits, **Counting(subject.spec).fixed}
+    values = {**context.as_written.limits, **Counting(context.spec).fixed}
     fixed = {name: of_plain(value) for name, value in values.items()}
     return lambda fact: fixed.get(fact.path)
 
@@ -55,14 +55,14 @@ def as_written(subject: Subject) -> Known:
 # divisions ----------------------------------------------------------------------------------
 
 
-def _expressions(subject: Subject) -> Iterator[tuple[Path, Expression]]:
+def _expressions(context: CheckContext) -> Iterator[tuple[Path, Expression]]:
     """What a run evaluates in a state that it can come to, and where it is written."""
-    reached = subject.reached
-    for path, guard in guards_of(subject.spec):
+    reached = context.reached
+    for path, guard in guards_of(context.spec):
         if path[0] != "states" or path[1] in reached:
             yield path, guard
-    for name in subject.in_order(reached):
-        state = subject.spec.states[name]
+    for name in context.in_order(reached):
+        state = context.spec.states[name]
         yield from _assigned_expressions(("states", name, "set"), state.set)
         for edge in state.edges:
             yield from _assigned_expressions((*edge.path, "set"), edge.set)
@@ -111,38 +111,38 @@ def _evaluated_parts(node: Node, known: Known) -> Iterator[Node]:
             yield from children(node)
 
 
-def _division(subject: Subject, path: Path, node: Arith) -> None:
+def _division(context: CheckContext, path: Path, node: Arith) -> None:
     reads = sorted(facts_of(node.right))
     why = f": `{reads[0]}` is 0, and nothing in the file changes it" if reads else ""
     said = f"`{node.text}` divides by zero{why}"
     hint = f"ask first: `{reads[0]} > 0 and ...`" if reads else "divide by another number"
-    subject.say("CL343", path, said, hint=hint, of=node.text)
+    context.say("CL343", path, said, hint=hint, of=node.text)
 
 
 # deadlines ----------------------------------------------------------------------------------
 
 
-def _deadline(subject: Subject, state: StateSpec, known: Known) -> None:
+def _deadline(context: CheckContext, state: StateSpec, known: Known) -> None:
     within = state.within
     worth = judge(within.root, known) if isinstance(within, Expression) else of_plain(within)
     if isinstance(worth, Range) and worth.some and worth.high <= 0:
-        what = "expires as it begins: no answer can come in time"
+        what = "expires as it starts: no answer can come in time"
         if state.action is not None:
-            what = "is cut off as it begins: its `within` is no time at all"
+            what = "is cut off as it starts: its `within` is 0"
         path = ("states", state.name, "within")
-        subject.say("CL348", path, f"`{state.name}` {what}", hint="give it time, such as `30s`")
+        context.say("CL348", path, f"`{state.name}` {what}", hint="give it time, such as `30s`")
 
 
 # retries ------------------------------------------------------------------------------------
 
 
-def _retry(subject: Subject, state: StateSpec, retry: Retry) -> None:
+def _retry(context: CheckContext, state: StateSpec, retry: Retry) -> None:
     """Say which of the extra attempts no run makes, because a rule has stopped it by then."""
     for failures in range(1, min(retry.times, _MOST_TIMES) + 1):
-        known = partial(_after_failures, _facts_after_failures(subject, state, failures), subject)
-        for rule in subject.spec.rules:
+        known = partial(_after_failures, _facts_after_failures(context, state, failures), context)
+        for rule in context.spec.rules:
             if _asked_at(rule, state.name) and surely(judge(rule.when.root, known)):
-                _cut_off(subject, state, rule, retry, failures)
+                _cut_off(context, state, rule, retry, failures)
                 return
 
 
@@ -156,7 +156,9 @@ def _asked_at(rule: Rule, name: str) -> bool:
     return name in rule.before if rule.before else not rule.at or name in rule.at
 
 
-def _facts_after_failures(subject: Subject, state: StateSpec, failures: int) -> Mapping[str, Value]:
+def _facts_after_failures(
+    context: CheckContext, state: StateSpec, failures: int
+) -> Mapping[str, Value]:
     """The facts known after this number of failed attempts."""
     assert state.action is not None
     at_least = Range(failures, INF)
@@ -166,22 +168,24 @@ def _facts_after_failures(subject: Subject, state: StateSpec, failures: int) -> 
         "last.action": Word(state.action.name),
     }  # fmt: skip
     # a detour may be made between two attempts, and forgive what went wrong before it
-    if state.action.work and (failures == 1 or not subject.chart.detours):
+    if state.action.work and (failures == 1 or not context.chart.detours):
         known["errors.consecutive"] = at_least
     return known
 
 
-def _after_failures(known: Mapping[str, Value], subject: Subject, fact: Fact) -> Value | None:
-    limit = subject.as_written.limits.get(fact.path)
+def _after_failures(known: Mapping[str, Value], context: CheckContext, fact: Fact) -> Value | None:
+    limit = context.as_written.limits.get(fact.path)
     return of_plain(limit) if limit is not None else known.get(fact.path)
 
 
-def _cut_off(subject: Subject, state: StateSpec, rule: Rule, retry: Retry, failures: int) -> None:
-    at = f" with {values}" if (values := say_limits(subject, rule.when)) else ""
+def _cut_off(
+    context: CheckContext, state: StateSpec, rule: Rule, retry: Retry, failures: int
+) -> None:
+    at = f" with {values}" if (values := say_limits(context, rule.when)) else ""
     why = f"`{rule.when.text}` stops the run after {say_count(failures, 'failure')}{at}"
     made = "is never retried" if failures == 1 else (
         f"is retried {say_count(failures - 1, 'time')}, not {retry.times}"
     )  # fmt: skip
     hint = "let the rule allow more failures, or retry less often"
     path = ("states", state.name, "retry")
-    subject.say("CL349", path, f"`{state.name}` {made}: {why}", hint=hint, key=True)
+    context.say("CL349", path, f"`{state.name}` {made}: {why}", hint=hint, key=True)

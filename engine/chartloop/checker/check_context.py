@@ -24,19 +24,19 @@ from chartloop.proofs.guards.prover import Prover, Solver
 
 
 class Begun(NamedTuple):
-    """How a parent begins a machine, beside how its own file says."""
+    """How a parent starts a machine, beside how its own file says."""
 
     starts: frozenset[str] = frozenset()
-    """States at which it begins it instead of at its start."""
+    """States at which it starts it instead of at its start."""
     brought: frozenset[Supply] = frozenset()
     """What it shares with it."""
 
 
 ALONE = Begun()
-"""No parent begins it."""
+"""No parent starts it."""
 
 
-class Subject:
+class CheckContext:
     """A chart, the graphs of its ways, and the findings so far."""
 
     def __init__(
@@ -52,7 +52,7 @@ class Subject:
         self.unread = unread
         self.findings: list[Finding] = []
         self.order = {name: n for n, name in enumerate(self.spec.states)}
-        """Where each state stands in the file."""
+        """Where each state is in the file."""
         moves = [t for t in chart.step.transitions() if t.is_edge]
         self.rules = [t for t in chart.step.transitions("check") if t.kind == "rule" and t.dest]
         own = [t for t in moves if t.kind != "retry"]
@@ -61,11 +61,11 @@ class Subject:
         self.before = self._before(own)
         """The same as far as no reason to stop has been raised."""
         self.behind = self._graph(t for t in own if not self._off_behind_a_stop(t))
-        """The same in an epilogue: a failed action goes on there as after a success."""
+        """The same in an epilogue: a failed action continues there as after a success."""
         self.stopping = {t.dest for t in own if t.stop and t.dest}
         """Where edges lead that raise a reason, `on_error` too."""
         self.ways = self._graph([*moves, *self.rules])
-        """The same with the rules' ways out."""
+        """The same with the rules' exits."""
         self.reached = self._reachable()
         """The states that a run can come to."""
 
@@ -100,7 +100,7 @@ class Subject:
 
     @cached_property
     def successors(self) -> Mapping[str, set[str]]:
-        """The states to which a run may go on from each, in whatever way."""
+        """The states to which a run may continue from each, in whatever way."""
         out: dict[str, set[str]] = {}
         for t in self.chart.step.transitions():
             if t.dest is not None and t.dest in self.spec.states:
@@ -174,7 +174,7 @@ class Subject:
             self.findings.append(finding(code, message, place, hint=hint, at=at or self.full(path)))
 
     def say_behind(self, code: str, path: Path, message: str, first: Path) -> None:
-        """Note that an edge is never taken, and show the line of the one that is asked first."""
+        """Note that an edge is never taken; show the line of the one evaluated first."""
         noted = len(self.findings)
         self.say(code, path, message, hint="move it up, or remove it")
         if first and len(self.findings) > noted:
@@ -209,15 +209,15 @@ def loops(graph: Digraph[str]) -> list[list[str]]:
     return found
 
 
-def in_order_of_ways(subject: Subject) -> list[list[str]]:
+def in_order_of_ways(context: CheckContext) -> list[list[str]]:
     """All states in parts that go round, each behind those that lead to it without an action."""
-    states = subject.spec.states
-    graph = subject.own.without(edge for edge in subject.own.edges if states[edge[1]].rests)
+    states = context.spec.states
+    graph = context.own.without(edge for edge in context.own.edges if states[edge[1]].rests)
     return [sorted(part) for part in graph.components()][::-1]
 
 
 def guards_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:
-    """Every guard of a machine, and where it stands: rules, edges, decisions."""
+    """Every guard of a machine, and where it is: rules, edges, decisions."""
     for number, rule in enumerate(spec.rules):
         yield ("rules", int(rule.id.partition(".")[2] or number), "when"), rule.when
     for state in spec.states.values():

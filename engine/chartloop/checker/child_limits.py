@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-from chartloop.checker.check_context import Begun, Subject
+from chartloop.checker.check_context import Begun, CheckContext
 from chartloop.core.errors import LimitError, nearest
 from chartloop.core.specs import ActionSpec, Supply
 from chartloop.language.expression import Expression
@@ -27,16 +27,16 @@ class _Use(NamedTuple):
     given: Mapping[str, Given]
 
 
-def check_children(subject: Subject) -> None:
+def check_children(context: CheckContext) -> None:
     """Whether each child has what it is given, and `run_machines` has anything to run."""
-    for state in subject.spec.states.values():
-        for use in _uses(subject.spec, state):
-            _start(subject, use)
-            _values(subject, use, "vars", use.child.vars)
-            _values(subject, use, "limits", use.child.limits)
-            _memory(subject, use)
+    for state in context.spec.states.values():
+        for use in _uses(context.spec, state):
+            _start(context, use)
+            _values(context, use, "vars", use.child.vars)
+            _values(context, use, "limits", use.child.limits)
+            _memory(context, use)
         if state.action is not None and state.traits.runs == "several":
-            _several(subject, state, state.action)
+            _several(context, state, state.action)
 
 
 def _uses(spec: MachineSpec, state: StateSpec) -> Iterator[_Use]:
@@ -60,7 +60,7 @@ def _use(spec: MachineSpec, path: Path, given: Mapping[str, Given]) -> _Use | No
 
 
 def starts_of(spec: MachineSpec, name: str) -> Iterator[str]:
-    """The states at which a machine begins a child of this name instead of at its start."""
+    """The states at which a machine starts a child of this name instead of at its start."""
     for state in spec.states.values():
         for use in _uses(spec, state):
             start = use.given.get("start")
@@ -69,7 +69,7 @@ def starts_of(spec: MachineSpec, name: str) -> Iterator[str]:
 
 
 def begun_by(spec: MachineSpec, name: str) -> Begun:
-    """How a machine begins a child of this name: at which states, and what it shares with it."""
+    """How a machine starts a child of this name: at which states, and what it shares with it."""
     shared = frozenset[Supply]()
     for state in spec.states.values():
         for use in _uses(spec, state):
@@ -83,25 +83,25 @@ _SHARES: Mapping[str, Supply] = {"messages": "conversation", "queue": "tasks"}
 """What a child has that shares the parent's."""
 
 
-def _start(subject: Subject, use: _Use) -> None:
+def _start(context: CheckContext, use: _Use) -> None:
     start = use.given.get("start")
     if start is not None and start.value not in use.child.states:
         said = f"`{use.child.name}` has no state `{short(start.value)}`"
-        subject.say(
+        context.say(
             "CL301", (*use.path, "start"), said, hint=nearest(start.value, use.child.states)
         )
 
 
-def _values(subject: Subject, use: _Use, field: str, known: Mapping[str, Any]) -> None:
+def _values(context: CheckContext, use: _Use, field: str, known: Mapping[str, Any]) -> None:
     values: Mapping[str, Given] = use.given[field].value if field in use.given else {}
     kind, code = ("variable", "CL103") if field == "vars" else ("limit", "CL103")
     for name, value in values.items():
         path = (*use.path, field, name)
         if name not in known:
             said = f"`{use.child.name}` has no {kind} `{short(name)}`"
-            subject.say(code, path, said, hint=nearest(name, known), key=True)
+            context.say(code, path, said, hint=nearest(name, known), key=True)
         elif problem := _misfit(use.child, field, name, value):
-            subject.say("CL404", path, problem)
+            context.say("CL404", path, problem)
 
 
 def _misfit(child: MachineSpec, field: str, name: str, given: Given) -> str:
@@ -118,23 +118,23 @@ def _misfit(child: MachineSpec, field: str, name: str, given: Given) -> str:
     return ""
 
 
-def _memory(subject: Subject, use: _Use) -> None:
+def _memory(context: CheckContext, use: _Use) -> None:
     blocks: Mapping[str, Any] = use.given["memory"].value if "memory" in use.given else {}
     for name in blocks:
         if name not in use.child.memory:
             said = f"`{use.child.name}` has no memory block `{short(name)}`"
             hint = nearest(name, use.child.memory)
-            subject.say("CL103", (*use.path, "memory", name), said, hint=hint, key=True)
+            context.say("CL103", (*use.path, "memory", name), said, hint=hint, key=True)
 
 
-def _several(subject: Subject, state: StateSpec, action: ActionSpec) -> None:
+def _several(context: CheckContext, state: StateSpec, action: ActionSpec) -> None:
     args, path = state.args, ("states", state.name, "with")
     both = {"machine", "each"} & args.keys()
     if len(both) == 1:
         (one,) = both
         other = "each" if one == "machine" else "machine"
-        subject.say("CL403", path, f"`{one}` needs `{other}` beside it", key=True)
+        context.say("CL403", path, f"`{one}` also needs `{other}`", key=True)
     elif not both and "children" not in args:
         said = f"`{action.name}` has nothing to run"
         hint = "give `children: {name: {machine: ...}}`, or `machine` and `each`"
-        subject.say("CL403", ("states", state.name, "do"), said, hint=hint)
+        context.say("CL403", ("states", state.name, "do"), said, hint=hint)

@@ -1,4 +1,4 @@
-"""Ways that no run takes, whatever it begins with and whatever it meets.
+"""Ways that no run takes, whatever it starts with and whatever it meets.
 
 `checker.unsatisfiable` says the same to the author of a file, once for each mistake. Here it is
 asked of every edge and rule, behind the first mistake too, and the answer is a reason for each.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.checker.knowledge import Knowledge, Known, groups, guard_of
 from chartloop.language.file.unreadable import Unread
 from chartloop.language.spec import Edge, MachineSpec, StateSpec
@@ -23,10 +23,10 @@ _RUNNING = "running"
 
 def untaken(chart: Chart) -> dict[str, str]:
     """The ids of edges and rules that are never taken, each with the reason in words."""
-    subject = Subject(chart, Unread())
-    words = {**subject.prover.world.words, "run.paused_from": paused_from(chart.spec)}
+    context = CheckContext(chart, Unread())
+    words = {**context.prover.world.words, "run.paused_from": paused_from(chart.spec)}
     prover = Prover(World(words))
-    knowledge = Knowledge(subject)
+    knowledge = Knowledge(context)
     found: dict[str, str] = {}
     for state in chart.spec.states.values():
         for group in groups(state):

@@ -5,21 +5,21 @@ Source: design "language", section 2, `all`.
 
 from __future__ import annotations
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.language.spec import RETURN, StateSpec
 
 
-def check_forks(subject: Subject) -> None:
+def check_forks(context: CheckContext) -> None:
     """Branches that do more than decide, and branches that never meet."""
-    for fork in subject.spec.states.values():
+    for fork in context.spec.states.values():
         if fork.all:
-            _fork(subject, fork)
+            _fork(context, fork)
 
 
-def branch_states(subject: Subject, fork: StateSpec) -> set[str]:
+def branch_states(context: CheckContext, fork: StateSpec) -> set[str]:
     """The states in the branches of a fork, up to where they meet, stop or rest."""
-    join = subject.chart.joins.get(fork.name)
-    states = subject.spec.states
+    join = context.chart.joins.get(fork.name)
+    states = context.spec.states
     seen: set[str] = set()
     pending = list(fork.all)
     while pending:
@@ -33,25 +33,25 @@ def branch_states(subject: Subject, fork: StateSpec) -> set[str]:
     return seen
 
 
-def _fork(subject: Subject, fork: StateSpec) -> None:
-    states = subject.spec.states
-    inner = subject.in_order(branch_states(subject, fork))
-    meet = subject.chart.joins.get(fork.name) is not None
+def _fork(context: CheckContext, fork: StateSpec) -> None:
+    states = context.spec.states
+    inner = context.in_order(branch_states(context, fork))
+    meet = context.chart.joins.get(fork.name) is not None
     wrong = [n for n in inner if not states[n].rests or meet]
     if not meet:
-        wrong += _in_the_way(subject, fork, [n for n in inner if states[n].rests])
+        wrong += _in_the_way(context, fork, [n for n in inner if states[n].rests])
     found = [(n, what) for n in wrong if (what := _more_than_deciding(states[n]))]
     for name, what in found:
-        said = f"`{name}` stands in a branch of `{fork.name}` and has {what}"
-        hint = "branches only decide: move it behind the state where they meet"
-        subject.say_of("CL311", states[name], said, hint=hint)
-    if not meet and not found and subject.whole([fork.name, *inner]):
-        said = f"the branches of `{fork.name}` have no state in common that none can go round"
+        said = f"`{name}` is in a branch of `{fork.name}` and has {what}"
+        hint = "branches only decide: move it after the state where they meet"
+        context.say_of("CL311", states[name], said, hint=hint)
+    if not meet and not found and context.whole([fork.name, *inner]):
+        said = f"the branches of `{fork.name}` never meet in one state"
         hint = "let every branch that does not stop lead to one state"
-        subject.say("CL310", ("states", fork.name, "all"), said, hint=hint, key=True)
+        context.say("CL310", ("states", fork.name, "all"), said, hint=hint, key=True)
 
 
-def _in_the_way(subject: Subject, fork: StateSpec, resting: list[str]) -> list[str]:
+def _in_the_way(context: CheckContext, fork: StateSpec, resting: list[str]) -> list[str]:
     """Of the states where branches come to rest, those without which the branches would meet.
 
     One that the fork names itself, or that leads straight to where another comes to rest.
@@ -62,7 +62,7 @@ def _in_the_way(subject: Subject, fork: StateSpec, resting: list[str]) -> list[s
     return [
         n
         for n in resting
-        if any(e.target in resting and e.target != n for e in subject.spec.states[n].edges)
+        if any(e.target in resting and e.target != n for e in context.spec.states[n].edges)
     ]
 
 

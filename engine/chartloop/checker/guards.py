@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.checker.knowledge import Knowledge, Known
 from chartloop.language.spec import Rule, StateSpec
 from chartloop.machine.regions import GuardedTransition
@@ -14,12 +14,12 @@ from chartloop.proofs.guards.prover import Claim
 _CONSTANT = {"True": "always holds", "False": "never holds"}
 
 
-def check_guards(subject: Subject, knowledge: Knowledge) -> None:
+def check_guards(context: CheckContext, knowledge: Knowledge) -> None:
     """What is never taken, and what need not hold."""
-    for state in subject.spec.states.values():
-        _report_shadowed(subject, state)
-        _stuck(subject, state, knowledge.at(state.name))
-    _rules(subject)
+    for state in context.spec.states.values():
+        _report_shadowed(context, state)
+        _stuck(context, state, knowledge.at(state.name))
+    _rules(context)
 
 
 def _same(text: str) -> str:
@@ -30,9 +30,9 @@ def _texts(t: GuardedTransition) -> frozenset[str]:
     return frozenset(_same(g.__name__) for g in t.guards)
 
 
-def _report_shadowed(subject: Subject, state: StateSpec) -> None:
+def _report_shadowed(context: CheckContext, state: StateSpec) -> None:
     """Report each edge behind one that always holds with it, or whose guard never holds."""
-    for trigger, event in subject.chart.step.triggers.items():
+    for trigger, event in context.chart.step.triggers.items():
         if trigger == "check":
             continue
         earlier: list[tuple[frozenset[str], GuardedTransition]] = []
@@ -41,12 +41,12 @@ def _report_shadowed(subject: Subject, state: StateSpec) -> None:
             first = next((b for before, b in earlier if before - {"True"} <= texts), None)
             where = "" if edge is None else f"the edge of `{state.name}` to `{edge.target}`"
             if edge is not None and first is not None:
-                said = f"{where} is never taken: {_asked_first(first)}, and is asked first"
+                said = f"{where} is never taken: {_asked_first(first)}, and is evaluated first"
                 path = first.edge.path if first.edge is not None else ()
-                subject.say_behind("CL307", edge.path, said, path)
+                context.say_behind("CL307", edge.path, said, path)
             elif edge is not None and "False" in texts:
                 said = f"{where} is never taken: its guard never holds"
-                subject.say("CL307", edge.path, said, hint="remove it")
+                context.say("CL307", edge.path, said, hint="remove it")
             earlier.append((texts, t))
 
 
@@ -58,49 +58,49 @@ def _asked_first(t: GuardedTransition) -> str:
     return f"`{' and '.join(texts)}` holds whenever its guard does"
 
 
-def _rules(subject: Subject) -> None:
+def _rules(context: CheckContext) -> None:
     seen: dict[tuple[object, ...], str] = {}
-    for rule in subject.spec.rules:
+    for rule in context.spec.rules:
         number = int(rule.id.partition(".")[2])
         key = (_same(rule.when.text), rule.at, rule.before, rule.kind, rule.stop or rule.signal)
         if key in seen:
             said = f"this rule says the same as `{seen[key]}`"
-            subject.say("CL307", ("rules", number), said, hint="remove one of them")
+            context.say("CL307", ("rules", number), said, hint="remove one of them")
         seen.setdefault(key, rule.id)
         if rule.when.constant and rule.when.text in _CONSTANT:
             said = f"the guard of this rule {_CONSTANT[rule.when.text]}"
             hint = "compare a fact, or remove the rule"
-            subject.say("CL307", ("rules", number, "when"), said, hint=hint)
-        _at(subject, rule, number)
+            context.say("CL307", ("rules", number, "when"), said, hint=hint)
+        _at(context, rule, number)
 
 
-def _at(subject: Subject, rule: Rule, number: int) -> None:
-    """A rule that is looked at after the action of a state that has none."""
+def _at(context: CheckContext, rule: Rule, number: int) -> None:
+    """A rule that is evaluated after the action of a state that has none."""
     for n, name in enumerate(rule.at):
-        state = subject.spec.states[name]
-        if state.action is None and state.job != "wait" and name != subject.spec.start:
-            said = f"`{name}` has no action after which this rule could be looked at"
+        state = context.spec.states[name]
+        if state.action is None and state.job != "wait" and name != context.spec.start:
+            said = f"`{name}` has no action after which this rule could be evaluated"
             hint = "name a state with `do`, or use `before`"
-            subject.say("CL307", ("rules", number, "at", n), said, hint=hint)
+            context.say("CL307", ("rules", number, "at", n), said, hint=hint)
 
 
-def _stuck(subject: Subject, state: StateSpec, known: Known) -> None:
+def _stuck(context: CheckContext, state: StateSpec, known: Known) -> None:
     """Guarded edges of which none need hold."""
     edges = list(state.edges_of("next"))
     guards = [e.when for e in edges if e.when is not None]
     if not edges or len(guards) < len(edges):
         return
     none = [Claim(g.root, False) for g in guards]
-    answer = subject.prover.ask([*known, *none], values=True)
+    answer = context.prover.ask([*known, *none], values=True)
     if answer.possible is False:
         return
-    said = f"every edge of `{state.name}` has a guard, and none need hold"
+    said = f"every edge of `{state.name}` has a guard, and all of them may be false"
     if len(edges) == 1:
-        said = f"the only edge of `{state.name}` has a guard, which need not hold"
+        said = f"the only edge of `{state.name}` has a guard, which may be false"
     if answer.values:
         said += f": not with {say_values(answer.values)}"
     hint = "give the last edge no `when`"
-    subject.say("CL309", ("states", state.name, "next"), said, hint=hint, key=True)
+    context.say("CL309", ("states", state.name, "next"), said, hint=hint, key=True)
 
 
 def say_values(values: Mapping[str, Any]) -> str:

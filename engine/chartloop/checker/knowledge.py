@@ -1,6 +1,6 @@
-"""What is known where a guard is looked at: guards that held, or did not, on every way there.
+"""What is known where a guard is evaluated: guards that held, or did not, on every path there.
 
-Between two actions facts stand still but for what the file itself sets. So behind the `else` of
+Between two actions facts do not change but for what the file itself sets. So behind the `else` of
 `x >= 3` x is below 3 until something changes it; and after an action no stop rule that covers it
 holds, since the run would have stopped. What comes in by a rule, a failure or a detour's way back
 brings nothing along.
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from chartloop.checker.check_context import Subject, in_order_of_ways
+from chartloop.checker.check_context import CheckContext, in_order_of_ways
 from chartloop.checker.structure import epilogue
 from chartloop.core.facts import FACTS
 from chartloop.core.types import BOOL, INT, NONE, STR, type_of
@@ -68,20 +68,20 @@ def _absent(node: Node) -> bool | None:
 
 
 class Knowledge:
-    """For each state, what is known when its own edges are looked at."""
+    """For each state, what is known when its own edges are evaluated."""
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
-        self._spec = subject.spec
-        self._behind_stops = epilogue(subject)
+    def __init__(self, context: CheckContext) -> None:
+        self._context = context
+        self._spec = context.spec
+        self._behind_stops = epilogue(context)
         self._blank = self._entered_otherwise()
         self._incoming: dict[str, list[tuple[StateSpec, Edge, Known]]] = {}
         for state in self._spec.states.values():
             for edge, before in _edges_with_claims(state):
                 self._incoming.setdefault(edge.target, []).append((state, edge, before))
-        self._latest, self._standing = Latest(subject), Standing(subject)
+        self._latest, self._standing = Latest(context), Standing(context)
         self._at: dict[str, Known] = {}
-        for names in in_order_of_ways(subject):
+        for names in in_order_of_ways(context):
             for name in names:
                 state = self._spec.states[name]
                 if state.rests:
@@ -90,31 +90,31 @@ class Knowledge:
                     self._at[name] = self._on_entry(state) if len(names) == 1 else ()
 
     def at(self, name: str) -> Known:
-        """What is known where the edges of a state are looked at."""
+        """What is known where the edges of a state are evaluated."""
         state = self._spec.states[name]
         return (*self._at.get(name, ()), *self._latest.at(state), *self._standing.at(state))
 
     def at_rule(self, rule: Rule) -> Known:
-        """What is known where a rule is looked at."""
+        """What is known where a rule is evaluated."""
         return tuple(self._standing.at_rule(rule))
 
     def _entered_otherwise(self) -> set[str | None]:
         """States that are come to by other ways than the edges of other states."""
         kinds = {"failed", "error", "return", "retry", "rule", "raised"}
-        found = {t.dest for t in self._subject.chart.step.transitions() if t.kind in kinds}
-        return {*found, self._spec.start, *self._subject.starts}
+        found = {t.dest for t in self._context.chart.step.transitions() if t.kind in kinds}
+        return {*found, self._spec.start, *self._context.starts}
 
     def _after_action(self, state: StateSpec) -> Known:
         """After an action, or an answer: no stop rule holds."""
-        if not self._subject.signals_stop or state.name in self._behind_stops:
+        if not self._context.signals_stop or state.name in self._behind_stops:
             return ()
-        if state.all and any(self._subject.chart.returnable.values()):
-            return ()  # a detour comes back to the fork, and no rule is looked at again
+        if state.all and any(self._context.chart.returnable.values()):
+            return ()  # a detour comes back to the fork, and no rule is evaluated again
         rules = [
             r for r in self._spec.rules
             if r.kind == "stop" and not r.before and (not r.at or state.name in r.at)
         ]  # fmt: skip
-        # rules are looked at together: one of them may have raised a signal since
+        # rules are evaluated together: one of them may have raised a signal since
         claims = (Claim(r.when.root, False) for r in rules)
         return tuple(_unaffected_claims(claims, ["signals"]))[-MOST:]
 
@@ -187,19 +187,19 @@ NOTHING_YET = ""
 class Latest:
     """For each state, the acting states of which the last action may be."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, context: CheckContext) -> None:
         # a detour may come back to the branches of a fork without its action being done again
-        forks = subject.chart.joins.keys() if any(subject.chart.returnable.values()) else set[str]()
-        self._acting = subject.chart.acting - forks
+        forks = context.chart.joins.keys() if any(context.chart.returnable.values()) else set[str]()
+        self._acting = context.chart.acting - forks
         self._actions = {
-            n: s.action.name for n, s in subject.spec.states.items() if s.action is not None
+            n: s.action.name for n, s in context.spec.states.items() if s.action is not None
         }
         ways: dict[str, list[GuardedTransition]] = {}
-        for t in subject.chart.step.transitions():
-            if t.dest in subject.spec.states:
+        for t in context.chart.step.transitions():
+            if t.dest in context.spec.states:
                 ways.setdefault(t.source, []).append(t)
-        self._at = {name: set[str]() for name in subject.spec.states}
-        begun = {subject.spec.start, *subject.starts} & self._at.keys()
+        self._at = {name: set[str]() for name in context.spec.states}
+        begun = {context.spec.start, *context.starts} & self._at.keys()
         for name in begun:
             self._at[name].add(NOTHING_YET)
         pending = list(begun)
@@ -256,26 +256,26 @@ QUIET = {
 
 
 class Standing:
-    """What holds at each state of one machine, and where each rule is looked at."""
+    """What holds at each state of one machine, and where each rule is evaluated."""
 
-    def __init__(self, subject: Subject) -> None:
-        spec = subject.spec
-        self._spec, self._acting = spec, subject.chart.acting
+    def __init__(self, context: CheckContext) -> None:
+        spec = context.spec
+        self._spec, self._acting = spec, context.chart.acting
         self._sources: dict[str, set[str]] = {}
-        for t in subject.chart.step.transitions():
+        for t in context.chart.step.transitions():
             self._sources.setdefault(t.dest or "", set()).add(t.source)
-        self._begins = {spec.start, *subject.starts}
-        self._opened = subject.opened - self._begins
-        self._fresh = self._entered_before_any_action(subject)
-        stopping = all(rule.kind != "signal" for rule in spec.rules) and subject.signals_stop
+        self._begins = {spec.start, *context.starts}
+        self._opened = context.opened - self._begins
+        self._fresh = self._entered_before_any_action(context)
+        stopping = all(rule.kind != "signal" for rule in spec.rules) and context.signals_stop
         forks = any(state.all for state in spec.states.values())
         quiet = stopping and not forks
-        self._quiet = spec.states.keys() - epilogue(subject) if quiet else set[str]()
+        self._quiet = spec.states.keys() - epilogue(context) if quiet else set[str]()
 
-    def _entered_before_any_action(self, subject: Subject) -> set[str]:
+    def _entered_before_any_action(self, context: CheckContext) -> set[str]:
         """The states that a run may be in although no action has finished."""
         states, found = self._spec.states, set[str]()
-        pending = [n for n in (*self._begins, *subject.opened) if n in states]
+        pending = [n for n in (*self._begins, *context.opened) if n in states]
         while pending:
             name = str(pending.pop())
             if name not in found:
@@ -307,7 +307,7 @@ class Standing:
     def _only_before_entries_behind(self, name: str) -> bool:
         """Whether every edge into a state is taken after some action.
 
-        The start is entered before rules are looked at; where it acts, they are before it does.
+        The start is entered before rules are evaluated; where it acts, they are before it does.
         """
         if name in self._opened or (name in self._fresh and name in self._acting):
             return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.language.expression import Expression
 from chartloop.language.label import Label
 from chartloop.language.yaml.reading import Path
@@ -19,30 +19,30 @@ _INVERSE = {">=": "<", "<": ">=", ">": "<=", "<=": ">"}
 _NEGATED = re.compile(r"\bnot\b")
 
 
-def check_labels(subject: Subject) -> None:
+def check_labels(context: CheckContext) -> None:
     """The questions of decisions, and the labels of guarded edges."""
-    for state in subject.spec.states.values():
+    for state in context.spec.states.values():
         guards = [e.when for e in state.edges if e.when is not None]
         guards += [state.of] if state.of is not None else []
-        made = ("states", state.name) in subject.spec.made  # its guard is none of the file's words
+        made = ("states", state.name) in context.spec.made  # its guard is none of the file's words
         if state.ask is not None and state.job == "decide" and guards and not made:
-            _check(subject, ("states", state.name, "ask"), state.ask, guards)
+            _check(context, ("states", state.name, "ask"), state.ask, guards)
         for edge in state.edges:
             if edge.label is not None and edge.when is not None and edge.role != "then":
-                _check(subject, (*edge.path, "label"), edge.label, [edge.when])
+                _check(context, (*edge.path, "label"), edge.label, [edge.when])
 
 
-def _check(subject: Subject, path: Path, label: Label, guards: Sequence[Expression]) -> None:
+def _check(context: CheckContext, path: Path, label: Label, guards: Sequence[Expression]) -> None:
     reads = frozenset[str]().union(*(g.reads for g in guards))
     for name in sorted(label.reads - reads):
         said = f"the label shows `{name}`, which its guard does not read"
         hint = "show what the guard reads"
-        subject.say("CL317", path, said, hint=hint, of=name)
+        context.say("CL317", path, said, hint=hint, of=name)
     signs: list[str] = _COMPARISON.findall(label.text)
     for sign in dict.fromkeys(signs):
         if not any(_says(guard, _SIGNS.get(sign, sign)) for guard in guards):
             said = f"the label says `{sign}`, and its guard does not"
-            subject.say("CL317", path, said, hint="make the label say what the guard does", of=sign)
+            context.say("CL317", path, said, hint="make the label say what the guard does", of=sign)
 
 
 def _says(guard: Expression, sign: str) -> bool:

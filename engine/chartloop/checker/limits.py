@@ -9,22 +9,22 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any, cast
 
-from chartloop.checker.check_context import Subject, guards_of
+from chartloop.checker.check_context import CheckContext, guards_of
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Given, MachineSpec
 from chartloop.language.template.template import Template
 from chartloop.language.yaml.reading import Path
 
 
-def check_limits(subject: Subject) -> None:
+def check_limits(context: CheckContext) -> None:
     """Limits without a reader, costs without a price, a context without a window."""
-    used = _used(subject.spec) | _limits_in_unread(subject)
-    for name in subject.spec.limits:
+    used = _used(context.spec) | _limits_in_unread(context)
+    for name in context.spec.limits:
         if name not in used:
-            said = f"limit `{name}` is declared and nothing reads it: it would not be enforced"
+            said = f"limit `{name}` is declared but nothing reads it: it is not enforced"
             hint = f"add a rule such as `{{when: ... >= limits.{name}, stop: ...}}`, or remove it"
-            subject.say("CL315", ("limits", name), said, hint=hint, key=True)
-    _model(subject)
+            context.say("CL315", ("limits", name), said, hint=hint, key=True)
+    _model(context)
 
 
 def _used(spec: MachineSpec) -> set[str]:
@@ -38,10 +38,10 @@ def _used(spec: MachineSpec) -> set[str]:
     return used | (set(spec.limits) if "limits" in reads else set())
 
 
-def _limits_in_unread(subject: Subject) -> set[str]:
+def _limits_in_unread(context: CheckContext) -> set[str]:
     """The limits that an unreadable text seems to name, even misspelt."""
-    known = list(subject.spec.limits)
-    words = [w.split(".") for w in subject.unread.words if "." in w]
+    known = list(context.spec.limits)
+    words = [w.split(".") for w in context.unread.words if "." in w]
     meant = [name for root, name, *_ in words if get_close_matches(root, ["limits"])]
     return {c for word in meant for c in get_close_matches(word, known, n=1)}
 
@@ -93,21 +93,21 @@ def _templates_in(value: object) -> Iterator[Template]:
 # the model ----------------------------------------------------------------------------------
 
 
-def _model(subject: Subject) -> None:
+def _model(context: CheckContext) -> None:
     """What cannot be known about a model that has no name, or is scripted."""
-    model = subject.spec.model
+    model = context.spec.model
     if model.get("name", "scripted") != "scripted":
         return
     if "input_cost_per_token" not in model or "output_cost_per_token" not in model:
-        for path, fact in _read(subject.spec, "usage.cost"):
+        for path, fact in _read(context.spec, "usage.cost"):
             said = "this cannot be enforced: the model's price is not known"
             hint = "give `input_cost_per_token` and `output_cost_per_token` under `model`"
-            subject.say("CL318", path, said, hint=hint, of=fact)
+            context.say("CL318", path, said, hint=hint, of=fact)
     if "context_window" not in model:
-        for path, fact in list(_read(subject.spec, "usage.context_"))[:1]:
+        for path, fact in list(_read(context.spec, "usage.context_"))[:1]:
             said = f"`{fact}` stays 0: the model's window is not known"
             hint = "write `context_window` under `model`"
-            subject.say("CL323", path, said, hint=hint, of=fact)
+            context.say("CL323", path, said, hint=hint, of=fact)
 
 
 def reads_of_guards(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
@@ -116,7 +116,7 @@ def reads_of_guards(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
 
 
 def _read(spec: MachineSpec, start: str) -> Iterator[tuple[Path, str]]:
-    """Where guards read a fact that begins so, and which."""
+    """Where guards read a fact that starts so, and which."""
     for path, guard in guards_of(spec):
         fact = next((f for f in sorted(guard.reads) if f.startswith(start)), "")
         if fact:

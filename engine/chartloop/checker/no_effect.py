@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chartloop.checker.certain_failures import as_written
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.checker.knowledge import groups
 from chartloop.checker.limits import reads_of_guards
 from chartloop.checker.missing_inputs import behind
@@ -26,72 +26,72 @@ from chartloop.machine.abstract.thresholds import World
 _ELAPSED = "run.elapsed"
 
 
-def check_pointless(subject: Subject) -> None:
-    """Nothing is said where a part of the file could not be read: it may stand there."""
-    if subject.broken:
+def check_pointless(context: CheckContext) -> None:
+    """Nothing is said where a part of the file could not be read: it may be there."""
+    if context.broken:
         return
-    for state in subject.spec.states.values():
-        _one_way(subject, state)
-        _no_wait(subject, state)
-        _range(subject, state)
-    _still(subject)
-    _unused_children(subject)
-    _model(subject)
-    _late(subject)
+    for state in context.spec.states.values():
+        _one_way(context, state)
+        _no_wait(context, state)
+        _range(context, state)
+    _still(context)
+    _unused_children(context)
+    _model(context)
+    _late(context)
 
 
 # decisions ----------------------------------------------------------------------------------
 
 
-def _one_way(subject: Subject, state: StateSpec) -> None:
+def _one_way(context: CheckContext, state: StateSpec) -> None:
     """A choice between ways that are the same, and a fork of one branch."""
     if len(state.all) == 1:
-        said = f"`{state.name}` is a fork of one branch: `{state.all[0]}`"
+        said = f"`{state.name}` has one branch under `all`: `{state.all[0]}`"
         hint = f"lead there with `next: {state.all[0]}`, or add a branch"
-        subject.say("CL356", ("states", state.name, "all"), said, hint=hint, key=True)
+        context.say("CL356", ("states", state.name, "all"), said, hint=hint, key=True)
     ways = [e for g in groups(state) for e in g if e.role not in ("failed", "expired")]
     if len(ways) > 1 and len({_effect(e) for e in ways}) == 1 and state.warn_at is None:
-        told = subject.has_finding_at(("states", state.name, "next"))
-        if told or any(e.data or subject.has_finding_at(e.path) for e in ways):
+        told = context.has_finding_at(("states", state.name, "next"))
+        if told or any(e.data or context.has_finding_at(e.path) for e in ways):
             return
         what = "every answer to" if state.job == "wait" else "every edge of"
         said = f"{what} `{state.name}` leads to `{ways[0].target}`: the question changes nothing"
-        subject.say_of("CL351", state, said, hint="lead one of them elsewhere, or do not ask")
+        context.say_of("CL351", state, said, hint="lead one of them elsewhere, or do not ask")
 
 
 def _effect(edge: Edge) -> tuple[Any, ...]:
     return edge.target, edge.stop, tuple((a.target, str(a.value)) for a in edge.set)
 
 
-def _no_wait(subject: Subject, state: StateSpec) -> None:
+def _no_wait(context: CheckContext, state: StateSpec) -> None:
     """A question that no wait asks."""
-    if state.action is None or not state.action.for_wait or state.name not in subject.reached:
+    if state.action is None or not state.action.for_wait or state.name not in context.reached:
         return
-    states = subject.spec.states
-    if not any(states[n].job == "wait" for n in behind(subject.successors, [state.name])):
-        said = f"`{state.name}` prepares a question, and no wait that asks it follows"
+    states = context.spec.states
+    if not any(states[n].job == "wait" for n in behind(context.successors, [state.name])):
+        said = f"`{state.name}` prepares a question, but no wait that asks it follows"
         hint = "lead to a state with `on`, such as `{ask: ..., on: {yes: ..., no: ...}}`"
-        subject.say("CL355", ("states", state.name, "do"), said, hint=hint)
+        context.say("CL355", ("states", state.name, "do"), said, hint=hint)
 
 
 # facts --------------------------------------------------------------------------------------
 
 
-def _still(subject: Subject) -> None:
+def _still(context: CheckContext) -> None:
     """Guards that read what nothing in the file ever moves."""
-    spec = subject.spec
-    if subject.own_code:
+    spec = context.spec
+    if context.own_code:
         return
-    still = {name: why for name in FACTS if (why := _why_still(subject, name))}
+    still = {name: why for name in FACTS if (why := _why_still(context, name))}
     for path, fact in reads_of_guards(spec):
         name = next((n for n in still if fact == n or fact.startswith(f"{n}.")), "")
-        if name and not subject.has_finding_at(path):
+        if name and not context.has_finding_at(path):
             said = f"`{fact}` never changes: {still[name]}"
-            subject.say("CL352", path, said, hint=_mover(spec, name), of=fact)
+            context.say("CL352", path, said, hint=_mover(spec, name), of=fact)
 
 
-def _why_still(subject: Subject, name: str) -> str:
-    spec, moved_by = subject.spec, FACTS[name].moved_by
+def _why_still(context: CheckContext, name: str) -> str:
+    spec, moved_by = context.spec, FACTS[name].moved_by
     if not moved_by:
         return ""
     actions = [s.action for s in spec.states.values() if s.action is not None]
@@ -99,7 +99,7 @@ def _why_still(subject: Subject, name: str) -> str:
         moves = any(_moves(a.changes, name) for a in actions)
         return "" if moves else "no state has an action that changes it"
     others = spec.machines or any(a.needs == "tasks" for a in actions)
-    return "" if others or subject.has_key("tools") else "the file lists no tools"
+    return "" if others or context.has_key("tools") else "the file lists no tools"
 
 
 def _moves(changes: frozenset[str], name: str) -> bool:
@@ -116,17 +116,17 @@ def _mover(spec: MachineSpec, name: str) -> str:
 # children -----------------------------------------------------------------------------------
 
 
-def _unused_children(subject: Subject) -> None:
-    spec = subject.spec
+def _unused_children(context: CheckContext) -> None:
+    spec = context.spec
     actions = [s.action for s in spec.states.values() if s.action is not None]
-    if subject.own_code or any(a.needs == "tasks" for a in actions):
+    if context.own_code or any(a.needs == "tasks" for a in actions):
         return  # a task that comes later may name any of them
     used = {name for state in spec.states.values() for name in _children_of(state)}
     for name in spec.machines:
         if name not in used:
             said = f"child machine `{name}` is declared, and no state runs it"
             hint = f"run it: `do: run_machine, with: {{machine: {name}}}`, or remove it"
-            subject.say("CL353", ("machines", name), said, hint=hint, key=True)
+            context.say("CL353", ("machines", name), said, hint=hint, key=True)
 
 
 def _children_of(state: StateSpec) -> Iterator[str]:
@@ -144,17 +144,17 @@ def _children_of(state: StateSpec) -> Iterator[str]:
 # values -------------------------------------------------------------------------------------
 
 
-def _range(subject: Subject, state: StateSpec) -> None:
+def _range(context: CheckContext, state: StateSpec) -> None:
     """A field that is below the one that it bounds."""
     for arg in state.action.args if state.action is not None else ():
         if not arg.at_least or not {arg.name, arg.at_least} <= state.args.keys():
             continue
-        known = as_written(subject)
+        known = as_written(context)
         least, most = (_worth(state.args[n].value, known) for n in (arg.at_least, arg.name))
         if least is not None and most is not None and most < least:
             said = f"`{arg.name}` is below `{arg.at_least}`: `{arg.at_least}` has no effect"
             hint = f"make `{arg.name}` at least {say_elapsed(least)}"
-            subject.say("CL354", ("states", state.name, "with", arg.name), said, hint=hint)
+            context.say("CL354", ("states", state.name, "with", arg.name), said, hint=hint)
 
 
 def _worth(value: object, known: Known) -> float | None:
@@ -164,34 +164,34 @@ def _worth(value: object, known: Known) -> float | None:
     return found.low if isinstance(found, Range) and fixed else None
 
 
-def _model(subject: Subject) -> None:
-    model: Mapping[str, Any] = subject.spec.model
+def _model(context: CheckContext) -> None:
+    model: Mapping[str, Any] = context.spec.model
     window, most = model.get("context_window"), model.get("max_tokens")
     if isinstance(window, int) and isinstance(most, int) and most > window:
         said = f"`max_tokens` ({most:,}) is above the window of the model ({window:,})"
         hint = "leave room for what is sent: a reply and its prompt share the window"
-        subject.say("CL354", ("model", "max_tokens"), said, hint=hint)
+        context.say("CL354", ("model", "max_tokens"), said, hint=hint)
 
 
-def _late(subject: Subject) -> None:
+def _late(context: CheckContext) -> None:
     """Deadlines past the moment at which a rule stops every run."""
-    if not subject.signals_stop:
+    if not context.signals_stop:
         return
-    end, rule = _end_of_time(subject)
-    known, behind_stops = as_written(subject), epilogue(subject)
-    for state in subject.spec.states.values():
+    end, rule = _end_of_time(context)
+    known, behind_stops = as_written(context), epilogue(context)
+    for state in context.spec.states.values():
         if state.name in behind_stops:
-            continue  # no rule is looked at there
+            continue  # no rule is evaluated there
         within = _worth(state.within, known) if rule is not None else None
         if rule is not None and within is not None and within > end:
             said = f"the deadline of `{state.name}` ({say_elapsed(within)}) never comes: "
             said += f"`{rule.when.text}` stops every run at {say_elapsed(end)}"
             hint = "make `within` shorter, or the limit longer"
-            subject.say("CL354", ("states", state.name, "within"), said, hint=hint)
+            context.say("CL354", ("states", state.name, "within"), said, hint=hint)
 
 
-def _end_of_time(subject: Subject) -> tuple[float, Rule | None]:
-    spec = subject.spec
+def _end_of_time(context: CheckContext) -> tuple[float, Rule | None]:
+    spec = context.spec
     limits = {name: limit.value for name, limit in spec.limits.items()}
     world = World(limits, frozenset({_ELAPSED}), Counting(spec).fixed)
     general = [r for r in spec.rules if r.kind == "stop" and not r.at and not r.before]

@@ -39,9 +39,7 @@ def _failures(chart: Chart) -> Note:
 def _waits(chart: Chart) -> Iterator[Note]:
     names = tuple(state.name for state in endless_waits(chart.spec))
     if names:
-        yield Note(
-            "waits", f"{_some(names)}: waits until somebody answers, without a deadline", names
-        )
+        yield Note("waits", f"{_some(names)}: waits for an answer without a deadline", names)
 
 
 def _parameters(chart: Chart) -> Iterator[Note]:

@@ -1,4 +1,4 @@
-"""Keys, tokens and passwords that stand in a file.
+"""Keys, tokens and passwords that are in a file.
 
 What was found is never repeated: not in the message, and not in the line that is shown with it.
 """
@@ -9,17 +9,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.core.credentials import PATTERNS
 from chartloop.language.yaml.reading import Path
 
 _DEEPEST = 60
 
 
-def check_secrets(subject: Subject) -> None:
-    """Every text of the file; children that stand in it, too."""
-    document = subject.spec.document
-    if document is None or subject.spec.base:
+def check_secrets(context: CheckContext) -> None:
+    """Every text of the file; children that are in it, too."""
+    document = context.spec.document
+    if document is None or context.spec.base:
         return  # a child in a file is looked at with the file
     for path, text in _texts(document.data, ()):
         for pattern in PATTERNS:
@@ -32,9 +32,9 @@ def check_secrets(subject: Subject) -> None:
             first, last = place.column - 1, place.column - 1 + place.width
             shown = place.text[:first] + "•" * place.width + place.text[last:]
             article = "an" if kind[0] in "aeiou" else "a"
-            said = f"this looks like {article} {kind}: everybody who has the file has it"
-            hint = "name an environment variable (`api_key_env`), and have the secret replaced"
-            subject.say(
+            said = f"this looks like {article} {kind}: everyone with the file can use it"
+            hint = "name an environment variable (`api_key_env`), and replace the secret"
+            context.say(
                 "CL337", path, said, hint=hint, place=replace(place, text=_mask_credentials(shown))
             )
             break
@@ -48,7 +48,7 @@ def _mask_credentials(line: str) -> str:
 
 
 def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
-    """Every text, and where it stands."""
+    """Every text, and where it is."""
     if isinstance(value, str):
         yield path, value
     elif len(path) > _DEEPEST:

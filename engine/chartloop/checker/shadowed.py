@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.checker.knowledge import Knowledge, Known, groups
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Compare, Fact, Node, facts_of
@@ -27,40 +27,42 @@ PAIRS = 40
 """With how many other rules one is compared."""
 
 
-def check_hidden(subject: Subject, knowledge: Knowledge) -> None:
+def check_hidden(context: CheckContext, knowledge: Knowledge) -> None:
     """Rules first, then the guards of edges that hold a limit against a fact."""
-    settled = [r for r in subject.spec.rules if r.when.text not in _WRITTEN_OUT]
+    settled = [r for r in context.spec.rules if r.when.text not in _WRITTEN_OUT]
     for rule in settled:
         path = _path(rule)
-        if not subject.has_finding_at(path[:2]) and not subject.has_finding_at(path):
-            _ = _alone(subject, rule, path) or _hidden(subject, rule, settled, path)
-    _edges(subject, knowledge)
+        if not context.has_finding_at(path[:2]) and not context.has_finding_at(path):
+            _ = _alone(context, rule, path) or _hidden(context, rule, settled, path)
+    _edges(context, knowledge)
 
 
 def _path(rule: Rule) -> Path:
     return ("rules", int(rule.id.partition(".")[2]), "when")
 
 
-def _ask(subject: Subject, claims: Sequence[Claim], path: Path, world: World | None = None) -> bool:
-    answer = subject.prover.ask(claims, at=subject.full(path), world=world)
+def _ask(
+    context: CheckContext, claims: Sequence[Claim], path: Path, world: World | None = None
+) -> bool:
+    answer = context.prover.ask(claims, at=context.full(path), world=world)
     return answer.possible is not False
 
 
-def _alone(subject: Subject, rule: Rule, path: Path) -> bool:
+def _alone(context: CheckContext, rule: Rule, path: Path) -> bool:
     """A rule whose guard has only one answer."""
     node = rule.when.root
-    if not _ask(subject, [Claim(node)], path):
+    if not _ask(context, [Claim(node)], path):
         said = f"this rule never does anything: `{rule.when.text}` can never hold"
-        subject.say("CL326", path, said, hint="mend the guard, or remove the rule")
+        context.say("CL326", path, said, hint="fix the guard, or remove the rule")
         return True
-    if not _ask(subject, [Claim(node, False)], path):
+    if not _ask(context, [Claim(node, False)], path):
         said = f"`{rule.when.text}` always holds: from the start on this rule does"
-        subject.say("CL327", path, said, hint="compare with something that can still be reached")
+        context.say("CL327", path, said, hint="compare with something that can still be reached")
         return True
-    if _asks_for_limit(rule.when) and not _ask(subject, [Claim(node)], path, subject.as_written):
-        said = f"`{rule.when.text}` can never hold with {say_limits(subject, rule.when)}"
+    if _asks_for_limit(rule.when) and not _ask(context, [Claim(node)], path, context.as_written):
+        said = f"`{rule.when.text}` can never hold with {say_limits(context, rule.when)}"
         hint = "set the limit to what its fact can reach, or to null"
-        subject.say("CL330", path, said, hint=hint)
+        context.say("CL330", path, said, hint=hint)
         return True
     return False
 
@@ -68,9 +70,9 @@ def _alone(subject: Subject, rule: Rule, path: Path) -> bool:
 # between rules ------------------------------------------------------------------------------
 
 
-def _hidden(subject: Subject, rule: Rule, rules: Sequence[Rule], path: Path) -> bool:
+def _hidden(context: CheckContext, rule: Rule, rules: Sequence[Rule], path: Path) -> bool:
     """A stop rule or detour that another stop rule always comes before."""
-    if rule.kind == "signal" or not subject.signals_stop:
+    if rule.kind == "signal" or not context.signals_stop:
         return False
     looked = 0
     for other in rules:
@@ -78,33 +80,33 @@ def _hidden(subject: Subject, rule: Rule, rules: Sequence[Rule], path: Path) -> 
             continue
         looked += 1
         if looked > PAIRS:
-            subject.prover.unsettled[subject.full(path)] = None
+            context.prover.unsettled[context.full(path)] = None
             return False
-        wins = rule.kind == "detour" or _rank(subject, other) < _rank(subject, rule)
+        wins = rule.kind == "detour" or _rank(context, other) < _rank(context, rule)
         both = [Claim(rule.when.root), Claim(other.when.root, False)]
         if not rule.when.reads & other.when.reads and not _share_facts(rule, other):
             continue
-        if wins and not _ask(subject, both, path):
+        if wins and not _ask(context, both, path):
             said = f"this rule never decides: whenever it holds, `{other.id}` does, and comes first"
-            hint = "remove it, or let it look at something else"
-            subject.say("CL328", path, said, hint=hint)
+            hint = "remove it, or let it read something else"
+            context.say("CL328", path, said, hint=hint)
             return True
-        before = _counted_past(subject, rule, other)
-        if before or (wins and not _ask(subject, both, path, subject.as_written)):
-            values = say_limits(subject, rule.when, other.when)
+        before = _counted_past(context, rule, other)
+        if before or (wins and not _ask(context, both, path, context.as_written)):
+            values = say_limits(context, rule.when, other.when)
             at = f" with {values}" if values else ""
             said = f"`{rule.when.text}` is never reached{at}: `{other.id}` stops the run before"
             if not before:  # both are looked at in one moment
                 why = f"whenever it holds, `{other.id}` does, and comes first"
                 said = f"`{rule.when.text}` never decides{at}: {why}"
             hint = "set the limits so that this one is reached first"
-            subject.say("CL330", path, said, hint=hint)
+            context.say("CL330", path, said, hint=hint)
             return True
     return False
 
 
 def _covers(other: Rule, rule: Rule) -> bool:
-    """Whether one rule is looked at whenever the other is."""
+    """Whether one rule is evaluated whenever the other is."""
     if bool(other.before) != bool(rule.before):
         return False
     if other.before:
@@ -112,8 +114,8 @@ def _covers(other: Rule, rule: Rule) -> bool:
     return not other.at or (bool(rule.at) and set(rule.at) <= set(other.at))
 
 
-def _rank(subject: Subject, rule: Rule) -> tuple[int, int]:
-    return subject.spec.reason(rule.stop).priority, subject.spec.rules.index(rule)
+def _rank(context: CheckContext, rule: Rule) -> tuple[int, int]:
+    return context.spec.reason(rule.stop).priority, context.spec.rules.index(rule)
 
 
 def _share_facts(rule: Rule, other: Rule) -> bool:
@@ -124,60 +126,60 @@ def _share_facts(rule: Rule, other: Rule) -> bool:
     return bool(usage - {"limits"})
 
 
-def _counted_past(subject: Subject, rule: Rule, other: Rule) -> bool:
+def _counted_past(context: CheckContext, rule: Rule, other: Rule) -> bool:
     """Whether steps, which are counted one by one, come to the other rule's bound first."""
     if other.at or rule.kind == "detour":
         return False
-    mine, theirs = _steps(subject, rule.when), _steps(subject, other.when)
+    mine, theirs = _steps(context, rule.when), _steps(context, other.when)
     return mine is not None and theirs is not None and theirs < mine
 
 
-def _steps(subject: Subject, guard: Expression) -> float | None:
+def _steps(context: CheckContext, guard: Expression) -> float | None:
     """The bound of ``run.steps >= bound``, if that is all that a guard says."""
     match guard.root:
         case Compare(first=Fact(path="run.steps"), links=(link,)) if link.op in (">=", ">"):
-            bound = _value(subject, link.right)
+            bound = _value(context, link.right)
             return None if bound is None else bound + (link.op == ">")
         case _:
             return None
 
 
-def _value(subject: Subject, node: Node) -> float | None:
-    low, high = subject.as_written.range(node)
+def _value(context: CheckContext, node: Node) -> float | None:
+    low, high = context.as_written.range(node)
     return low if low == high else None
 
 
 # limits -------------------------------------------------------------------------------------
 
 
-def _edges(subject: Subject, knowledge: Knowledge) -> None:
+def _edges(context: CheckContext, knowledge: Knowledge) -> None:
     """Guards of edges that hold a fact against a limit which it does not reach there."""
-    for state in subject.spec.states.values():
+    for state in context.spec.states.values():
         known = knowledge.at(state.name)
         for edge in (e for group in groups(state) for e in group):
             if edge.when is None or not _asks_for_limit(edge.when):
                 continue
             asked = edge.role == "then"
             path = ("states", state.name, "when") if asked else (*edge.path, "when")
-            if not subject.has_finding_at(path) and not subject.has_finding_at(edge.path):
+            if not context.has_finding_at(path) and not context.has_finding_at(edge.path):
                 mine = known if edge.role != "failed" else ()
-                _edge(subject, edge.when, mine, path)
+                _edge(context, edge.when, mine, path)
 
 
-def _edge(subject: Subject, guard: Expression, known: Known, path: Path) -> None:
-    world, holds = subject.as_written, Claim(guard.root)
-    if not _ask(subject, [holds], path, world):
-        said = f"`{guard.text}` can never hold with {say_limits(subject, guard)}"
+def _edge(context: CheckContext, guard: Expression, known: Known, path: Path) -> None:
+    world, holds = context.as_written, Claim(guard.root)
+    if not _ask(context, [holds], path, world):
+        said = f"`{guard.text}` can never hold with {say_limits(context, guard)}"
         hint = "set the limit to what its fact can reach, or to null"
-        subject.say("CL330", path, said, hint=hint)
-    elif known and not _ask(subject, [*known, holds], path, world):
-        one = next((c for c in known if not _ask(subject, [c, holds], path, world)), None)
+        context.say("CL330", path, said, hint=hint)
+    elif known and not _ask(context, [*known, holds], path, world):
+        one = next((c for c in known if not _ask(context, [c, holds], path, world)), None)
         earlier = f"`{one.node.text}` comes first" if one else "others come first"
-        values = say_limits(subject, guard, *(one,) if one else ())
+        values = say_limits(context, guard, *(one,) if one else ())
         at = f" with {values}" if values else ""
         said = f"`{guard.text}` is never reached{at}: {earlier}"
         hint = "set the limits so that this one is reached first"
-        subject.say("CL330", path, said, hint=hint)
+        context.say("CL330", path, said, hint=hint)
 
 
 def _asks_for_limit(guard: Expression) -> bool:
@@ -185,11 +187,11 @@ def _asks_for_limit(guard: Expression) -> bool:
     return any("limits." in b.bound_text or b.grows for b in guard.bounds)
 
 
-def say_limits(subject: Subject, *guards: Expression | Claim) -> str:
+def say_limits(context: CheckContext, *guards: Expression | Claim) -> str:
     """The limits that guards read, with their values as the file has them."""
     nodes = [g.node if isinstance(g, Claim) else g.root for g in guards]
     names = sorted({p for n in nodes for p, fact in facts_of(n).items() if fact.is_limit})
-    values = {n: subject.as_written.limits.get(n) for n in names}
-    types = {n: subject.spec.limits[n.removeprefix("limits.")].type for n in names}
+    values = {n: context.as_written.limits.get(n) for n in names}
+    types = {n: context.spec.limits[n.removeprefix("limits.")].type for n in names}
     shown = [f"`{n}` at {say_value(v, types[n])}" for n, v in values.items() if v is not None]
     return " and ".join(shown)

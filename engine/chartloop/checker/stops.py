@@ -1,6 +1,6 @@
-"""How runs end: a stop for signals of which there are none, and limits that leave no way to an end.
+"""How runs end: stops without a signal, and limits that leave no path to an end.
 
-What ends at all is `checker.structure`'s; what goes round for ever `checker.loops`'.
+What ends at all is `checker.structure`'s; what loops for ever `checker.loops`'.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.core.units import say_count
 from chartloop.language.spec import HIGHEST, Rule
 from chartloop.language.yaml.reading import Path
@@ -20,70 +20,70 @@ from chartloop.machine.regions import GuardedTransition
 _STEPS = "run.steps"
 
 
-def check_endings(subject: Subject) -> None:
+def check_endings(context: CheckContext) -> None:
     """`stop: highest` with no signal, and limits below every way to an end.
 
-    Nothing is said where a part of the file could not be read: it may stand there.
+    Nothing is said where a part of the file could not be read: it may be there.
     """
-    if not subject.broken:
-        _highest(subject)
-        _out_of_reach(subject)
-        _errors_as_completed(subject)
+    if not context.broken:
+        _highest(context)
+        _out_of_reach(context)
+        _errors_as_completed(context)
 
 
 # signals ------------------------------------------------------------------------------------
 
 
-def _highest(subject: Subject) -> None:
-    spec = subject.spec
+def _highest(context: CheckContext) -> None:
+    spec = context.spec
     if (
-        subject.own_code
+        context.own_code
         or any(r.kind == "signal" for r in spec.rules)
         or any(raised_by_states(spec))
     ):
         return
-    if any(map(asks_to_stop, spec.states.values())) or not subject.signals_stop:
+    if any(map(asks_to_stop, spec.states.values())) or not context.signals_stop:
         return
-    asking = {n for n in subject.reached if spec.states[n].stop == HIGHEST}
+    asking = {n for n in context.reached if spec.states[n].stop == HIGHEST}
     if asking:
-        for name in subject.in_order(asking - _behind_stops(subject)):
+        for name in context.in_order(asking - _behind_stops(context)):
             said = f"`{name}` stops for the highest signal, but nothing in the file raises one"
             hint = "name the reason, such as `stop: completed`, or raise one: a rule with `signal`"
-            subject.say("CL346", ("states", name, "stop"), said, hint=hint)
+            context.say("CL346", ("states", name, "stop"), said, hint=hint)
 
 
-def _behind_stops(subject: Subject) -> set[str]:
+def _behind_stops(context: CheckContext) -> set[str]:
     """The states that a run may be in after a stop that has a reason."""
-    spec, route = subject.spec, subject.chart.route
+    spec, route = context.spec, context.chart.route
     found = {s.name for s in spec.states.values() if s.stop and s.stop != HIGHEST}
     found |= {e.target for e in spec.edges() if e.stop}
     found |= {r.to or route(r.stop) for r in spec.rules if r.stop}
     found |= {route(reason) for reason in OUTSIDE}
     found |= {spec.on_error.target} if spec.on_error is not None else set[str]()
-    return {n for opener in found & spec.states.keys() for n in subject.behind.onward(opener)}
+    return {n for opener in found & spec.states.keys() for n in context.behind.onward(opener)}
 
 
-def _errors_as_completed(subject: Subject) -> None:
-    """`end: completed` behind a stop for a reason whose runs end as errors."""
-    spec = subject.spec
+def _errors_as_completed(context: CheckContext) -> None:
+    """`end: completed` after a stop for a reason whose runs end as errors."""
+    spec = context.spec
     if all(state.end != "completed" for state in spec.states.values()):
         return
-    for opener, reason in _error_stops(subject):
-        for name in subject.in_order(subject.behind.onward(opener)):
+    for opener, reason in _error_stops(context):
+        for name in context.in_order(context.behind.onward(opener)):
             if spec.states[name].end == "completed":
                 said = f"`{name}` ends as completed what was stopped for `{reason}`, an error"
                 hint = "write `end: by_reason`: the reason says how the run ended"
                 path = ("states", name, "end")
-                if not subject.has_finding_at(path):
-                    subject.say("CL357", path, said, hint=hint)
+                if not context.has_finding_at(path):
+                    context.say("CL357", path, said, hint=hint)
 
 
-def _error_stops(subject: Subject) -> Iterator[tuple[str, str]]:
+def _error_stops(context: CheckContext) -> Iterator[tuple[str, str]]:
     """Where the file stops for such a reason, and the reason."""
-    spec = subject.spec
+    spec = context.spec
     found = [(s.name, s.stop) for s in spec.states.values()]
     found += [(e.target, e.stop) for e in spec.edges()]
-    found += [(r.to or subject.chart.route(r.stop), r.stop) for r in spec.rules if r.stop]
+    found += [(r.to or context.chart.route(r.stop), r.stop) for r in spec.rules if r.stop]
     for name, reason in found:
         if name in spec.states and reason not in ("", HIGHEST):
             if spec.reason(reason).status == "error":
@@ -93,33 +93,33 @@ def _error_stops(subject: Subject) -> Iterator[tuple[str, str]]:
 # limits -------------------------------------------------------------------------------------
 
 
-def _out_of_reach(subject: Subject) -> None:
+def _out_of_reach(context: CheckContext) -> None:
     """A number of actions at which a rule stops every run before it can come to an end."""
-    if not subject.signals_stop:
+    if not context.signals_stop:
         return
-    most, rule = _most_steps(subject)
-    if rule is None or _ends_by_rule(subject):
+    most, rule = _most_steps(context)
+    if rule is None or _ends_by_rule(context):
         return
-    least = _least_actions(subject)
+    least = _least_actions(context)
     if least is None or least < most:
         return
     limits = sorted(r for r in rule.when.reads if r.startswith("limits."))
     of = f"with `{limits[0]}` at {most:g} " if len(limits) == 1 else ""
-    said = f"{of}no run comes to an end of the file: `{rule.id}` stops it after {_count(most)}, "
-    said += f"and the shortest way takes {_count(least)}"
+    said = f"{of}no run reaches an end of the file: `{rule.id}` stops it after {_count(most)}, "
+    said += f"and the shortest path takes {_count(least)}"
     path: Path = ("rules", int(rule.id.partition(".")[2]), "when")
     if len(limits) == 1:
         path = ("limits", limits[0].removeprefix("limits."))
-    subject.say("CL347", path, said, hint=f"allow {least + 1} actions at least")
+    context.say("CL347", path, said, hint=f"allow {least + 1} actions at least")
 
 
 def _count(actions: float) -> str:
     return say_count(int(actions), "action")
 
 
-def _most_steps(subject: Subject) -> tuple[float, Rule | None]:
+def _most_steps(context: CheckContext) -> tuple[float, Rule | None]:
     """The least number of actions after which a rule stops every run, and the rule."""
-    spec = subject.spec
+    spec = context.spec
     counting = Counting(spec)
     limits = {name: limit.value for name, limit in spec.limits.items()}
     world = World(limits, counting.counters & {_STEPS}, counting.fixed)
@@ -129,21 +129,21 @@ def _most_steps(subject: Subject) -> tuple[float, Rule | None]:
     return min(known, key=lambda pair: pair[0], default=(0.0, None))
 
 
-def _ends_by_rule(subject: Subject) -> bool:
+def _ends_by_rule(context: CheckContext) -> bool:
     """Whether a rule may end a run as it is meant to end."""
-    spec = subject.spec
+    spec = context.spec
     stops = [r.stop for r in spec.rules if r.kind == "stop"]
     return any(not spec.reason(reason).forced or reason == HIGHEST for reason in stops)
 
 
-def _least_actions(subject: Subject) -> int | None:
+def _least_actions(context: CheckContext) -> int | None:
     """The actions on the shortest way to an end; None where there is no way."""
-    states = subject.spec.states
+    states = context.spec.states
     ways: dict[str, list[GuardedTransition]] = {}
-    for t in subject.chart.step.transitions():
+    for t in context.chart.step.transitions():
         if t.kind != "raised" and not (t.rule is not None and t.rule.stop):
             ways.setdefault(t.source, []).append(t)
-    queue = deque((name, 0) for name in {subject.spec.start, *subject.starts} & states.keys())
+    queue = deque((name, 0) for name in {context.spec.start, *context.starts} & states.keys())
     done = set[str]()
     while queue:
         name, actions = queue.popleft()

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, cast
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.core.errors import nearest
 from chartloop.core.facts import EMPTY
 from chartloop.core.specs import ArgSpec, ToolSpec
@@ -21,22 +21,22 @@ from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
 
 
-def check_tool_arguments(subject: Subject) -> None:
+def check_tool_arguments(context: CheckContext) -> None:
     """Every state that calls a tool itself."""
-    for state in subject.spec.states.values():
+    for state in context.spec.states.values():
         for arg in state.action.args if state.action is not None else ():
-            if arg.arguments_of and (tool := _tool(subject, state, arg)) is not None:
-                _check(subject, state, arg, tool)
+            if arg.arguments_of and (tool := _tool(context, state, arg)) is not None:
+                _check(context, state, arg, tool)
 
 
-def _tool(subject: Subject, state: StateSpec, arg: ArgSpec) -> ToolSpec | None:
+def _tool(context: CheckContext, state: StateSpec, arg: ArgSpec) -> ToolSpec | None:
     """The tool, where it is known what it takes."""
     name = state.args.get(arg.arguments_of)
-    tool = subject.spec.registry.tools.get(str(name.value)) if name is not None else None
+    tool = context.spec.registry.tools.get(str(name.value)) if name is not None else None
     return tool if tool is not None and "properties" in tool.parameters else None
 
 
-def _check(subject: Subject, state: StateSpec, arg: ArgSpec, tool: ToolSpec) -> None:
+def _check(context: CheckContext, state: StateSpec, arg: ArgSpec, tool: ToolSpec) -> None:
     given: Any = state.args[arg.name].value if arg.name in state.args else EMPTY
     if not isinstance(given, Mapping):
         return
@@ -44,30 +44,30 @@ def _check(subject: Subject, state: StateSpec, arg: ArgSpec, tool: ToolSpec) -> 
     path: Path = ("states", state.name, "with")
     at = (*path, arg.name) if arg.name in state.args else path
     takes = cast("Mapping[str, Any]", tool.parameters["properties"])
-    wrong = _unknown(subject, at, tool, arguments.keys() - takes.keys())
+    wrong = _unknown(context, at, tool, arguments.keys() - takes.keys())
     missing = [n for n in _required_names(tool) if n not in arguments]
     meant = {word for name in wrong for word in get_close_matches(name, missing, n=1)}
     if lost := [n for n in missing if n not in meant]:
         names = ", ".join(f"`{n}`" for n in lost)
         said = f"`{state.name}` calls `{tool.name}` without {names}: the call always fails"
-        subject.say("CL341", at, said, hint=f"give {names} under `{arg.name}`", key=True)
+        context.say("CL341", at, said, hint=f"give {names} under `{arg.name}`", key=True)
     if not wrong and not missing and (faults := _faults(tool, arguments)):
         said = f"`{state.name}` calls `{tool.name}` with a value that it refuses: {faults}"
-        subject.say("CL341", at, said, hint="mend the value: the call always fails", key=True)
+        context.say("CL341", at, said, hint="fix the value: the call always fails", key=True)
 
 
 def _required_names(tool: ToolSpec) -> Sequence[str]:
     return cast("Sequence[str]", tool.parameters.get("required", ()))
 
 
-def _unknown(subject: Subject, at: Path, tool: ToolSpec, names: Collection[str]) -> list[str]:
+def _unknown(context: CheckContext, at: Path, tool: ToolSpec, names: Collection[str]) -> list[str]:
     """Say which names the tool does not have, and give them."""
     if tool.parameters.get("additionalProperties") is not False:
         return []
     for name in sorted(names):
         said = f"`{tool.name}` has no argument `{short(name)}`: the call always fails"
         hint = nearest(name, tool.parameters["properties"]) or "it takes none"
-        subject.say("CL341", (*at, name), said, hint=hint, key=True)
+        context.say("CL341", (*at, name), said, hint=hint, key=True)
     return sorted(names)
 
 

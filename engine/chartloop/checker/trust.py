@@ -15,18 +15,18 @@ from pathlib import Path as FilePath
 from typing import Any, cast
 
 from chartloop import catalog
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.language.spec import MachineSpec
 from chartloop.language.yaml.reading import Path
 
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-def check_trust(subject: Subject) -> None:
+def check_trust(context: CheckContext) -> None:
     """A warning for each thing that needs trust."""
-    for path, what in reaches_out(subject.spec):
+    for path, what in reaches_out(context.spec):
         hint = "run it with `--trust` when it is yours"
-        subject.say("CL324", path, f"the file {what}", hint=hint)
+        context.say("CL324", path, f"the file {what}", hint=hint)
 
 
 def needs_trust(spec: MachineSpec) -> list[str]:
@@ -36,7 +36,7 @@ def needs_trust(spec: MachineSpec) -> list[str]:
 
 
 def reaches_out(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
-    """What the file names outside its folder: where it stands, and what it does, in words."""
+    """What the file names outside its folder: where it is, and what it does, in words."""
     if base := spec.model.get("api_base"):
         yield ("model", "api_base"), f"sends the conversation to the host `{base}`"
     variable = str(spec.model.get("api_key_env", ""))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.checker.knowledge import Knowledge, Known, groups, guard_of
 from chartloop.language.expression.tree import Node
 from chartloop.language.spec import Edge, StateSpec
@@ -17,25 +17,25 @@ from chartloop.language.yaml.reading import Path
 from chartloop.proofs.guards.prover import Claim
 
 _WRITTEN_OUT = ("True", "False")
-"""What has a finding of its own."""
+"""What has its own finding."""
 
 
-def check_never(subject: Subject, knowledge: Knowledge) -> None:
+def check_never(context: CheckContext, knowledge: Knowledge) -> None:
     """Every guard of a state, in the order in which they are tried."""
-    for state in subject.spec.states.values():
+    for state in context.spec.states.values():
         for group in groups(state):
             if len(group) > 1 or group[0].when is not None:
-                _Group(subject, knowledge.at(state.name), state, group).check()
+                _Group(context, knowledge.at(state.name), state, group).check()
 
 
 class _Group:
     """Edges that are tried one after the other."""
 
     def __init__(
-        self, subject: Subject, known: Known, state: StateSpec, edges: Sequence[Edge]
+        self, context: CheckContext, known: Known, state: StateSpec, edges: Sequence[Edge]
     ) -> None:
-        self.subject = subject
-        self.prover = subject.prover
+        self.context = context
+        self.prover = context.prover
         self.known = known if edges[0].role != "failed" else ()
         self.state = state
         self.edges = edges
@@ -57,7 +57,7 @@ class _Group:
             self.before.append((edge, guard))
 
     def _has_finding(self, edge: Edge) -> bool:
-        return self.subject.has_finding_at(edge.path) or self.subject.has_finding_at(
+        return self.context.has_finding_at(edge.path) or self.context.has_finding_at(
             self._path(edge)
         )
 
@@ -69,15 +69,15 @@ class _Group:
     def _lost(self, edge: Edge) -> str:
         """What is never taken; and the state behind it, if nothing else leads there."""
         said = f"the edge of `{self.state.name}` to `{edge.target}` is never taken"
-        graph, target = self.subject.ways, edge.target
+        graph, target = self.context.ways, edge.target
         others = sum(e.target == target for e in self.state.edges) > 1
         alone = target in graph and set(graph.predecessors(target)) == {self.state.name}
-        if alone and not others and target not in self.subject.opened:
+        if alone and not others and target not in self.context.opened:
             said += f", nor `{target}` reached"
         return said
 
     def _possible(self, *claims: Claim, edge: Edge) -> bool:
-        at = self.subject.full(self._path(edge))
+        at = self.context.full(self._path(edge))
         return self.prover.ask(claims, at=at).possible is not False
 
     def _never(self, edge: Edge, guard: Node) -> bool:
@@ -88,10 +88,10 @@ class _Group:
         what = self._lost(edge)
         if not self._possible(holds, edge=edge):
             said = f"{what}: `{guard.text}` can never hold"
-            self.subject.say("CL326", path, said, hint=_hint(edge))
+            self.context.say("CL326", path, said, hint=_hint(edge))
         elif not self._possible(*self.known, holds, edge=edge):
             said = f"{what}: {self._because(holds, edge)}"
-            self.subject.say("CL326", path, said, hint=_hint(edge))
+            self.context.say("CL326", path, said, hint=_hint(edge))
         else:
             self._behind(edge, holds, what)
         return True
@@ -101,32 +101,33 @@ class _Group:
         one = [b for b in self.before if not self._possible(Claim(b[1], False), holds, edge=edge)]
         if not one:
             said = (
-                f"{what}: whenever its guard holds, that of one before it does, and is asked first"
+                f"{what}: whenever its guard holds, that of one before it does, "
+                "and is evaluated first"
             )
-            self.subject.say_behind("CL328", edge.path, said, ())
+            self.context.say_behind("CL328", edge.path, said, ())
             return
         other, guard = one[0]
-        said = f"{what}: whenever its guard holds, `{guard.text}` does, and is asked first"
-        self.subject.say_behind("CL328", edge.path, said, self._path(other))
+        said = f"{what}: whenever its guard holds, `{guard.text}` does, and is evaluated first"
+        self.context.say_behind("CL328", edge.path, said, self._path(other))
 
     def _because(self, claim: Claim, edge: Edge) -> str:
         for known in reversed(self.known):
             if not self._possible(known, claim, edge=edge):
                 verb = "holds" if known.holds else "does not hold"
                 return f"`{known.node.text}` {verb} here, so `{claim.node.text}` cannot"
-        return f"after what was decided on the way here `{claim.node.text}` cannot hold"
+        return f"after what was decided on the path here `{claim.node.text}` cannot hold"
 
     def _always(self, edge: Edge, guard: Node, after: Edge) -> bool:
-        """Whether a guard holds whenever it is looked at: what stands behind it is never taken."""
+        """Whether a guard holds whenever it is evaluated: what is behind it is never taken."""
         before = [Claim(node, False) for _, node in self.before]
         if self._possible(*self.known, *before, Claim(guard, False), edge=edge):
             return False
         if edge.role == "case" or before:
-            return False  # said of what stands behind it
+            return False  # said of what is behind it
         said = f"`{guard.text}` always holds{self._here(guard, edge)}"
         said += f": {self._lost(after)}"
         hint = "compare with something else, or leave the guard out"
-        self.subject.say("CL327", self._path(edge), said, hint=hint)
+        self.context.say("CL327", self._path(edge), said, hint=hint)
         return True
 
     def _here(self, guard: Node, edge: Edge) -> str:
@@ -144,8 +145,8 @@ class _Group:
                 texts = [f"`{node.text}`" for _, node in self.before]
                 why = f"{' or '.join(texts[:3])} always holds"
             hint = "remove it, or let one of the guards before it leave something over"
-            self.subject.say("CL328", edge.path, f"{what}: {why}", hint=hint)
+            self.context.say("CL328", edge.path, f"{what}: {why}", hint=hint)
 
 
 def _hint(edge: Edge) -> str:
-    return "remove the case" if edge.role == "case" else "mend the guard, or remove the edge"
+    return "remove the case" if edge.role == "case" else "fix the guard, or remove the edge"

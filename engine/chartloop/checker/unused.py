@@ -8,7 +8,7 @@ from functools import cache
 from itertools import combinations
 from typing import Any, cast
 
-from chartloop.checker.check_context import Subject
+from chartloop.checker.check_context import CheckContext
 from chartloop.core.reasons import REASONS
 from chartloop.core.specs import ActionSpec
 from chartloop.language.expression import Expression
@@ -22,20 +22,20 @@ from chartloop.machine.abstract.signals import OUTSIDE, carried_out, raised_by_s
 _ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})
 """Parts of a spec that are no texts of the machine."""
 _PLAIN = (str, int, float, type(None))
-"""What has no parts: most of what stands in a spec."""
+"""What has no parts: most of what is in a spec."""
 
 
-def check_unused(subject: Subject) -> None:
+def check_unused(context: CheckContext) -> None:
     """What could be left out of the file, or was forgotten in it.
 
-    Nothing is said where a part could not be read: what is missing may stand there.
+    Nothing is said where a part could not be read: what is missing may be there.
     """
-    if subject.broken:
+    if context.broken:
         return
-    _variables(subject)
-    _reasons(subject)
-    _ties(subject)
-    _tools(subject)
+    _variables(context)
+    _reasons(context)
+    _ties(context)
+    _tools(context)
 
 
 # what the file reads ------------------------------------------------------------------------
@@ -65,7 +65,7 @@ def parts_of(value: object, above: str = "") -> Iterator[tuple[object, str]]:
 
 @cache
 def _own_fields(kind: type) -> tuple[str, ...]:
-    """The fields of a dataclass in which texts of the machine may stand."""
+    """The fields of a dataclass in which texts of the machine may be."""
     if not is_dataclass(kind):
         return ()
     return tuple(field.name for field in fields(kind) if field.name not in _ELSEWHERE)
@@ -85,10 +85,10 @@ def _all_parts(spec: MachineSpec) -> list[tuple[object, str]]:
 # variables ----------------------------------------------------------------------------------
 
 
-def _variables(subject: Subject) -> None:
-    """A variable that only itself reads is read by nobody."""
-    spec = subject.spec
-    if subject.own_code or spec.registry.own_tools:
+def _variables(context: CheckContext) -> None:
+    """A variable that only itself reads is read by no one."""
+    spec = context.spec
+    if context.own_code or spec.registry.own_tools:
         return  # code of an application may read what it likes
     used: set[str] = set()
     for part, target in _all_parts(spec):
@@ -102,7 +102,7 @@ def _variables(subject: Subject) -> None:
             written = any(t == path for t in _assigned_variables(spec))
             what = "is written and nothing reads it" if written else "is declared and never used"
             hint = f"read `{path}` in a guard, a template or `output`, or remove it"
-            subject.say("CL334", ("vars", name), f"variable `{name}` {what}", hint=hint, key=True)
+            context.say("CL334", ("vars", name), f"variable `{name}` {what}", hint=hint, key=True)
 
 
 def variables_read(spec: MachineSpec) -> frozenset[str]:
@@ -149,22 +149,22 @@ def _compared_words(spec: MachineSpec) -> set[str]:
     return {n.value for n in nodes if isinstance(n.value, str)}
 
 
-def _reasons(subject: Subject) -> None:
-    spec = subject.spec
+def _reasons(context: CheckContext) -> None:
+    spec = context.spec
     own = [name for name in spec.own_reasons if name not in REASONS]
-    if not own or subject.own_code or spec.registry.own_tools:
+    if not own or context.own_code or spec.registry.own_tools:
         return
     known = _raised_reasons(spec) | _compared_words(spec)
     for name in own:
         if name not in known:
             said = f"reason `{name}` is declared, and nothing raises or reads it"
             hint = f"raise it: `stop: {name}` or `signal: {name}`, or remove it"
-            subject.say("CL335", ("reasons", name), said, hint=hint, key=True)
+            context.say("CL335", ("reasons", name), said, hint=hint, key=True)
 
 
-def _ties(subject: Subject) -> None:
+def _ties(context: CheckContext) -> None:
     """Two reasons to which the file itself gives one number."""
-    spec = subject.spec
+    spec = context.spec
     raised = _raised_reasons(spec) | set(OUTSIDE)
     given = [n for n in spec.own_reasons if n in raised and _has_priority(spec, n)]
     for first, second in combinations(given, 2):
@@ -173,7 +173,7 @@ def _ties(subject: Subject) -> None:
             said = f"`{first}` and `{second}` both have priority {priority}: when both are raised, "
             said += "the run ends for the one that came first"
             path = ("reasons", second, "priority")
-            subject.say("CL336", path, said, hint="give one of them another number")
+            context.say("CL336", path, said, hint="give one of them another number")
 
 
 def _has_priority(spec: MachineSpec, name: str) -> bool:
@@ -185,45 +185,46 @@ def _has_priority(spec: MachineSpec, name: str) -> bool:
 # tools --------------------------------------------------------------------------------------
 
 
-def _tools(subject: Subject) -> None:
-    """Tools of which no call is ever carried out, and tools that no state offers."""
-    spec = subject.spec
-    if not spec.tools or subject.own_code:
+def _tools(context: CheckContext) -> None:
+    """Tools of which no call is ever executed, and tools that no state offers."""
+    spec = context.spec
+    if not spec.tools or context.own_code:
         return
-    asking = [s for n, s in spec.states.items() if _asks(s) and n in subject.reached]
+    asking = [s for n, s in spec.states.items() if _asks(s) and n in context.reached]
     if not _reads_calls(spec):
-        lost = {state.name: _lost(subject, state) for state in asking}
+        lost = {state.name: _lost(context, state) for state in asking}
         for tools in dict.fromkeys(filter(None, lost.values())):
             offering = [state for state in asking if lost[state.name] == tools]
-            _never_carried_out(subject, offering, tools)
-    _never_offered(subject, asking)
+            _never_carried_out(context, offering, tools)
+    _never_offered(context, asking)
 
 
-def _lost(subject: Subject, state: StateSpec) -> tuple[str, ...]:
-    """The tools that a state offers and of which no call is carried out."""
-    offered = subject.spec.tools if state.allow is None else state.allow
-    return tuple(t for t in offered if not _carried_out(subject, state, t))
+def _lost(context: CheckContext, state: StateSpec) -> tuple[str, ...]:
+    """The tools that a state offers and of which no call is executed."""
+    offered = context.spec.tools if state.allow is None else state.allow
+    return tuple(t for t in offered if not _carried_out(context, state, t))
 
 
 def _never_carried_out(
-    subject: Subject, offering: Sequence[StateSpec], tools: tuple[str, ...]
+    context: CheckContext, offering: Sequence[StateSpec], tools: tuple[str, ...]
 ) -> None:
     """One finding for all states that offer the same in vain; each that is accepted has its own."""
-    accepted = [s for s in offering if subject.is_accepted("CL333", _offer(s))]
+    accepted = [s for s in offering if context.is_accepted("CL333", _offer(s))]
     rest = [s for s in offering if s not in accepted]
     for states in (*([s] for s in accepted), *([rest] if rest else [])):
         names = ", ".join(f"`{t}`" for t in tools[:3]) + (" and more" if len(tools) > 3 else "")
         if len(states) > 1:
             who = ", ".join(f"`{s.name}`" for s in states[:MOST_NAMED])
             more = len(states) - MOST_NAMED
-            said = f"{who}{f' and {more} more' if more > 0 else ''} offer {names}, and no way leads"
-            said += " from any of them to a state that carries out calls"
+            and_more = f" and {more} more" if more > 0 else ""
+            said = f"{who}{and_more} offer {names}, and no path leads"
+            said += " from any of them to a state that executes calls"
         else:
-            said = f"`{states[0].name}` offers {names}, and no way leads from it to a state that "
-            said += "carries out calls"
+            said = f"`{states[0].name}` offers {names}, and no path leads from it to a state that "
+            said += "executes calls"
         hint = "write `allow: []` where the model shall only write, or lead an edge to a state with"
         hint += f" `do: call_tools` that allows {'it' if len(tools) == 1 else 'them'}"
-        subject.say("CL333", _offer(states[0]), said, hint=hint)
+        context.say("CL333", _offer(states[0]), said, hint=hint)
 
 
 MOST_NAMED = 4
@@ -241,12 +242,12 @@ def _asks(state: StateSpec) -> bool:
     return state.asks_model == "reply" and not silent
 
 
-def _carried_out(subject: Subject, state: StateSpec, tool: str) -> bool:
+def _carried_out(context: CheckContext, state: StateSpec, tool: str) -> bool:
     """Whether a way leads to where a call of the tool is made, before the model is asked again."""
-    spec = subject.spec
+    spec = context.spec
     seen, pending = {state.name}, [state.name]
     while pending:
-        for name in subject.own.successors(pending.pop()):
+        for name in context.own.successors(pending.pop()):
             after = spec.states[name]
             if after.calls in ("all", "first", "memory") and tool in carried_out(spec, after):
                 return True
@@ -276,8 +277,8 @@ def _looks_into(node: Node) -> bool:
     return any(_looks_into(child) for child in children(node))
 
 
-def _never_offered(subject: Subject, asking: Iterable[StateSpec]) -> None:
-    spec, states = subject.spec, list(asking)
+def _never_offered(context: CheckContext, asking: Iterable[StateSpec]) -> None:
+    spec, states = context.spec, list(asking)
     by_task = any(s.calls == "task" for s in spec.states.values())
     if not states or any(s.allow is None for s in states) or by_task:
         return
@@ -287,4 +288,4 @@ def _never_offered(subject: Subject, asking: Iterable[StateSpec]) -> None:
         if tool not in offered:
             said = f"no state offers `{tool}` to the model"
             path = ("tools", number)
-            subject.say("CL333", path, said, hint="add it to `allow` of a state, or remove it")
+            context.say("CL333", path, said, hint="add it to `allow` of a state, or remove it")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chartloop.checker.check_context import Subject, guards_of
+from chartloop.checker.check_context import CheckContext, guards_of
 from chartloop.checker.structure import epilogue
 from chartloop.core.specs import Effect
 from chartloop.language.expression import Expression
@@ -16,20 +16,20 @@ RISES, FALLS, EITHER = "-", "+", "-+"
 """In which direction of a guard a fact must move it, so that what happens makes the guard false."""
 
 
-def check_waits(subject: Subject) -> None:
+def check_waits(context: CheckContext) -> None:
     """Waits without `within` where the file means to be done by a certain time."""
-    behind = epilogue(subject)
-    timed = any(b.fact == "run.elapsed" for _, g in guards_of(subject.spec) for b in g.bounds)
-    for state in endless_waits(subject.spec):
+    behind = epilogue(context)
+    timed = any(b.fact == "run.elapsed" for _, g in guards_of(context.spec) for b in g.bounds)
+    for state in endless_waits(context.spec):
         if state.name in behind:
             why = "the run is to end here, and this can keep it open for ever"
         elif timed:
-            why = "`run.elapsed` is bounded, and no rule is looked at while it waits"
+            why = "`run.elapsed` is limited, but no rule is evaluated while it waits"
         else:
             continue
         said = f"`{state.name}` waits without a deadline: {why}"
         hint = "add `within: 1h` and `expired: STATE`"
-        subject.say_of("CL331", state, said, hint=hint)
+        context.say_of("CL331", state, said, hint=hint)
 
 
 def endless_waits(spec: MachineSpec) -> Iterator[StateSpec]:
@@ -41,38 +41,38 @@ def endless_waits(spec: MachineSpec) -> Iterator[StateSpec]:
 # detours ------------------------------------------------------------------------------------
 
 
-def check_detours(subject: Subject) -> None:
+def check_detours(context: CheckContext) -> None:
     """Detours that hold again after the next action, and continuations without a number.
 
-    Nothing is said where a part could not be read: what makes an end of it may stand there.
+    Nothing is said where a part could not be read: what makes an end of it may be there.
     """
-    if subject.broken:
+    if context.broken:
         return
-    for rule in subject.spec.rules:
+    for rule in context.spec.rules:
         if rule.kind == "detour" and not rule.when.constant and not rule.when.opaque:
-            _detour(subject, rule)
-    for state in subject.spec.states.values():
+            _detour(context, rule)
+    for state in context.spec.states.values():
         if state.traits.continues:
-            _continuation(subject, state)
+            _continuation(context, state)
 
 
-def _detour(subject: Subject, rule: Rule) -> None:
-    names = _region(subject, rule)
-    if not names or any(_makes_false(subject, rule.when, n) for n in names):
+def _detour(context: CheckContext, rule: Rule) -> None:
+    names = _region(context, rule)
+    if not names or any(_makes_false(context, rule.when, n) for n in names):
         return
     path: Path = ("rules", int(rule.id.partition(".")[2]), "when")
-    if subject.has_finding_at(path):
+    if context.has_finding_at(path):
         return
     what = f"`{names[0]}`" if len(names) == 1 else f"`{names[0]}` to `{names[-1]}`"
     said = f"once `{rule.when.text}` holds, this detour is made after every action, without end: "
     said += f"nothing in {what} can make it false"
     hint = f"count it: `... and run.visits.{rule.to} < 3`"
-    subject.say("CL332", path, said, hint=hint)
+    context.say("CL332", path, said, hint=hint)
 
 
-def _region(subject: Subject, rule: Rule) -> list[str]:
+def _region(context: CheckContext, rule: Rule) -> list[str]:
     """The states of a detour until it is back; empty when it does not come back."""
-    main, states = subject.chart.main, subject.spec.states
+    main, states = context.chart.main, context.spec.states
     if rule.to in main:
         return []
     seen, pending, back = {rule.to}, [rule.to], False
@@ -83,12 +83,12 @@ def _region(subject: Subject, rule: Rule) -> list[str]:
                 seen.add(edge.target)
                 pending.append(edge.target)
     ends = any(states[n].stop or states[n].job == "end" for n in seen)
-    return subject.in_order(seen) if back and not ends else []
+    return context.in_order(seen) if back and not ends else []
 
 
-def _makes_false(subject: Subject, guard: Expression, name: str) -> bool:
+def _makes_false(context: CheckContext, guard: Expression, name: str) -> bool:
     """Whether something that a state does can make a guard false."""
-    state = subject.spec.states[name]
+    state = context.spec.states[name]
     for fact, ways in effects_of(state):
         for read in guard.reads:
             if not is_part(read, fact):
@@ -141,21 +141,21 @@ def effects_of(state: StateSpec) -> Iterator[tuple[str, str]]:
         yield "last.wants_memory", EITHER
 
 
-def _continuation(subject: Subject, state: StateSpec) -> None:
+def _continuation(context: CheckContext, state: StateSpec) -> None:
     """A number of times that grows with the run never runs out."""
     given = state.args.get(state.traits.continues)
     times = None if given is None else given.value
     if not isinstance(times, Expression):
         return
-    growing = [r for r in sorted(times.reads) if _grows(subject, r)]
+    growing = [r for r in sorted(times.reads) if _grows(context, r)]
     if any(times.direction(r) in ("+", "?") for r in growing):
         said = f"`times: {times.text}` grows with the run: stops can be put off for ever"
         path: Path = ("states", state.name, "with", state.traits.continues)
-        subject.say("CL332", path, said, hint="give a number, or a limit")
+        context.say("CL332", path, said, hint="give a number, or a limit")
 
 
-def _grows(subject: Subject, fact: str) -> bool:
+def _grows(context: CheckContext, fact: str) -> bool:
     root, _, field = fact.partition(".")
-    struct = subject.spec.roots.get(root)
+    struct = context.spec.roots.get(root)
     found = struct.field(field.partition(".")[0]) if struct is not None else None
     return found is not None and (found.grows or (found.of is not None and found.of.grows))

@@ -5,7 +5,7 @@
     console     what is printed, and where: results on stdout, all else on stderr
     parameters  arguments and options that several commands share
     options     what the command line said, as typed records
-    drive       a run that goes on while a person looks on
+    drive       a run that continues while a person looks on
 
 A command imports what it needs when it is called, so that ``chartloop --help`` costs next to
 nothing. Nothing here decides anything about a run: commands call `api` and print.

@@ -126,7 +126,7 @@ class App(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(e.name.ljust(longest), e.about) for e in entries])
 
-    # click would make an exit code of its own of a broken pipe, in both
+    # click would give a broken pipe its own exit code, in both
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
         try:
@@ -147,7 +147,7 @@ class App(click.Group):
         # for good in a process of our own: it says its last words through them
         console.open_doors()
         try:
-            code = _guarded(
+            code = _run_guarded(
                 lambda: super(App, self).main(args, *rest, standalone_mode=False, **more)
             )
         finally:
@@ -158,7 +158,7 @@ class App(click.Group):
         return code
 
 
-def _guarded(work: Any) -> int:
+def _run_guarded(work: Any) -> int:
     try:
         code = work()
         sys.stdout.flush()
@@ -183,7 +183,7 @@ def _guarded(work: Any) -> int:
 
 
 def _forget_stdout() -> None:
-    """Nobody reads stdout any more: what is still buffered goes nowhere."""
+    """No one reads stdout any more: what is still buffered goes nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -35,16 +35,16 @@ _YES = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": 
 
 
 class Overtaken(Exception):
-    """The question needs no answer any more: it expired, or somebody else answered."""
+    """The question needs no answer any more: it expired, or someone else answered."""
 
 
 def can_ask(options: RunOptions) -> bool:
-    """Whether somebody sits at the terminal."""
+    """Whether someone sits at the terminal."""
     return not options.no_input and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def ask(run: Run) -> bool:
-    """Ask what the run waits for, and send the answer. False when nobody wants to answer."""
+    """Ask what the run waits for, and send the answer. False when no one wants to answer."""
     question = run.question
     if question is None:
         return False
@@ -58,11 +58,11 @@ def ask(run: Run) -> bool:
         left = due - run.session.ports.clock.now()
         console.say(f"  no answer within {say_elapsed(max(0.0, left))} counts as expired", "dim")
     try:
-        return _answered(run, question)
+        return _ask_and_send(run, question)
     except Overtaken:
         console.say()
         return True
-    except WaitError as error:  # somebody else was faster, or it expired while this was typed
+    except WaitError as error:  # someone else was faster, or it expired while this was typed
         console.say(f"  {console.plain(error.message)}", "red")
         return True
     except (EOFError, KeyboardInterrupt):
@@ -76,7 +76,7 @@ def forget_typed() -> None:
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
-def _answered(run: Run, question: Question) -> bool:
+def _ask_and_send(run: Run, question: Question) -> bool:
     over, events = _over(run), tuple(question.answers)
     while True:
         word = read_line("answer (number or name, empty to leave it waiting): ", over).strip()
@@ -84,7 +84,7 @@ def _answered(run: Run, question: Question) -> bool:
             return False
         event = events[int(word) - 1] if word.isdecimal() and 0 < int(word) <= len(events) else word
         if event not in events:
-            console.say(f"  `{console.plain(word)}` is none of them", "red")
+            console.say(f"  `{console.plain(word)}` is not one of them", "red")
             continue
         answer = question.answers[event]
         data = {name: _field(name, type, over) for name, type in answer.items()}
@@ -105,7 +105,7 @@ def _field(name: str, type: Type, over: Callable[[], bool]) -> Any:
         value = read_value(type, value) if isinstance(value, str) else value
         if accepts(type, value):
             return value
-        console.say(f"  that is no {type}", "red")
+        console.say(f"  that is not of type {type}", "red")
 
 
 def _read_text(prompt: str, over: Callable[[], bool]) -> str:
@@ -113,7 +113,7 @@ def _read_text(prompt: str, over: Callable[[], bool]) -> str:
     lines = [read_line(prompt, over).removesuffix("\n")]
     if not _more_came():
         return lines[0]
-    console.say(f"  several lines: `{LAST}` on a line of its own ends them", "dim")
+    console.say(f"  several lines: `{LAST}` on its own line ends them", "dim")
     while (line := read_line("", over).removesuffix("\n")) != LAST:
         lines.append(line)
     return "\n".join(lines)

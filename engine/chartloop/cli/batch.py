@@ -26,7 +26,7 @@ from chartloop.cli.error_report import (
     OK,
     WAITING,
 )
-from chartloop.cli.inputs import Job, Totals, read_jobs, read_totals, spent
+from chartloop.cli.inputs import Job, Totals, read_jobs, read_totals, sum_spending
 from chartloop.cli.styled_table import Row, table
 from chartloop.core.errors import ChartloopError
 from chartloop.core.units import say_count, say_number
@@ -71,7 +71,7 @@ class Batch:
     machine: Machine
     options: RunCommandOptions
     journal: Callable[[], Journal]
-    """Opens it, for the first run that can begin; for the others it is there."""
+    """Opens it, for the first run that can start; for the others it is there."""
     jobs: Sequence[Job]
     bounds: Totals
     script: Script | None
@@ -83,21 +83,21 @@ class Batch:
     unread: bool = False
     """Whoever read the results has gone."""
 
-    def spent(self) -> Totals:
+    def totals(self) -> Totals:
         """What all runs have spent so far, running ones too."""
-        return spent(d.run.facts for d in self.started if d.run is not None)
+        return sum_spending(d.run.facts for d in self.started if d.run is not None)
 
     @property
-    def left(self) -> Sequence[Job]:
-        """The lines that were not begun."""
+    def unstarted_jobs(self) -> Sequence[Job]:
+        """The lines that were not started."""
         return self.jobs[len(self.started) :]
 
     def next(self) -> Done | None:
-        """The next line to run; None when there is none, or nothing may be begun any more."""
-        over = self.interrupts.count or self.unread or not self.left
-        if over or self.spent().reached(self.bounds):
+        """The next line to run; None when there is none, or nothing may be started any more."""
+        over = self.interrupts.count or self.unread or not self.unstarted_jobs
+        if over or self.totals().limits_reached(self.bounds):
             return None
-        done = Done(self.left[0])
+        done = Done(self.unstarted_jobs[0])
         self.started.append(done)
         return done
 
@@ -116,7 +116,7 @@ class Batch:
                 await self._pause()
 
     async def _pause(self) -> None:
-        """Pause what still runs: it would go on, and be paid, unseen."""
+        """Pause what still runs: it would continue, and be paid, unseen."""
         for done in self.started:
             if done.run is not None and not done.run.ended:
                 with contextlib.suppress(ChartloopError):
@@ -143,7 +143,7 @@ class Batch:
             console.say(console.plain(f"line {done.job.line}: {said}"))
         elif console.is_terminal(sys.stderr):
             running = len(self.started) - self.finished
-            tokens = say_count(int(self.spent().tokens or 0), "token")
+            tokens = say_count(int(self.totals().tokens or 0), "token")
             text = f"{self.finished} of {len(self.jobs)} done, {running} running, {tokens}"
             console.repaint(text)
 
@@ -209,10 +209,10 @@ def _leave_now(batch: Batch) -> None:
 
 
 def _print(batch: Batch) -> None:
-    total, reached = batch.spent(), batch.spent().reached(batch.bounds)
+    total, limits_reached = batch.totals(), batch.totals().limits_reached(batch.bounds)
     told = {
-        "started": len(batch.started), "not_started": [job.line for job in batch.left],
-        "total": total._asdict(), "reached": reached if batch.left else [],
+        "started": len(batch.started), "not_started": [job.line for job in batch.unstarted_jobs],
+        "total": total._asdict(), "reached": limits_reached if batch.unstarted_jobs else [],
     }  # fmt: skip
     match batch.options.format:
         case "json":
@@ -224,9 +224,11 @@ def _print(batch: Batch) -> None:
                 console.result(line)
             console.result()
             console.result(_summary(batch, total))
-    if batch.left and reached:
-        lines = say_count(len(batch.left), "line")
-        console.say(f"{lines} not started: the total of {', '.join(reached)} is spent", "yellow")
+    if batch.unstarted_jobs and limits_reached:
+        lines = say_count(len(batch.unstarted_jobs), "line")
+        console.say(
+            f"{lines} not started: the total of {', '.join(limits_reached)} is spent", "yellow"
+        )
     if batch.bounds.cost is not None and total.cost is None:
         console.say(
             "the total cost could not be enforced: the model's price is not known", "yellow"
@@ -279,5 +281,7 @@ def _exit_code(batch: Batch) -> int:
     """The worst of all: an error, then a limit (also the total), a wait, a person."""
     if batch.interrupts.count:
         return INTERRUPTED
-    codes = {BY_KIND[d.kind] for d in batch.started} | ({LIMIT} if batch.left else set[int]())
+    codes = {BY_KIND[d.kind] for d in batch.started} | (
+        {LIMIT} if batch.unstarted_jobs else set[int]()
+    )
     return next((code for code in _WORST_FIRST if code in codes), OK)

@@ -24,7 +24,7 @@ chart_option = click.option(
 )  # fmt: skip
 repair_option = click.option(
     "--repair", is_flag=True,
-    help="Mend what Mermaid itself refuses, and list each line that was changed.",
+    help="Fix what Mermaid itself refuses, and list each line that was changed.",
 )  # fmt: skip
 
 
@@ -38,11 +38,11 @@ class ChartOptions(RunOptions):
 
 def find_chart(document: str, options: ChartOptions) -> Found:
     """The flowchart of a document that is meant. `MisuseError`: none, or it is not clear which."""
-    from chartloop.interchange.documents import chosen, flowcharts, read_document
+    from chartloop.interchange.documents import choose_chart, flowcharts, read_document
 
     try:
         found = flowcharts(read_document(document), file=document)
-        return chosen(found, options.chart, file=document)
+        return choose_chart(found, options.chart, file=document)
     except SetupError as error:
         raise MisuseError(error.message, hint=error.hint) from None
 

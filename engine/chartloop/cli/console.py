@@ -40,7 +40,7 @@ _SIGNS = {
 
 
 _OBEYED = re.compile(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""Signs that JSON leaves as they are and a terminal obeys: 0x9b begins an escape sequence."""
+"""Signs that JSON leaves as they are and a terminal obeys: 0x9b starts an escape sequence."""
 
 
 _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -162,7 +162,7 @@ def is_terminal(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def coloured(stream: TextIO) -> bool:
+def takes_colour(stream: TextIO) -> bool:
     """Whether the stream takes colours. Source: no-color.org."""
     return is_terminal(stream) and not os.environ.get("NO_COLOR")
 
@@ -170,7 +170,7 @@ def coloured(stream: TextIO) -> bool:
 def style(text: str, colour: str = "", *, bold: bool = False, stream: TextIO | None = None) -> str:
     """The text in a colour, where the stream (default: stdout) takes colours."""
     stream = stream or sys.stdout
-    if not text or not (colour or bold) or not isinstance(stream, Door) or not coloured(stream):
+    if not text or not (colour or bold) or not isinstance(stream, Door) or not takes_colour(stream):
         return text
     ink = "".join(_SIGN_OF[name] for name in colour.split()) + _SIGN_OF["bold"] * bold
     return f"{ink}{text}{_SIGN_OF['']}"
@@ -188,7 +188,7 @@ def width() -> int:
     return max(40, min(WIDEST, shutil.get_terminal_size((WIDEST, 24)).columns))
 
 
-def fitted(text: str, stream: TextIO) -> list[str]:
+def wrap_to_terminal(text: str, stream: TextIO) -> list[str]:
     """The text in lines that fit the terminal, if the stream is one; words stay whole."""
     lines = text.split("\n")
     if not is_terminal(stream):
@@ -211,12 +211,12 @@ def result(text: str = "", stream: TextIO | None = None) -> None:
 
 def prose(text: str) -> None:
     """Sentences of the result, on stdout: cleaned, and in lines that fit the terminal."""
-    for line in fitted(plain(text), sys.stdout):
+    for line in wrap_to_terminal(plain(text), sys.stdout):
         result(line)
 
 
 def say(text: str = "", colour: str = "") -> None:
-    """A line for the person at the terminal, on stderr. That nobody reads it stops nothing."""
+    """A line for the person at the terminal, on stderr. That no one reads it stops nothing."""
     try:
         sys.stderr.write(style(text, colour, stream=sys.stderr) + "\n")
         sys.stderr.flush()

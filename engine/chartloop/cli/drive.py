@@ -1,4 +1,4 @@
-"""A run that goes on while a person looks on: views, questions, Ctrl-C, and what it came to.
+"""A run that continues while a person looks on: views, questions, Ctrl-C, and what it came to.
 
 Source: design "architecture", section 3 (8); "language", section 11
 """
@@ -41,7 +41,7 @@ SIGNALS = [
 class Interrupts:
     """Ctrl-C, once: the run stops before its next action. Twice: now. A `Cancel` of the run.
 
-    SIGTERM and SIGHUP mean the same; who ignores one of them, as `nohup` does, goes on doing so.
+    SIGTERM and SIGHUP mean the same; who ignores one of them, as `nohup` does, continues doing so.
     """
 
     def __init__(self) -> None:
@@ -79,7 +79,7 @@ class Interrupts:
 def drive(
     run: Run, options: RunOptions, interrupts: Interrupts, script: Script | None = None
 ) -> Result:
-    """Drive the run to its end, or to where it waits and nobody answers."""
+    """Drive the run to its end, or to where it waits and no one answers."""
     from chartloop.scenarios.outside_events import play
 
     view = interrupts.view = view_for(run, options)
@@ -87,7 +87,7 @@ def drive(
     left = script.events if script is not None else []
     try:
         while True:
-            with interrupts, _watched(view):
+            with interrupts, _open_view(view):
                 left = play(run, left)
             if run.ended or interrupts.count or not run.result.events or not can_ask(options):
                 break
@@ -96,9 +96,9 @@ def drive(
     except KeyboardInterrupt:
         leave_now(run, options)
     except ChartloopError as error:  # said by whoever called; here, what is still there
-        elsewhere = isinstance(error, (Driven, Fenced))  # to go on here would stop the other
+        elsewhere = isinstance(error, (Driven, Fenced))  # to continue here would stop the other
         if run.session.head and not options.in_memory and not elsewhere:
-            console.say(f"run {run.id} can go on:  {line_for('resume', run.id, options)}")
+            console.say(f"run {run.id} can continue:  {line_for('resume', run.id, options)}")
         raise
     finally:
         stop()
@@ -107,7 +107,7 @@ def drive(
 
 
 @contextlib.contextmanager
-def _watched(view: View) -> Generator[None]:
+def _open_view(view: View) -> Generator[None]:
     """The view is open, and what tools print does not mix with the results."""
     with contextlib.redirect_stdout(sys.stderr):
         view.open()
@@ -124,7 +124,7 @@ def leave_now(run: Run, options: RunOptions) -> None:
     """
     console.say("\nstopped in the middle of an action; everything before it is recorded")
     if run.session.head and not options.in_memory:
-        console.say(f"go on with:  {line_for('resume', run.id, options)}")
+        console.say(f"continue with:  {line_for('resume', run.id, options)}")
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
         sys.stderr.flush()
@@ -136,7 +136,7 @@ def tell(run: Run, options: RunOptions, interrupts: Interrupts | None = None) ->
     result = run.result
     _print(result, options)
     for said in outcome_lines(result):
-        for line in console.fitted(console.plain(said.text), sys.stderr):
+        for line in console.wrap_to_terminal(console.plain(said.text), sys.stderr):
             console.say(line, said.colour)
     console.say(costs.calls_and_cost(result.facts, run.session.tally.failed_calls), "dim")
     say_journal(run.session.journal, run.id)
@@ -168,7 +168,7 @@ def _print(result: Result, options: RunOptions) -> None:
             console.result(text)
 
 
-# the commands that go on with it ---------------------------------------------------------------
+# the commands that continue with it ---------------------------------------------------------------
 
 
 def _commands_to_retry(run: Run, result: Result, options: RunOptions) -> Iterator[Line]:
@@ -192,7 +192,7 @@ def _commands_to_go_on(run: Run, result: Result, options: RunOptions) -> Iterato
         yield Line("the run was kept in memory only: it is gone")
         return
     if not result.events:
-        yield Line(f"go on with:  {line_for('resume', run.id, options)}")
+        yield Line(f"continue with:  {line_for('resume', run.id, options)}")
         return
     wait = result.wait or ""
     yield Line("answer with:")

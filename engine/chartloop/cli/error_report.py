@@ -48,7 +48,7 @@ _CARETS = re.compile(r"(\s*\| \s*)\^+")
 
 
 class UntrustedError(RunError):
-    """The file names a host or path of its own, and nobody said that it may."""
+    """The file names a host or its own path, and no one said that it may."""
 
     code = "CL324"
 
@@ -83,7 +83,7 @@ def say_error(error: ChartloopError) -> int:
     word = console.style("error", "red", bold=True, stream=sys.stderr)
     said = [f"{word}{f'[{error.code}]' if error.code else ''}: {console.plain(error.message)}"]
     said += [f" = help: {console.plain(error.hint)}"] if error.hint else []
-    for line in (part for text in said for part in console.fitted(text, sys.stderr)):
+    for line in (part for text in said for part in console.wrap_to_terminal(text, sys.stderr)):
         console.say(line)
     return _exit_of(error)
 
@@ -126,12 +126,12 @@ def _in_view(lines: list[str], stream: TextIO) -> list[str]:
             continue
         bar, first = below.index("|") + 2, len(carets[1])
         skip = max(0, min(first - bar - 2, len(below) - columns + 8))
-        shown[n] = _cut(source, bar, skip, columns)
+        shown[n] = _truncate(source, bar, skip, columns)
         shown[n + 1] = below[:bar] + below[bar + skip :][: columns - bar]
     return shown
 
 
-def _cut(line: str, bar: int, skip: int, columns: int) -> str:
+def _truncate(line: str, bar: int, skip: int, columns: int) -> str:
     text = f"…{line[bar + skip + 1 :]}" if skip else line[bar:]
     room = columns - bar
     return line[:bar] + (text if len(text) <= room else f"{text[: room - 1]}…")

@@ -14,7 +14,7 @@ import click
 
 from chartloop.cli import console
 from chartloop.cli.error_report import ERROR, INTERRUPTED
-from chartloop.cli.journal_access import shown
+from chartloop.cli.journal_access import display_path
 from chartloop.cli.options import GenerateOptions
 from chartloop.core.units import say_count, say_number
 
@@ -76,13 +76,15 @@ def _report_lines(found: Generated, *, dry: bool) -> Iterator[str]:
         more = len(one.shows) - _TARGETS
         rest = f" and {more} more" if more > 0 else ""
         sign = console.style("·" if dry else "+", "" if dry else "green")
-        yield f"{sign} {shown(found.folder / one.file)}"
+        yield f"{sign} {display_path(found.folder / one.file)}"
         yield console.style(f"    {console.plain(named)}{rest}", "dim")
     for one in found.unreached:
         sign = console.style("·", "dim") if one.why == "proven" else console.style("✗", "red")
-        yield from console.fitted(f"{sign} {one.target}: {console.plain(one.said)}", sys.stdout)
+        yield from console.wrap_to_terminal(
+            f"{sign} {one.target}: {console.plain(one.said)}", sys.stdout
+        )
     for said in found.unread:
-        console.say(f"passed over: {console.plain(said)}", "yellow")
+        console.say(f"skipped: {console.plain(said)}", "yellow")
     yield _totals(found, dry=dry)
 
 

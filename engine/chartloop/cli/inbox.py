@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 PATIENCE = 1.5
 """Seconds in which the process that drives the run is expected to have taken the message."""
 _WILL = {
-    "answer": "takes it when it goes on",
-    "enqueue": "takes them when it goes on",
+    "answer": "takes it when it continues",
+    "enqueue": "takes them when it continues",
     "pause": "pauses before its next action",
     "cancel": "stops before its next action",
 }
-"""What a run does with a message that nobody has taken yet."""
+"""What a run does with a message that no one has taken yet."""
 _CALLED = {"enqueue": "tasks", "pause": "request to pause", "cancel": "request to stop"}
 
 
@@ -84,9 +84,9 @@ def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: P
             will = f"takes it when it first waits at {console.plain(data['ahead'])}"
         console.say(f"the {what} {are} kept for run {row.run_id}, which {will}")
         if driven:
-            console.say("a process drives it, and takes this after the action at hand")
+            console.say("a process drives it, and takes this after the current action")
         else:
-            console.say(f"go on with:  {resume_line(journal, now, options)}")
+            console.say(f"continue with:  {resume_line(journal, now, options)}")
 
 
 def _is_driven(journal: Journal, run_id: str) -> bool:
@@ -99,7 +99,7 @@ def _is_driven(journal: Journal, run_id: str) -> bool:
 
 
 def _is_taken(journal: Journal, run_id: str, message_id: str) -> bool:
-    """Whether somebody takes the message out while we look."""
+    """Whether someone takes the message out while we look."""
     from chartloop.run.sync import by_hand
 
     until = time.monotonic() + PATIENCE

@@ -80,7 +80,7 @@ class Totals(NamedTuple):
     """USD."""
     steps: float | None = None
 
-    def reached(self, bounds: Totals) -> list[str]:
+    def limits_reached(self, bounds: Totals) -> list[str]:
         """The bounds that this reaches."""
         pairs = zip(TOTALS, self, bounds, strict=True)
         return [n for n, own, bound in pairs if bound is not None and (own or 0) >= bound]
@@ -112,7 +112,7 @@ def _amount(text: str, *, whole: bool) -> float | None:
     return number if number is not None and 0 <= number < math.inf else None
 
 
-def spent(all_facts: Iterable[Facts]) -> Totals:
+def sum_spending(all_facts: Iterable[Facts]) -> Totals:
     """What runs have spent together. The cost is that of the calls whose price is known."""
     tokens, cost, steps = 0, None, 0
     for facts in all_facts:

@@ -3,7 +3,7 @@
 The machine of a run is its canonical text, which the journal holds by hash: a file that has
 changed since, or is gone, changes nothing about a run that was recorded.
 
-How a run was started stands in its first record, under `cli`, so that going on needs it not
+How a run was started is in its first record, under `cli`, so that continuing needs it not
 said again. What could run code or send a key elsewhere must be said again all the same.
 """
 
@@ -58,7 +58,7 @@ def open_journal(options: RunOptions, *, make: bool = False) -> Journal:
     path = Path(options.journal) if options.journal else default_journal_path(Path.cwd())
     if not make and not path.exists():
         raise UnknownRunError(
-            f"there is no journal at {shown(path)}",
+            f"there is no journal at {display_path(path)}",
             hint=_elsewhere(path) or "`chartloop run` makes one; or name another with --journal",
         )
     journal = SqliteJournal(path, durability=known_durability(options.durability or "process"))
@@ -84,7 +84,7 @@ def close_later(journal: Journal) -> None:
         context.call_on_close(lambda: by_hand(journal.close()))
 
 
-def shown(path: str | Path) -> str:
+def display_path(path: str | Path) -> str:
     """A path as people would type it from here."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith(os.pardir) else relative
@@ -92,7 +92,7 @@ def shown(path: str | Path) -> str:
 
 def name_of(journal: Journal) -> str:
     """Where the journal is, for people."""
-    return "memory" if journal.name == "memory" else shown(journal.name)
+    return "memory" if journal.name == "memory" else display_path(journal.name)
 
 
 def find_run(journal: Journal, name: str) -> RunRow:
@@ -114,7 +114,7 @@ def find_run(journal: Journal, name: str) -> RunRow:
         return found[0]
     if found:
         listed = ", ".join(r.run_id for r in found[:8]) + (" ..." if len(found) > 8 else "")
-        raise UnknownRunError(f"several runs begin with `{name}`: {listed}", hint="type more of it")
+        raise UnknownRunError(f"several runs start with `{name}`: {listed}", hint="type more of it")
     known = [r.run_id for r in by_hand(journal.rows(children=asked, limit=200))]
     listed = _elsewhere(Path(journal.name)) or "`chartloop runs` lists them"
     hint = nearest(name, known, otherwise=listed)
@@ -141,7 +141,7 @@ def machine_of(
     if text is None:
         raise SetupError(
             f"the journal does not hold the machine of run `{row.run_id}`",
-            hint=f"`chartloop resume {row.run_id} --machine FILE` goes on with its file",
+            hint=f"`chartloop resume {row.run_id} --machine FILE` continues with its file",
         )
     try:
         json.loads(text)
@@ -169,7 +169,7 @@ def _ask_for_tools(journal: Journal, row: RunRow, options: RunOptions) -> None:
     tools: list[str] = recall_start(journal, row).get("tools", [])
     if tools and not options.tools:
         raise SetupError(
-            f"run `{row.run_id}` was started with tools of your own, which are Python code",
+            f"run `{row.run_id}` was started with your own tools, which are Python code",
             hint=f"say them again: {' '.join(f'--tools {shlex.quote(t)}' for t in tools)}",
         )
 
@@ -227,15 +227,15 @@ def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
             raise SetupError(f"the script of this run is gone: {script}", hint="give --script FILE")
         if (base := before.get("api_base")) and not script:
             hint = f"say it again: --api-base {shlex.quote(base)}, or another with --model"
-            raise SetupError(f"run `{row.run_id}` was started with a server of its own", hint=hint)
+            raise SetupError(f"run `{row.run_id}` was started with its own server", hint=hint)
     clock = before.get("clock", options.clock) if options.clock == "system" else options.clock
     return replace(options, script=script, model=options.model or before.get("model"), clock=clock)
 
 
 def resume_line(journal: Journal, row: RunRow, options: RunOptions) -> str:
-    """The command that goes on with a recorded run, with what must be said again for it.
+    """The command that continues with a recorded run, with what must be said again for it.
 
-    A child run goes on with the run that began it: that is the one named.
+    A child run continues with the run that started it: that is the one named.
     """
     from chartloop.run.sync import by_hand
 
@@ -244,7 +244,7 @@ def resume_line(journal: Journal, row: RunRow, options: RunOptions) -> str:
     before = recall_start(journal, row)
     tools: Iterable[str] = options.tools or before.get("tools", ())
     base = options.api_base or (None if before.get("script") else before.get("api_base"))
-    said = replace(options, tools=tuple(shown(t) for t in tools), api_base=base)
+    said = replace(options, tools=tuple(display_path(t) for t in tools), api_base=base)
     return line_for("resume", row.run_id, said)
 
 

@@ -41,7 +41,7 @@ class Echo:
         self._before: Any = None
 
     def off(self) -> None:
-        """Show nothing that is typed. Where stdin is no terminal nothing changes."""
+        """Show nothing that is typed. Where stdin is not a terminal nothing changes."""
         with contextlib.suppress(OSError, ValueError, termios.error):
             before = termios.tcgetattr(sys.stdin.fileno())
             quiet = [*before]

@@ -32,7 +32,7 @@ def load_machine(source: str, options: RunOptions) -> Machine:
 def seen_machine(source: str, options: RunOptions) -> Machine:
     """The machine that a path or shipped name means, to be looked at and never to be run.
 
-    Without --tools, what nobody here declared is taken as the file names it, and said on stderr.
+    Without --tools, what no one here declared is taken as the file names it, and said on stderr.
     """
     from chartloop.actions.undeclared import assumed_in
     from chartloop.api import find_faults
@@ -48,10 +48,10 @@ def seen_machine(source: str, options: RunOptions) -> Machine:
 
 
 def say_assumed(names: Iterable[str]) -> None:
-    """Say which tools, actions and guards nobody here has declared."""
+    """Say which tools, actions and guards no one here has declared."""
     if listed := ", ".join(names):
         said = f"not known here, taken as named: {console.plain(listed)}; --tools FILE gives them"
-        for line in console.fitted(said, sys.stderr):
+        for line in console.wrap_to_terminal(said, sys.stderr):
             console.say(line, "dim")
 
 
@@ -130,20 +130,20 @@ def refuse_untrusted(machine: Machine, options: RunOptions) -> None:
 
 def load_tools(sources: tuple[str, ...]) -> list[Registry]:
     """What each `--tools` declares: a module, a file, or one name of either."""
-    return [_declared(source) for source in sources]
+    return [_load_registry(source) for source in sources]
 
 
-def _declared(source: str) -> Registry:
+def _load_registry(source: str) -> Registry:
     from chartloop.actions.declare import specs_of
 
-    found = specs_of(_imported(source))
+    found = specs_of(_import_source(source))
     if not (found.tools or found.actions or found.guards or found.types):
         hint = "decorate functions with `@tool`, `@action` or `@guard` from chartloop"
         raise SetupError(f"`{source}` declares nothing", hint=hint)
     return found
 
 
-def _imported(source: str) -> object:
+def _import_source(source: str) -> object:
     from chartloop.api.user_code import own_from
 
     where = source.partition(":")[0]

@@ -47,11 +47,11 @@ def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = 
 
 
 def refusal(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
-    """Why the run does not go on with the file, and what may be done."""
-    from chartloop.cli.journal_access import shown
+    """Why the run does not continue with the file, and what may be done."""
+    from chartloop.cli.journal_access import display_path
     from chartloop.cli.machine_loader import locate
 
-    name = shown(locate(file))
+    name = display_path(locate(file))
     return MachineChangedError(
         f"{name} is not the machine that run `{row.run_id}` was started with;"
         f" {console.plain(str(verdict))}",
@@ -62,22 +62,22 @@ def refusal(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
 
 def _cure(row: RunRow, verdict: Verdict, file: str) -> str:
     if verdict.goes_on:
-        return "leave --machine out to go on with the old one, or say --use-new-file"
+        return "leave --machine out to continue with the old one, or say --use-new-file"
     if verdict.kind == "map":
         return f"put `renamed: {verdict.flow}` into {file}"
     cause = verdict.cause
     if cause is not None and cause.record:
         line = f"chartloop fork {row.run_id} --at {cause.record} --machine {shlex.quote(file)}"
-        return f"`{line}` begins before it"
+        return f"`{line}` starts before it"
     return cause.cure if cause is not None else ""
 
 
 def move_run(
     journal: Journal, row: RunRow, machine: Machine, verdict: Verdict, *, take_over: bool = False
 ) -> RunRow:
-    """The run of this machine that goes on in place of `row`, as the verdict allows it.
+    """The run of this machine that continues in place of `row`, as the verdict allows it.
 
-    `Driven` where somebody drives that, `Fenced` when it went on since it was read.
+    `Driven` where someone drives that, `Fenced` when it continued since it was read.
     """
     from chartloop.run.migrate import move
     from chartloop.run.sync import by_hand
@@ -124,7 +124,7 @@ def _row_under(
 
 
 def row_of_fork(row: RunRow, position: Position, run_id: str | None) -> RunRow:
-    """The row of a new run that begins as this one has come to a position."""
+    """The row of a new run that starts as this one has come to a position."""
     from chartloop.api import new_run_id
 
     now = time.time()

@@ -1,7 +1,7 @@
 """What a command line said, as typed records.
 
-`RunOptions` holds what many commands take. A command with options of its own has a record for
-them beside it, which extends this one. The field's name is that of click's parameter: what no
+`RunOptions` holds what many commands take. A command with its own options has a record for
+them next to it, which extends this one. The field's name is that of click's parameter: what no
 record declares is refused when the command is called.
 
 Belongs here: the shared record and how a command is given its own. Never: the declarations that
@@ -47,7 +47,7 @@ class RunOptions:
     agent: str | None = None
     session: str | None = None
     required: tuple[tuple[str, str], ...] = ()
-    """Figures that no run may go past."""
+    """Figures that no run may exceed."""
 
     @property
     def is_json(self) -> bool:
@@ -62,7 +62,7 @@ class RunCommandOptions(RunOptions):
     inputs: str | None = None
     concurrency: int = 4
     totals: tuple[str, ...] = ()
-    parent: str | None = None
+    continues: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -52,7 +52,7 @@ class Age(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only 
     ) -> float:
         seconds = value if isinstance(value, float) else parse_duration(str(value))
         if seconds is None:
-            self.fail(f"`{value}` is no duration: write 30d, 12h or 90m", param, ctx)
+            self.fail(f"`{value}` is not a duration: write 30d, 12h or 90m", param, ctx)
         return seconds
 
 
@@ -66,7 +66,7 @@ class RunId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  onl
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == "last" or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", value, re.ASCII):
-            said = "an id has letters, digits and . _ -, begins with a letter or digit"
+            said = "an id has letters, digits and . _ -, starts with a letter or digit"
             self.fail(f"{value!r}: {said}, and is not `last`", param, ctx)
         return value
 
@@ -126,7 +126,7 @@ def require_option(name: str) -> Decorator[Any]:
     """Figures that a run must stay within."""
     return click.option(
         name, "required", type=PAIR, multiple=True,
-        help="A figure that no run may go past, proven: usd=2, calls=30, tokens=50_000, actions,"
+        help="A figure that no run may exceed, proven: usd=2, calls=30, tokens=50_000, actions,"
         " tool_calls, waiting (seconds). Repeatable.",
     )  # fmt: skip
 
@@ -199,7 +199,7 @@ notify_options = together(
     ),
     click.option(
         "--notify-secret", metavar="VARIABLE",
-        help="With --notify: the environment variable whose value goes along as a bearer token.",
+        help="With --notify: the environment variable whose value is sent as a bearer token.",
     ),
 )  # fmt: skip
 watch_options = together(

@@ -23,7 +23,7 @@ FEW = 20
 
 @contextmanager
 def progress_bar(what: str, length: int) -> Generator[Callable[[], object]]:
-    """Gives a function to be called once for each. Nothing is shown where nobody looks."""
+    """Gives a function to be called once for each. Nothing is shown where no one looks."""
     if length < FEW or not console.is_terminal(sys.stderr):
         yield lambda: None
         return

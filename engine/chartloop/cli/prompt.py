@@ -16,7 +16,7 @@ from chartloop.api import Run
 from chartloop.cli import console
 from chartloop.cli.drive import Interrupts
 from chartloop.cli.step_commands import Commands, StoppedInside
-from chartloop.cli.terminal_picture import coloured, columns
+from chartloop.cli.terminal_picture import colour_lines, columns
 from chartloop.core.text_table import Line
 from chartloop.view_model.build import standing_of
 from chartloop.view_model.text import standing_lines
@@ -46,7 +46,7 @@ class Prompt:
                 self.execute(whole)
 
     def _whole(self, line: str) -> str | None:
-        """An answer with all its lines: it goes on while a quote is open. None: it was given up."""
+        """An answer with all its lines: an open quote continues it. None: it was given up."""
         told = False
         try:
             while line.split()[:1] == ["answer"] and _has_open_quote(line):
@@ -84,7 +84,7 @@ class Prompt:
 
     def say(self, line: Line) -> None:
         """Show a line."""
-        for part in console.fitted(line.text, sys.stdout):
+        for part in console.wrap_to_terminal(line.text, sys.stdout):
             console.result(console.style(part, line.colour))
 
     def hear(self, text: str) -> None:
@@ -93,15 +93,15 @@ class Prompt:
         sys.stdout.flush()
 
     def stand(self, run: Run) -> None:
-        """Show where the run stands."""
+        """Show where the run is."""
         for line in standing_lines(standing_of(run), self.width):
             self.say(line)
         console.result()
 
     def look(self, picture: Picture, here: str) -> None:
         """Show the flowchart, and where the run is in it."""
-        drawing = picture.drawn(width=columns() or console.WIDEST, here=here)
-        lines = picture.outline().splitlines() if drawing is None else coloured(drawing.lines)
+        drawing = picture.drawing(width=columns() or console.WIDEST, here=here)
+        lines = picture.outline().splitlines() if drawing is None else colour_lines(drawing.lines)
         for line in lines:
             console.result(line)
 

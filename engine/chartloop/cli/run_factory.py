@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def clock_of(options: RunOptions, *, not_before: float = 0.0) -> Clock:
-    """The clock that is meant. A simulated one begins now, or later where the run has been."""
+    """The clock that is meant. A simulated one starts now, or later where the run has been."""
     if options.clock == "simulated":
         from chartloop.testing.clock import ManualClock
 
@@ -46,12 +46,12 @@ def script_of(options: RunOptions) -> Script | None:
 
 def start(
     machine: Machine, task: str, options: RunOptions, journal: Callable[[], Journal], *,
-    cancel: Cancel | None = None, script: Script | None = None, parent: Run | None = None,
+    cancel: Cancel | None = None, script: Script | None = None, continues: Run | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Run:  # fmt: skip
     """A run at its very beginning. `more` are limits and variables beside those of `how`.
 
-    The journal is opened last: what cannot begin, for want of a key, say, leaves no file.
+    The journal is opened last: what cannot start, for want of a key, say, leaves no file.
     """
     clock, spec, more = clock_of(options), machine.spec, more or {}
     limits = values_of({n: x.type for n, x in spec.limits.items()}, options.limit)
@@ -61,8 +61,8 @@ def start(
         task, **_components(options, script, clock), clock=clock, cancel=cancel,
         limits={**limits, **more.get("limits", {})}, vars={**variables, **more.get("vars", {})},
         memory=dict(options.memory), tasks=tasks_of(spec, options), run_id=options.run_id,
-        agent=options.agent, session=options.session, parent=parent,
-        require_bound=_required(options),
+        agent=options.agent, session=options.session, continues=continues,
+        require_bound=_required_figures(options),
     )  # fmt: skip
     opened = journal()
     # as `Machine.start` does it: on an event loop the appends of one tick share a transaction
@@ -104,7 +104,7 @@ def components_of(options: RunOptions) -> PortOptions:
     return cast("PortOptions", given)
 
 
-def _required(options: RunOptions) -> dict[str, float] | None:
+def _required_figures(options: RunOptions) -> dict[str, float] | None:
     """The figures that no run may go past."""
     return figures_of(options.required) if options.required else None
 

@@ -1,6 +1,6 @@
 """Which recorded runs a question is about: the argument `[RUN]...`, its options, the reading.
 
-A run that cannot be read is reported on stderr and passed over; the others are asked.
+A run that cannot be read is reported on stderr and skipped; the others are asked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from chartloop.run.recorded import Recorded, RecordedRun, Unread
 
 SAID = 5
-"""Runs that were passed over, each said with its reason; then how many more there were."""
+"""Runs that were skipped, each said with its reason; then how many more there were."""
 
 
 ALL = "all"
@@ -38,7 +38,7 @@ choice_options = parameters.together(
     click.option("--newest", type=click.IntRange(min=1), metavar="N", help="Only the newest N."),
     click.option(
         "--since", type=parameters.AGE, metavar="DURATION",
-        help="Begun no longer ago than this: 30d, 12h.",
+        help="Started within this time: 30d, 12h.",
     ),
     parameters.of_runs,
     parameters.journal_option,
@@ -58,14 +58,14 @@ class SelectionOptions(RunOptions):
 
 _UNKNOWN: Mapping[str, str] = MappingProxyType(
     {
-        "action": "an action of your own: how it counts is not known",
-        "class": "a class of your own: what a reply must be is not known",
+        "action": "your own action: how it counts is not known",
+        "class": "your own class: what a reply must be is not known",
     }
 )
 
 
 def refuse_undeclared(spec: MachineSpec) -> None:
-    """`SetupError` where a machine or a child of it names an action or a class of somebody's own.
+    """`SetupError` where a machine or a child of it names an action or a class of someone's own.
 
     Tools are not called, and what guards said is on the record.
     """
@@ -87,7 +87,7 @@ class Selection:
     count: int
     """How many there are, those that cannot be read included."""
     unread: list[Unread] = field(default_factory=list["Unread"])
-    """Those that were passed over so far."""
+    """Those that were skipped so far."""
 
     def __len__(self) -> int:
         return self.count
@@ -103,11 +103,11 @@ class Selection:
                     self.unread.append(found)
 
     def say_unread(self) -> None:
-        """Say on stderr which runs were passed over, and why."""
+        """Say on stderr which runs were skipped, and why."""
         for one in self.unread[:SAID]:
             console.say(console.plain(str(one)), "yellow")
         if (more := len(self.unread) - SAID) > 0:
-            console.say(f"and {say_count(more, 'more run')} passed over", "yellow")
+            console.say(f"and {say_count(more, 'more run')} skipped", "yellow")
 
 
 def select_runs(
@@ -126,21 +126,23 @@ def select_runs(
     count = 0
     for name in names:
         if name == "-" or name.endswith(".jsonl"):
-            found = _exported(name)
+            found = _read_exported(name)
             sources.append(_already(found))
             count += len(found)
         else:
             journal = journal or open_journal(options)
-            sources.append(_stored(journal, find_run(journal, name), children))
+            sources.append(_journal_reader(journal, find_run(journal, name), children))
             count += 1
     if not names:
         journal = open_journal(options)
-        sources = [_stored(journal, row, children) for row in _rows(journal, options, machine)]
+        sources = [
+            _journal_reader(journal, row, children) for row in _rows(journal, options, machine)
+        ]
         count = len(sources)
     return Selection(sources, count)
 
 
-def _stored(journal: Journal, row: RunRow, children: bool) -> Callable[[], list[Recorded]]:
+def _journal_reader(journal: Journal, row: RunRow, children: bool) -> Callable[[], list[Recorded]]:
     from chartloop.run.recorded import read_children, read_run
     from chartloop.run.sync import by_hand
 
@@ -155,14 +157,14 @@ def _already(found: list[Recorded]) -> Callable[[], list[Recorded]]:
     return lambda: found
 
 
-def _exported(name: str) -> list[Recorded]:
+def _read_exported(name: str) -> list[Recorded]:
     from chartloop.core.errors import SetupError
     from chartloop.run.recorded import read_export
 
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        why = getattr(error, "strerror", None) or "it is not text in UTF-8"
         hint = "`chartloop runs export RUN > FILE.jsonl` writes one"
         raise SetupError(f"`{name}` cannot be read: {why}", hint=hint) from error
     found = read_export(text, "stdin" if name == "-" else name)

@@ -1,7 +1,7 @@
 """What a person can tell a run that is stepped: one piece of code behind prompt and full screen.
 
 Each command is a method `do_<name>` that takes the rest of the line and says what came of it to
-the `StepDisplay`. What it cannot do it says, and goes on. Never here: reading lines, writing to a
+the `StepDisplay`. What it cannot do it says, and continues. Never here: reading lines, writing to a
 terminal.
 
 Source: design "language", section 11 (`chartloop step`)
@@ -43,15 +43,15 @@ class Command(NamedTuple):
 _WAIT = "--wait"
 """Stands before the id of the wait that an answer is for."""
 COMMANDS = (
-    Command("do, next, Enter", "do the action at hand"),
-    Command("run", "go on to the end, to a question or to a breakpoint"),
-    Command("run to STATE", "go on until the run is at a state, or a guard holds"),
+    Command("do, next, Enter", "do the current action"),
+    Command("run", "continue to the end, to a question or to a breakpoint"),
+    Command("run to STATE", "continue until the run is at a state, or a guard holds"),
     Command("answer EVENT [NAME=VALUE]", "answer the question that the run waits with"),
     Command("back [N]", "take back the newest record, or N of them, as a new run"),
-    Command("fork [N]", "go on as a new run with the records before N; this run stays as it is"),
+    Command("fork [N]", "continue as a new run with the records before N; this run stays as it is"),
     Command("set NAME VALUE", "change a limit or variable: set limits.steps 20"),
     Command("break [STATE|GUARD]", "stop there when running; alone: the list; again: no more"),
-    Command("why [N]", "everything that was looked at for the newest record, or for record N"),
+    Command("why [N]", "everything that was evaluated for the newest record, or for record N"),
     Command("facts [WORD]", "what guards read now; those with WORD in their name"),
     Command("records", "what has been recorded"),
     Command("draw [FILE]", "the flowchart, here or into a file"),
@@ -68,7 +68,7 @@ ALIASES = {
 
 
 class StoppedInside(Exception):
-    """The person stopped the action at hand before it was done."""
+    """The person stopped the current action before it was done."""
 
 
 Stepper = Callable[["Run"], "Record | None"]
@@ -104,10 +104,10 @@ class Commands:
             return False
         return True
 
-    # going on -------------------------------------------------------------------------------
+    # continuing -------------------------------------------------------------------------------
 
     def do_do(self, rest: str) -> None:
-        """The action at hand, with what is recorded before it."""
+        """The current action, with what is recorded before it."""
         if rest:
             raise RunError("`do` takes nothing", hint="`run to STATE` does several")
         if self.run.ended:
@@ -116,7 +116,7 @@ class Commands:
             self.run.resume()
         record = self._step()
         if record is None:
-            raise RunError("the run waits", hint="`answer EVENT` goes on")
+            raise RunError("the run waits", hint="`answer EVENT` continues")
         while record is not None and not is_action(record) and self.run.status != "paused":
             record = self._step()
         self.show()
@@ -137,11 +137,11 @@ class Commands:
         self.show()
 
     def do_answer(self, rest: str) -> None:
-        """Answer the wait, and go on from it."""
+        """Answer the wait, and continue from it."""
         events, hint = self.run.result.events, "answer EVENT, or answer EVENT note='use 3'"
         wait = ""
-        if not events:  # kept for later it would be forgotten, and the action at hand be done
-            raise RunError("the run waits for nothing", hint="`do` does the action at hand")
+        if not events:  # kept for later it would be forgotten, and the current action be done
+            raise RunError("the run waits for nothing", hint="`do` does the current action")
         if not rest.strip():
             raise RunError(f"say which: {', '.join(events)}", hint=hint)
         try:
@@ -162,7 +162,7 @@ class Commands:
         self.show()
 
     def do_back(self, rest: str) -> None:
-        """Take records back; the run goes on as a fork with an id of its own."""
+        """Take records back; the run continues as a fork with its own id."""
         count = self._number(rest or "1")
         self.run.back(count)
         self.before = None
@@ -197,7 +197,7 @@ class Commands:
             texts = ", ".join(point.text for point in stops)
             self._say(f"stops at: {console.plain(texts)}" if texts else "there is no breakpoint")
         elif (point := toggle_breakpoint(self.run, rest)) is None:
-            self._say(f"`{console.plain(rest)}` is no breakpoint any more")
+            self._say(f"`{console.plain(rest)}` is not a breakpoint any more")
         else:
             what = {"state": "before the state", "guard": "when this holds:"}.get(point.kind, "at")
             self._say(f"`run` stops {what} `{console.plain(rest)}`")
@@ -216,7 +216,7 @@ class Commands:
         try:
             record = self._step_once(self.run)
         except StoppedInside:
-            self._say("stopped in the middle of the action: `do` begins it again", "yellow")
+            self._say("stopped in the middle of the action: `do` starts it again", "yellow")
             return None
         finally:
             stop()
@@ -274,7 +274,7 @@ class Commands:
         self.left = True
 
     def show(self) -> None:
-        """Say where the run stands."""
+        """Say where the run is."""
         self.display.stand(self.run)
 
     def _say(self, text: str, colour: str = "") -> None:
@@ -286,5 +286,5 @@ class Commands:
 
     def _number(self, text: str) -> int:
         if not text.isdecimal():
-            raise RunError(f"`{console.plain(text)}` is no number")
+            raise RunError(f"`{console.plain(text)}` is not a number")
         return int(text)

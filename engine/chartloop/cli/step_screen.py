@@ -30,7 +30,7 @@ class _NoDisplay:
 
     @property
     def width(self) -> int:
-        """As wide as it may be: nobody looks."""
+        """As wide as it may be: no one looks."""
         return 80
 
     def say(self, line: Line) -> None:
@@ -65,7 +65,7 @@ class StepControls:
         return self._commands.run
 
     @property
-    def left(self) -> bool:
+    def has_quit(self) -> bool:
         """Whether the person said `quit`."""
         return self._commands.left
 
@@ -78,14 +78,14 @@ class StepControls:
         return self._commands.execute(line)
 
     def stop_now(self) -> None:
-        """Leave the action at hand undone, if one is being done."""
+        """Leave the current action undone, if one is being done."""
         self._step.stop()
 
     def fault(self, event: str, fields: Mapping[str, str]) -> str:
         """What is wrong with an answer; empty when nothing is."""
         types = self.run.answers.get(event, {})
         wrong = (n for n, t in types.items() if not accepts(t, read_value(t, fields.get(n, ""))))
-        return ", ".join(f"`{name}` is no {types[name]}" for name in wrong)
+        return ", ".join(f"`{name}` is not of type {types[name]}" for name in wrong)
 
     def board(self) -> Board:
         """The run as it is now."""
@@ -96,7 +96,7 @@ class StepControls:
 
 
 class _Step:
-    """Does one record on the loop of the sync face, where it can be left undone."""
+    """Does one record on the loop of the sync method, where it can be left undone."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Record | None] | None = None

@@ -30,7 +30,7 @@ def table(
 def print_lines(lines: Iterable[Line]) -> None:
     """Print lines of a result in their colours; what is too long for the terminal is wrapped."""
     for line in lines:
-        for part in console.fitted(console.plain(line.text), sys.stdout):
+        for part in console.wrap_to_terminal(console.plain(line.text), sys.stdout):
             console.result(console.style(part, line.colour))
 
 

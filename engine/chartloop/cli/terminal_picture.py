@@ -30,7 +30,7 @@ def columns() -> int | None:
     return shutil.get_terminal_size().columns if console.is_terminal(sys.stdout) else None
 
 
-def coloured(lines: Iterable[Iterable[Span]]) -> list[str]:
+def colour_lines(lines: Iterable[Iterable[Span]]) -> list[str]:
     """The lines of a drawing, in colours where stdout takes them."""
     return [
         "".join(

@@ -30,9 +30,9 @@ def answer_data(
             read: Any = json.loads(data)
         except (ValueError, RecursionError) as error:
             hint = """write a JSON object: '{"note": "use 3"}'"""
-            raise AnswerError(f"--data is no JSON: {error}", hint=hint) from None
+            raise AnswerError(f"--data is not JSON: {error}", hint=hint) from None
         if not isinstance(read, dict):
-            raise AnswerError("--data is no JSON object", hint="""write '{"note": "use 3"}'""")
+            raise AnswerError("--data is not a JSON object", hint="""write '{"note": "use 3"}'""")
         given |= read
     for name, text in pairs:
         if types and name not in types:
@@ -42,7 +42,7 @@ def answer_data(
 
 
 def figures_of(pairs: Pairs) -> dict[str, float]:
-    """Figures that a run must stay within, by name. `MisuseError` for what is no number."""
+    """Figures that a run must stay within, by name. `MisuseError` for what is not a number."""
     return {name: read_number(name, text) for name, text in pairs}
 
 
@@ -51,7 +51,7 @@ def read_number(name: str, text: str) -> float:
     try:
         value = float(text.replace("_", ""))
     except ValueError:
-        raise MisuseError(f"`{name}={text}` is no number", hint=f"write `{name}=30`") from None
+        raise MisuseError(f"`{name}={text}` is not a number", hint=f"write `{name}=30`") from None
     if not math.isfinite(value):
-        raise MisuseError(f"`{name}={text}` is no figure", hint=f"write `{name}=30`")
+        raise MisuseError(f"`{name}={text}` is not a figure", hint=f"write `{name}=30`")
     return int(value) if value == int(value) else value

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class View(Protocol):
-    """Somebody who looks on."""
+    """Someone who looks on."""
 
     def see(self, event: Event) -> None:
         """Something has happened."""
         ...
 
     def open(self) -> None:
-        """The run goes on, for the first time or after a question."""
+        """The run continues, for the first time or after a question."""
         ...
 
     def close(self) -> None:
@@ -42,13 +42,13 @@ class View(Protocol):
 
 
 class Quiet:
-    """Nobody looks on."""
+    """No one looks on."""
 
     def see(self, event: Event) -> None:
         """Nothing is shown."""
 
     def open(self) -> None:
-        """Nothing to begin."""
+        """Nothing to start."""
 
     def close(self) -> None:
         """Nothing to end."""
@@ -84,12 +84,12 @@ def _record_line(record: Record) -> str:
 class JsonLines(Quiet):
     """Every event as a line of JSON on stdout, for programs.
 
-    Once the reader has gone the run is paused: it would go on, and be paid, unseen.
+    Once the reader has gone the run is paused: it would continue, and be paid, unseen.
     """
 
     def __init__(self, run: Run) -> None:
         self._run: Run | None = run
-        self._stream = sys.stdout  # while a run goes on, what tools print goes to stderr
+        self._stream = sys.stdout  # while a run continues, what tools print goes to stderr
 
     def see(self, event: Event) -> None:
         if self._run is None:

@@ -130,10 +130,10 @@ class ExecutionError(Exception):
 
 @dataclass(slots=True)
 class AgentExecutionResult:
-    """What an execution came to, or, of a stream, how it stands. Times in seconds."""
+    """What an execution came to, or, of a stream, how it is so far. Times in seconds."""
 
     stopping_reason: StoppingReason | None
-    """None while it goes on."""
+    """None while it continues."""
     success: bool
     """Whether the task is complete."""
     iterations_completed: int
@@ -237,7 +237,7 @@ class AgentExecutor:
 
     @property
     def start_time(self) -> float | None:
-        """When it began, in seconds since 1970-01-01 UTC."""
+        """When it started, in seconds since 1970-01-01 UTC."""
         return None if self.run is None else self.run.facts.run.started_at
 
     @property
@@ -273,7 +273,7 @@ class AgentExecutor:
         run = self._begin(task, False)
         with self._listening():
             await run.arun()
-        return self._ended(run, await run.atrace())
+        return self._end_result(run, await run.atrace())
 
     async def astream(self, task: str | None = None) -> AsyncGenerator[AgentExecutionResult]:
         """A result after each tick, and the final one last; see `execute`."""
@@ -286,7 +286,7 @@ class AgentExecutor:
             self.interrupt()
             await run.arun()
             raise
-        yield self._ended(run, await run.atrace())
+        yield self._end_result(run, await run.atrace())
 
     def interrupt(self) -> None:
         """Stop before the next action. Works from any thread, and from an adapter."""
@@ -310,11 +310,11 @@ class AgentExecutor:
             "stream_updates": streaming,
         }
         return start_of(
-            agent, "geist", task or "", loaded=self._loaded(), limits=conditions.limits,
+            agent, "geist", task or "", loaded=self._load_options(), limits=conditions.limits,
             vars=variables, journal=self._journal or agent.journal,
         )  # fmt: skip
 
-    def _loaded(self) -> dict[str, Any]:
+    def _load_options(self) -> dict[str, Any]:
         """The caller's own condition, as the machine takes it."""
         custom = self.conditions.custom_condition
         if custom is None:
@@ -342,7 +342,7 @@ class AgentExecutor:
     def _whole(self, run: Run) -> AgentExecutionResult:
         with self._listening():
             run.run()
-        return self._ended(run, run.trace())
+        return self._end_result(run, run.trace())
 
     def _stream(self, run: Run) -> Generator[AgentExecutionResult, None, AgentExecutionResult]:
         """A tick is executed when it is asked for, not before."""
@@ -354,7 +354,7 @@ class AgentExecutor:
             self.interrupt()
             self._whole(run)
             raise
-        final = self._ended(run, run.trace())
+        final = self._end_result(run, run.trace())
         yield final
         return final
 
@@ -367,7 +367,7 @@ class AgentExecutor:
         main = threading.current_thread() is threading.main_thread()
         return self._interrupts if main else nullcontext()
 
-    def _ended(self, run: Run, trace: Trace) -> AgentExecutionResult:
+    def _end_result(self, run: Run, trace: Trace) -> AgentExecutionResult:
         if self._raised is not None:
             raise self._raised
         if str(run.result.reason) not in REASONS:

@@ -1,6 +1,6 @@
 """The agent of document 000: its settings, its context, its adapters, its phases.
 
-Belongs here: what an agent is and brings, and how a phase of its own stands in the machine. Never:
+Belongs here: what an agent is and brings, and how its own phase is in the machine. Never:
 a loop; see `compat.geist`.
 
 Source: 000 "Current BaseAgent Architecture", "Modified AgentContext", "Code Examples".
@@ -122,11 +122,11 @@ class BaseAgent:
         self.journal: JournalOrPath | None = None
         """Where its ticks are kept; None: in memory."""
         self.model: Model | None = None
-        """What the phases of the execution at hand share; None: each makes its own."""
+        """What the phases of the current execution share; None: each makes its own."""
         self.task = ""
-        """What the execution at hand was asked for."""
+        """What the current execution was asked for."""
         self.inside: list[Result] = []
-        """The runs of the phase at hand."""
+        """The runs of the current phase."""
         self._components = components
 
     @property
@@ -170,7 +170,7 @@ class BaseAgent:
         self._phase("execution")
 
     def _phase(self, name: str) -> None:
-        """One phase as a run of its own, as the machine `geist_phase` has it."""
+        """One phase as its own run, as the machine `geist_phase` has it."""
         context = self.agent_context
         known = contexts(context)
         known.pop("include_world_processing")
@@ -195,13 +195,13 @@ class BaseAgent:
         """A single tick, for the newest task; gives the three contexts."""
         run = self._tick(journal)
         run.run()
-        return self._ticked(run)
+        return self._state_after_tick(run)
 
     async def atick(self, *, journal: JournalOrPath | None = None) -> dict[str, list[str]]:
         """A single tick inside a running event loop; see `tick`."""
         run = self._tick(journal)
         await run.arun()
-        return self._ticked(run)
+        return self._state_after_tick(run)
 
     def _tick(self, journal: JournalOrPath | None) -> Run:
         context = self.agent_context
@@ -213,7 +213,7 @@ class BaseAgent:
             vars={**contexts(context), "task_context": others},
         )  # fmt: skip
 
-    def _ticked(self, run: Run) -> dict[str, list[str]]:
+    def _state_after_tick(self, run: Run) -> dict[str, list[str]]:
         result, context = run.result, self.agent_context
         if not result.success:
             raise RunError(result.explain())
@@ -225,16 +225,16 @@ class BaseAgent:
 
     def complete_text(self, prompt: str) -> str:
         """The model's answer to a text: one call, no adapters, no context, no loop."""
-        return self._completed(self._completion(prompt).run())
+        return self._output_of(self._completion(prompt).run())
 
     async def acomplete_text(self, prompt: str) -> str:
         """The model's answer to a text; see `complete_text`."""
-        return self._completed(await self._completion(prompt).arun())
+        return self._output_of(await self._completion(prompt).arun())
 
     def _completion(self, prompt: str) -> Run:
         return load(COMPLETION).start(prompt, journal=self.journal, **self.components)
 
-    def _completed(self, result: Result) -> str:
+    def _output_of(self, result: Result) -> str:
         self.agent_context.total_tokens_used += result.tokens
         if not result.success:
             raise RunError(result.explain())
@@ -294,7 +294,7 @@ def _name_of(adapter: Any) -> str:
     return type(adapter).__name__
 
 
-# phases that a subclass has of its own ------------------------------------------------------
+# phases that a subclass has ------------------------------------------------------
 
 ITEMS = {"world": "world_context", "tasks": "task_context", "execution": "execution_context"}
 """What each phase replaces."""
@@ -308,7 +308,7 @@ def own_phases(agent: BaseAgent) -> list[str]:
 
 
 def overrides(agent: BaseAgent, method: str) -> bool:
-    """Whether the agent's class has this method of its own."""
+    """Whether the agent's class has its own version of this method."""
     return getattr(type(agent), method) is not getattr(BaseAgent, method)
 
 

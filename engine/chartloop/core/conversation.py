@@ -67,15 +67,15 @@ def calls_of(message: Message) -> tuple[ToolCall, ...]:
 def groups(messages: Iterable[Message]) -> tuple[Messages, ...]:
     """The conversation in pieces that must stay whole; put together they are the conversation.
 
-    A call's group lasts until its last reply, whatever stands between. A reply that answers no
-    call, or the same call again, belongs to what is before it. Nobody answers a call any more
+    A call's group lasts until its last reply, whatever is between. A reply that answers no
+    call, or the same call again, belongs to what is before it. No one answers a call any more
     once the assistant has spoken again.
     """
     return tuple(_groups(messages))
 
 
 def arguments_of(call: ToolCall) -> Any:
-    """The arguments of a call as data; as the text that the model wrote where that is no JSON."""
+    """The arguments of a call as data; as the text that the model wrote where that is not JSON."""
     try:
         return json.loads(call.arguments)
     except (ValueError, RecursionError):
@@ -113,7 +113,7 @@ def trim_calls(messages: Iterable[Message], keep_ids: Collection[str]) -> Messag
 def truncate(messages: Sequence[Message], budget_tokens: int, count: Count) -> Messages:
     """The newest groups that fit into the budget, and at least the newest one.
 
-    A system message goes like any other: a run's instructions are no part of its conversation.
+    A system message goes like any other: a run's instructions are not part of its conversation.
     Source: 004 "Truncate Strategy".
     """
     return sliding(messages, budget_tokens, count, first=0)
@@ -122,7 +122,7 @@ def truncate(messages: Sequence[Message], budget_tokens: int, count: Count) -> M
 def sliding(
     messages: Sequence[Message], budget_tokens: int, count: Count, *, first: int = 2
 ) -> Messages:
-    """The first few groups and as many of the newest as fit into the budget beside them.
+    """The first few groups and as many of the newest as fit into the budget next to them.
 
     The newest group is always kept. Where it leaves no room for `first` groups, fewer are kept
     at the beginning. Source: 004 "Sliding Window Strategy".
@@ -167,8 +167,8 @@ class Hit(NamedTuple):
     role: str
     excerpt: str
     """Up to `EXCERPT` characters round the first word that was found."""
-    index: int  # pyright: ignore[reportIncompatibleMethodOverride] - nobody looks values up in a hit
-    """Where the message stands in the conversation, from 0."""
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride] - no one looks values up in a hit
+    """Where the message is in the conversation, from 0."""
 
 
 EXCERPT = 200
@@ -213,7 +213,7 @@ def _groups(messages: Iterable[Message]) -> Iterator[Messages]:
 
 
 def _split_group(group: list[Message], aside: list[Message]) -> Iterator[Messages]:
-    """A finished group, then each message after it as a group of its own."""
+    """A finished group, then each message after it as its own group."""
     if group:
         yield tuple(group)
     yield from ((message,) for message in aside)

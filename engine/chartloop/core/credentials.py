@@ -17,23 +17,23 @@ class Pattern(NamedTuple):
     name: str
     regex: re.Pattern[str]
     before: str = ""
-    """What the match begins with and keeps, so that a reader sees where the secret was.
+    """What the match starts with and keeps, so that a reader sees where the secret was.
 
     A text, or the group that it is: ``\\1``.
     """
     after: str = ""
 
     def span(self, found: re.Match[str]) -> tuple[int, int]:
-        """Where in the text the secret itself begins and ends."""
+        """Where in the text the secret itself starts and ends."""
         begins = found.end(1) if found.re.groups else found.start() + len(self.before)
         return begins, found.end() - len(self.after)
 
 
 def _word(opening: str, rest: str) -> re.Pattern[str]:
-    """`opening` where a word begins, then `rest`.
+    """`opening` where a word starts, then `rest`.
 
     The look-behind follows the opening because `re` searches a literal beginning fast. The
-    letter of a JSON escape before it is no part of the word.
+    letter of a JSON escape before it is not part of the word.
     """
     edge = rf"(?:(?<![A-Za-z0-9_-]{opening})|(?<=\\[nrtbf]{opening}))"
     return re.compile(opening + edge + rest)
@@ -95,5 +95,5 @@ PATTERNS = (
 """The one table of credentials. Each row takes time linear in the text, whatever is in it.
 
 No match holds a quote or ends in a backslash: replaced inside JSON text, it stays JSON. In order:
-where a key block ends another credential may begin.
+where a key block ends another credential may start.
 """

@@ -8,7 +8,7 @@
         ├── ClosedChartError a machine that is built was to be changed
         ├── AnswerError      a wait does not take this event, or its data
         ├── LimitError       a limit or variable cannot take this value
-        ├── TaskError        what was given is no task of the queue
+        ├── TaskError        what was given is not a task of the queue
         ├── UnknownRunError  no run of that id, prefix or agent
         ├── CursorError      a place in a list that no page gave
         │   └── CursorGoneError  a place in the events that this journal does not have
@@ -17,7 +17,7 @@
         ├── ScriptError      a script has too few replies, or some left over
         ├── SetupError       something the run needs is missing: an extra, a key, a tool
         └── JournalError
-            ├── Driven       another process drives this run: it was not begun here
+            ├── Driven       another process drives this run: it was not started here
             ├── Fenced       another process took this run over from here
             ├── JournalLocked
             ├── JournalCorrupt
@@ -79,19 +79,19 @@ class Severity(enum.StrEnum):
 
 
 class Category(enum.StrEnum):
-    """What may be done about a failure. Source: 003 "Error Categories"."""
+    """How to react to a failure. Source: 003 "Error Categories"."""
 
     TRANSIENT = "TRANSIENT"
     """The same call may work later: rate limit, timeout, broken connection."""
     RECOVERABLE = "RECOVERABLE"
-    """Somebody must change something first: a person, another prompt, a smaller context."""
+    """Someone must change something first: a person, another prompt, a smaller context."""
     CRITICAL = "CRITICAL"
     """Nothing the run can do helps: a wrong key, an exhausted quota, a bug."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands in a file. Lines and columns count from 1, in characters."""
+    """A place in a file. Lines and columns count from 1, in characters."""
 
     file: str = ""
     line: int = 0
@@ -117,7 +117,7 @@ NOWHERE = Place()
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with a machine, said so that it can be mended.
+    """One problem of a machine, with its place and how to fix it.
 
     `code` is stable (`CL103`) and has a section in ``docs/reference/errors.md``.
     """
@@ -188,16 +188,16 @@ class Note(NamedTuple):
 
 
 class Findings(tuple[Finding, ...]):  # noqa: SLOT001  a tuple can have none that hold anything
-    """What a check found, sorted by place: a tuple that shows itself as a table.
+    """The findings of a check, sorted by place: a tuple that a notebook shows as a table.
 
     Equal to any tuple of the same findings, whatever the notes are.
     """
 
     notes: tuple[Note, ...]
-    """What is no finding and good to know; empty for a file that does not load."""
+    """Notes that are not findings but good to know; empty for a file that does not load."""
 
     def __new__(cls, found: Iterable[Finding] = (), notes: Iterable[Note] = ()) -> Self:
-        """The findings, and the notes beside them."""
+        """The findings, and the notes next to them."""
         made = super().__new__(cls, found)
         made.notes = tuple(notes)
         return made
@@ -369,7 +369,7 @@ class WaitError(AnswerError):
 
 
 class AnsweredError(WaitError):
-    """Somebody has answered this wait already, `at` that time, in seconds since the epoch."""
+    """Someone has answered this wait already, `at` that time, in seconds since the epoch."""
 
     code = "CL616"
 
@@ -398,7 +398,7 @@ class LimitError(RunError):
 
 
 class TaskError(RunError):
-    """What was given is no task of the queue. `number` is its place in the list, from 0."""
+    """The task is invalid. `number` is its place in the list, from 0."""
 
     code = "CL611"
 
@@ -436,7 +436,7 @@ class MachineChangedError(RunError):
     """The machine's file is not the one that this run was started with.
 
     `verdict` says what the change means for the run, as `Machine.upgrade` gives it; None where
-    nobody can tell.
+    no one can tell.
     """
 
     code = "CL605"
@@ -451,7 +451,7 @@ class RulesChangedError(RunError):
 
     `rules` is their number, None where none was recorded, `engine` the version that wrote the run.
     `replay` is what this version makes of its records: `replay.differences` says which of them it
-    decides otherwise.
+    decides differently.
     """
 
     code = "CL614"
@@ -522,7 +522,7 @@ class JournalTooNew(JournalError):
 
 
 def refuse_unknown(what: str, word: object, known: Iterable[str]) -> None:
-    """`RunError` for a word of an argument that is none of those that it takes."""
+    """`RunError` for a word of an argument that is not one of those that it takes."""
     words = tuple(known)
     if word not in words:
         raise RunError(f"there is no {what} `{word}`", hint=nearest(str(word), words))

@@ -36,7 +36,7 @@ from chartloop.core.values import Value
 
 
 class AgentStatus(enum.StrEnum):
-    """What an agent is doing. Source: 004 "Agent Status", 001 "Set Status = Debugging"."""
+    """The status of an agent. Source: 004 "Agent Status", 001 "Set Status = Debugging"."""
 
     IDLE = "idle"
     RUNNING = "running"
@@ -230,7 +230,7 @@ class Facts(Value, frozen=True, gc=False):
     marks: Marks = Marks()
 
     def to_dict(self) -> dict[str, Any]:
-        """What guards can read, as plain data. Source: 004 `agent-state->hash`."""
+        """The values that guards can read, as plain data. Source: 004 `agent-state->hash`."""
         return {root: value for root, value in plain(self).items() if root != "marks"}
 
     def items(self) -> list[tuple[str, Any]]:
@@ -288,19 +288,19 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "run.machine": FactSpec(STR, "The machine's name.", changed_by="start"),
         "run.agent": FactSpec(STR, "The stable id of the agent across runs.", changed_by="start"),
         "run.session": FactSpec(STR, "The session that the caller named.", changed_by="start"),
-        "run.task": FactSpec(STR, "What the run was asked to do.", changed_by="start"),
+        "run.task": FactSpec(STR, "The task of the run.", changed_by="start"),
         "run.status": FactSpec(STATUS, "The state of the status region.", changed_by="status triggers"),
         "run.paused_from": FactSpec(STR, "The status that a pause left: `running` or `debugging`; empty otherwise.", changed_by="`pause`, `resume`"),
         "run.steps": FactSpec(COUNTER, "Finished actions: failed, retried and upkeep ones too.", "actions"),
         "run.visits": FactSpec(map_of(COUNTER), "Entries of each state: `run.visits.<state>`.", "entries", "entering a state"),
         "run.elapsed": FactSpec(_TIME, "All time since the start.", "duration", "every record"),
         "run.working": FactSpec(_TIME, "`elapsed` without `idle`.", "duration", "every record"),
-        "run.idle": FactSpec(_TIME, "Time spent paused or waiting, or with nobody driving the run.", "duration", "the end of a pause or wait"),
+        "run.idle": FactSpec(_TIME, "Time spent paused or waiting, or with no process driving the run.", "duration", "the end of a pause or wait"),
         "run.started_at": FactSpec(Type("float", nonneg=True), "When the run was started.", "seconds since 1970-01-01 UTC", "start"),
         "run.continuations": FactSpec(COUNTER, "How often `continue_run` put a stop off.", "times", "`continue_run`", moved_by="actions"),
-        "run.depth": FactSpec(COUNT, "0 for a run of its own, 1 for its child, and so on.", "levels", "start"),
+        "run.depth": FactSpec(COUNT, "0 for a top-level run, 1 for its child, and so on.", "levels", "start"),
         "usage.llm_calls": FactSpec(COUNTER, "Model calls that gave a reply.", "calls", "model calls"),
-        "usage.tool_calls": FactSpec(COUNTER, "Tool calls that were carried out.", "calls", "tool calls", moved_by="tools"),
+        "usage.tool_calls": FactSpec(COUNTER, "Tool calls that were executed.", "calls", "tool calls", moved_by="tools"),
         "usage.calls": FactSpec(map_of(COUNTER), "Tool calls by tool: `usage.calls.<tool>`.", "calls", "tool calls", moved_by="tools"),
         "usage.prompt_tokens": FactSpec(COUNTER, "Tokens sent to models.", "tokens", "model calls"),
         "usage.completion_tokens": FactSpec(COUNTER, "Tokens that models wrote.", "tokens", "model calls"),
@@ -334,16 +334,16 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls"),
         "last.tool_calls": FactSpec(list_of(TOOL_CALL), "The calls that the newest reply asks for: `id`, `name`, `arguments`.", changed_by="model calls", moved_by="tools"),
         "last.wants_memory": FactSpec(BOOL, "Whether the newest reply asks for tool calls, and all of them are memory tools.", changed_by="model calls", moved_by="tools"),
-        "last.calls_dropped": FactSpec(COUNT, "How many calls of the newest reply were not carried out: more than `at_most` of `call_tools`, or all but the first of `call_tool`.", "calls", "model calls, `call_tools`, `call_tool`", moved_by="tools"),
+        "last.calls_dropped": FactSpec(COUNT, "How many calls of the newest reply were not executed: more than `at_most` of `call_tools`, or all but the first of `call_tool`.", "calls", "model calls, `call_tools`, `call_tool`", moved_by="tools"),
         "queue.size": FactSpec(COUNT, "Tasks that wait; improvements from the beginning of their cycle on.", "tasks", "`work`, `enqueue`"),
         "queue.done": FactSpec(COUNTER, "Tasks that were done.", "tasks", "`work`"),
         "queue.failed": FactSpec(COUNTER, "Tasks that were given up.", "tasks", "`work`"),
         "queue.primary_done": FactSpec(BOOL, "Whether no primary task waits.", changed_by="`work`, `enqueue`"),
-        "queue.current": FactSpec(TASK.maybe(), "The task that was begun and is not done: `id`, `text`, `kind`, `acceptance`.", changed_by="`work`"),
+        "queue.current": FactSpec(TASK.maybe(), "The task that was started and is not done: `id`, `text`, `kind`, `acceptance`.", changed_by="`work`"),
         "signals.count": FactSpec(COUNT, "Stop signals that are raised and not suppressed.", "signals", "rules, states, tools, callers"),
         "signals.top": FactSpec(STR.maybe(), "The reason of the signal with the highest priority.", changed_by="rules, states, tools, callers"),
         "signals.reasons": FactSpec(list_of(STR), "The reasons of the raised signals, in order.", changed_by="rules, states, tools, callers"),
-        "signals.status": FactSpec(enum_of("completed", "error"), "What the run would end as: the status of the top reason.", changed_by="rules, states, tools, callers"),
+        "signals.status": FactSpec(enum_of("completed", "error"), "The status that the run would end with: the status of the top reason.", changed_by="rules, states, tools, callers"),
         "signals.continued": FactSpec(BOOL, "Whether a continuation was requested: the signals wait.", changed_by="`continue_run`", moved_by="actions"),
     }
 )  # fmt: skip

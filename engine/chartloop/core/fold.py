@@ -50,7 +50,7 @@ def fold(  # noqa: PLR0913  called once, with what one step came to
 
     `saved` are the assignments of the state's `save`; `messages` is how many the conversation
     has now. Times are seconds since the epoch; a reading below an earlier one counts as that.
-    `run.visits` is a copy of its own, which the decision that follows counts up in place.
+    `run.visits` is its own copy, which the decision that follows counts up in place.
     Raises `StatusError` for an outcome that would make a fact fall that only grows.
     """
     if outcome.spent is not NOTHING_SPENT and (wrong := problem_with(outcome.spent)):
@@ -59,7 +59,7 @@ def fold(  # noqa: PLR0913  called once, with what one step came to
         raise StatusError(f"`{fell}` only grows: no action can set it back")
     marks = facts.marks
     now = max(at, marks.now)
-    # where nobody drove the run, it was killed, or a person took their time
+    # where no one drove the run, it was killed, or a person took their time
     undriven = min(started, now) - marks.now if started > marks.now else 0.0
     work, moved = action.work and not stopping, False
     queue, progress, memory, vars_ = facts.queue, facts.progress, facts.memory, facts.vars
@@ -232,14 +232,14 @@ def _rate(queue: QueueFacts, work: int, failed: int, has_queue: bool) -> float:
 
 
 def _fingerprints(calls: tuple[ToolCall, ...]) -> tuple[int, ...]:
-    # crc32, not hash(): the fingerprints stand in snapshots and must be the same in every process
+    # crc32, not hash(): the fingerprints are in snapshots and must be the same in every process
     return tuple([
         zlib.crc32(f"{c.name}\0{c.arguments}".encode(errors="surrogatepass")) for c in calls
     ])  # fmt: skip
 
 
 def queue_facts(queue: QueueFacts, tasks: Sequence[Task]) -> QueueFacts:
-    """The facts of a queue that holds these tasks. The one that was begun stands first."""
+    """The facts of a queue that holds these tasks. The one that was started is first."""
     waiting = sum(1 for task in tasks if task.kind == "primary" or task.cycle)
     current = tasks[0] if tasks and tasks[0].attempts else None
     primary = any(task.kind == "primary" for task in tasks)
@@ -247,7 +247,7 @@ def queue_facts(queue: QueueFacts, tasks: Sequence[Task]) -> QueueFacts:
 
 
 def name_tasks(tasks: Sequence[Task], taken: Iterable[str], queue: QueueFacts) -> tuple[Task, ...]:
-    """Tasks with ids of their own: one without, or with one that is taken, gets `task_<n>`.
+    """Tasks with their own ids: one without, or with one that is taken, gets `task_<n>`.
 
     That is the first number that is free, and beyond as many as the queue has seen go.
     """

@@ -2,7 +2,7 @@
 
 An `Outcome` says everything that an action changed, so that folding outcomes is all there is
 to a run's state. Actions never change anything else. `Blocked` says that the action is not
-finished: the run pauses and the same action is called again when it is due. What somebody reports
+finished: the run pauses and the same action is called again when it is due. What someone reports
 of tokens, calls and money is believed only as far as it can be true.
 """
 
@@ -34,7 +34,7 @@ class Spent(Value, frozen=True, gc=False):
     estimated: bool = False
     """The provider sent no usage; the tokens were estimated."""
     tools: Mapping[str, int] = EMPTY
-    """Tool calls that were carried out, by tool."""
+    """Tool calls that were executed, by tool."""
 
 
 class Reply(Value, frozen=True, gc=False):
@@ -76,7 +76,7 @@ NOTHING_SPENT = Spent()
 
 
 class Outcome(Value, frozen=True, gc=False):
-    """What came of an action; everything it changed.
+    """The outcome of an action: everything it changed.
 
     Messages are given as additions (`messages`) or as a whole new conversation (`rewrite`,
     by pruning and trimming). `changes` maps fact names that the action declares to their new
@@ -102,14 +102,14 @@ class Outcome(Value, frozen=True, gc=False):
     """What the action must find again after a resume, by action name: a sandbox session."""
     signals: tuple[StopSignal, ...] = ()
     continued: int | None = None
-    """`continue_run`: put the pending signals off, at most so many times."""
+    """`continue_run`: put the pending signals off, at most this many times."""
     partial: tuple[str, ...] = ()
     """Partial results, in order."""
     warnings: tuple[str, ...] = ()
     progressed: bool = False
-    """The action reports progress: `progress.stalled_for` begins again."""
+    """The action reports progress: `progress.stalled_for` starts again."""
     forgiven: bool = False
-    """`back_off` or a fix: `errors.consecutive` begins again, `errors.retries` rises."""
+    """`back_off` or a fix: `errors.consecutive` starts again, `errors.retries` rises."""
     timed_out: bool = False
     again: bool = False
     """The action failed, has said what was wrong, and asks to be done again at once."""
@@ -117,14 +117,14 @@ class Outcome(Value, frozen=True, gc=False):
     """The conversation's size as counted; otherwise it is estimated."""
     prunable: bool | None = None
     dropped: tuple[ToolCall, ...] = ()
-    """Calls that the model asked for and that were not carried out."""
+    """Calls that the model asked for and that were not executed."""
     unanswered: int = 0
     """Model calls that were made and gave no reply: a script counts them too."""
     in_doubt: bool = False
-    """The paid call was begun before a crash; whether it happened is unknown."""
+    """The paid call was started before a crash; whether it happened is unknown."""
 
     @classmethod
-    def failed(cls, category: str, message: str, *, kind: str = "", **more: Any) -> Outcome:
+    def failure(cls, category: str, message: str, *, kind: str = "", **more: Any) -> Outcome:
         """An outcome of an action that failed."""
         return cls(ok=False, error=Failure(str(category), message, "", kind), **more)
 
@@ -172,10 +172,10 @@ class Outcome(Value, frozen=True, gc=False):
 
 
 class ToolResult(Value, frozen=True, gc=False):
-    """What a tool gives back when a text is not all: a tool may return this instead of a value."""
+    """The return value of a tool that reports more than a value."""
 
     text: str
-    """What the model reads."""
+    """The text that the model reads."""
     ok: bool = True
     result: Any = None
     """JSON data for the record."""
@@ -186,7 +186,7 @@ class ToolResult(Value, frozen=True, gc=False):
     category: str = "RECOVERABLE"
     """What may be done about it, when it is not ok."""
     progressed: bool = False
-    """The tool reports progress, ok or not: `progress.stalled_for` begins again."""
+    """The tool reports progress, ok or not: `progress.stalled_for` starts again."""
     warnings: tuple[str, ...] = ()
     """What is odd about the call, for those who look after the run; the model does not read it."""
 
@@ -208,7 +208,7 @@ class Blocked(Value, frozen=True, gc=False):
     until: float | None = None
     on: str = ""
     asks: Mapping[str, Any] = EMPTY
-    """What a child asks of somebody: see `core.position.Asked`."""
+    """What a child asks of someone: see `core.position.Asked`."""
 
 
 _DEFAULTS = Outcome.defaults()

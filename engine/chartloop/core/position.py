@@ -50,12 +50,12 @@ METADATA = "metadata"
 
 
 APPROVAL = "ask_approval"
-"""Under this name `Position.kept` holds the calls that somebody was asked to approve, and what
+"""Under this name `Position.kept` holds the calls that someone was asked to approve, and what
 they answered."""
 
 
 class Asked(Value, frozen=True, gc=False):
-    """What a child that waits asks of somebody; an answer to the parent is an answer to it."""
+    """What a child that waits asks of someone; an answer to the parent is an answer to it."""
 
     run: str
     """The child's run id."""
@@ -67,7 +67,7 @@ class Asked(Value, frozen=True, gc=False):
     state: str = ""
     """The state in which that one waits."""
     closing: bool = False
-    """All that wait are on their way out, and wait on it: that they should stop is no news."""
+    """All that wait are on their way out, and wait on it: that they should stop is not news."""
     waiting: int = 1
     """How many children wait."""
     wait: str = ""
@@ -138,7 +138,7 @@ class Position(Value, frozen=True, gc=False):
     attempt: int = 0
     """Extra attempts made of the present action."""
     entered_at: float = 0.0
-    """When the present state was entered: where the clock of `within` begins."""
+    """When the present state was entered: where the clock of `within` starts."""
     wake_at: float | None = None
     blocked_on: str = ""
     """Why the present action waits, when it returned `Blocked`."""
@@ -161,11 +161,11 @@ class Position(Value, frozen=True, gc=False):
 
     @property
     def closing(self) -> bool:
-        """Whether it is stopping, or waits for a child that is: nobody need ask it to."""
-        return self.stopping or ((asked := self.asked) is not None and asked.closing)
+        """Whether it is stopping, or waits for a child that is: no one need ask it to."""
+        return self.stopping or ((asked := self.child_question) is not None and asked.closing)
 
     @property
-    def asked(self) -> Asked | None:
+    def child_question(self) -> Asked | None:
         """What a child asks, while the run waits for that."""
         given = self.kept.get(CHILD) if self.blocked_on == CHILD else None
         if given is None:

@@ -1,7 +1,7 @@
 """Why a run stops: one vocabulary for all sources.
 
 The lower priority number wins; equals go by the order in which they were raised. Files may
-add reasons of their own or redefine these.
+add their own reasons or redefine these.
 
 Source: 002 "StopReason", "StopSignals", "ExecutionContinuation"; 003 "Stopping Conditions";
 000 `StopReason`; design "language", section 7.
@@ -109,11 +109,11 @@ _ABOUT: Mapping[str, str] = MappingProxyType(
         "critical_failure": "Something broke that nothing can help.",
         "custom": "A condition of the file's own.",
         "diminishing_returns": "Improving brings too little now.",
-        "error": "An error stands in the way.",
+        "error": "An error prevents the run from continuing.",
         "error_rate": "Too large a share of the work fails.",
         "error_threshold": "Too many failures in a row.",
         "finish_reason": "The model ended its reply in a way that stops the run.",
-        "guard_error": "A guard could not be evaluated, or no way on from a state holds.",
+        "guard_error": "A guard could not be evaluated, or no edge out of a state holds.",
         "health_critical": "The health score is too low.",
         "no_progress": "The same again and again, or nothing new.",
         "retry_limit": "The retries are used up.",
@@ -124,7 +124,7 @@ _ABOUT: Mapping[str, str] = MappingProxyType(
         "token_limit": "The tokens are used up.",
         "unknown": "The run ended without a reason.",
         "user_requested": "A caller or a person asked for it, from outside.",
-        "user_unresponsive": "Nobody answered in time.",
+        "user_unresponsive": "No answer came in time.",
     }
 )
 
@@ -146,7 +146,7 @@ class StopSignal:
 
     reason: StopReason
     message: str = ""
-    """For people: what was measured against what, e.g. ``50 of 50 steps``."""
+    """For people: the value and its limit, e.g. ``50 of 50 steps``."""
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The values that the guard read, by fact name. Units are those of the facts."""
     source: str = ""
@@ -192,14 +192,14 @@ class StopSignal:
     def user_requested(
         cls, message: str = "", context: Mapping[str, Any] | None = None, *, source: str = "caller"
     ) -> StopSignal:
-        """Somebody outside asked for it."""
+        """It was requested from outside."""
         return cls(REASONS["user_requested"], message, dict(context or {}), source)
 
     @classmethod
     def error(
         cls, message: str, context: Mapping[str, Any] | None = None, *, source: str = ""
     ) -> StopSignal:
-        """An error stands in the way. Source: 002 `ErrorForbade`."""
+        """An error prevents the run from continuing. Source: 002 `ErrorForbade`."""
         return cls(REASONS["error"], message, dict(context or {}), source)
 
     @classmethod
@@ -332,7 +332,7 @@ class AgentStop(Exception):
 
     `message` is a text, or a whole `StopSignal`. `reason` is one of the file's. `context` is
     any JSON data; what is not goes onto the record as text. `source` is by default the tool or
-    the state, and `step` the number of the step at hand.
+    the state, and `step` the number of the current step.
 
         raise AgentStop("The answer was found.", context={"answer": 5})
 
@@ -364,7 +364,7 @@ class AgentStop(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """Signals that wait, and whether somebody asked to go on in spite of them.
+    """Signals that wait, and whether someone asked to continue in spite of them.
 
     Source: 002 "ExecutionContinuation".
     """
@@ -374,7 +374,7 @@ class Continuation:
 
     @property
     def should_stop(self) -> bool:
-        """True when there are signals and nobody asked to go on."""
+        """True when there are signals and no one asked to continue."""
         return bool(self.signals) and not self.requested
 
     def with_signal(self, signal: StopSignal) -> Continuation:
@@ -382,16 +382,16 @@ class Continuation:
         return replace(self, signals=self.signals.add(signal))
 
     def with_requested(self, requested: bool = True) -> Continuation:
-        """The same with the request to go on set or taken back."""
+        """The same with the request to continue set or taken back."""
         return replace(self, requested=requested)
 
     def explain(self) -> str:
-        """What happens and why, in one or two sentences."""
+        """The effect and the reason, in one or two sentences."""
         if not self.signals:
-            return "No stop signal has been raised; the run goes on."
+            return "No stop signal has been raised; the run continues."
         raised = say_count(len(self.signals), "signal")
         if self.requested:
-            return f"The run goes on: a continuation puts {raised} off: {self.signals}."
+            return f"The run continues: a continuation puts {raised} off: {self.signals}."
         if len(self.signals) == 1:
             return f"The run stops: {self.signals}."
         return (

@@ -40,7 +40,7 @@ KINDS: tuple[RecordKind, ...] = (
 
 
 ASIDE: frozenset[RecordKind] = frozenset({"pause", "resume", "edit", "enqueue", "drop"})
-"""Records that may leave the action at hand as it is."""
+"""Records that may leave the current action as it is."""
 
 
 class Input(Value, frozen=True, gc=False):
@@ -64,7 +64,7 @@ class Input(Value, frozen=True, gc=False):
 
 
 class Record(Value, frozen=True, gc=False):
-    """One input and what came of it."""
+    """One input and its outcome."""
 
     seq: int
     """The record's number in its run, from 0."""
@@ -83,17 +83,17 @@ class Record(Value, frozen=True, gc=False):
 
     @property
     def kind(self) -> RecordKind:
-        """What sort of input it was."""
+        """The kind of input."""
         return self.input.kind
 
     @property
     def aside(self) -> bool:
-        """Whether the action at hand stayed as it was: what it had begun is still begun."""
+        """Whether the current action stayed as it was: what it had started is still started."""
         return self.kind in ASIDE and self.next == self.state
 
     @property
     def outcome(self) -> Outcome | None:
-        """What the action returned, for a `step`."""
+        """The action's return value, for a `step`."""
         return self.input.outcome
 
     @property
@@ -201,7 +201,7 @@ _NOTHING = Outcome()
 
 
 def _took(given: Input) -> str:
-    """How long an action took; empty for what is no action."""
+    """How long an action took; empty for what is not an action."""
     took = max(0.0, given.at - given.started)
     return say_elapsed(took) if given.kind == "step" and given.started else ""
 
@@ -218,7 +218,7 @@ def to_json(data: Any) -> str:
 
 
 def to_json_fast(data: Any) -> str:
-    """The same, in a fraction of the time; numbers may be written otherwise and mean the same.
+    """The same, in a fraction of the time; numbers may be written differently and mean the same.
 
     What msgspec writes is kept where it reads back as what was given. It is wider than JSON (dates,
     bytes, sets) and narrower (infinity, lone surrogates): there `to_json` decides.

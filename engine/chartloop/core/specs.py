@@ -29,7 +29,7 @@ class Effect(enum.StrEnum):
 
 
 MOST_CALLS = 32
-"""How many tool calls of one reply are carried out, where nothing else is said."""
+"""How many tool calls of one reply are executed, where nothing else is said."""
 
 ArgKind = Literal[
     "text", "texts", "value", "values", "enum", "name", "duration", "data", "fields", "schema"
@@ -39,7 +39,7 @@ ArgKind = Literal[
 `text` a template; `texts` a mapping or list of templates; `value` an expression; `values` a
 mapping of expressions; `enum` one of a few words; `name` the literal name of a thing;
 `duration` a duration or an expression that gives one; `data` literal JSON data; `fields` a
-mapping of names to fields of their own; `schema` a JSON Schema, or the name of a class.
+mapping of names to their own fields; `schema` a JSON Schema, or the name of a class.
 """
 
 
@@ -65,7 +65,7 @@ class ArgSpec:
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
     """For `data`: what is wrong with a value, or None."""
     fields: tuple[ArgSpec, ...] = ()
-    """For `fields`: what stands under each name."""
+    """For `fields`: what is under each name."""
     needs: str = ""
     """Another field, without which this one means nothing."""
     at_least: str = ""
@@ -84,7 +84,7 @@ class ActionSpec:
 
     name: str
     run: Callable[..., Any] | None = field(compare=False)
-    """None stands for an action that a file names and nobody has registered."""
+    """None stands for an action that a file names and no one has registered."""
     args: tuple[ArgSpec, ...] = ()
     targets: Callable[[str, Any], str | None] | None = field(default=None, compare=False)
     """For actions whose `with` has variables as keys: what is wrong with one entry, or None."""
@@ -109,13 +109,13 @@ class ActionSpec:
     leaves: bool = False
     """It ends at once when it is cancelled: whatever may not, it leaves behind by itself."""
     sound: bool = False
-    """Its results are JSON data as they stand, whatever a tool gave: see `run.sanitize`."""
+    """Its results are JSON data as they are, whatever a tool gave: see `run.sanitize`."""
     own_deadline: bool = False
     """The action ends in time by itself: it is not cut off."""
     repairs: str = ""
     """The field that says how often it may ask to be done again: see `Outcome.again`."""
     most_calls: str = ""
-    """The field that says how many calls of one reply it carries out; see `MOST_CALLS`."""
+    """The field that says how many calls of one reply it executes; see `MOST_CALLS`."""
     needs: Supply | None = None
     """What must be in the run before it: without it the action fails, or sends nothing."""
     supplies: frozenset[Supply] = frozenset()
@@ -208,7 +208,7 @@ class TypeSpec:
 
     name: str
     source: type | None = field(compare=False)
-    """None stands for a class that a file names and nobody has given."""
+    """None stands for a class that a file names and no one has given."""
     schema: Callable[[], Mapping[str, Any]] = field(compare=False)
     """Its JSON Schema. Raises `SetupError` where JSON Schema cannot say it."""
     make: Callable[[Any], Any] = field(compare=False)

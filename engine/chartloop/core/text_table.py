@@ -18,7 +18,7 @@ _READABLE = 16
 _NAME = 24
 """Columns of a name that stays whole where other columns can be cut down."""
 _FEW = 4
-"""Characters that may stand alone in a line."""
+"""Characters that may be alone in a line."""
 _WORD = re.compile(r"\s*\S+")
 _SIGNS = "._/(,="
 """Signs within long names, after which a name may be broken."""

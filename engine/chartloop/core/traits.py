@@ -23,7 +23,7 @@ fail after the answer. `task` what the next task of the queue says.
 """
 
 Calls = Literal["none", "all", "first", "memory", "named", "task"]
-"""Which tool calls an action carries out.
+"""Which tool calls an action executes.
 
 `all` those of the newest reply, `first` the first of them: after either no call is open. `memory`
 those that edit memory, or none where a field names a block. `named` the tool that a field names.
@@ -35,7 +35,7 @@ Runs = Literal["none", "one", "several", "task"]
 that the next task of the queue names."""
 
 Fails = Literal["never", "by_fields", "by_world"]
-"""What can make an action fail, beside a deadline.
+"""What can make an action fail, next to a deadline.
 
 `never`: without fields, nothing. `by_fields`: its fields and what the run holds. `by_world`: what
 a tool, a child, a sandbox, the model or the caller gives, too.
@@ -52,7 +52,7 @@ Family = Literal["model", "tools", "child", "work", "prune", "pure", "said", "ow
 `model` draws a reply; `tools` draws what comes of the calls of a reply; `child` draws what children
 come to; `work` draws how a task ends; `prune` shortens the conversation; `pure` does the action
 itself, which has no effects; `said` draws nothing but whether it fails; `own` draws a result;
-`wait` is no action.
+`wait` is not an action.
 """
 
 

@@ -17,8 +17,8 @@ from typing import Any, overload
 from chartloop.core.conversation import calls_of, tool_reply
 from chartloop.core.outcome import Message
 
-NO_REPLY = "error: this call was not carried out"
-"""What a model reads where a call has no reply: it was cut off, or nobody made it."""
+NO_REPLY = "error: this call was not executed"
+"""What a model reads where a call has no reply: it was cut off, or no one made it."""
 
 
 class _Log:
@@ -203,7 +203,7 @@ def sendable(messages: Sequence[Message]) -> Sequence[Message]:
 class _Sendable:
     """What a conversation is sent as, up to where it has been read.
 
-    While it is sound that is the conversation itself, else one of its own.
+    While it is sound that is the conversation itself, else its own.
     """
 
     __slots__ = ("_differs", "_open", "_settled", "_waiting", "read")
@@ -305,7 +305,7 @@ PER_MESSAGE = 4
 PER_CALL = 8
 """Tokens round each tool call: its id, type and braces."""
 PER_IMAGE = 1_000
-"""Tokens of a part that is no text. Providers charge 85 to 1,600 for an image, by its size."""
+"""Tokens of a part that is not a text. Providers charge 85 to 1,600 for an image, by its size."""
 
 
 def estimate_tokens(text: str) -> int:

@@ -37,7 +37,7 @@ class Words:
 
     `of` says who gives the words: with ``all`` no other word has a meaning; with ``file`` these are
     the ones that the file writes, and a caller may give others; with ``outside`` they are the usual
-    ones of somebody else, a provider or a module of tools.
+    ones of someone else, a provider or a module of tools.
     """
 
     known: tuple[str, ...]
@@ -174,7 +174,7 @@ def _common(values: Iterable[object]) -> Type:
 
 
 def accepts(wanted: Type, value: object) -> bool:
-    """Whether a plain value may stand where this type is declared. An int may stand for a float."""
+    """Whether a plain value may be where this type is declared. An int may stand for a float."""
     if value is None:
         return wanted.nullable or wanted.kind in ("any", "none")
     match wanted.kind:

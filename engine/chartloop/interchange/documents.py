@@ -1,4 +1,4 @@
-"""The flowcharts of a document: where they stand, which one is meant, what it says.
+"""The flowcharts of a document: where they are, which one is meant, what it says.
 
 Belongs here: Markdown's fences and headings, as far as charts are found by them. Never: the grammar
 of a chart (`view.mermaid`), machines.
@@ -16,7 +16,7 @@ from pathlib import Path
 from chartloop.core.errors import Finding, SetupError, SpecError
 from chartloop.core.units import say_count
 from chartloop.interchange.mermaid.read import Note, Reading, read_flowchart
-from chartloop.interchange.repair import Repair, repaired
+from chartloop.interchange.repair import Repair, repair_text
 
 LARGEST = 4_000_000
 """Bytes of a document that is read."""
@@ -41,13 +41,13 @@ class Found:
     number: int
     """Its place among the flowcharts of the document, from 1."""
     line: int
-    """The line of the document on which it begins."""
+    """The line of the document on which it starts."""
     column: int = 0
     """How far it is indented there."""
     heading: str = ""
     """The nearest heading above it."""
     title: str = ""
-    """The first heading of the document, if it stands above."""
+    """The first heading of the document, if it is above."""
     file: str = ""
 
     @property
@@ -70,7 +70,7 @@ class Read:
 
 
 def read_document(path: str | Path) -> str:
-    """The text of a document. SetupError: it cannot be read, or is no text."""
+    """The text of a document. SetupError: it cannot be read, or is not a text."""
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -83,25 +83,25 @@ def read_document(path: str | Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        said = f"{path} is no UTF-8: byte {error.start} is 0x{data[error.start]:02X}"
+        said = f"{path} is not UTF-8: byte {error.start} is 0x{data[error.start]:02X}"
         raise SetupError(said, hint="save it as UTF-8") from None
 
 
 def flowcharts(text: str, *, file: str = "") -> tuple[Found, ...]:
     """The flowcharts of a document, in their order.
 
-    A `.mmd` file is one chart, and so is a text that begins as one. In any other document they
-    stand in fences marked `mermaid`, however deep these are indented or quoted; Mermaid charts of
-    other kinds are passed over.
+    A `.mmd` file is one chart, and so is a text that starts as one. In any other document they
+    are in fences marked `mermaid`, however deep these are indented or quoted; Mermaid charts of
+    other kinds are skipped.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if Path(file).suffix.lower() in _CHARTS or _FLOWCHART.match("\n".join(lines)):
         return (Found("\n".join(lines), 1, 1, file=file),)
-    found = [one for one in _fenced(lines) if _FLOWCHART.match(one.text)]
+    found = [one for one in _fenced_charts(lines) if _FLOWCHART.match(one.text)]
     return tuple(replace(one, number=n, file=file) for n, one in enumerate(found, start=1))
 
 
-def _fenced(lines: Sequence[str]) -> Iterator[Found]:
+def _fenced_charts(lines: Sequence[str]) -> Iterator[Found]:
     """Everything in fences that are marked `mermaid`."""
     title, heading, number = "", "", 0
     while number < len(lines):
@@ -115,7 +115,7 @@ def _fenced(lines: Sequence[str]) -> Iterator[Found]:
         first = number + 1
         number = first
         while number < len(lines) and not _closes(lines[number], opening["fence"]):
-            inside.append(_outdented(lines[number], opening["before"]))
+            inside.append(_outdent(lines[number], opening["before"]))
             number += 1
         number += 1
         if _MERMAID.match(opening["info"]):
@@ -128,8 +128,8 @@ def _closes(line: str, fence: str) -> bool:
     return len(bare) >= len(fence) and set(bare) == {fence[0]}
 
 
-def _outdented(line: str, before: str) -> str:
-    """A line without what stands in front of its fence: blanks, and the signs of a quotation."""
+def _outdent(line: str, before: str) -> str:
+    """A line without what precedes its fence: blanks, and the signs of a quotation."""
     same = 0
     while same < min(len(before), len(line)) and (line[same] in " \t>"):
         same += 1
@@ -144,20 +144,20 @@ def _heading(lines: Sequence[str], number: int) -> str:
     return line.strip() if line.strip() and underlined and not line.startswith("    ") else ""
 
 
-def chosen(found: Sequence[Found], wanted: str = "", *, file: str = "") -> Found:
+def choose_chart(found: Sequence[Found], wanted: str = "", *, file: str = "") -> Found:
     """The flowchart that is meant: the only one, or the one with this number or heading.
 
     SetupError: there is none, or it is not clear which; the hint lists them.
     """
     name = file or "the text"
     if not found:
-        hint = "a flowchart stands in a fence: ```mermaid, and begins with `flowchart TD`"
+        hint = "write a flowchart in a ```mermaid fence that starts with `flowchart TD`"
         raise SetupError(f"{name} has no Mermaid flowchart", hint=hint)
     listed = "; ".join(str(one) for one in found[:10])
     if not wanted:
         if len(found) == 1:
             return found[0]
-        said = f"{name} has {say_count(len(found), 'flowchart')}: which one is meant?"
+        said = f"{name} has {say_count(len(found), 'flowchart')}: which one do you want?"
         raise SetupError(said, hint=f"say --chart N, or a part of its heading: {listed}")
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):
         return found[int(wanted) - 1]
@@ -173,17 +173,19 @@ def chosen(found: Sequence[Found], wanted: str = "", *, file: str = "") -> Found
 def read(found: Found, *, repair: bool = False) -> Read:
     """What a flowchart of a document says.
 
-    With `repair` what Mermaid refuses is mended where that is possible, and listed. SpecError:
+    With `repair` what Mermaid refuses is fixed where that is possible, and listed. SpecError:
     Mermaid refuses it; the place is that of the document.
     """
     text, repairs = found.text, ()
     try:
         if repair:
-            text, repairs = repaired(text, file=found.file)
+            text, repairs = repair_text(text, file=found.file)
         reading = read_flowchart(text, file=found.file)
     except SpecError as refused:
         hint = "" if repair else _mended_by(found)
-        raise SpecError([_moved(finding, found, hint) for finding in refused.findings]) from None
+        raise SpecError(
+            [_move_finding(finding, found, hint) for finding in refused.findings]
+        ) from None
     down = found.line - 1
     reading = reading._replace(
         notes=tuple(Note(n.text, tuple(line + down for line in n.lines)) for n in reading.notes),
@@ -194,15 +196,15 @@ def read(found: Found, *, repair: bool = False) -> Read:
 
 
 def _mended_by(found: Found) -> str:
-    """What to say where a repair would mend all that is wrong."""
+    """What to say where a repair would fix all that is wrong."""
     try:
-        _, repairs = repaired(found.text)
+        _, repairs = repair_text(found.text)
     except SpecError:
         return ""
-    return f"; or let --repair mend {say_count(len(repairs), 'line')}"
+    return f"; or let --repair fix {say_count(len(repairs), 'line')}"
 
 
-def _moved(finding: Finding, found: Found, hint: str) -> Finding:
+def _move_finding(finding: Finding, found: Found, hint: str) -> Finding:
     place = finding.place
     moved = replace(
         place, line=place.line + found.line - 1, column=place.column + found.column,

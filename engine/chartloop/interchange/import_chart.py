@@ -17,7 +17,7 @@ from chartloop.api.machine import Machine
 from chartloop.core.errors import SetupError
 from chartloop.interchange.documents import Read
 from chartloop.interchange.machine_names import as_name, once
-from chartloop.interchange.machine_text import Head, written
+from chartloop.interchange.machine_text import Head, write_machine
 from chartloop.interchange.mermaid.read import Note
 from chartloop.interchange.skeleton import skeleton
 from chartloop.language.yaml.reading import MAX_BYTES
@@ -26,7 +26,7 @@ from chartloop.view.flowchart import Direction, Flowchart, one_line
 
 _WHY: Mapping[str, str] = {
     "fill": "a machine colours a state by what it is",
-    "label": "a label cannot hold this text as it stands",
+    "label": "a label cannot hold this text as it is",
 }
 _SAYS_LITTLE = re.compile(
     r"(?:the )?(?:mermaid |flow ?)?(?:chart|diagram|flow|overview|source)s?:?", re.IGNORECASE
@@ -59,7 +59,7 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
     """The skeleton of a machine that draws a flowchart.
 
     It loads and can be stepped at once, unless the chart has boxes that no arrow leads to: then its
-    file has errors, until it is mended, as any file would.
+    file has errors, until it is fixed, as any file would.
     `name` is the machine's, by default made of the heading or the file; `source` is what the file
     calls the document. SetupError: the chart has no box, or no machine can have the name.
     """
@@ -80,15 +80,15 @@ def import_chart(read: Read, *, name: str = "", source: str = "") -> Imported:
     notes += [f"Repaired in line {r.line}: {r.what}." for r in read.repairs]
     head = Head(machine, title, source or found.file or "a flowchart", where, (), notes)
     head = head._replace(accepting=True)
-    _refuse_too_large(written(states, head), chart)
-    loaded = load(written(states, head))
+    _refuse_too_large(write_machine(states, head), chart)
+    loaded = load(write_machine(states, head))
     drawn = loaded.draw(rules="none").chart
     deviations = differences(chart, drawn)
     if deviations:
         declared = [(str(d), _why(d, drawn)) for d in deviations]
         head = head._replace(deviations=declared)
-        loaded = load(written(states, head))
-    text = written(states, head._replace(accepting=False))
+        loaded = load(write_machine(states, head))
+    text = write_machine(states, head._replace(accepting=False))
     return Imported(text, loaded, read, deviations, states.unreached)
 
 

@@ -23,7 +23,7 @@ _WIDEST = 100
 
 
 class Head(NamedTuple):
-    """What stands at the top of the file."""
+    """What is at the top of the file."""
 
     machine: str
     title: str
@@ -36,10 +36,10 @@ class Head(NamedTuple):
     notes: Sequence[str] = ()
     """What of the document's chart the file has no room for, and what was repaired."""
     accepting: bool = False
-    """It accepts states that nothing leads to: only so can it be looked at before it is mended."""
+    """It accepts states that nothing leads to: only so can it be looked at before it is fixed."""
 
 
-def written(skeleton: Skeleton, head: Head) -> str:
+def write_machine(skeleton: Skeleton, head: Head) -> str:
     """The file, ending with a newline."""
     parts = [*_head(skeleton, head), "", "states:"]
     for state in skeleton.states:
@@ -68,7 +68,7 @@ def _label(label: str) -> str:
 def _head(skeleton: Skeleton, head: Head) -> Iterator[str]:
     yield f"# A skeleton, imported from {_comment(head.source)}, {head.where}."
     yield "# It draws the document's flowchart, and can be stepped by hand: chartloop step FILE"
-    yield "# Each TODO is something left to say. `do: nothing` wants an action. What stands under"
+    yield "# Each TODO is something left to say. `do: nothing` wants an action. What is under"
     yield "# `on` is asked of a person, until the state decides by `when`, `of` or guards."
     for note in head.notes:
         yield f"# {_comment(note)}"
@@ -80,18 +80,18 @@ def _head(skeleton: Skeleton, head: Head) -> Iterator[str]:
     if head.deviations:
         yield "deviations:"
         for difference, reason in head.deviations:
-            yield f"  - {{difference: {_quoted(difference)}, reason: {text(reason)}}}"
+            yield f"  - {{difference: {_quote(difference)}, reason: {text(reason)}}}"
     if skeleton.unreached:
         some = _some(skeleton.unreached)
         yield f"# TODO: no arrow of the document leads to {some}. Lead one there or remove it;"
         yield "# until then `chartloop check` reports it, and the file does not run."
     if skeleton.unreached and head.accepting:
-        yield "ignore: [{code: CL304, reason: it is only looked at}]"
+        yield "ignore: [{code: CL304, reason: it is for reading only}]"
     if skeleton.start != skeleton.states[0].name:
         yield f"start: {skeleton.start}"
 
 
-def _quoted(value: str) -> str:
+def _quote(value: str) -> str:
     plain = text(value)
     return plain if plain.startswith('"') else f'"{plain}"'
 

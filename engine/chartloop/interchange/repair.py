@@ -67,10 +67,10 @@ Mend = Callable[[_Scene], Iterator[str]]
 """Other lines in the place of one."""
 
 
-def repaired(text: str, *, file: str = "") -> tuple[str, tuple[Repair, ...]]:
-    """The text with its mistakes mended, and what was changed; itself where Mermaid reads it.
+def repair_text(text: str, *, file: str = "") -> tuple[str, tuple[Repair, ...]]:
+    """The text with its mistakes fixed, and what was changed; itself where Mermaid reads it.
 
-    SpecError: a mistake that none of the repairs mends, at its place.
+    SpecError: a mistake that none of the repairs fixes, at its place.
     """
     lines = re.split(r"\r\n?|\n", text)
     repairs: list[Repair] = []
@@ -79,7 +79,7 @@ def repaired(text: str, *, file: str = "") -> tuple[str, tuple[Repair, ...]]:
     while fault is not _END:
         mended = None
         if len(repairs) < MOST and len(text) <= LARGEST:
-            mended = _mended(lines, fault, file, attempts)
+            mended = _first_repair(lines, fault, file, attempts)
         if mended is None:
             raise fault.error
         number, what, after, fault = mended
@@ -106,7 +106,7 @@ def _fault(lines: Sequence[str], file: str) -> _Fault:
     return _END
 
 
-def _mended(
+def _first_repair(
     lines: Sequence[str], fault: _Fault, file: str, attempts: Iterator[int]
 ) -> tuple[int, str, list[str], _Fault] | None:
     """The first repair with which Mermaid reads further: at the fault's line, or the one before."""
@@ -141,7 +141,7 @@ _BEHIND = re.compile(r"[ \t]*(?:$|;|:::|@\{|&|%%|[xo<]?[-=~–—→])")
 _SMART = str.maketrans({"“": '"', "”": '"', "„": '"', "‟": '"', "″": '"'})
 
 
-def _quoted(content: str) -> str:
+def _quote(content: str) -> str:
     inner = content.strip().translate(_SMART)
     if len(inner) > 1 and inner[0] == inner[-1] == '"':
         inner = inner[1:-1]
@@ -160,7 +160,7 @@ def _quote_labels(scene: _Scene) -> Iterator[str]:
                 if _is_quoted(content):
                     break
                 if content.strip():
-                    yield line[:begin] + _quoted(content) + line[end:]
+                    yield line[:begin] + _quote(content) + line[end:]
 
 
 def _is_quoted(content: str) -> bool:
@@ -180,7 +180,7 @@ def _quote_pipes(scene: _Scene) -> Iterator[str]:
     line, column, text = scene
     for found in re.finditer(r"\|([^|\n]*)\|", line):
         if not _is_quoted(found[1]) and (column < 0 or found.start() <= column <= found.end()):
-            text = _quoted(found[1]) if found[1].strip() else ""
+            text = _quote(found[1]) if found[1].strip() else ""
             yield line[: found.start()] + (f"|{text}|" if text else "") + line[found.end() :]
 
 
@@ -188,13 +188,13 @@ def _quote_wide_pipes(scene: _Scene) -> Iterator[str]:
     """Quotes for a text between pipes that has a pipe in it."""
     if found := re.search(r"(?<=[->=.])[ \t]*\|(?P<text>[^\n]*)\|", scene.line):
         start, end = found.span("text")
-        yield scene.line[:start] + _quoted(found["text"]) + scene.line[end:]
+        yield scene.line[:start] + _quote(found["text"]) + scene.line[end:]
 
 
 def _quote_title(scene: _Scene) -> Iterator[str]:
     """Quotes for the title of a subgraph."""
     if found := re.match(r"(?P<begin>[ \t]*subgraph[ \t]+)(?P<title>\S[^\n]*)", scene.line):
-        yield found["begin"] + _quoted(found["title"])
+        yield found["begin"] + _quote(found["title"])
 
 
 def _quote_link_text(scene: _Scene) -> Iterator[str]:
@@ -203,7 +203,7 @@ def _quote_link_text(scene: _Scene) -> Iterator[str]:
         r"(?P<start>--|==|-\.)[ \t]+(?P<text>\S[^\n]*?)[ \t]+(?P<end>--+>|==+>|\.+->|--+|==+)", line
     ):
         if not _is_quoted(found["text"]):
-            quoted = f"{found['start']} {_quoted(found['text'])} {found['end']}"
+            quoted = f"{found['start']} {_quote(found['text'])} {found['end']}"
             yield line[: found.start()] + quoted + line[found.end() :]
 
 
@@ -225,7 +225,7 @@ def _close(scene: _Scene) -> Iterator[str]:
         text = found["text"].strip().removesuffix(closing) if found else ""
         if found and text and closing not in text:
             text = text.removeprefix('"').removesuffix('"')
-            yield line[: found.start()] + opening + _quoted(text) + closing
+            yield line[: found.start()] + opening + _quote(text) + closing
 
 
 def _plain_quotes(scene: _Scene) -> Iterator[str]:
@@ -352,13 +352,13 @@ _REPAIRS: tuple[tuple[str, Mend], ...] = (
     ("a title that needs quotes", _quote_title),
     ("a keyword as an id", _rename_keyword),
     ("an id that touches the link", _free_sign),
-    ("an arrow that is none", _longer_arrow),
-    ("a comment behind a statement", _drop_comment),
+    ("an invalid arrow", _longer_arrow),
+    ("a comment after a statement", _drop_comment),
     ("spaces where none may be", _close_spaces),
     ("a style that Mermaid cannot read", _plain_style),
     ("a label that is not closed", _close),
     ("an id of several words", _join_ids),
-    ("a first line that is none", _own_line),
+    ("an invalid first line", _own_line),
     ("a subgraph that is not closed", _end_group),
 )
 """What may be wrong, in the order in which it is tried."""

@@ -3,7 +3,7 @@
 The order of transitions in the document is the order of trial. A guard is a field of the data of
 the event: whoever drives the chart sends with each event what the guards say. A transition to a
 decision keeps that data for it, since libraries differ in what `_event` is there. What a guard
-says in chartloop stands beside it, in attributes of the namespace `urn:chartloop:1`; so do
+says in chartloop is next to it, in attributes of the namespace `urn:chartloop:1`; so do
 actions, assignments and stop reasons, which SCXML has no elements for.
 
 Belongs here: the shape of that XML. Never: which transitions are exported (`from_live`).
@@ -43,7 +43,7 @@ _HIDDEN = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 def to_scxml(machine: Machine, *, all: bool = False, status: bool = False) -> str:
     """An SCXML document of the machine, ending with a newline. Equal machines give equal texts.
 
-    `all` adds what the engine does: its ends, and the ways out for a cancel, a signal of a tool
+    `all` adds what the engine does: its ends, and the exits for a cancel, a signal of a tool
     and an unhandled failure. `status` adds the status of the run as a parallel state.
     """
     chart = statechart(machine, all=all)
@@ -77,7 +77,7 @@ def _decides(chart: Statechart) -> bool:
 
 
 def _begins(chart: Statechart) -> str:
-    """The state that a chart begins in; guards are answered by events, so there must be one."""
+    """The state that a chart starts in; guards are answered by events, so there must be one."""
     first = next(node for node in chart.nodes if node.name == chart.start)
     if not first.rests:
         return ENTRY
@@ -117,7 +117,7 @@ class _Region:
             "id": f"{self.prefix}{node.name}", "chartloop:job": node.job,
             "chartloop:label": node.label, "chartloop:about": node.about,
             "chartloop:within": node.deadline.text if node.deadline is not None else "",
-            **_done(node.deeds),
+            **_action_attributes(node.deeds),
         }  # fmt: skip
         with self.page.element("final" if node.job == "end" else "state", about):
             for way in (*node.checks, *node.ways):
@@ -135,7 +135,7 @@ class _Region:
             "chartloop:when": guard.text if guard is not None else "",
             "chartloop:before": " ".join(guard.before) if guard is not None else "",
             "chartloop:data": json.dumps(dict(way.fields)) if way.fields else "",
-            **_done(way.deeds),
+            **_action_attributes(way.deeds),
         }
         with self.page.element("transition", about):
             if way.event and way.target in self.deciding:
@@ -151,7 +151,7 @@ def _cond(guard: Predicate, data: str) -> str:
     return f"{data} && {data}.{guard.name}"
 
 
-def _done(deeds: tuple[Deed, ...]) -> dict[str, str]:
+def _action_attributes(deeds: tuple[Deed, ...]) -> dict[str, str]:
     """What is done, as attributes; an assignment in JSON."""
     out: dict[str, str] = {}
     for deed in deeds:
@@ -199,5 +199,5 @@ class _Page:
             pass
 
     def text(self) -> str:
-        # names are ASCII: what is replaced here stands in the value of an attribute
+        # names are ASCII: what is replaced here is in the value of an attribute
         return _HIDDEN.sub(lambda found: f"&#x{ord(found.group()):X};", self._out.getvalue()) + "\n"

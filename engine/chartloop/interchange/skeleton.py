@@ -106,19 +106,19 @@ class _Maker:
         states = [self._state(box, start) for box in self.chart.boxes]
         stopping = [s.name for s in states if s.stop and s.ways]
         ways = {state.name: [way.to for way in state.ways] for state in states}
-        unstopped = _reached(
+        unstopped = _reachable(
             [self.names[start]], {n: w for n, w in ways.items() if n not in stopping}
         )
-        after = _reached(stopping, ways)
+        after = _reachable(stopping, ways)
         for state in states:
             if state.end and state.name in after and state.name not in unstopped:
                 state.end = "by_reason"
-        reached = _reached([self.names[start]], ways)
+        reached = _reachable([self.names[start]], ways)
         missed = tuple(state.name for state in states if state.name not in reached)
         return Skeleton(states, self.names[start], missed)
 
     def _start(self) -> str:
-        """Where a run begins: at a box that nothing leads to, of several the likeliest."""
+        """Where a run starts: at a box that nothing leads to, of several the likeliest."""
         boxes = self.chart.boxes
         first = [box for box in boxes if box.id not in self.entered] or list(boxes)
         connected = [box for box in first if self.leaving[box.id]] or first
@@ -187,7 +187,7 @@ def _events(arrows: Sequence[Arrow], names: Mapping[str, str]) -> list[Way]:
     return ways
 
 
-def _reached(first: Iterable[str], ways: Mapping[str, Sequence[str]]) -> set[str]:
+def _reachable(first: Iterable[str], ways: Mapping[str, Sequence[str]]) -> set[str]:
     seen: set[str] = set()
     waiting = list(first)
     while waiting:

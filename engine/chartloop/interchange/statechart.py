@@ -2,7 +2,7 @@
 
 An exported machine has the events of the live one: `advance` when an action is done, `expired`
 when a time is over, those of the file, and before each of them `check`, at which rules are
-tried. Rules that hold everywhere stand once, at a parent of the states where rules are looked
+tried. Rules that hold everywhere are written once, at a parent of the states where rules are looked
 at. These take no `check` of their own, so the priority that both languages give to children
 never comes into play; a state with more rules than the others (`at`, `before`) has the whole
 list itself, in order.
@@ -21,7 +21,7 @@ from typing import Any
 CHECK = "check"
 """The event at which rules are tried."""
 PARENT = "under-rules"
-"""The parent of the states where rules are looked at. No name of a file has a hyphen."""
+"""The parent of the states where rules are evaluated. No name of a file has a hyphen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Predicate:
     text: str
     """An expression of the file, or words for a guard of the engine's own."""
     edge: str
-    """The id of the edge or rule that it stands at."""
+    """The id of the edge or rule that it is at."""
     to: str = ""
     """For a way back from a detour: where it leads."""
     before: tuple[str, ...] = ()
@@ -95,11 +95,11 @@ class Node:
     """What it tries at `check`; empty where its parent's list says it all."""
     deadline: Deadline | None = None
     ruled: bool = False
-    """Whether rules are looked at here: not at ends, nor where only a stop leads."""
+    """Whether rules are evaluated here: not at ends, nor where only a stop leads."""
 
     @property
     def rests(self) -> bool:
-        """Whether a machine stays here until an event; else it goes on at once."""
+        """Whether a machine stays here until an event; else it continues at once."""
         return self.job in ("act", "wait", "end")
 
 

@@ -24,17 +24,17 @@ from chartloop.machine.regions import GuardedTransition, Region, Returning
 def statechart(machine: Machine, *, all: bool = False) -> Statechart:
     """The states of a machine, with its rules.
 
-    `all` adds what the engine does, as in pictures: its ends, and the ways out for a cancel, for a
-    signal of a tool and for a failure that nobody handles.
+    `all` adds what the engine does, as in pictures: its ends, and the exits for a cancel, for a
+    signal of a tool and for a failure that no one handles.
     """
     chart = machine.chart
     return _Reading(chart, chart.step, chart.position("").facts, all=all).statechart()
 
 
 def status_chart(machine: Machine, beside: Statechart) -> Statechart:
-    """The status that every run has beside its state; its events begin with `status.`.
+    """The status that every run has next to its state; its events start with `status.`.
 
-    Its predicates have other names than those of the chart that it stands beside.
+    Its predicates have other names than those of the chart that it is next to.
     """
     owner = Chart(lifecycle())
     reading = _Reading(owner, machine.chart.status, owner.position("").facts)
@@ -56,22 +56,22 @@ class _Reading:
         self.facts = facts
         self.all = all
         self.graph = region_graph(chart, region, facts)
-        self.ruled = _ruled(chart, region)
+        self.ruled = _states_with_rules(chart, region)
         self.predicates: dict[tuple[str, str], Predicate] = {}
         self.names: set[str] = set()
 
     def statechart(self) -> Statechart:
         nodes = [self._node(name) for name in self.region.nodes]
-        shared = _shared([node.checks for node in nodes if node.ruled and node.rests])
+        shared = _common_ways([node.checks for node in nodes if node.ruled and node.rests])
         nodes = [replace(n, checks=()) if n.checks == shared else n for n in nodes]
         spec = self.chart.spec
         return Statechart(
             spec.name, spec.title, spec.about, spec.start,
-            nodes=tuple(self._shown(nodes, shared)), checks=shared,
+            nodes=tuple(self._visible_nodes(nodes, shared)), checks=shared,
             predicates=tuple(self.predicates.values()), rules=tuple(self.graph.graph["rules"]),
         )  # fmt: skip
 
-    def _shown(self, nodes: Sequence[Node], shared: Sequence[Way]) -> Iterator[Node]:
+    def _visible_nodes(self, nodes: Sequence[Node], shared: Sequence[Way]) -> Iterator[Node]:
         """The states of the file, and those of the engine's ends that something leads to."""
         led_to = {way.target for node in nodes for way in (*node.ways, *node.checks)}
         led_to |= {way.target for way in shared}
@@ -178,7 +178,7 @@ class _Reading:
         return name
 
 
-def _shared(lists: Sequence[tuple[Way, ...]]) -> tuple[Way, ...]:
+def _common_ways(lists: Sequence[tuple[Way, ...]]) -> tuple[Way, ...]:
     """The ways that every one of the lists has, in order."""
     return tuple(way for way in lists[0] if all(way in each for each in lists)) if lists else ()
 
@@ -191,17 +191,17 @@ def _taking(t: GuardedTransition) -> Iterator[Deed]:
         yield Deed("chartloop.stop", {"reason": reason})
 
 
-# where rules are looked at ------------------------------------------------------------------
+# where rules are evaluated ------------------------------------------------------------------
 
 
-def _ruled(chart: Chart, region: Region) -> frozenset[str]:
-    """The states where rules are looked at: all but ends, and states that only a stop leads to."""
+def _states_with_rules(chart: Chart, region: Region) -> frozenset[str]:
+    """The states where rules are evaluated: all but ends, and states that only a stop leads to."""
     transitions = [t for t in region.transitions() if t.dest is not None]
     stopping = {name for name, entry in chart.entry.items() if entry.stop}
     going_on = [t for t in transitions if not _stops(t) and t.source not in stopping]
-    before = _reached({chart.spec.start}, going_on) - stopping
+    before = _reachable({chart.spec.start}, going_on) - stopping
     stopped = {t.dest or "" for t in transitions if _stops(t)} | stopping
-    after = _reached(stopped, [t for t in transitions if t.is_edge])
+    after = _reachable(stopped, [t for t in transitions if t.is_edge])
     live = {n for n, node in region.nodes.items() if node.spec and node.spec.job != "end"}
     return frozenset(live - (after - before))
 
@@ -210,7 +210,7 @@ def _stops(t: GuardedTransition) -> bool:
     return bool(t.stop) or t.kind == "raised" or (t.rule is not None and t.rule.kind == "stop")
 
 
-def _reached(start: Iterable[str], transitions: Iterable[GuardedTransition]) -> set[str]:
+def _reachable(start: Iterable[str], transitions: Iterable[GuardedTransition]) -> set[str]:
     ahead: dict[str, list[str]] = {}
     for t in transitions:
         ahead.setdefault(t.source, []).append(t.dest or "")

@@ -51,7 +51,7 @@ class Verdict:
         """Plain data, as `chartloop verify --format json` prints it."""
         found = self.read.found
 
-        def listed(deviations: tuple[Deviation, ...]) -> list[dict[str, Any]]:
+        def to_list(deviations: tuple[Deviation, ...]) -> list[dict[str, Any]]:
             return [{"difference": d.text, "reason": d.reason, "line": d.line} for d in deviations]
 
         return {
@@ -62,9 +62,9 @@ class Verdict:
             },
             "machine": self.machine,
             "holds": self.holds,
-            "undeclared": listed(self.undeclared),
-            "accepted": listed(self.accepted),
-            "stale": listed(self.stale),
+            "undeclared": to_list(self.undeclared),
+            "accepted": to_list(self.accepted),
+            "stale": to_list(self.stale),
             "repairs": [r._asdict() for r in self.read.repairs],
         }  # fmt: skip
 

@@ -1,6 +1,6 @@
 """A machine as a configuration of XState 5: `createMachine(JSON.parse(text))` loads it.
 
-Guards, actions and delays are named; what each name means stands in tables under `meta.chartloop`.
+Guards, actions and delays are named; what each name means is in tables under `meta.chartloop`.
 Guards are tried in the order of the live machine. States that only decide or pass have `always`,
 deadlines `after`, everything else `on`.
 
@@ -32,7 +32,7 @@ _HIDDEN = re.compile(r"[\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\
 def to_xstate(machine: Machine, *, all: bool = False, status: bool = False) -> str:
     """JSON text of the machine, ending with a newline. Equal machines give equal texts.
 
-    `all` adds what the engine does: its ends, and the ways out for a cancel, a signal of a tool
+    `all` adds what the engine does: its ends, and the exits for a cancel, a signal of a tool
     and an unhandled failure. `status` adds the status of the run as a parallel state.
     """
     text = json.dumps(xstate_config(machine, all=all, status=status), ensure_ascii=False, indent=2)
@@ -54,7 +54,7 @@ def xstate_config(machine: Machine, *, all: bool = False, status: bool = False) 
         body = _region(chart, f"#{chart.name}")
     return {
         "id": chart.name,
-        **_said(chart.title or chart.name, chart.about),
+        **_description(chart.title or chart.name, chart.about),
         "version": machine.hash,
         "meta": {"chartloop": _tables(charts)},
         **body,
@@ -78,7 +78,7 @@ def _region(chart: Statechart, root: str) -> Data:
 
 def _state(node: Node, under: set[str], root: str) -> Data:
     peers = under if node.name in under else set[str]()
-    out: Data = _said(node.label, node.about)
+    out: Data = _description(node.label, node.about)
     if node.job == "end":
         out["type"] = "final"
     if node.deeds:
@@ -118,7 +118,7 @@ def _action(deed: Deed) -> Data:
     return {"type": deed.name, "params": dict(deed.given)} if deed.given else {"type": deed.name}
 
 
-def _said(label: str, about: str) -> Data:
+def _description(label: str, about: str) -> Data:
     said = "\n\n".join(text for text in (label, about) if text)
     return {"description": said} if said else {}
 

@@ -8,7 +8,7 @@ have these:
 
     act            lists the open calls that need an approval, and writes the question
     approve        waits for `accept` or `deny`; with several calling states `approve_act`
-    act_approved   `act` with all of its tools: carries out these calls, if they were approved
+    act_approved   `act` with all of its tools: executes these calls, if they were approved
     act_others     `act` without these tools: where no call needs an approval, or it was denied
 
 What the file says of `act` holds for `act_approved` and `act_others`: its edges, `save`, `retry`,
@@ -34,7 +34,7 @@ HERE: Path = ("approve",)
 
 
 def calling_states(spec: MachineSpec, tools: tuple[str, ...]) -> list[StateSpec]:
-    """The states that may carry out calls of these tools when the model asks for them."""
+    """The states that may execute calls of these tools when the model asks for them."""
     return [
         state for state in spec.states.values()
         if state.calls in ("all", "first")
@@ -43,7 +43,7 @@ def calling_states(spec: MachineSpec, tools: tuple[str, ...]) -> list[StateSpec]
 
 
 def names_for(states: list[StateSpec]) -> dict[str, tuple[str, str, str]]:
-    """The names that a calling state becomes, beside its own: wait, approved, others."""
+    """The names that a calling state becomes, next to its own: wait, approved, others."""
     alone = len(states) == 1
     return {
         (n := s.name): ("approve" if alone else f"approve_{n}", f"{n}_approved", f"{n}_others")

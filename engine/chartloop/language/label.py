@@ -82,7 +82,7 @@ _NOTHING: Mapping[str, Expression] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Label:
-    """What stands on a box or an arrow. Equal to any label of the same text."""
+    """What is on a box or an arrow. Equal to any label of the same text."""
 
     text: str
     """As written, with every `\\n` a line break: the same label in any quoting."""
@@ -142,14 +142,14 @@ def _slot(match: re.Match[str], names: _Names) -> _Slot:
     body = _SLOT.fullmatch(match[1])
     start = match.start(1)
     if body is None:
-        message = f"`{match.group()}` is no fact"
+        message = f"`{match.group()}` is not a fact"
         hint = "a label shows one fact: `{limits.x}`; compute under `define`; `{{` is a brace"
         raise LabelFault("CL406", message, hint, match.start(), len(match.group()))
     fact, spec = body[1], (body[2] or "").strip()
     found = _type_of(fact, names, start + body.start(1))
     kind = spec[-1:]
     if not _SPEC.fullmatch(spec):
-        message = f"`{spec}` is no format of labels"
+        message = f"`{spec}` is not a format of labels"
         hint = "`:,` writes thousands, `:.2f` decimals, `:.1%` percent"
         raise LabelFault("CL406", message, hint, start + body.start(2), len(body[2]))
     if found.kind not in _FITS[kind]:

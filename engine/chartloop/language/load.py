@@ -135,7 +135,7 @@ def _load(text: str, file_name: str, reading: _Reading) -> Loaded:
 
 
 def _version(document: Document, found: int) -> list[Finding]:
-    """Whether the file begins with a version that is known."""
+    """Whether the file starts with a version that is known."""
     keys = list(cast(dict[str, Any], document.data))
     hint = f"write `chartloop: {VERSION}` as the first line"
     path: Path = ("chartloop",)
@@ -206,7 +206,7 @@ def _load_linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | N
         return None, [finding("CL409", error.message, place, hint=error.hint, at=dotted_path(path))]
     if name in within:
         said = f"`{short(source)}` would run itself: {' → '.join((*within, name))}"
-        hint = "a machine is no part of itself: loop inside one machine"
+        hint = "a machine is not part of itself: loop inside one machine"
         return None, [finding("CL409", said, place, hint=hint, at=dotted_path(path))]
     loaded = _load(text, name, reading._replace(define={}, within=within))
     return loaded.spec if loaded.ok else None, list(loaded.findings)

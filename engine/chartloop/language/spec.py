@@ -30,13 +30,13 @@ InDoubt = Literal["retry", "ask", "fail"]
 EndWord = Literal["completed", "error", "by_reason"]
 
 RETURN = "return"
-"""The target of an edge that goes on to where a detour interrupted the run."""
+"""The target of an edge that continues to where a detour interrupted the run."""
 HIGHEST = "highest"
 """`stop: highest`: stop with the signals already raised."""
 
 
 def said_at(made: Mapping[Path, Path], path: Path) -> Path:
-    """Where the file says what stands at a path of the machine."""
+    """Where the file says what is at a path of the machine."""
     for end in range(len(path), 1, -1) if made else ():
         if (found := made.get(path[:end])) is not None:
             return found + path[end:]
@@ -91,7 +91,7 @@ class Edge:
     data: tuple[tuple[str, Type], ...] = ()
     """For role `on`: the fields that the answer carries."""
     path: Path = field(default=(), compare=False, repr=False)
-    """Where it stands in the machine."""
+    """Where it is in the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ class StateSpec:
 
     @property
     def most_calls(self) -> int:
-        """How many tool calls of one reply the action carries out."""
+        """How many tool calls of one reply the action executes."""
         given = self.args.get(self.action.most_calls) if self.action is not None else None
         return int(given.value) if given is not None else MOST_CALLS
 
@@ -176,7 +176,7 @@ class StateSpec:
 
     @property
     def calls(self) -> Calls:
-        """Which tool calls its action carries out, with these fields."""
+        """Which tool calls its action executes, with these fields."""
         calls = self.traits.calls
         if calls == "memory" and self.action is not None:
             return "none" if self.action.naming("block") in self.args else "memory"
@@ -371,7 +371,7 @@ class MachineSpec:
     document: Document | None = field(default=None, compare=False, repr=False)
     """The text that it was read from, for places."""
     base: Path = field(default=(), compare=False)
-    """Where the machine stands in it: empty for the file's own, ``machines.x`` for a child."""
+    """Where the machine is in it: empty for the file's own, ``machines.x`` for a child."""
     made: Mapping[Path, Path] = field(default_factory=dict[Path, Path], compare=False, repr=False)
     """For parts that the file says in other words, such as the states of a loop, where it does."""
 

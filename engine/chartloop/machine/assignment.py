@@ -53,7 +53,9 @@ def saved_values(
         type = spec.vars[name].type
         wanted: Type = (type.of or ANY) if save.append else type
         if not accepts(wanted, value):
-            return _cannot(outcome, f"save {save.target}: {_brief(value)} is no {wanted}"), {}
+            return _cannot(
+                outcome, f"save {save.target}: {_brief(value)} is not of type {wanted}"
+            ), {}
         if save.append:
             value = (*out.get(save.target, facts.vars[name]), value)
         out[save.target] = value
@@ -73,8 +75,8 @@ def _part(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def _cannot(outcome: Outcome, message: str) -> Outcome:
-    failed = Outcome.failed(Category.RECOVERABLE, message, kind="save")
-    return outcome.replace(ok=False, error=failed.error)
+    failure = Outcome.failure(Category.RECOVERABLE, message, kind="save")
+    return outcome.replace(ok=False, error=failure.error)
 
 
 def _brief(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""How much of each bound of a machine is used, as facts stand now.
+"""How much of each bound of a machine is used, as facts are now.
 
 Belongs here: the shares of rules and decisions, in words and in cells. Never: printing, pictures.
 
@@ -67,7 +67,7 @@ def _guards(chart: Chart) -> Iterator[Expression]:
 
 
 class Value(NamedTuple):
-    """What a guard reads, as facts stand now."""
+    """What a guard reads, as facts are now."""
 
     said: str
     """``412,318 / 1,000,000``"""

@@ -159,7 +159,7 @@ class Chart:
     # rules ----------------------------------------------------------------------------------
 
     def rules_at(self, state: str) -> Rules | None:
-        """The rules that are looked at after the action of a state; `before` rules apart."""
+        """The rules that are evaluated after the action of a state; `before` rules apart."""
         return self._rules.get(state)
 
     def _covering(self, state: str) -> Rules | None:
@@ -268,7 +268,7 @@ class Chart:
 
 
 def _live_rules(step: Region) -> dict[int, LiveRule]:
-    """The rules that stand on the live `check`, each once."""
+    """The rules that are on the live `check`, each once."""
     found = {
         g.number: LiveRule(t.rule, g.expression)
         for t in step.transitions("check") if t.rule is not None
@@ -380,7 +380,7 @@ def _stops(state: StateSpec) -> bool:
 
 
 def _warns(spec: MachineSpec) -> dict[str, Warn]:
-    """The `warn_at`s as guards of their own, by the id of their rule or decision."""
+    """The `warn_at`s as their own guards, by the id of their rule or decision."""
     out: dict[str, Warn] = {}
     scope = Scope(spec.roots, guards=spec.registry.guards)
     marked = [(r.id, r.when, r.warn_at) for r in spec.rules]

@@ -33,7 +33,7 @@ FAILURES = (*GUARD_ERRORS, GuardFailed)
 class Cursor(Configuration):
     """What a decision changes, and what is known of how it came about.
 
-    What events move and guards read has an attribute of its own: `state`, `status`, `facts` and
+    What events move and guards read has its own attribute: `state`, `status`, `facts` and
     `signals`. All else that a position holds is changed by name, in `draft`.
     """
 
@@ -50,7 +50,7 @@ class Cursor(Configuration):
         self.chart = chart
         self.input = input
         self.position = position
-        """Where the decision began."""
+        """Where the decision started."""
         self.draft = position
         """What it has changed so far. Its state, status, facts and signals are put in by
         `finish`: until then read them from the cursor."""
@@ -91,7 +91,7 @@ class Cursor(Configuration):
         self.facts = facts.replace(run=run)
 
     def pause(self) -> None:
-        """Into `paused`, and the clock of `idle` begins."""
+        """Into `paused`, and the clock of `idle` starts."""
         self.fire("pause")
         marks = self.facts.marks
         self.facts = self.facts.replace(
@@ -128,7 +128,7 @@ class Cursor(Configuration):
             return f"{otherwise} (its message could not be written: {error})".lstrip()
 
     def suppress(self) -> None:
-        """Work has begun again: what a continuation put off goes onto the record."""
+        """Work has started again: what a continuation put off goes onto the record."""
         self.signals.suppress()
         self.facts = self.facts.replace(signals=self.signals.facts())
 
@@ -217,7 +217,7 @@ class Cursor(Configuration):
         self.winner = self.signals.top
 
     def leave(self, reason: str) -> None:
-        """Out of a state that cannot go on, to where a stop for this reason goes."""
+        """Out of a state that cannot continue, to where a stop for this reason goes."""
         target = self.chart.route(reason)
         if self.draft.stopping or target == self.state:  # the file's own way out failed
             target = END_ERROR

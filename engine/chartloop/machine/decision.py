@@ -1,7 +1,7 @@
-"""A decision: where a run goes on one input, and why.
+"""A decision: where a run continues one input, and why.
 
 `evolve` gives one with every position. Without tracing it holds only what it costs nothing to
-hold; with `trace=True` it also holds what was looked at, from which `machine.explain` makes
+hold; with `trace=True` it also holds what was evaluated, from which `machine.explain` makes
 the table of every rule and edge. It is recomputed on demand by replay and never stored.
 """
 
@@ -17,9 +17,9 @@ from chartloop.core.values import Value
 
 
 class Look(Value, frozen=True, gc=False):
-    """One moment of a decision: the rules, or the edges of one state, that were looked at.
+    """One moment of a decision: the rules, or the edges of one state, that were evaluated.
 
-    Of kind `status` it is the region beside the states: `state` is the status then.
+    Of kind `status` it is the region next to the states: `state` is the status then.
     """
 
     kind: Literal["rules", "edges", "status"]
@@ -51,7 +51,7 @@ class Decision(Value, frozen=True, gc=False):
     next: str = ""
     status: str = ""
     looks: tuple[Look, ...] = ()
-    """What was looked at; only when traced."""
+    """What was evaluated; only when traced."""
     opaque: tuple[bool, ...] = ()
     """What registered guards answered, in order."""
     unsaved: Failure | None = None

@@ -60,7 +60,7 @@ def evolve(
     """The position after an input, and the decision that led there.
 
     `oracle` asks registered Python guards; without one their answers are taken from
-    `input.opaque`, as a replay does. `trace` keeps what was looked at for an explanation.
+    `input.opaque`, as a replay does. `trace` keeps what was evaluated for an explanation.
     Raises `StatusError` when the input cannot happen at this position; nothing has changed
     then.
     """
@@ -122,7 +122,7 @@ def _step(cursor: Cursor, input: Input) -> None:
         cursor.suppress()
     skip = cursor.draft.skip
     if skip and chart.detours[skip] != state.name:
-        # straight after its own target a detour is passed over, no longer
+        # straight after its own target a detour is skipped, no longer
         cursor.draft = cursor.draft.replace(skip="")
     cursor.facts = fold(
         cursor.facts, outcome, state=state.name, action=action, started=input.started,
@@ -139,7 +139,7 @@ def _step(cursor: Cursor, input: Input) -> None:
 
 
 def _apply_outcome(cursor: Cursor, outcome: Outcome) -> None:
-    """What an outcome changes beside the facts: conversation, prompt, queue, kept data."""
+    """What an outcome changes next to the facts: conversation, prompt, queue, kept data."""
     if outcome.rewrite is not None:
         cursor.draft = cursor.draft.replace(messages=NO_MESSAGES.add(outcome.rewrite))
     if outcome.messages:
@@ -259,14 +259,14 @@ def _resume(cursor: Cursor, input: Input) -> None:
         cursor.draft = cursor.draft.replace(pause_asked=False)
         return
     cursor.facts = tick(cursor.facts, input.at)
-    if cursor.draft.pause_asked:  # the back-off is over, and somebody wants the run paused
+    if cursor.draft.pause_asked:  # the back-off is over, and someone wants the run paused
         cursor.draft = cursor.draft.replace(pause_asked=False, wake_at=None, blocked_on="")
         return
     if CHILD in cursor.draft.kept:
         kept = {n: v for n, v in cursor.draft.kept.items() if n != CHILD}
         cursor.draft = cursor.draft.replace(kept=kept)
     cursor.resume()
-    # where a child has begun, rules are for when the action is done: it stops the child before
+    # where a child has started, rules are for when the action is done: it stops the child before
     decide(cursor, None, rules=CHILD not in input.data)
 
 

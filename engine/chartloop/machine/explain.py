@@ -1,4 +1,4 @@
-"""Why a run went where it went: every rule and edge that was looked at, with its values.
+"""Why a run went where it went: every rule and edge that was evaluated, with its values.
 
 Made from a traced decision (`evolve(..., trace=True)`), which replay gives for any record. The
 table that people read is laid out here too, so that `print(run.why())` and `chartloop why` show
@@ -43,14 +43,14 @@ class Atom(NamedTuple):
     left: str = ""
     right: str = ""
     margin: str = ""
-    """What was left until a budget is spent; empty for what is no budget, or is spent."""
+    """What was left until a budget is spent; empty for what is not a budget, or is spent."""
     share: float | None = None
     """`fact / bound`."""
     error: str = ""
 
 
 class Row(NamedTuple):
-    """One rule or edge that was looked at."""
+    """One rule or edge that was evaluated."""
 
     kind: Literal["rule", "edge"]
     id: str
@@ -92,7 +92,7 @@ class Explanation(NamedTuple):
         return f"{self.kind}{event} at {self.state}{ahead}"
 
     def lines(self, width: int = _WIDEST) -> list[Line]:
-        """Everything that was looked at as one table, and where it led."""
+        """Everything that was evaluated as one table, and where it led."""
         found = [Line(""), *_table(self.rows, width), Line("")] if self.rows else []
         led = [_clean(row, "") for row in self._consequences()]
         return [*found, *lay_out(led, width=width)]
@@ -163,7 +163,7 @@ def _rules(chart: Chart, look: Look, decision: Decision) -> Iterator[Row]:
 def _edges(chart: Chart, look: Look) -> Iterator[Row]:
     event = chart.event(look.trigger)
     found = event.at(look.state) if event else ()
-    # of a fork every branch is taken, each in a look of its own
+    # of a fork every branch is taken, each in its own look
     found = tuple(t for t in found if t.origin == look.taken or not t.forks)
     over = False
     for t in found:
@@ -191,7 +191,7 @@ def _holds(guard: Expression, look: Look) -> bool | None:
 def atoms_of(chart: Chart, guard: Expression, look: Look) -> tuple[Atom, ...]:
     """The comparisons of a guard with their values, as people write them.
 
-    What raises by itself is no error where the guard was decided before it: of
+    What raises by itself is not an error where the guard was decided before it: of
     ``last.error is not None and last.error.category == "CRITICAL"`` the second half may have no
     value.
     """

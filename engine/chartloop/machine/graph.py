@@ -4,7 +4,7 @@ Walks `machine.states` and `machine.events` of the live machine, never the spec:
 is what runs. Transitions that one edge or rule put on many states carry its id as `origin`.
 
 Node attributes: ``label shape role order origin entry about``. Edge attributes (key: the
-edge's id): ``label order kind origin number guard unlabelled``. Rules stand under
+edge's id): ``label order kind origin number guard unlabelled``. Rules are under
 ``graph["rules"]``.
 """
 
@@ -28,7 +28,7 @@ def graph(chart: Chart, *, facts: Facts | None = None, engine: bool = False) -> 
     """The step machine as a `MultiDiGraph`.
 
     Labels show the limits of `facts`, by default those of the file. `engine` adds what no
-    file wrote: the engine's own ends, and the ways out for a cancel or an unhandled failure.
+    file wrote: the engine's own ends, and the exits for a cancel or an unhandled failure.
     """
     return region_graph(chart, chart.step, facts or chart.position("").facts, engine=engine)
 

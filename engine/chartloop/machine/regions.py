@@ -54,7 +54,7 @@ class Answers:
         return self.given[len(self.known) - 1]
 
     def recall(self, name: str, args: tuple[Any, ...]) -> bool:
-        """What this guard answered to these arguments: for saying why, nobody is asked twice.
+        """What this guard answered to these arguments: for saying why, no one is asked twice.
 
         `LookupError` when it was not asked that.
         """
@@ -90,7 +90,7 @@ class Closable:
     """A part of a live machine: it may be changed until it is closed, and not after that."""
 
     __slots__ = ()
-    closed: ClassVar[bool] = False  # an instance that is closed has a True of its own
+    closed: ClassVar[bool] = False  # an instance that is closed has its own True
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.refuse_if_closed(name, "set")
@@ -131,7 +131,7 @@ def _while_open(method: Callable[..., Any]) -> Any:
 
 
 class Guard:
-    """What stands in a transition's conditions. Called with `EventData` by the stock path."""
+    """What is in a transition's conditions. Called with `EventData` by the stock path."""
 
     __slots__ = ("__name__",)
 
@@ -184,7 +184,7 @@ class Is(Guard):
 
 
 class RuleHolds(Guard):
-    """A rule held when all rules were looked at, before `check` was fired."""
+    """A rule held when all rules were evaluated, before `check` was fired."""
 
     __slots__ = ("expression", "number")
 
@@ -259,9 +259,9 @@ class GuardCondition(Closable, Condition):
 
     def __init__(self, func: Any, target: bool = True) -> None:
         if not isinstance(func, Guard):
-            raise TypeError(f"only a guard may stand in a condition, not {func!r}")
+            raise TypeError(f"only a guard is allowed in a condition, not {func!r}")
         if not target:
-            raise TypeError(f"a guard says what must hold: {func!r} cannot stand under `unless`")
+            raise TypeError(f"a guard says what must hold: {func!r} is not allowed under `unless`")
         super().__init__(func, target)
         self.guard: Guard = func
         self.holds = func.holds
@@ -298,7 +298,7 @@ class GuardedTransition(Closable, Transition):
         self.message = edge.message if edge is not None else None
         stock = cast(Any, self)
         if stock.prepare or stock.before or stock.after:
-            raise TypeError("callbacks are no part of a machine: effects happen in actions")
+            raise TypeError("callbacks are not part of a machine: effects happen in actions")
 
     def close(self) -> None:
         """No guard is added or taken away from here on."""

@@ -141,7 +141,7 @@ def _fire(cursor: Cursor, hard: StopReason | None, holding: list[int], trigger: 
 
 
 def _interrupt(cursor: Cursor, taken: GuardedTransition, trigger: str | None) -> None:
-    """Note where the run was about to go, so that `next: return` can go on there."""
+    """Note where the run was about to go, so that `next: return` can continue there."""
     rule, state = taken.rule, cursor.state
     assert rule is not None
     cursor.draft = cursor.draft.replace(skip=rule.id)
@@ -194,8 +194,8 @@ def time_allowed(
 ) -> float | None:  # fmt: skip
     """Seconds from now: the smaller of `within` and what the nearest time rule leaves.
 
-    `waited` is how long ago an action was begun that waits and is called again: it counts. `above`
-    is what a parent leaves its child. Once a stop has been decided rules are off, and only
+    `waited` is how long ago an action was started that waits and is called again: it counts.
+    `above` is what a parent leaves its child. Once a stop has been decided rules are off, and only
     `within` counts. None: nothing bounds it.
     """
     facts, nearest = position.facts, None

@@ -8,9 +8,9 @@ What is tried, in this order:
    file's order, the way back from a detour. Into an `all`: every branch.
 3. From there the own ways of deciding and passing states, each after the `before` rules of the
    state that it leads to, up to a state that rests.
-4. A wait begins there, a retry waits, a pause that was asked for takes effect, or the run ends.
+4. A wait starts there, a retry waits, a pause that was asked for takes effect, or the run ends.
 
-Every state that cannot go on is left with a signal: a run is never stuck.
+Every state that cannot continue is left with a signal: a run is never stuck.
 
 Source: design "language", sections 2 (`all`, epilogue), 4 (order, detours), 5 (waits).
 """
@@ -29,7 +29,7 @@ from chartloop.machine.rules import check_rules, warn
 
 
 def settle(cursor: Cursor) -> None:
-    """Begin a wait or reach an end, where the decision has led to one."""
+    """Start a wait or reach an end, where the decision has led to one."""
     if cursor.path:
         _come_to_rest(cursor)
     if cursor.state in cursor.chart.ends:
@@ -104,7 +104,7 @@ def _choose_or_leave(cursor: Cursor, trigger: str) -> GuardedTransition | None:
         cursor.raise_guard_error("` or `".join(guards), error, state)
     else:
         if taken is None:
-            message = f"no way on from `{state}` holds"
+            message = f"no edge from `{state}` holds"
             reason = cursor.chart.spec.reason("guard_error")
             cursor.raise_signal(StopSignal(reason, message, {}, state))
     if cursor.looks is not None:
@@ -156,7 +156,7 @@ def _divert_before(cursor: Cursor, join: str) -> bool:
 
 
 def _branch(cursor: Cursor, join: str | None, stops: list[str]) -> bool:
-    """One branch, to the join or to a stop. False when it could not go on.
+    """One branch, to the join or to a stop. False when it could not continue.
 
     Its edges have neither `set` nor `stop`: the checker refuses them there (CL311).
     """
@@ -200,7 +200,7 @@ def _enter_highest(cursor: Cursor, stops: list[str]) -> None:
 
 
 def _come_to_rest(cursor: Cursor) -> None:
-    """Come to rest: the clock of a wait begins, a retry waits, a pause asked for happens."""
+    """Come to rest: the clock of a wait starts, a retry waits, a pause asked for happens."""
     cursor.draft = cursor.draft.replace(
         entered_at=cursor.input.at, wake_at=None, blocked_on="", waited=None
     )

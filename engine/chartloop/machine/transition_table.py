@@ -109,7 +109,7 @@ def return_points(spec: MachineSpec, rule: Rule) -> list[tuple[ReturnPoint, str]
 
 
 def returning_states(spec: MachineSpec) -> list[tuple[str, Edge]]:
-    """The states that go on to where a detour interrupted the run, with the edge that says so."""
+    """The states that return to where a detour interrupted the run, with the edge that says so."""
     return [(e.source, e) for e in spec.edges() if e.target == RETURN]
 
 

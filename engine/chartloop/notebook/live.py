@@ -32,9 +32,9 @@ def live(run: Run, **shown: Unpack[DrawOptions]) -> Live:
         live(run)
         run.step()
 
-    It shows the state that the run is in, the way that it took and how often, and at the end how it
-    ended, however the run is driven. Asked for again it is shown in that cell, too. What it draws
-    is set by the first call; see `Machine.draw`. Outside a notebook `print` shows it.
+    It shows the state that the run is in, the path that it took and how often, and at the end how
+    it ended, however the run is driven. Asked for again it is shown in that cell, too. What it
+    draws is set by the first call; see `Machine.draw`. Outside a notebook `print` shows it.
     """
     following = (getattr(callback, "__self__", None) for callback in run.listeners)
     found = next((one for one in following if isinstance(one, Live)), None)
@@ -81,7 +81,7 @@ class Live:
 
     @property
     def standing(self) -> Standing:
-        """Where the run stands now."""
+        """Where the run is now."""
         return self._standing_of(self._run.session)
 
     def svg(self) -> str:
@@ -119,7 +119,7 @@ class Live:
         return self
 
     def close(self) -> None:
-        """Follow the run no longer. What was painted last stays."""
+        """Stop following the run. The last picture stays."""
         self._stop()
         self._stale = False
 

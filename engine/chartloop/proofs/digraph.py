@@ -58,7 +58,7 @@ class Digraph(Generic[N]):
         return self._before[node]
 
     def subgraph(self, nodes: Iterable[N]) -> Digraph[N]:
-        """A graph of its own of these nodes and the edges between them."""
+        """A graph of these nodes and the edges between them."""
         kept = set(nodes)
         return Digraph(
             (node for node in self if node in kept),
@@ -66,7 +66,7 @@ class Digraph(Generic[N]):
         )
 
     def without(self, edges: Iterable[tuple[N, N]]) -> Digraph[N]:
-        """A graph of its own that lacks these edges."""
+        """A graph that lacks these edges."""
         gone = set(edges)
         return Digraph(self, (edge for edge in self.edges if edge not in gone))
 
@@ -111,7 +111,7 @@ def _reach(ways: dict[N, dict[N, None]], node: N) -> set[N]:
 
 
 class _Tarjan(Generic[N]):
-    """Tarjan's search, with a stack of its own: a machine may be deeper than Python's."""
+    """Tarjan's search, with its own stack: a machine may be deeper than Python's."""
 
     def __init__(self, ways: dict[N, dict[N, None]]) -> None:
         self.found: list[set[N]] = []

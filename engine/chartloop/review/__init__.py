@@ -1,4 +1,4 @@
-"""Machines beside each other: what differs between two, in words and as one picture.
+"""Machines next to each other: what differs between two, in words and as one picture.
 
     git, sources ──▶ two machines ──compare──▶ Diff ──▶ words, JSON, one merged chart ──▶ a comment
 

@@ -61,7 +61,7 @@ class Reviewed(NamedTuple):
     path: str
     """From the repository's root; of a file that is gone, where it was."""
     before: Side | None
-    """None for a file that is new, or was no machine."""
+    """None for a file that is new, or was not a machine."""
     after: Side | None
     diff: Diff | None
     """None unless both sides are machines."""
@@ -70,7 +70,7 @@ class Reviewed(NamedTuple):
 
     @property
     def invalid(self) -> bool:
-        """Whether what is there now is no machine that loads."""
+        """Whether what is there now is not a machine that loads."""
         return bool(self.problem) or (self.after is not None and self.after.machine is None)
 
     @property
@@ -90,7 +90,7 @@ class Reviewed(NamedTuple):
 
 
 def _less(side: Side | None, other: Side | None) -> tuple[Finding, ...]:
-    """The findings of a side that the other does not have, wherever they stand in the text."""
+    """The findings of a side that the other does not have, wherever they are in the text."""
     left = [_key(finding) for finding in other.findings] if other is not None else []
     out: list[Finding] = []
     for finding in side.findings if side is not None else ():

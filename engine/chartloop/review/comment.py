@@ -4,7 +4,7 @@ For each: the verdict, the differences as a coloured list, the focus picture as 
 checks say before and after, and links to the full pictures. The whole stays below what GitHub
 takes; where it would not, the largest parts give way first, and say so.
 
-Texts of the files under review stand in blocks of code, in code spans or in Mermaid labels only:
+Texts of the files under review are in blocks of code, in code spans or in Mermaid labels only:
 none is read as Markdown or HTML.
 """
 
@@ -44,7 +44,7 @@ class _Section:
     links: Mapping[str, str]
     mermaid: str
     alone: bool = False
-    """The comment is about this machine: its verdict stands on top already."""
+    """The comment is about this machine: its verdict is on top already."""
     listed: int | None = None
     """How many differences are listed; None for all."""
     brief: bool = False
@@ -86,7 +86,7 @@ def comment(
     told = [one for one in found if not one.same]
     alike = [one for one in found if one.same]
     head = f"{MARKER}\n## {_escape_markdown(verdict(found))}\n\n{_comparison_line(scope)}"
-    tail = f"_Written in another way, the same machine: {_listing(alike)}._" if alike else ""
+    tail = f"_Written differently, the same machine: {_listing(alike)}._" if alike else ""
     alone = len(told) == 1 and not told[0].invalid
     sections = [_Section(one, links(one), _mermaid(one), alone) for one in told]
     return _fit_sections(head, sections, tail)
@@ -194,7 +194,7 @@ def _checks(one: Reviewed) -> str:
     if not appeared and not mended:
         stay = f", as before: {say_count(after, 'finding')}" if after and one.before else ""
         return "" if one.after is None else f"Checks: nothing new{stay}."
-    parts = [f"Checks: {len(appeared)} new, {len(mended)} mended."]
+    parts = [f"Checks: {len(appeared)} new, {len(mended)} fixed."]
     lines = [*(_finding("-", f) for f in appeared), *(_finding("+", f) for f in mended)]
     parts.append(_block(lines[:_FINDINGS], "diff"))
     if len(lines) > _FINDINGS:
@@ -229,7 +229,7 @@ def _merged_chart(one: Reviewed) -> Merged | None:
     if one.invalid or one.after is None or one.after.machine is None:
         return None
     if one.diff is not None:
-        return one.diff.merged if one.diff.drawn else None
+        return one.diff.merged_chart if one.diff.changes_picture else None
     chart = one.after.machine.draw().chart
     return merge(Flowchart(), chart, Pairs({}, {}, {}), (), title=chart.title)
 

@@ -1,6 +1,6 @@
 """The door to git: files of a revision, and which files changed since one.
 
-Git runs as a program of its own. What a caller names goes behind `--end-of-options` or is a hash by
+Git runs as its own program. What a caller names goes behind `--end-of-options` or is a hash by
 then, and paths are taken literally: no name is ever read as an option or a pattern. Nothing is
 written, no hook or filter of the repository runs.
 
@@ -125,7 +125,8 @@ class Revision:
     def read(self, path: str) -> bytes | None:
         """The content of a file, of a link that of what it leads to; None when there is none.
 
-        `SetupError` when it is no file, is too large, or a link that leads out of the repository.
+        `SetupError` when it is not a file, is too large, or a link that leads out of the
+        repository.
         """
         for _ in range(_HOPS):
             listed = _must(self.repository.root, "ls-tree", "-z", self.commit, "--", path)
@@ -133,7 +134,7 @@ class Revision:
                 return None
             mode, kind, blob = listed.split(b"\t")[0].split()
             if kind != b"blob":
-                raise SetupError(f"`{self.name}:{path}` is no file")
+                raise SetupError(f"`{self.name}:{path}` is not a file")
             data = self._blob(blob.decode(), path)
             if mode != b"120000":
                 return data

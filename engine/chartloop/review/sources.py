@@ -1,7 +1,7 @@
 """A machine to be looked at: from a file, a shipped name, or a revision of a repository.
 
-What a file names from its folder is found beside it: in a revision, in that revision. Names of
-tools, actions and guards that nobody gave are taken for the file's own: nothing of theirs is
+What a file names from its folder is found next to it: in a revision, in that revision. Names of
+tools, actions and guards that no one gave are taken for the file's own: nothing of theirs is
 imported or run.
 
 Belongs here: from words to a machine or its findings. Never: comparing, calling git.
@@ -126,7 +126,7 @@ def _split(source: str) -> tuple[Revision | None, str]:
     if there or not colon or source in catalog.shipped_machines():
         return None, source
     if not name or not path:
-        raise SetupError(f"`{source}` is no REV:PATH", hint="write `main:machines/agent.yaml`")
+        raise SetupError(f"`{source}` is not a REV:PATH", hint="write `main:machines/agent.yaml`")
     repository = Repository.at(
         Path.cwd(), hint="a revision is written REV:PATH, inside the repository that has it"
     )

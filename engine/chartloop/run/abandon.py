@@ -1,6 +1,6 @@
-"""Waiting for code that may never end: a run that is cancelled goes on without it.
+"""Waiting for code that may never end: a run that is cancelled continues without it.
 
-Cancellation is a request: a coroutine may catch it and carry on. So it runs in a task of its own,
+Cancellation is a request: a coroutine may catch it and carry on. So it runs in its own task,
 which is cancelled once, has a moment to clean up, and is left behind when it does not end.
 
 Source: design "language", section 6 (deadlines)

@@ -1,6 +1,6 @@
 """Answers, sent: each to the wait that its sender has seen, or ahead for a state.
 
-An answer is bound to a wait when it is sent. That this wait is still at hand, and that nobody has
+An answer is bound to a wait when it is sent. That this wait is still at hand, and that no one has
 answered it, is looked at in the transaction that writes the message: of two that answer at the same
 time one is told. An answer to what a child asks goes into the inbox of that child.
 
@@ -40,7 +40,7 @@ class Answer(NamedTuple):
     event: str
     data: Mapping[str, Any] = EMPTY
     wait: str = ""
-    """The id of the wait that it is for; empty for the one at hand."""
+    """The id of the wait that it is for; empty for the current one."""
     ahead: str = ""
     """The state that it is for, given before that one asks."""
 
@@ -58,7 +58,7 @@ class Sent(NamedTuple):
 
 
 class _Moved(RunError):
-    """The run has gone on since it was read. Never leaves this module."""
+    """The run has continued since it was read. Never leaves this module."""
 
 
 async def send_answer(
@@ -109,8 +109,8 @@ async def _send_to_wait(session: Session, answer: Answer, message: InboxMessage)
         _refuse(view, question, answer)
         waiting = await _run_that_waits(view)
         if waiting is None:
-            hint = "`resume` lets the run go on; then look at what it asks"
-            said = f"the child that asked has gone on since: wait {wait} is over"
+            hint = "`resume` continues the run; then see what it asks"
+            said = f"the child that asked has moved on since: wait {wait} is over"
             raise WaitError(said, hint=hint, wait=wait)
         _refuse_late(waiting, question, message.at)
         bound = message._replace(data={**message.data, "wait": wait_of(waiting)})
@@ -134,13 +134,13 @@ async def _read_again(view: Session) -> Session | None:
     if fresh.head != row.head and await view.journal.row(view.run_id) == row:
         raise JournalCorrupt(
             f"run `{row.run_id}` is damaged: its row says {row.head} events, its log {fresh.head}",
-            hint="somebody edited the journal: nothing was sent",
+            hint="the journal was edited: nothing was sent",
         )
     return fresh
 
 
 async def _run_that_waits(session: Session) -> Session | None:
-    """The run whose wait is answered: this one, or the child that asks. None where that went on."""
+    """The run whose wait is answered: this one, or the child that asks. None if that moved on."""
     asked = asked_here(session)
     if asked is None:
         return session
@@ -159,7 +159,7 @@ def _still_open(session: Session, question: Question) -> Check:
 
     def check(row: RunRow, messages: Sequence[InboxMessage]) -> None:
         if row.head != head:
-            raise _Moved("the run has gone on")
+            raise _Moved("the run has continued")
         for message in messages:
             data = message.data
             if data.get("kind") == "answer" and (
@@ -177,7 +177,7 @@ def _refuse(session: Session, question: Question, answer: Answer) -> None:
             refuse_data(event, taken[event], answer.data)
         return
     if session.position.blocked_on == IN_DOUBT:
-        said = f"`{event}` is no answer to a call in doubt"
+        said = f"`{event}` is not an answer to a call in doubt"
         raise AnswerError(said, hint="answer `retry` or `fail`")
     listed = ", ".join(f"`{e}`" for e in taken)
     said = f"`{question.state}` does not take `{event}`"
@@ -189,7 +189,7 @@ def _refuse_late(session: Session, question: Question, at: float) -> None:
     due = position.wake_at if position.state in session.chart.waiting else None
     if due is not None and at >= due:
         said = f"wait {question.wait} expired at {say_time(due)}"
-        hint = "`resume` lets the run go on as it does when nobody answers"
+        hint = "`resume` continues the run as if no answer came"
         raise WaitError(said, hint=hint, wait=question.wait)
 
 
@@ -203,7 +203,7 @@ async def _refusal(session: Session, wait: str) -> AnswerError:
     if not wait:
         where = f"it is {position.status} at `{position.state}`"
         if position.status == "idle":
-            where = "it has not begun"
+            where = "it has not started"
         if position.ended:
             where = f"it has ended ({position.status}) at `{position.state}`"
         return WaitError(
@@ -224,7 +224,7 @@ _ENDED = {"expired": "expired", "stop": "ended with a stop"}
 
 
 async def _course(session: Session, wait: str) -> tuple[Record | None, Record | None]:
-    """The records with which a wait of the run's own began and ended, or None."""
+    """The records with which a wait of the run's own started and ended, or None."""
     if not (wait.isascii() and wait.isdecimal()) or not session.head:
         return None, None
     events = await session.journal.events(session.run_id)
@@ -241,12 +241,12 @@ def _answered_error(
     wait: str, event: str, at: float, question: Question | None, hint: str = ""
 ) -> AnsweredError:
     said = f"wait {wait} was answered already, with `{event}` at {say_time(at)}"
-    hint = hint or "the run takes that answer when it goes on"
+    hint = hint or "the run takes that answer when it continues"
     return AnsweredError(said, hint=hint, wait=wait, question=question, at=at)
 
 
 def asks_now(session: Session, question: Question | None) -> str:
-    """What the run asks, for somebody whose answer was for something else."""
+    """What the run asks, for someone whose answer was for something else."""
     if question is None:
         position = session.position
         return f"it waits for nothing now: it is {position.status} at `{position.state}`"
@@ -269,7 +269,7 @@ async def _send_ahead(session: Session, answer: Answer, message: InboxMessage) -
     chart, state, event = session.chart, answer.ahead, answer.event
     if state not in chart.waiting:
         hint = nearest(state, sorted(chart.waiting)) if chart.waiting else "no state of it waits"
-        raise AheadError(f"`{state}` is no state that waits", hint=hint, state=state)
+        raise AheadError(f"`{state}` is not a state that waits", hint=hint, state=state)
     if event not in chart.events_at(state):
         listed = ", ".join(f"`{e}`" for e in chart.events_at(state))
         raise AnswerError(f"`{state}` does not take `{event}`", hint=f"it takes {listed}")

@@ -1,8 +1,8 @@
-"""Breakpoints: where a run rests although it could go on, because a person wants to look.
+"""Breakpoints: where a run rests although it could continue, because a person wants to look.
 
 Belongs here: what a breakpoint may be, and when one is reached. Never: driving a run, a display.
 A breakpoint changes nothing about a run: it is in no record, and a run that is taken up elsewhere
-knows of none.
+knows of no run.
 
 Source:       design "language", section 11 (`chartloop step`)
 """
@@ -37,7 +37,7 @@ class Breakpoint:
     text: str
     kind: Literal["state", "edge", "guard"]
     """A `state` is reached when it is entered, before its action. An `edge` or a rule, by its id,
-    when it is taken. A `guard` when it begins to hold."""
+    when it is taken. A `guard` when it starts to hold."""
     guard: Expression | None = None
 
 
@@ -69,7 +69,7 @@ class Breakpoints:
 
     A breakpoint is the name of a state, the id of an edge or a rule, or a guard. `run`, `arun` and
     the streams stop there, before the action of the state that the run has come to; the next call
-    goes on from there.
+    continues from there.
     """
 
     def __init__(self, chart: Chart) -> None:
@@ -93,12 +93,12 @@ class Breakpoints:
         return f"<Breakpoints {', '.join(map(repr, self._set)) or 'none'}{at}>"
 
     def add(self, text: str) -> Breakpoint:
-        """One more. `RunError` when it names no state, edge or rule and is no guard."""
+        """One more. `RunError` when it is not a state, edge, rule or guard."""
         made = self._set[text] = breakpoint_of(self._chart, text)
         return made
 
     def remove(self, text: str) -> None:
-        """Take one away. `RunError` when there is none of that text."""
+        """Remove one. `RunError` when it does not exist."""
         if self._set.pop(text, None) is None:
             known = nearest(text, self._set, otherwise="`run.breakpoints` lists them")
             raise RunError(f"there is no breakpoint `{text}`", hint=known)
@@ -117,7 +117,7 @@ class Breakpoints:
             self._until = None
 
     def watch(self, run: Driven) -> Watch | None:
-        """What looks on while a run is driven; None when there is nothing to look for."""
+        """The breakpoint check while a run is driven; None without breakpoints."""
         self.hit = ""
         first = () if self._until is None else (self._until,)
         return Watch(self, run, (*first, *self), self._until) if first or self._set else None
@@ -135,7 +135,7 @@ class Watch:
     ) -> None:
         self._found, self._run = found, run
         self._counts = [(b, self._count(b)) for b in breakpoints]
-        # What a drive goes on to may be so already; a breakpoint is where something happens.
+        # What a drive continues to may be so already; a breakpoint is where something happens.
         self._at_once = until if until and until.guard and self._count(until) else None
 
     def hits_breakpoint(self) -> bool:

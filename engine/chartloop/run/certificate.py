@@ -1,4 +1,4 @@
-"""The certificate that was stored with a run when it began: what was proven of it."""
+"""The certificate that was stored with a run when it started: what was proven of it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A run of a child machine: begun, driven, and asked, by the action of another run.
+"""A run of a child machine: started, driven, and asked, by the action of another run.
 
-A child is a run of its own, in the journal of its parent, with an id that begins with the
+A child is its own run, in the journal of its parent, with an id that starts with the
 parent's: ``<parent>/<state>/<step>``, and ``/<name>`` of one of several or of a task. Calling the
 action again after a crash or a wait drives the same child on from its own records; nothing of it
 is paid twice.
@@ -75,7 +75,7 @@ class Child:
         self._given_up = False
         self.shared: SharedBudget | None = None
         self.refused: StopRequest | None = None
-        """Why it was never begun; None for one that was."""
+        """Why it was never started; None for one that was."""
         if ctx.host.listener is not None:
             self.session.listener = self._tell
 
@@ -89,7 +89,7 @@ class Child:
         self.session.spending = self._may_not_spend
 
     def _may_not_spend(self) -> StopRequest | None:
-        """Why the action at hand may not be done: it costs, and what is shared is spent."""
+        """Why the current action may not be done: it costs, and what is shared is spent."""
         session = self.session
         if self.shared is None or session.position.status not in ("running", "debugging"):
             return None
@@ -99,7 +99,7 @@ class Child:
         return self.shared.refuses(session.chart.spec)
 
     async def open(self, among: int = 1) -> None:
-        """Take up the run where it stands, or make it ready to begin.
+        """Take up the run where it is, or make it ready to start.
 
         `among` children share what the parent has left. `LimitError` for a value that a limit,
         variable or memory block of the child cannot have.
@@ -139,7 +139,7 @@ class Child:
     def _shared_messages(self) -> list[dict[str, Any]]:
         return [dict(m) for m in self.ctx.messages] if "messages" in self.given.share else []
 
-    # going on -------------------------------------------------------------------------------
+    # continuing -------------------------------------------------------------------------------
 
     @property
     def ended(self) -> bool:
@@ -152,12 +152,12 @@ class Child:
         return self.session.position.status == "completed"
 
     async def drive(self) -> None:
-        """On to its end, or to where it waits for somebody."""
+        """On to its end, or to where it waits for a person."""
         while await self.step():
             pass
 
     async def step(self) -> bool:
-        """One record. False when it has ended or waits, or may not begin."""
+        """One record. False when it has ended or waits, or may not start."""
         if self.shared is None:
             return await advance(self.session) is not None
         if not self.session.head and self.refused is None:
@@ -201,9 +201,9 @@ class Child:
 
     @property
     def asks(self) -> Asked:
-        """What it asks of somebody, while it waits."""
+        """What it asks of someone, while it waits."""
         session, position = self.session, self.session.position
-        below, question = position.asked, question_of(session)
+        below, question = position.child_question, question_of(session)
         return Asked(
             session.run_id,
             question.text if question else f"`{session.chart.name}` is {position.status}.",
@@ -216,7 +216,7 @@ class Child:
 
     @property
     def wake_at(self) -> float | None:
-        """When it can go on without anybody, in seconds since the epoch."""
+        """When it can continue without anybody, in seconds since the epoch."""
         deadline = None if self.session.position.closing else self.session.deadline
         times = (self.session.position.wake_at, deadline)
         return min((at for at in times if at is not None), default=None)

@@ -39,7 +39,7 @@ class Ports:
     folder: Path | None = None
     """The machine file's folder: relative paths are taken from it."""
     first_tasks: Callable[[MachineSpec], Sequence[Task]] = lambda _: ()
-    """The tasks that a run of a machine begins with, from its file where it names one."""
+    """The tasks that a run of a machine starts with, from its file where it names one."""
 
     def with_model(self, model: Model | None) -> Ports:
         """The same with another model."""
@@ -71,9 +71,9 @@ class Host(Protocol):
     """What an action may ask of the run that does it. A `Session` is one."""
 
     deadline: float | None
-    """When a child has to be done, on the run's clock; None for a run that is no child."""
+    """When a child has to be done, on the run's clock; None for a run that is not a child."""
     listener: Callable[[Event], None] | None
-    """Who hears events as they happen, when somebody does."""
+    """Who hears events as they happen, when someone does."""
 
     async def note(
         self, type: NoteType, key: str, data: Mapping[str, Any], *, last: bool = False
@@ -104,11 +104,11 @@ class Host(Protocol):
         ...
 
     async def find_children(self) -> list[RunRow]:
-        """The children that the action at hand has begun, ended ones too."""
+        """The children that the current action has started, ended ones too."""
         ...
 
     def child(self, machine: str, run_id: str) -> Any:
-        """A run of a child machine, not begun: a `Session` for `run.children`."""
+        """A run of a child machine, not started: a `Session` for `run.children`."""
         ...
 
     def ask_to_save(self) -> None:
@@ -139,7 +139,7 @@ class Context:
     so_far: Callable[[], Outcome] | None = None
     """Set by an action of several parts: what it has come to when its deadline ends it."""
     left: bool = False
-    """Its deadline has ended the action and the run went on: what it still does is lost."""
+    """Its deadline has ended the action and the run continued: what it still does is lost."""
 
     @property
     def run_id(self) -> str:
@@ -182,13 +182,13 @@ class Context:
         return self.host.chart.tools_at(self.state.name)
 
     @property
-    def offered(self) -> tuple[Mapping[str, Any], ...]:
+    def tool_schemas(self) -> tuple[Mapping[str, Any], ...]:
         """The same tools as chat APIs take them. Shared: not to be written into."""
         return self.host.chart.offered_at(self.state.name)
 
     @property
     def streaming(self) -> bool:
-        """Whether somebody listens to the model's text as it arrives."""
+        """Whether someone listens to the model's text as it arrives."""
         return self.host.listener is not None
 
     def tell(self, text: str) -> None:
@@ -220,5 +220,5 @@ class Context:
         self, type: NoteType, key: str, data: Mapping[str, Any], *, last: bool = False
     ) -> None:
         if self.left:
-            raise TimeoutError("this action was ended at its deadline: its run has gone on")
+            raise TimeoutError("this action was ended at its deadline: its run has continued")
         await self.host.note(type, key, data, last=last)

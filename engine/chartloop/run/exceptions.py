@@ -43,10 +43,10 @@ def failure_of(error: BaseException, context: Context) -> Outcome:
     if isinstance(error, ModelError):
         return Outcome(ok=False, error=failure_of_call(error), unanswered=1)
     if isinstance(error, ToolError):
-        return Outcome.failed(error.category, cut_text(error.message), kind="raised")
+        return Outcome.failure(error.category, cut_text(error.message), kind="raised")
     if isinstance(error, TimeoutError):
-        return Outcome.failed(Category.TRANSIENT, cut_text(describe(error)), kind="timeout")
-    return Outcome.failed(Category.CRITICAL, cut_text(describe(error)), kind="raised")
+        return Outcome.failure(Category.TRANSIENT, cut_text(describe(error)), kind="timeout")
+    return Outcome.failure(Category.CRITICAL, cut_text(describe(error)), kind="raised")
 
 
 def failure_of_call(error: ModelError) -> Failure:
@@ -81,7 +81,7 @@ def is_own(error: BaseException) -> bool:
     if isinstance(error, Exception):
         return not isinstance(error, RunError)
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
-        # signals are handled in the main thread: elsewhere nobody but the action can raise these
+        # signals are handled in the main thread: elsewhere no one but the action can raise these
         return threading.current_thread() is not threading.main_thread()
     return isinstance(error, asyncio.CancelledError) and not _is_cancelled()
 
@@ -95,7 +95,7 @@ def describe(error: BaseException) -> str:
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody outside cancelled the task at hand."""
+    """Whether someone outside cancelled the current task."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # driven by hand: there is no task

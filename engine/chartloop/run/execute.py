@@ -41,7 +41,7 @@ from chartloop.run.session import Session
 
 
 async def act(session: Session, started: float) -> Outcome | Blocked:
-    """Do the action of the state at hand."""
+    """Do the action of the current state."""
     position = session.position
     job = session.job(position.state)
     state, action = job.state, job.action
@@ -60,7 +60,7 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
     try:
         fields = fields_of(session, job)
     except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
-        return Outcome.failed(Category.CRITICAL, f"`with` of {state.name}: {error}", kind="with")
+        return Outcome.failure(Category.CRITICAL, f"`with` of {state.name}: {error}", kind="with")
     if job.paid and not action.own_intents:
         await session.note("intent", key, {"state": state.name, "action": action.name})
     return await _call(job, action, context, fields)
@@ -100,7 +100,7 @@ _NO_BOUND: AbstractContextManager[Any] = nullcontext()
 
 
 async def _was_cut(context: Context, scope: Any) -> bool:
-    """Whether the deadline ended the action, and not a timeout of its own."""
+    """Whether the deadline ended the action, and not its own timeout."""
     clock, deadline = context.ports.clock, context.deadline
     if deadline is None:
         return False
@@ -138,13 +138,13 @@ def _validate_outcome(action: ActionSpec, context: Context, done: Any) -> Outcom
         try:
             done = done.replace(signals=tuple(sound_signal(signal) for signal in done.signals))
         except (AttributeError, TypeError, ValueError) as error:
-            text = f"{action.name} gave a signal that is none: {describe(error)}"
-            return Outcome.failed(Category.CRITICAL, text, kind="signals")
+            text = f"{action.name} gave an invalid signal: {describe(error)}"
+            return Outcome.failure(Category.CRITICAL, text, kind="signals")
     if done.changes and (wrong := _wrong_change(action, context, done)):
-        return Outcome.failed(Category.CRITICAL, f"{action.name} {wrong}", kind="changes")
+        return Outcome.failure(Category.CRITICAL, f"{action.name} {wrong}", kind="changes")
     if done.spent is not NOTHING_SPENT and (wrong := problem_with(done.spent)):
         text = f"{action.name} says that it used {wrong}, which cannot be"
-        return Outcome.failed(Category.CRITICAL, text, kind="spent")
+        return Outcome.failure(Category.CRITICAL, text, kind="spent")
     return done
 
 
@@ -155,9 +155,9 @@ def _wrong_change(action: ActionSpec, context: Context, done: Outcome) -> str:
         if name not in action.changes and f"{root}.*" not in action.changes:
             return f"changed `{name}`, which it does not declare"
         if root == "vars" and (field not in machine.vars or not _fits(machine, field, value)):
-            return f"gave `{name}` a value that is none of it"
+            return f"gave `{name}` a value that it cannot have"
         if root == "memory" and (field not in machine.memory or not isinstance(value, str)):
-            return f"gave `{name}`, which is no memory block, or no text"
+            return f"gave `{name}`, which is not a memory block, or no text"
         if name in FACTS and not accepts(FACTS[name].type, value):
             return f"gave `{name}` a value that is not of its type, {FACTS[name].type}"
     if fell := falling(context.facts, done.changes):
@@ -170,7 +170,7 @@ def _fits(machine: MachineSpec, name: str, value: Any) -> bool:
 
 
 async def _time_waited(session: Session, action: ActionSpec, started: float) -> float:
-    """Seconds since an action that waits first began; 0 when this is its first call."""
+    """Seconds since an action that waits first started; 0 when this is its first call."""
     if not action.may_wait:
         return 0.0
     again = session.position.waited is not None or await session.find_children()
@@ -187,9 +187,9 @@ def _deadline(session: Session, state: StateSpec, started: float, waited: float)
 async def _doubt(
     session: Session, state: StateSpec, action: ActionSpec
 ) -> Outcome | Blocked | None:
-    """What to do about paid calls that an earlier driver began, and of which no answer is known.
+    """What to do about paid calls that an earlier driver started, and of which no answer is known.
 
-    None: go on and make them again. They are on the record either way.
+    None: continue and make them again. They are on the record either way.
     """
     if not session.calls.in_doubt:
         return None
@@ -200,7 +200,7 @@ async def _doubt(
         return Blocked(None, IN_DOUBT)
     if policy == "fail":
         text = say_doubt(action.name, session.holder.doubt)
-        return Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
+        return Outcome.failure(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
     return None
 
 

@@ -122,7 +122,7 @@ def _resume(session: Session) -> Fate:
 
 
 def is_held(session: Session) -> bool:
-    """Whether the run rests because somebody paused it: no wait, no child, no time is awaited."""
+    """Whether the run rests because someone paused it: no wait, no child, no time is awaited."""
     position = session.position
     free = not position.blocked_on and position.wake_at is None
     return position.status == "paused" and free and position.state not in session.chart.waiting

@@ -12,7 +12,7 @@
 An append names the event number that it expects to write (`head`) and the epoch in which this
 process took the run over; if either is not what the journal holds, another process drives the
 run and `Fenced` is raised with nothing written. A commit whose answer was lost is met again as
-the same event by the same epoch and counts as done. Whoever acquires a run that somebody drives
+the same event by the same epoch and counts as done. Whoever acquires a run that someone drives
 is refused before it comes to that (`run.lease`).
 
 The `number` of an event is the order of commits over all runs, by which a journal is watched
@@ -84,9 +84,9 @@ class Journal(Leases, Requests, Protocol):
     ) -> None:
         """New runs with all that they hold, in one transaction: all of them, or none.
 
-        `after` are runs in whose place these go on, as they were read: their epochs rise. `Driven`
-        when somebody drives one, unless that is taken over; `Fenced` when one went on since,
-        `RunError` when an id is taken. Then nothing is written.
+        `after` are runs in whose place these continue, as they were read: their epochs rise.
+        `Driven` when someone drives one, unless that is taken over; `Fenced` when one continued
+        since, `RunError` when an id is taken. Then nothing is written.
         """
         ...
 
@@ -269,11 +269,11 @@ def duplicate_run_error(run_id: str) -> RunError:
 
 
 def refuse_overtaken(row: RunRow, read: RunRow) -> None:
-    """`Fenced` where a run is no more as it was `read`: somebody drove it, or moved it."""
+    """`Fenced` where a run is no more as it was `read`: someone drove it, or moved it."""
     if (row.head, row.epoch) != (read.head, read.epoch):
         raise Fenced(
             f"run `{row.run_id}` was driven or moved by another process since it was read",
-            hint="nothing was written; look at where it stands now, and try again",
+            hint="nothing was written; read the run again, and retry",
         )
 
 
@@ -299,7 +299,7 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         MemoryLeases.__init__(self, now)
-        MemoryRequests.__init__(self)
+        MemoryRequests.__init__(self, self._note_change)
         self.redactor: Redactor | None = None
         """Hides secrets from those who listen; what is kept here stays as it is."""
         self._logs: dict[str, _Log] = {}
@@ -430,6 +430,9 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         now = f"{self._id}-{self._changes}"
         return None if now == token else now
 
+    def _note_change(self) -> None:
+        self._changes += 1
+
     def _count(self, run_id: str, start: int, count: int) -> None:
         """Give each of a run's events from `start` on its number among all."""
         self._changes += 1
@@ -512,7 +515,7 @@ def _place(row: RunRow) -> tuple[float, str]:
 
 
 def events_below(events: Sequence[Event], record_seq: int) -> int:
-    """How many events stand below record `record_seq`, its own intents left out.
+    """How many events are below record `record_seq`, its own intents left out.
 
     They belong to the record after them: a fork must not inherit what it is about to do again.
     """

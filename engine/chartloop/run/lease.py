@@ -8,8 +8,8 @@ append safe: the epoch does. It keeps a second driver from beginning at all.
        └─ refused (`Driven`) while another driver's lease is alive
 
 A lease is alive until `until` on the journal's clock. One of a process on this machine that has
-ended is over at once. Within one process it is alive while that driver's turn is going on: a
-second `Run` object of a notebook may go on between two steps of the first.
+ended is over at once. Within one process it is alive while that driver's turn is continuing: a
+second `Run` object of a notebook may continue between two steps of the first.
 
 Belongs here: the records, and the rule that every journal asks. Never: threads, tables.
 """
@@ -64,7 +64,7 @@ class Acquired(NamedTuple):
     """What taking a run over gave, whatever journal keeps it."""
 
     lease: Lease | None
-    """What is to be kept; None where an ancestor's lease covers the run, or nobody asked."""
+    """What is to be kept; None where an ancestor's lease covers the run, or no one asked."""
     before: Lease | None = None
     """The lease of the driver before, where it was another's."""
     left: Left = ""
@@ -86,7 +86,7 @@ class Driving(Protocol):
 
     @property
     def busy(self) -> bool:
-        """Whether its turn is going on."""
+        """Whether its turn is continuing."""
         ...
 
     def lose(self, to: Driver | None) -> None:

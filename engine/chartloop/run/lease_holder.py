@@ -95,7 +95,7 @@ class Holder:
 
     @property
     def busy(self) -> bool:
-        """Whether its turn is going on."""
+        """Whether its turn is continuing."""
         return self._turn.is_held
 
     @property
@@ -117,7 +117,7 @@ class Holder:
         return self._lost != "" or elapsed() >= self.until
 
     async def acquire(self, journal: Journal, run_id: str) -> RunRow:
-        """Take the run, or a child of it. `Driven` where somebody else drives it."""
+        """Take the run, or a child of it. `Driven` where someone else drives it."""
         self._refuse_lost()
         driver, began = self.driver or self._new(), elapsed()
         row, acquired = await journal.acquire(
@@ -126,12 +126,12 @@ class Holder:
         if acquired.before is not None and (other := here.get(acquired.before.driver.token)):
             if other.busy or other.run_id == run_id:
                 other.lose(driver)
-            else:  # a run above this one, at rest: it goes on from what its child did
+            else:  # a run above this one, at rest: it continues from what its child did
                 other.yield_lease()
         if acquired.lease is not None and run_id == self.run_id:
             self.driver, self.before, self._journal = driver, acquired, journal
             here[driver.token] = self
-            if journal.name != "memory":  # there nobody else can see it
+            if journal.name != "memory":  # there no one else can see it
                 self._lasts_from(began)
                 _renewal().add(self)
         return row
@@ -194,7 +194,7 @@ class Holder:
         if self._lost:
             raise Fenced(
                 self._lost,
-                hint="nothing more was done here; open the run anew to go on where it is now",
+                hint="nothing more was done here; open the run again to continue from there",
             )
 
     async def explain_fenced(self, error: Fenced) -> Fenced:
@@ -209,13 +209,13 @@ class Holder:
 
 _DOUBTS = {
     "alive": "{what} was in flight when this run was taken over from {driver}",
-    "silent": "{what} was begun by {driver}, which has not renewed its lease",
+    "silent": "{what} was started by {driver}, which has not renewed its lease",
 }
 
 
 def say_doubt(what: str, data: Mapping[str, Any]) -> str:
-    """That a call was begun and its answer is not known, and why: ``infer at think ...``."""
-    said = _DOUBTS.get(data.get("left", ""), "{what} was begun before an interruption")
+    """That a call was started and its answer is not known, and why: ``infer at think ...``."""
+    said = _DOUBTS.get(data.get("left", ""), "{what} was started before an interruption")
     said = said.format(what=what, driver=data.get("driver", "another process"))
     return f"{said}; whether it happened is not known"
 
@@ -275,7 +275,7 @@ _running: list[_Renewal] = []
 
 
 def _renewal() -> _Renewal:
-    """The thread, begun at first use; a fork of the process begins its own."""
+    """The thread, started at first use; a fork of the process starts its own."""
     with _lock:
         if not _running or _running[-1].process != os.getpid():
             _running[:] = [_Renewal()]

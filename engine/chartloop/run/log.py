@@ -30,7 +30,7 @@ SNAPSHOT_AFTER = 256
 """Records before the first snapshot; each next one waits for half as many again as there are,
 so that what snapshots cost stays in proportion to the run."""
 SNAPSHOT_FORMAT = 4
-"""A snapshot of another format is passed over: the log has everything."""
+"""A snapshot of another format is skipped: the log has everything."""
 
 PAGE = 256
 """Events that are read from the journal at a time."""
@@ -100,7 +100,7 @@ class RunLog:
         row = await self.journal.row(self.run_id)  # another process may have taken it over since
         if row is None or event.epoch > row.epoch:  # no driver of the run wrote it
             what = f"event {event.seq} is of epoch {event.epoch}"
-            raise self.corrupt_error(f"{what}, which the run has not come to")
+            raise self.corrupt_error(f"{what}, which the run has not reached")
 
     def check_end(self) -> None:
         """Refuse a log that ends before its row says."""
@@ -122,7 +122,7 @@ class RunLog:
             await self.journal.put_blob(spec_text)
         try:
             await self.journal.create(self.row)
-        except RunError:  # begun before, by a process that died before the first record
+        except RunError:  # started before, by a process that died before the first record
             begun = await self.journal.row(self.run_id)
             if begun is None or begun.head or begun.machine_hash != self.row.machine_hash:
                 raise
@@ -150,7 +150,7 @@ class RunLog:
         if row.epoch != self.epoch + 1:
             raise Fenced(
                 f"run `{self.run_id}` was driven by another process meanwhile",
-                hint="nothing more was done here; open the run anew to go on where it is now",
+                hint="nothing more was done here; open the run again to continue from there",
             )
         self._held = _NOTHING_HELD
 
@@ -222,12 +222,12 @@ class RunLog:
 
     # snapshots ------------------------------------------------------------------------------
 
-    async def snapshot(self, journal: Journal) -> Snapshot | None:
+    async def snapshot(self, journal: Journal | None = None) -> Snapshot | None:
         """The newest one, where it is of this format and of the run's machine.
 
-        `journal` is the run's, by the face that is to be read through.
+        `journal` is the run's, by another face to be read through.
         """
-        kept = await journal.snapshot(self.run_id)
+        kept = await (journal or self.journal).snapshot(self.run_id)
         known = (self.row.machine_hash, SNAPSHOT_FORMAT)
         if kept is None or (kept.data.get("machine"), kept.data.get("format")) != known:
             return None

@@ -42,7 +42,7 @@ async def drive(session: Session, rest: Callable[[], bool] | None = None) -> Non
 
 
 async def advance(session: Session) -> Record | None:
-    """One record: whatever is due next. None when the run has ended or waits for somebody.
+    """One record: whatever is due next. None when the run has ended or waits for a person.
 
     The run's lease is kept between two steps, and given back where there is no next one.
     """
@@ -60,7 +60,7 @@ async def advance(session: Session) -> Record | None:
 async def act_once(session: Session) -> Record | None:
     """One action, with what is recorded before it: the start, an answer, the end of a pause.
 
-    The newest record that was made. None when the run has ended, rests or waits for somebody.
+    The newest record that was made. None when the run has ended, rests or waits for a person.
     """
     newest: Record | None = None
     while (record := await advance(session)) is not None:
@@ -71,12 +71,12 @@ async def act_once(session: Session) -> Record | None:
 
 
 def is_action(record: Record) -> bool:
-    """Whether an action was done, or begun: it may wait in the middle."""
+    """Whether an action was done, or started: it may wait in the middle."""
     return record.kind in ("step", "blocked")
 
 
 async def change(session: Session, data: Mapping[str, Any]) -> Record:
-    """One record of limits or variables that somebody changed by hand. The run rests as it did."""
+    """One record of limits or variables that someone changed by hand. The run rests as it did."""
     holder = session.holder
     with session.turn:
         rested = holder.driver is None
@@ -124,7 +124,7 @@ async def _next_record(session: Session) -> Record | None:
 
 
 async def _stop_request(session: Session) -> StopRequest | None:
-    """Who wants that the run stop now. Nobody, once it is on its way out."""
+    """Who wants that the run stop now. No one, once it is on its way out."""
     if session.closing or session.position.closing:
         return None
     return await session.find_stop_request()
@@ -144,7 +144,7 @@ async def begin(session: Session) -> Record | None:
         )
     if not session.log.epoch:
         await session.create()
-    else:  # begun before, and whether it was written is not known
+    else:  # started before, and whether it was written is not known
         await session.take_over()
         if session.position.status != "idle":
             return await _next_record(session)
@@ -152,7 +152,7 @@ async def begin(session: Session) -> Record | None:
 
 
 async def step(session: Session) -> Record:
-    """Do the action of the state at hand, and record what came of it."""
+    """Do the action of the current state, and record what came of it."""
     started = session.ports.clock.now()
     try:
         done = await act(session, started)
@@ -246,7 +246,7 @@ async def _resume(session: Session, at: float, consumed: tuple[str, ...] = ()) -
 
 
 async def _has_child(session: Session) -> bool:
-    """Whether the action at hand has begun a child that has not ended: it is stopped first."""
+    """Whether the current action has started a child that has not ended: it is stopped first."""
     return any(not row.ended for row in await session.find_children())
 
 
@@ -272,7 +272,7 @@ async def _children_moved_on(session: Session) -> bool:
 
     A fork has none: the children are those of the run that it was forked from.
     """
-    if (asked := session.position.asked) is None:
+    if (asked := session.position.child_question) is None:
         return False
     going = [row for row in await session.find_children() if not row.ended]
     if len(going) < asked.waiting:
@@ -290,14 +290,14 @@ async def _children_moved_on(session: Session) -> bool:
 async def _settle_doubt(
     session: Session, answer: str, at: float, consumed: tuple[str, ...]
 ) -> Record:
-    """Somebody said what to do about a call in doubt. A pause that was asked for comes after it."""
+    """Someone said what to do about a call in doubt. A pause that was asked for comes after it."""
     held = session.position.pause_asked
     record = await session.apply(Input("resume", at=at), consumed=consumed)
     if answer == "fail" and session.position.state == record.state:
         if held:
             await _resume(session, at)
         text = "the paid call that is in doubt may have been made"
-        outcome = Outcome.failed(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
+        outcome = Outcome.failure(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
         record = await session.apply(Input("step", outcome=outcome, started=at, at=at))
         if held and not session.position.ended:
             return await session.apply(Input("pause", at=at))

@@ -1,11 +1,11 @@
-"""A run that goes on under another machine: a fork whose records are that machine's.
+"""A run that continues under another machine: a fork whose records are that machine's.
 
 The records of a run belong to one machine. What an earlier machine recorded is decided again from
 its inputs, and written as this one decides it, under the names that it has: the new run can be
 read, replayed and moved once more without knowing what its states were called before. The fork
 and its children are written in one transaction: a process that dies leaves the old or the new.
 
-Belongs here: writing such a fork. Never: whether a run may go on (`versions.migration.judge`).
+Belongs here: writing such a fork. Never: whether a run may continue (`versions.migration.judge`).
 
 Source: design "architecture", section 4 (`fork`).
 """
@@ -34,7 +34,7 @@ from chartloop.run.renaming import Names, as_now
 from chartloop.run.replay import Moment
 
 ORIGIN = "upgraded"
-"""In the data of a `start`: the run that it goes on from, and what was said of the change."""
+"""In the data of a `start`: the run that it continues from, and what was said of the change."""
 EPOCH = "epoch"
 """In that: the epoch in which the run was left. A fork that leaves it to others has none."""
 
@@ -45,7 +45,7 @@ async def fork_under(
 ) -> None:  # fmt: skip
     """A new run `row` of this machine, with the events of `run_id` below record `record_seq`.
 
-    With all of them come messages, and children of the action at hand as far as this machine has
+    With all of them come messages, and children of the current action as far as this machine has
     theirs. The run that it is made of is left to whoever drives it.
     """
     ids = _Ids(run_id, row.run_id, names)
@@ -62,7 +62,7 @@ async def move(
     """The run `row` of this machine, in place of the one that was `read`, with all its `records`.
 
     All in one transaction: of two that move it one does. With nothing written it raises `Driven`
-    while somebody drives the old run, unless that is taken over, and `Fenced` when it went on
+    while someone drives the old run, unless that is taken over, and `Fenced` when it continued
     since it was read.
     """
     ids = _Ids(read.run_id, row.run_id, names)
@@ -74,11 +74,11 @@ async def move(
 
 
 async def refuse_moved(journal: Journal, run_id: str, epoch: int) -> None:
-    """`Fenced` where the run went on under another machine after that epoch."""
+    """`Fenced` where the run continued under another machine after that epoch."""
     if now := await _moved_to(journal, run_id, epoch):
         raise Fenced(
-            f"run `{run_id}` has gone on as run `{now}`, under another machine, meanwhile",
-            hint="both would do the same once more; whoever means that opens it anew",
+            f"run `{run_id}` continued as run `{now}`, under another machine, meanwhile",
+            hint="both would do the same once more; open it again if you want that",
         )
 
 
@@ -104,7 +104,7 @@ async def _fork_with_children(
     position = there.position
     row = row.replace(**update_at(chart, row.run_id, position, there.rest).to_mapping())
     whole = not any(event.record is not None for event in events[len(kept) :])
-    inbox_of = ids.old if whole else ""  # what was sent to it is for whoever goes on with it
+    inbox_of = ids.old if whole else ""  # what was sent to it is for whoever continues with it
     runs, below = [WholeRun(row.replace(parent=ids.old), made, inbox_of)], list[RunRow]()
     if whole and chart.spec.machines and not position.ended:
         at_hand = kept[-1].record.next if kept and kept[-1].record is not None else ""
@@ -171,10 +171,10 @@ def _as_decided(
 
 
 async def _children(journal: Journal, first: str, known: Collection[str]) -> list[RunRow]:
-    """The children that the action at hand has begun, theirs too.
+    """The children that the current action has started, theirs too.
 
-    `first` is what their ids begin with. One of a machine that this one has otherwise is left:
-    the action begins it anew.
+    `first` is what their ids start with. One of a machine that this one has otherwise is left:
+    the action starts it anew.
     """
     found: list[RunRow] = []
     left: set[str] = set()

@@ -1,4 +1,4 @@
-"""A model in front of another: everything is passed on, but for what a class of its own adds."""
+"""A model in front of another: everything is passed on, but for what its own class adds."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Payloads: large texts leave an event and stand in the journal's blobs, each kept once.
+"""Payloads: large texts leave an event and are in the journal's blobs, each kept once.
 
 A string of more than `LARGE` characters becomes ``{"$blob": "<hash>"}``. A model's long answer
-stands in its reply, in the conversation and in a result, and is stored once. Whole lists and
+is in its reply, in the conversation and in a result, and is stored once. Whole lists and
 mappings stay where they are, however large: what makes them large is their strings, and
 without large strings two of them are hardly ever the same.
 

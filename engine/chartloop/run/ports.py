@@ -1,6 +1,6 @@
 """Ports: what a run needs from the world, in as few words as possible.
 
-One real component per file stands in `adapters/`; fakes that honour the same port are public
+One real component per file is in `adapters/`; fakes that honour the same port are public
 in `chartloop.testing`. A port's methods are coroutines; `suspends` says whether they may give
 the event loop away. A run whose ports and actions never do is driven by hand.
 """
@@ -29,7 +29,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so long. Zero or less returns at once."""
+        """Wait this many seconds. Zero or less returns at once."""
         ...
 
     def deadline(self, at: float) -> AbstractContextManager[Any]:
@@ -38,7 +38,7 @@ class Clock(Protocol):
 
 
 class Cancel(Protocol):
-    """A request from outside that the run stop. Looked at before each action."""
+    """A request from outside that the run stop. Polled before each action."""
 
     def is_requested(self, run: RunFacts) -> bool:
         """Whether this run should stop before its next action. Cheap: it is asked every time."""
@@ -63,7 +63,7 @@ class ModelRequest(Value, frozen=True, gc=False):
 
 
 class ModelReply(Value, frozen=True, gc=False):
-    """What came back. Usage that the provider did not send is None."""
+    """The reply. Usage that the provider did not send is None."""
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -105,15 +105,15 @@ class Model(Protocol):
 
 
 class SandboxResult(NamedTuple):
-    """What running a piece of code gave."""
+    """The result of a piece of code."""
 
     ok: bool
     value: Any = None
-    """JSON data of the last expression, or its text form when it is no JSON."""
+    """JSON data of the last expression, or its text form when it is not JSON."""
     stdout: str = ""
     stderr: str = ""
     error: str = ""
-    """What was raised, with line, or which limit was hit."""
+    """The error with its line, or the limit that was hit."""
     session: bytes | None = None
     """A checkpoint of the session's variables; None when they are gone or unchanged."""
     session_lost: bool = False

@@ -62,7 +62,7 @@ def is_gone(process: Process) -> bool:
             return True
         except OverflowError:
             return False
-        except OSError:  # somebody else's: it is there
+        except OSError:  # someone else's: it is there
             pass
     found = _stat(process.pid)
     if found is None:

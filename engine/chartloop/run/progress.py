@@ -1,4 +1,4 @@
-"""Where a run stands, as pictures are given it.
+"""Where a run is, as pictures are given it.
 
 What it costs does not grow with the run: counts are kept as it goes.
 """
@@ -41,7 +41,7 @@ def standing_at(position: Position, tally: Tally) -> Standing:
 
 
 def status_of(session: Session) -> Standing:
-    """The same in the picture of the status region, whose moves nobody counts."""
+    """The same in the picture of the status region, whose moves no one counts."""
     return Standing(session.position.status, how=how_of(session.position))
 
 
@@ -90,7 +90,7 @@ def _wait(session: Session) -> Meter | None:
 
 
 def how_of(position: Position) -> How:
-    """How the run ended, as `Result.kind` says it; empty while it goes on."""
+    """How the run ended, as `Result.kind` says it; empty while it continues."""
     if not position.ended:
         return ""
     top = position.signals.highest

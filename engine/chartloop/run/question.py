@@ -1,6 +1,6 @@
-"""What a run that waits asks of somebody, and the id of that wait.
+"""What a run that waits asks of someone, and the id of that wait.
 
-The id is the number of the record that began the wait: another one at each visit of a state, the
+The id is the number of the record that started the wait: another one at each visit of a state, the
 same after a resume, in a replay and in a fork. Where a child waits it is the child's, behind the
 child's place below the run: ``review/3:2``.
 
@@ -40,7 +40,7 @@ class Standing(Protocol):
 
 
 class Question(NamedTuple):
-    """What a run asks where it waits."""
+    """The question of a run that waits."""
 
     wait: str
     """The id of the wait, which an answer may name."""
@@ -99,9 +99,9 @@ def wait_of(session: Standing) -> str:
 def _asked_by_child(run_id: str, position: Position) -> Asked | None:
     """What a child of this very run asks.
 
-    A fork begins the children anew: what those of the other run asked is not its question.
+    A fork starts the children anew: what those of the other run asked is not its question.
     """
-    asked = position.asked
+    asked = position.child_question
     below = f"{run_id}{CHILD_MARK}"
     return asked if asked is not None and asked.run.startswith(below) else None
 
@@ -117,7 +117,7 @@ def _wait_at(run_id: str, position: Position, rest: int) -> str:
 def _own(chart: Chart, position: Position) -> tuple[str, Mapping[str, Mapping[str, Type]]]:
     if position.blocked_on == IN_DOUBT:
         text = (
-            f"A paid call of `{position.state}` was begun before an interruption."
+            f"A paid call of `{position.state}` was started before an interruption."
             " Answer `retry` to make it again, or `fail`."
         )
         return text, {event: {} for event in SETTLES}

@@ -88,7 +88,7 @@ def action_of(chart: Chart, record: Record) -> str:
 
 
 def duration_of(record: Record) -> str:
-    """How long the action took; empty for what is no action."""
+    """How long the action took; empty for what is not an action."""
     given = record.input
     took = given.at - given.started
     return say_elapsed(max(0.0, took)) if record.kind == "step" and given.started else ""

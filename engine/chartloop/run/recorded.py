@@ -1,7 +1,7 @@
 """Recorded runs, as questions about many of them read them: row, records, the machine's text.
 
-A run that cannot be read is no error of the question: it comes as `Unread`, with the reason, and
-the others are read all the same. What a journal holds and what `chartloop runs export` prints
+A run that cannot be read is not an error of the question: it comes as `Unread`, with the reason,
+and the others are read all the same. What a journal holds and what `chartloop runs export` prints
 give the same.
 
 Belongs here: reading. Never: deciding anything again (`replay`, the folder `studies`).
@@ -28,11 +28,11 @@ class RecordedRun(NamedTuple):
     records: tuple[Record, ...]
     """At least one: the first is its `start`."""
     machine: str = ""
-    """The canonical text of the machine it was started with; empty where nobody has kept it."""
+    """The canonical text of the machine it was started with; empty where no one has kept it."""
     pending: tuple[Event, ...] = ()
-    """What was begun and has no outcome yet: the events after the last record that is no aside."""
+    """What was started and has no outcome yet: the events after the last record but asides."""
     children: tuple[RunRow, ...] = ()
-    """Those that the action at hand has begun, the oldest first; an export has none."""
+    """Those that the current action has started, the oldest first; an export has none."""
 
     @property
     def run_id(self) -> str:
@@ -41,13 +41,13 @@ class RecordedRun(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A run that nobody can ask: it is reported, and passed over."""
+    """A run that no one can ask: it is reported, and skipped."""
 
     run_id: str
     why: str
 
     def __str__(self) -> str:
-        return f"run `{self.run_id}` is passed over: {self.why}"
+        return f"run `{self.run_id}` is skipped: {self.why}"
 
 
 Recorded: TypeAlias = RecordedRun | Unread
@@ -70,7 +70,7 @@ async def read_run(journal: Journal, row: RunRow) -> Recorded:
 
 
 async def _at_hand(journal: Journal, row: RunRow, events: Sequence[Event]) -> tuple[RunRow, ...]:
-    """The children of the action at hand, whether or not a record tells of them.
+    """The children of the current action, whether or not a record tells of them.
 
     A process may die between a child's beginning and the record in which its parent waits for it.
     """
@@ -82,7 +82,7 @@ async def _at_hand(journal: Journal, row: RunRow, events: Sequence[Event]) -> tu
 
 
 def _pending(events: Sequence[Event]) -> list[Event]:
-    """What the newest action has begun: a pause, say, does not end it."""
+    """What the newest action has started: a pause, say, does not end it."""
     found: list[Event] = []
     for event in reversed(events):
         if event.record is None:
@@ -125,7 +125,7 @@ def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
     row = _row(_mapping(first))
     if row is None:
         hint = "`chartloop runs export RUN` prints one"
-        return Unread(f"{source}:{at}", f"the line is no run's row: {hint}")
+        return Unread(f"{source}:{at}", f"the line is not a run's row: {hint}")
     records: list[Record] = []
     for number, line in rest:
         try:
@@ -140,7 +140,7 @@ def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
             ValueError,
         ) as error:
             return Unread(
-                row.run_id, f"{source}:{number} is no record: {type(error).__name__} {error}"
+                row.run_id, f"{source}:{number} is not a record: {type(error).__name__} {error}"
             )
     return _sound(RecordedRun(row, tuple(records)))
 
@@ -170,7 +170,7 @@ def _sound(run: RecordedRun) -> Recorded:
         if record.seq != number:
             return Unread(run.run_id, f"record {number} is missing")
         if (record.kind == "start") != (number == 0):
-            what = f"begins with a record of `{record.kind}`" if number == 0 else "starts twice"
+            what = f"starts with a record of `{record.kind}`" if number == 0 else "starts twice"
             return Unread(run.run_id, f"it {what}")
         if wrong := wrong_with(record):
             return Unread(run.run_id, f"record {number} is damaged: {wrong}")

@@ -6,7 +6,7 @@ what looks like a credential, by one table of patterns. Values of (a) variables 
 encoded too: for JSON, for a URL, in base64, in hex. What is hidden reads ``«redacted:NAME»``;
 nothing else changes.
 
-Only strings are hidden, never numbers: ``max_tokens: 4096`` is no secret. Words by which a
+Only strings are hidden, never numbers: ``max_tokens: 4096`` is not a secret. Words by which a
 replay finds its way (states, edges, reasons, ids of calls) stay as they are where `STRUCTURE`
 says that such words stand.
 
@@ -57,7 +57,7 @@ OPENINGS = (
     "-----BEGIN ", "sk-", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
     "glpat-", "xoxb-", "xoxa-", "xoxp-", "AIza", "eyJ", "earer ", "Basic ", "://",
 )  # fmt: skip
-"""How credentials of the table begin, as far as they begin with a text."""
+"""How credentials of the table start, as far as they start with a text."""
 _OPEN = re.compile(
     r"-----BEGIN (?:(?!-----END [A-Z ]{0,60}-----)[\s\S])*\Z"
     r"|(?:sk-|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AIza|eyJ|earer +|Basic +|://|[?&])\S*\Z"
@@ -166,11 +166,11 @@ class Redactor:
         return self._hide_values(_hide_patterns(text))
 
     def sure(self, text: str) -> int:
-        """How much of a text that goes on holds no beginning of a secret."""
+        """How much of a text that continues holds no beginning of a secret."""
         found = _OPEN.search(text)
         end = len(text) if found is None else found.start()
         if _KEY_END.search(text, max(0, end - 80), end):
-            return end  # these dashes end a key, and begin none
+            return end  # these dashes end a key, and start none
         for at in range(max(0, end - self._longest), end):
             for begin in self._begins.get(text[at], ()):
                 if begin.startswith(text[at:end]):
@@ -180,7 +180,7 @@ class Redactor:
     def json(self, text: str, kept: Mapping[str, Any] = STRUCTURE) -> str:
         """The text of a JSON object without its secrets.
 
-        Words that stand where `kept` says are left alone.
+        Words that are where `kept` says are left alone.
         """
         text = _hide_patterns(text)
         if not self._suspects(text):
@@ -252,7 +252,7 @@ class Redactor:
 
 
 def mark(name: str) -> str:
-    """What stands in place of a secret."""
+    """What is in place of a secret."""
     return f"«redacted:{_UNFIT.sub('_', name)[:64]}»"
 
 
@@ -288,7 +288,7 @@ def _by_value(values: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
 
 def _finder(forms: Iterable[str]) -> re.Pattern[str] | None:
     """Finds the forms, and what is hidden already, so that it is not hidden twice."""
-    # longest first: one secret may begin with another
+    # longest first: one secret may start with another
     parts = [re.escape(form) for form in sorted(forms, key=len, reverse=True)]
     return re.compile("|".join([_MARKED.pattern, *parts])) if parts else None
 
@@ -331,7 +331,7 @@ def _probe(word: str, *, alone: bool) -> Callable[[str], object]:
     """Finds, in JSON text in lower case, entries whose name may be secret by `word`.
 
     `alone` says whether the word on its own is such a name. Where it is not (``key``, which
-    every intent has) the probe passes over it.
+    every intent has) the probe skips it.
     """
     name = re.escape(word) if alone else rf'{re.escape(word)}(?<!"{re.escape(word)})'
     return re.compile(rf'{name}[^"\\]{{0,128}}+\\*+"\s*+:\s*+[\\"\[{{]').search

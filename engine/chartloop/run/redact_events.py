@@ -34,7 +34,7 @@ class EventRedactor:
         self._held = ""
 
     def piece(self, text: str) -> str:
-        """What may be told by now of a text that goes on. May be empty."""
+        """What may be told by now of a text that continues. May be empty."""
         text = self._held + text
         end = self._redactor.sure(text)
         if len(text) - end > LONGEST:

@@ -4,7 +4,7 @@ A record names states and the edges that were taken. In a file that was edited s
 have another name and an edge another number: the record means the same one.
 
 Belongs here: names, from one machine to another. Never: finding out which is which (`diff`), or
-deciding whether a run may go on (`versions.migration.judge`).
+deciding whether a run may continue (`versions.migration.judge`).
 
 Source: design "language", section 1 (`renamed`).
 """
@@ -20,7 +20,7 @@ from chartloop.core.reasons import StopSignals
 from chartloop.core.records import Input, Record
 
 START = "start"
-"""Of a `start`: the state in which a child begins where that is not the machine's first."""
+"""Of a `start`: the state in which a child starts where that is not the machine's first."""
 
 
 class Names(NamedTuple):
@@ -36,7 +36,7 @@ class Names(NamedTuple):
     def edge(self, id: str) -> str:
         """The id that an edge or rule has now.
 
-        An edge's begins with its state; that of a way out which the engine made ends with it.
+        An edge's starts with its state; that of a way out which the engine made ends with it.
         """
         if (known := self.edges.get(id)) is not None:
             return known

@@ -23,7 +23,7 @@ from chartloop.run.renaming import Names, as_now
 
 
 class Difference(NamedTuple):
-    """Where this machine decides otherwise than was recorded."""
+    """Where this machine decides differently than was recorded."""
 
     seq: int
     state: str
@@ -34,7 +34,7 @@ class Difference(NamedTuple):
 
 
 class Replay(NamedTuple):
-    """What a replay found. It ends at the first record that differs."""
+    """The result of a replay. It ends at the first record that differs."""
 
     position: Position
     records: int
@@ -73,7 +73,7 @@ def replay(
 
 
 def difference(record: Record, before: Position, after: Position, decision: Decision) -> str:
-    """What is decided otherwise than was recorded; empty when nothing is."""
+    """What is decided differently than was recorded; empty when nothing is."""
     for what, recorded, now in (
         ("state", record.state, before.state),
         ("taken", record.taken, decision.taken),

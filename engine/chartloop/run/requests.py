@@ -10,7 +10,7 @@ drives (`run.lease`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from chartloop.core.errors import StatusError
@@ -75,8 +75,10 @@ def refuse_second(request: StoredRequest, before: StoredRequest | None) -> None:
 class MemoryRequests:
     """The requests of a journal in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: Callable[[], None]) -> None:
         self._requests: dict[str, StoredRequest] = {}
+        self._note = note
+        """Called when something changed."""
 
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         if (known := self._requests.get(request.key)) is not None:
@@ -84,11 +86,13 @@ class MemoryRequests:
         before = await self.requests(request.run_id, open_only=True, limit=1)
         refuse_second(request, before[0] if before else None)
         self._requests[request.key] = request
+        self._note()
         return request
 
     async def settle_request(self, key: str, outcome: Mapping[str, Any]) -> None:
         if (found := self._requests.get(key)) is not None and found.is_open:
             self._requests[key] = found._replace(outcome=outcome)
+            self._note()
 
     async def withdraw_request(self, key: str) -> None:
         self._requests.pop(key, None)

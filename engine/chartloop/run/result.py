@@ -1,4 +1,4 @@
-"""How a run ended, or how it stands: everything that can be said about it afterwards.
+"""How a run ended, or how it is so far: everything that can be said about it afterwards.
 
 Source: design "language", section 11; "architecture", section 2; 000 `AgentExecutionResult`,
 002 "Inspecting Stop Reasons", 004 `execution-result`.
@@ -40,7 +40,7 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """What came of a run, or how it stands. Times in seconds, cost in USD (None: not known).
+    """The result of a run, or its state so far. Times in seconds, cost in USD (None: not known).
 
     `explain` says it in words, `to_dict` as plain data. What each step came to and every call of
     a tool is read from the journal: `Run.trace`.
@@ -56,9 +56,9 @@ class Result:
     facts: Facts
     output: Any = None
     """What the file's `output` says. Without one: the last text of the model where the run came to
-    its natural end, else None, since nobody has let that text pass."""
+    its natural end, else None, since no one has let that text pass."""
     question: str | None = None
-    """What the run waits for, when it waits for somebody."""
+    """What the run waits for, when it waits for a person."""
     events: tuple[str, ...] = ()
     """The events that the wait takes."""
     wait: str | None = None
@@ -237,7 +237,7 @@ def describe_signals(result: Result, told: str | None = None) -> Iterator[str]:
         return
     # the newest of that reason: one that was raised before may have been put off
     top = next((s for s in reversed(result.signals) if s.reason == result.reason), None)
-    # an end raises its own reason: that it did is no news
+    # an end raises its own reason: that it did is not news
     if top is not None and (top.message or top.source != result.state) and top.message != told:
         said = f": {top.message}" if top.message else ""
         by = "from outside" if top.source == "outside" else f"by {top.source}"
@@ -256,7 +256,7 @@ def _sentence(text: str) -> str:
 
 
 def result_of(session: Session) -> Result:
-    """The result of a run as it stands."""
+    """The result of a run as it is now."""
     position, tally, chart = session.position, session.tally, session.chart
     top = position.signals.highest
     output, warning = output_of(session)

@@ -2,9 +2,9 @@
 
 A `start` records the version of chartloop that wrote it, and the number of its rules
 (`machine.evolve.RULES`). A run of rules that this engine has is opened by them. Any other is
-refused, with what would be decided otherwise; it is not damaged.
+refused, with what would be decided differently; it is not damaged.
 
-    number known        opened; a record that is decided otherwise was changed: damaged
+    number known        opened; a record that is decided differently was changed: damaged
     number not known    refused
     no number (before)  opened where every record is decided as it was recorded, else refused
 """
@@ -30,7 +30,7 @@ _KNOWN = frozenset({RULES})
 
 
 class Otherwise(Exception):
-    """A record of a run of unknown rules is decided otherwise."""
+    """A record of a run of unknown rules is decided differently."""
 
 
 OTHERWISE = (Otherwise, KeyError, StatusError)
@@ -64,7 +64,7 @@ def say_rules(start: Input) -> str:
 def other_rules(
     chart: Chart, records: Sequence[Record], run_id: str, names: Names, version: str
 ) -> RulesChangedError:
-    """The refusal, with what this engine decides otherwise of what was recorded."""
+    """The refusal, with what this engine decides differently of what was recorded."""
     start = records[0].input
     found = replay(chart, records, run_id, names=names)
     engine = start.data.get(ENGINE)
@@ -72,7 +72,7 @@ def other_rules(
     return RulesChangedError(
         f"run `{run_id}` was decided by {say_rules(start)}; this is chartloop {version}, which "
         f"has rules {RULES}: {_verdict(found)}",
-        hint=f"go on with it under {there}, or start a new run; nothing was written",
+        hint=f"continue it under {there}, or start a new run; nothing was written",
         rules=rules_of(start), engine=str(engine or ""), replay=found,
     )  # fmt: skip
 

@@ -66,7 +66,7 @@ def sound_data(value: Any) -> Any:
 
 
 def is_sound(value: object) -> bool:
-    """Whether a value is JSON data as it stands. Tuples count: journals write them as lists."""
+    """Whether a value is JSON data as it is now. Tuples count: journals write them as lists."""
     if value is None or isinstance(value, (bool, int)):
         return True
     try:
@@ -104,7 +104,7 @@ def read_json(text: str) -> Any:
 def _finite(text: str) -> float:
     if math.isfinite(number := float(text)):
         return number
-    raise ValueError(f"`{text[:40]}` is no number")
+    raise ValueError(f"`{text[:40]}` is not a number")
 
 
 DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)

@@ -51,7 +51,7 @@ _UNDECIDED = (*rules_version.OTHERWISE, *UNFIT)
 
 
 class OpenCalls:
-    """Paid calls that were begun since the last record, and the answers that are known."""
+    """Paid calls that were started since the last record, and the answers that are known."""
 
     __slots__ = ("doubt_noted", "intents", "results")
 
@@ -78,7 +78,7 @@ class OpenCalls:
     def close(self, record: Record) -> None:
         """Drop what a record has dealt with.
 
-        While the action at hand stays the same its answers are kept: they are not paid again.
+        While the current action stays the same its answers are kept: they are not paid again.
         """
         if not self.intents or record.aside:
             return
@@ -124,7 +124,7 @@ class Session:
         self.rules: int | None = RULES
         """The rules of deciding that its records were decided by; None where they do not say."""
         self.calls = OpenCalls()
-        # what it is begun with, and read by
+        # what it is started with, and read by
         self.begun: Input | None = None
         """The `start` input of a run that is not in the journal yet."""
         self._spec_text: Callable[[], str] | None = None
@@ -132,14 +132,14 @@ class Session:
         self.names = Names(chart.spec.renamed)
         """What the states and edges of its records are called in this machine."""
         self.origin: Mapping[str, Any] = EMPTY
-        """What is known of a run that was started with another machine: what goes on from it
+        """What is known of a run that was started with another machine: what continues from it
         under this one keeps that in its `start`."""
         # while it is driven
         self.breakpoints: Breakpoints | None = None
-        """Where it rests although it could go on; a child has none."""
+        """Where it rests although it could continue; a child has none."""
         self.cancels: list[Cancel] = []
         self.spending: Callable[[], StopRequest | None] | None = None
-        """Asked by a child that shares a budget: why it may not do the action at hand."""
+        """Asked by a child that shares a budget: why it may not do the current action."""
         self.deadline: float | None = None
         """When a child has to be done, on the run's clock: its parent's action ends then."""
         self.listener: Callable[[StreamEvent], None] | None = None
@@ -239,11 +239,11 @@ class Session:
         return rules_version.other_rules(self.chart, records, self.run_id, self.names, self.engine)
 
     async def _from_snapshot(self) -> None:
-        if (found := await self.read_snapshot(self.journal)) is not None:
+        if (found := await self.read_snapshot()) is not None:
             self.position, self.rules, self.tally = found.position, found.rules, found.tally
             self.log.start_after(found.head, found.records)
 
-    async def read_snapshot(self, journal: Journal) -> Folded | None:
+    async def read_snapshot(self, journal: Journal | None = None) -> Folded | None:
         """What the run's snapshot holds; None where there is none that this machine can go on from.
 
         It is a cache: the log says the same.
@@ -283,7 +283,7 @@ class Session:
     def _adopt_note(self, event: Event) -> None:
         key = event.data.get("key")
         if not isinstance(key, str):
-            raise self.log.corrupt_error(f"event {event.seq} says not of which call it is")
+            raise self.log.corrupt_error(f"event {event.seq} does not name the call it belongs to")
         if event.type in ("intent", "result"):
             self.calls.add(event, key)
         else:
@@ -485,7 +485,7 @@ class Session:
         return self.position.messages
 
     def cancel_requested(self) -> bool:
-        """Whether somebody asked, in this process, that the run stop."""
+        """Whether someone asked, in this process, that the run stop."""
         run = self.position.facts.run
         return bool(self.cancels) and any(c.is_requested(run) for c in self.cancels)
 
@@ -508,7 +508,7 @@ class Session:
     async def find_any_stop_request(self) -> StopRequest | None:
         """The same, by message too: for a child, while this run's own loop stands still.
 
-        Nobody, once this run is on its way out: what that runs is to come to its end.
+        No one, once this run is on its way out: what that runs is to come to its end.
         """
         if self.position.stopping:
             return None
@@ -522,11 +522,11 @@ class Session:
         return None
 
     def child(self, machine: str, run_id: str) -> Session:
-        """A run of a child machine, not begun: beside this one in the journal, asked with it."""
+        """A run of a child machine, not started: beside this one in the journal, asked with it."""
         return Session(self.chart.child(machine), self.journal, run_id, self.ports, above=self)
 
     async def find_children(self) -> list[RunRow]:
-        """The children that the action at hand has begun, ended ones too."""
+        """The children that the current action has started, ended ones too."""
         if not self.chart.spec.machines:
             return []
         prefix = f"{self.run_id}/{self.position.state}/{self.position.facts.run.steps}"
@@ -534,7 +534,7 @@ class Session:
         return [row for row in rows if row.parent == self.run_id]
 
     async def open_children(self) -> list[Session]:
-        """The same, each where it stands; without those of a machine that this one has not."""
+        """The same, each where it is; without those of a machine that this one has not."""
         found = [(self._machine_of(row), row) for row in await self.find_children()]
         made = [self.child(name, row.run_id) for name, row in found if name]
         for child in made:

@@ -1,11 +1,11 @@
-"""What the children of one action may spend together: asked before each begins and before it pays.
+"""What the children of one action may spend together: asked before each starts and before it pays.
 
-Each child has a limit of its own, a share of what its parent has left. That alone would let every
+Each child has its own limit, a share of what its parent has left. That alone would let every
 one of them go past its share by a call. So they share a budget: once it is spent no further
-child begins, and none makes another call that costs. Past it goes at most one call for each child
+child starts, and none makes another call that costs. Past it goes at most one call for each child
 that was in the middle of one.
 
-Belongs here: what is left, and who may go on. Never: a call, a clock.
+Belongs here: what is left, and who may continue. Never: a call, a clock.
 
 Source: design "language", section 8: "the child gets at most what the parent has left".
 """
@@ -27,7 +27,7 @@ class Budget(NamedTuple):
     """One limit that is shared."""
 
     left: float
-    """What the parent had left when its action began."""
+    """What the parent had left when its action started."""
     facts: frozenset[str]
     """What is held against it."""
 
@@ -80,7 +80,7 @@ class SharedBudget:
 
 
 def pays(action: ActionSpec | None) -> bool:
-    """Whether an action may spend: by itself, by a model, or by children of its own."""
+    """Whether an action may spend: by itself, by a model, or by its own children."""
     if action is None:
         return False
     return (
@@ -91,5 +91,5 @@ def pays(action: ActionSpec | None) -> bool:
 
 
 def say_unbegun(count: int, among: int, asked: StopRequest) -> str:
-    """What the parent's result says of children that were not begun."""
-    return f"{count:,} of {among:,} children were not begun: {asked.message}"
+    """What the parent's result says of children that were not started."""
+    return f"{count:,} of {among:,} children were not started: {asked.message}"

@@ -1,4 +1,4 @@
-"""Steps: the finished actions of a run, and the one at hand, as document 004 writes them down.
+"""Steps: the finished actions of a run, and the current one, as document 004 writes them down.
 
 A view of the records, made when it is asked for; nothing of it is stored. Belongs here: what
 kind of step an action is, what went in and what came out. Never: deciding anything.
@@ -39,7 +39,7 @@ class Step(NamedTuple):
     """From 1; as in `run.steps`, but that the steps of a child that shares the conversation are
     counted one by one."""
     timestamp: float
-    """When it was begun; of the one at hand, when it was reached."""
+    """When it was started; of the current one, when it was reached."""
     type: StepType
     """`user-message`, `llm-inference`, `tool-call`, `memory-update` or `system`."""
     input: Any = None
@@ -62,9 +62,9 @@ class Step(NamedTuple):
 
 
 async def steps_of(session: Session, records: Sequence[Record]) -> tuple[Step, ...]:
-    """The steps of a run: those that are finished, and the action at hand of one that goes on.
+    """The steps of a run: those that are finished, and the current action of one that continues.
 
-    A child that shares the conversation does steps of this run: they stand in its place.
+    A child that shares the conversation does steps of this run: they are in its place.
     """
     failures = {e["step"]: e for e in session.tally.errors}
     history = _History(session.chart, session.run_id, failures)
@@ -120,14 +120,14 @@ class _History:
         self.task = ""
         self.number = 0
         self.calls: tuple[ToolCall, ...] = ()
-        """What the newest reply asks for and nobody has done."""
+        """What the newest reply asks for and no one has done."""
         self.done = 0
         """Actions so far: the ids of steps count them."""
         self.unsaved = failures
         """Failures by step: an action may succeed, and its result not fit where it is saved."""
 
     def begin_step(self, state: StateSpec, at: float) -> Step:
-        """The step of a state's action, before it is carried out."""
+        """The step of a state's action, before it is executed."""
         action = "" if state.action is None else state.action.name
         kind, carried = state.traits.step, state.calls
         calls = self.calls[:1] if carried == "first" else self.calls

@@ -1,8 +1,8 @@
-"""Streams: a run driven while somebody looks on.
+"""Streams: a run driven while someone looks on.
 
 `Started` and `Delta` come as they happen, `Recorded` after its append. Leaving the iterator
-cancels cooperatively: the action at hand is finished, and the run stops before the next one.
-Whoever listened to the run before goes on hearing of it.
+cancels cooperatively: the current action is finished, and the run stops before the next one.
+Whoever listened to the run before continues hearing of it.
 
 Source: design "architecture", section 3.
 """
@@ -42,7 +42,7 @@ class _Left:
 
 @contextmanager
 def _heard(session: Session, listener: Callable[[Event], None]) -> Generator[_Left]:
-    """While somebody listens to a session, beside whoever does already."""
+    """While someone listens to a session, beside whoever does already."""
     left, before = _Left(session), session.listener
 
     def both(event: Event) -> None:

@@ -1,4 +1,4 @@
-"""The sync face: the same coroutines, driven by hand or on one private loop thread.
+"""The sync method: the same coroutines, driven by hand or on one private loop thread.
 
 By hand (0.3 us) where nothing can suspend; otherwise one hop to a loop thread per call, which
 keeps every HTTP client on one loop and works inside a notebook's running loop.
@@ -72,7 +72,7 @@ def wait(coroutine: Coroutine[Any, Any, T], *, suspends: bool) -> T:
     if isinstance(threading.current_thread(), _LoopThread):
         coroutine.close()
         raise RunError(
-            "the sync face was called inside an action or tool, on the thread that drives it",
+            "the sync method was called inside an action or tool, on the thread that drives it",
             hint="await the method of the same name with an `a` before it",
         )
     future = asyncio.run_coroutine_threadsafe(coroutine, loop)

@@ -20,14 +20,14 @@ from chartloop.machine.decision import Decision
 
 
 class StateProfile(Value, frozen=True, gc=False):
-    """What the action of one state came to. Times in seconds."""
+    """The totals of one state's action. Times in seconds."""
 
     attempts: int = 0
     """Finished actions, failed and retried ones too."""
     failed: int = 0
     """Of these, those that failed."""
     total: float = 0.0
-    """Time inside the action; waits before a retry are no part of it."""
+    """Time inside the action; waits before a retry are not part of it."""
     longest: float = 0.0
     """The longest of them."""
     tokens: int = 0
@@ -114,7 +114,7 @@ class Tally:
         return self.records if decision.path or record.kind == "blocked" else self.rest
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for a snapshot: a copy, since the lists go on growing.
+        """Plain data, for a snapshot: a copy, since the lists continue growing.
 
         The moments stand as three lists, which are read back several times as fast.
         """

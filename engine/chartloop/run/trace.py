@@ -1,6 +1,6 @@
-"""What a run and its children did, step by step, read from their records when somebody asks.
+"""What a run and its children did, step by step, read from their records when someone asks.
 
-A result costs the same however long the run was; this does not, and so it is no part of one.
+A result costs the same however long the run was; this does not, and so it is not part of one.
 Nothing here decides or runs anything.
 
 Source: 000 "Observability" (`tick_history`, `function_calls`, `token_usage_timeline`,
@@ -32,7 +32,7 @@ class Call(NamedTuple):
     name: str
     """The tool's name."""
     arguments: Any
-    """What the model wrote: the data, or its text where that is no JSON. None where no model
+    """What the model wrote: the data, or its text where that is not JSON. None where no model
     asked: the file's own `with` says what the tool was given."""
     ok: bool
     """Whether it succeeded."""
@@ -48,7 +48,7 @@ class TraceStep(NamedTuple):
     state: str
     """Where it was done."""
     started: float
-    """When it began."""
+    """When it started."""
     ended: float
     """When it was finished."""
     ok: bool
@@ -74,7 +74,7 @@ class Trace(tuple[TraceStep, ...]):
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """Every call of a tool, in order; those of children stand where their step does."""
+        """Every call of a tool, in order; those of children are where their step does."""
         return tuple(
             call
             for step in self
@@ -128,7 +128,7 @@ def _steps(run_id: str, records: Iterable[Record]) -> Iterator[TraceStep]:
     for record in records:
         given, outcome = record.input, record.input.outcome
         begun = given.at if begun is None else begun
-        if given.kind == "start":  # calls of a conversation that it goes on with
+        if given.kind == "start":  # calls of a conversation that it continues with
             asked = open_calls(given.data.get("messages", ()))
         if outcome is None:
             continue

@@ -2,7 +2,7 @@
 
 Journals and exports are files that others may have written. Whoever asks many runs adds up their
 numbers and prints their names: what is not a number or not a text is found here, once. A damaged
-run is passed over, a damaged message is dropped, a damaged row says so in the list of runs.
+run is skipped, a damaged message is dropped, a damaged row says so in the list of runs.
 
 Belongs here: the kinds of values. Never: whether a machine would decide so (`replay`).
 """
@@ -36,13 +36,13 @@ def wrong_with(record: Record) -> str:
 def _wrong_with(record: Record) -> str:
     given = record.input
     if not _texts((record.state, record.next, record.status, given.kind, given.event)):
-        return "a state, status or event is no text"
+        return "a state, status or event is not a text"
     if not (is_number(given.at) and is_number(given.started)):
-        return "a time is none"
+        return "a time is not a number"
     if not (record.wake_at is None or is_number(record.wake_at)):
-        return "the time at which it goes on is none"
+        return "the time at which it continues is not a number"
     if not (_texts(record.taken) and _texts(record.warnings)):
-        return "an edge or a warning is no text"
+        return "an edge or a warning is not a text"
     if not isinstance(given.data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a file may hold anything
         return "its data is not a mapping"
     return _outcome(given.outcome) if given.outcome is not None else ""
@@ -101,7 +101,7 @@ def _fits(column: str, value: object) -> bool:
 def wrong_with_message(at: object, data: object) -> str:
     """What makes a message of the inbox unreadable, in words; empty where it is a sound one."""
     if not is_number(at):
-        return "its time is none"
+        return "its time is not a number"
     if not isinstance(data, dict):
         return "it is not a mapping"
     given = cast("dict[str, Any]", data)
@@ -134,16 +134,16 @@ def _outcome(outcome: Outcome) -> str:
     if outcome.spent is not NOTHING_SPENT and (wrong := problem_with(outcome.spent)):
         return f"it cannot have used {wrong}"
     if outcome.reply is not None and not _reply(outcome.reply):
-        return "what a model replied is no reply"
+        return "the reply of a model is not valid"
     error = outcome.error
     if error is not None and not _texts((error.category, error.message, error.kind)):
-        return "a failure is none"
+        return "a failure is not valid"
     if not (outcome.context_tokens is None or is_number(outcome.context_tokens)):
-        return "the size of the conversation is no number"
+        return "the size of the conversation is not a number"
     if not _texts(outcome.tool_errors):
-        return "the failure of a tool is no text"
+        return "the failure of a tool is not a text"
     messages = (*outcome.messages, *(outcome.rewrite or ()), *(outcome.prompt or ()))
-    return "" if all(map(_message, messages)) else "a message of the conversation is none"
+    return "" if all(map(_message, messages)) else "a message of the conversation is not valid"
 
 
 def _reply(reply: Reply) -> bool:

@@ -1,8 +1,8 @@
 """Threads that stay: where code is called that blocks.
 
 A call takes the idle thread that worked last, or a new one where all are busy. One that hangs keeps
-its thread to itself, and whoever waited for it has gone on; the thread is a daemon, so that it does
-not hold up the end of the process. A thread without work ends after a while.
+its thread to itself, and whoever waited for it has continued; the thread is a daemon, so that it
+does not hold up the end of the process. A thread without work ends after a while.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _rest(worker: _Worker) -> bool:
 
 
 def _leave(worker: _Worker) -> bool:
-    """Whether it may end: nobody has chosen it meanwhile."""
+    """Whether it may end: no one has chosen it meanwhile."""
     try:
         _idle.remove(worker)
     except ValueError:
@@ -107,7 +107,7 @@ class _Waiting:
         self.made = made
         self.ready.release()
         if (done := self.done) is not None:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits for it any more
+            with suppress(RuntimeError):  # the loop is closed: no one waits for it any more
                 self.loop.call_soon_threadsafe(_set, done, made)
 
     def wait_ready(self, within: float) -> bool:
@@ -130,7 +130,7 @@ async def in_thread(name: str, call: Call) -> Made:
             return waiting.made
         _slow.add(name)
     done = waiting.done = waiting.loop.create_future()
-    if waiting.wait_ready(0):  # meanwhile, and may not have seen that somebody waits
+    if waiting.wait_ready(0):  # meanwhile, and may not have seen that someone waits
         return waiting.made
     return await done
 

@@ -32,9 +32,9 @@ from chartloop.scenarios.side_by_side import WIDEST, beside
 
 _FACT = re.compile(r"[a-z_]\w*(?:\.\w+)*", re.ASCII)
 _COMPARISON = re.compile(r"(?:>=|<=|==|!=|>|<|is (?:not )?None$|(?:not )?in \[)")
-"""How a text begins that is a comparison and no value."""
+"""How a text starts that is a comparison and no value."""
 _OF_TEXT = re.compile(r"(?:==|!=|is (?:not )?None$|(?:not )?in \[)")
-"""The same for a fact that is a text: it may well begin with `<PLAN>`."""
+"""The same for a fact that is a text: it may well start with `<PLAN>`."""
 
 
 class Difference(NamedTuple):
@@ -46,7 +46,7 @@ class Difference(NamedTuple):
     got: Sequence[str]
 
     def __str__(self) -> str:
-        """The name and place, and both sides beside each other."""
+        """The name and place, and both sides next to each other."""
         where = f"  ({self.place})" if str(self.place) else ""
         table = "\n".join(f"  {line}" for line in beside(self.expected, self.got))
         return f"{self.what}{where}\n{table}"
@@ -148,7 +148,7 @@ def _fact(scenario: Scenario, spec: MachineSpec, name: str, value: Any) -> FactC
     path = ("expect", "facts", name)
     place = scenario.document.at(path)
     if not _FACT.fullmatch(name):
-        said, hint = f"`{name}` is no fact", "a dotted name, as in `run.steps` or `vars.plan`"
+        said, hint = f"`{name}` is not a fact", "a dotted name, as in `run.steps` or `vars.plan`"
         return finding("CL103", said, scenario.document.key(path), hint=hint, at=".".join(path))
     try:
         fact = parse(name, bare.narrow(NULLABLE))

@@ -148,7 +148,7 @@ class Scenario:
     start: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Of `STARTS` what the file says, as `Machine.start` takes it."""
     requests: tuple[Request, ...] = ()
-    """What the model was asked when the replies were recorded; empty: nobody compares."""
+    """What the model was asked when the replies were recorded; empty: no one compares."""
     expect: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Only what the file says: `reason: null` is an expectation, its absence is none."""
 
@@ -164,7 +164,7 @@ class Scenario:
         return self.document.at(path)
 
     def at(self, *path: str | int) -> str:
-        """The same, to stand behind a text."""
+        """The same, to be behind a text."""
         place = str(self.place(*path))
         return f"  ({place})" if place else ""
 
@@ -204,7 +204,7 @@ def _shape(document: Document) -> tuple[ScenarioShape | None, list[Finding]]:
     if not isinstance(data, dict):
         if document.findings:
             return None, []
-        hint = "it begins with `machine: NAME` and ends with `expect:`"
+        hint = "it starts with `machine: NAME` and ends with `expect:`"
         return None, [finding("CL203", "a scenario is a mapping", document.at(()), hint=hint)]
     try:
         return ScenarioShape.model_validate(data), []

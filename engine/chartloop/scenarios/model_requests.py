@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
     @property
     def lines(self) -> list[str]:
-        """One line for each message, its calls on lines of their own, then the tools."""
+        """One line for each message, its calls on their own lines, then the tools."""
         return [*_lines(self.messages), *(f"offers {tool}" for tool in self.tools)]
 
 
@@ -117,7 +117,7 @@ def miss(asked: Request, number: int, recorded: Sequence[Request]) -> ScriptErro
     which = f"its own, request {number + 1}" if nearest == number else f"request {nearest + 1}"
     table = "\n".join(f"  {line}" for line in beside(recorded[nearest].lines, lines))
     said = f"model call {number + 1} asks what was not recorded; nearest to it is {which}"
-    hint = "record the run again if this change is meant, or take `requests` out of the scenario"
+    hint = "record the run again if you want this change, or take `requests` out of the scenario"
     return ScriptError(f"{said}:\n{table}", hint=hint)
 
 

@@ -101,7 +101,7 @@ def _with(tools: Sequence[ScriptedTool], own: Registry) -> Registry:
 
 
 def _drive(stage: _Stage, run: Run) -> Iterator[str]:
-    """Drive the run, and say what kept it from going on or from hearing an event."""
+    """Drive the run, and say what kept it from continuing or from hearing an event."""
     made = stage.scenario
     try:
         for event in play(run, made.events, most=LONGEST):

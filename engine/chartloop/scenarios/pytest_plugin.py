@@ -56,7 +56,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect the coverage of scenarios, where somebody asks for it."""
+    """Collect the coverage of scenarios, where someone asks for it."""
     named: list[str] = config.getoption(_COVERAGE) or []
     wanted: list[str] = config.getoption(_FAIL_UNDER) or []
     if named or wanted or config.getoption("--chartloop-coverage-save"):
@@ -68,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
-    """Scenario files are collected; all others are somebody else's."""
+    """Scenario files are collected; all others are someone else's."""
     if not file_path.name.endswith(SUFFIX):
         return None
     return ScenarioFile.from_parent(parent, path=file_path)  # pyright: ignore[reportUnknownMemberType]
@@ -119,7 +119,7 @@ class CoveragePlugin:
 
         if folders := [name for name in named if Path(name).is_dir()]:
             said = f"`{folders[0]}` is a folder and no machine"
-            raise pytest.UsageError(f"{said}: write {_COVERAGE} behind it, or {_COVERAGE}=MACHINE")
+            raise pytest.UsageError(f"{said}: write {_COVERAGE} after it, or {_COVERAGE}=MACHINE")
         self._config = config
         self._wanted = wanted_of(wanted)
         own = _own(config)
@@ -165,7 +165,7 @@ class CoveragePlugin:
         terminalreporter.section("chartloop coverage")
         for line in told_lines(self._found):
             terminalreporter.write_line(printable(line.text))
-        for said in self._covering.passed:
+        for said in self._covering.skipped_runs:
             terminalreporter.write_line(printable(said), yellow=True)
         for said in self._short:
             terminalreporter.write_line(f"FAILED: {printable(said)}", red=True)

@@ -41,7 +41,7 @@ SUFFIX = ".scenario.yaml"
 def find_scenarios(paths: Iterable[str | Path]) -> list[Path]:
     """The scenario files among these, and in these folders and all below; each once, sorted.
 
-    Hidden folders are passed over. `SetupError` for a path that is not there.
+    Hidden folders are skipped. `SetupError` for a path that is not there.
     """
     found: set[Path] = set()
     for given in map(Path, paths):
@@ -136,9 +136,9 @@ def _to_lists(value: Any) -> Any:
 
 
 def machine_of(made: Scenario) -> Path:
-    """The file of a scenario's machine: beside the scenario, or a shipped one."""
+    """The file of a scenario's machine: next to the scenario, or a shipped one."""
     beside = (made.folder or Path()) / made.machine
-    if os.path.isfile(beside):  # noqa: PTH113  a name that no file can have is no error here
+    if os.path.isfile(beside):  # noqa: PTH113  a name that no file can have is not an error here
         return beside
     shipped = catalog.shipped_machines()
     if made.machine in shipped:

@@ -1,4 +1,4 @@
-"""The coverage of what scenarios run, while somebody collects it.
+"""The coverage of what scenarios run, while someone collects it.
 
     with collecting() as found:
         run_scenario("tests/adds.scenario.yaml")
@@ -62,9 +62,9 @@ class Covering:
         return tuple(c for c in found if not self._named or c.machine in self._named)
 
     @property
-    def passed(self) -> tuple[str, ...]:
+    def skipped_runs(self) -> tuple[str, ...]:
         """The runs that were not counted, in words."""
-        return tuple(map(str, self._counting.passed))
+        return tuple(map(str, self._counting.skipped))
 
 
 _COLLECTING: ContextVar[Covering | None] = ContextVar("chartloop_covering", default=None)

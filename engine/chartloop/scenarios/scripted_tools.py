@@ -98,7 +98,7 @@ def _any_arguments(text: str) -> dict[str, Any]:
     try:
         read = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the arguments are no JSON: {error}") from None
+        raise ValueError(f"the arguments are not JSON: {error}") from None
     if not isinstance(read, dict):
-        raise ValueError("the arguments are no JSON object")  # noqa: TRY004  goes to the model
+        raise ValueError("the arguments are not JSON object")  # noqa: TRY004  goes to the model
     return cast(dict[str, Any], read)

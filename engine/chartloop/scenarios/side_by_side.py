@@ -54,7 +54,7 @@ def _rows(expected: Sequence[str], got: Sequence[str]) -> Iterator[Row]:
 
 
 def common(left: Sequence[object], right: Sequence[object]) -> int:
-    """How many items both begin with."""
+    """How many items both start with."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
 

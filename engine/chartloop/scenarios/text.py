@@ -17,7 +17,7 @@ from chartloop.language.yaml.scalar import plain
 WIDEST = 100
 """Characters of a line."""
 _BLOCKS = frozenset({"replies", "events", "requests", "expect"})
-"""Keys whose entries stand on lines of their own, however short they are."""
+"""Keys whose entries are on their own lines, however short they are."""
 _PLAIN = re.compile(r"[A-Za-z0-9_][\w./()?!'+;= -]*[\w./)?!]|[A-Za-z0-9_]", re.ASCII)
 _SHARE = re.compile(r"\d+(?:\.\d+)?%", re.ASCII)
 _BLOCK = re.compile(
@@ -29,9 +29,9 @@ _INVISIBLE = re.compile(
 
 
 def scenario_text(keys: Mapping[str, Any], head: Iterable[str] = ()) -> str:
-    """The file of a scenario that is given as plain data; `head`: what stands above it.
+    """The file of a scenario that is given as plain data; `head`: what is above it.
 
-    A text of the head that begins with two spaces belongs to the one before it.
+    A text of the head that starts with two spaces belongs to the one before it.
     """
     lines = [line for said in head for line in _comment(said)]
     for name, value in keys.items():
@@ -78,7 +78,7 @@ def _list(head: str, values: Sequence[Any], indent: int, *, block: bool) -> Iter
 
 
 def _wrap_list(parts: Sequence[str], indent: str) -> Iterator[str]:
-    """A long list of short things, in brackets on several lines; each round on lines of its own."""
+    """A long list of short things, in brackets on several lines; each round on its own lines."""
     line = f"{indent}["
     turn, times = Counter(parts).most_common(1)[0]
     for number, part in enumerate(parts):

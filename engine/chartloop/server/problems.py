@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from chartloop.core.codes import CODES
@@ -154,7 +155,7 @@ def _facts(error: ChartloopError) -> dict[str, Any]:
         case WaitError():
             return {"wait": error.wait}
         case SpecError():
-            found = [finding.to_dict() for finding in error.findings]
+            found = [f.to_dict() | {"file": Path(f.place.file).name} for f in error.findings]
             return {"detail": "the machine has errors", "findings": found}
         case TaskError():
             return {"errors": [Wrong(f"/tasks/{error.number}", error.message).to_dict()]}

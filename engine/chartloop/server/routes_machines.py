@@ -160,5 +160,5 @@ def picture(
     file = parts.machines.file(name)
     if file.machine is None:
         raise SpecError(file.findings)
-    drawn = file.machine.draw(direction=direction).themed(theme)
+    drawn = file.machine.draw(direction=direction).with_theme(theme)
     return Response(drawn.svg(), media_type="image/svg+xml")

@@ -176,7 +176,7 @@ def decision(
     run_id: RunPath, parts: TheParts, seq: Annotated[int | None, Query(ge=0, le=2**31)] = None
 ) -> dict[str, Any]:
     """What was looked at when a record was decided, with margins; by default the newest."""
-    return parts.runs.view(run_id, seq)["why"] or {}
+    return parts.runs.decision(run_id, seq)
 
 
 @router.get("/runs/{run_id:path}/result", responses=FOUND, dependencies=[READ])
@@ -207,7 +207,7 @@ def picture(
     theme: Theme = "light",
 ) -> Response:  # fmt: skip
     """The flowchart of the run, as SVG."""
-    drawn = parts.runs.open(run_id).draw(look=look).themed(theme)
+    drawn = parts.runs.open(run_id).draw(look=look).with_theme(theme)
     return Response(drawn.svg(), media_type="image/svg+xml")
 
 

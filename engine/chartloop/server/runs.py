@@ -15,6 +15,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from threading import Lock
 from typing import Any, NamedTuple, cast
 
@@ -33,18 +34,19 @@ from chartloop.core.records import Record
 from chartloop.language.values import limit_value, var_value
 from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import Journal, RunRow
+from chartloop.run.journal_pages import EVENTS as PAGE
 from chartloop.run.journal_records import DAMAGED
 from chartloop.run.lease import driven, how_left
 from chartloop.run.loop import leave
 from chartloop.run.requests import StoredRequest
-from chartloop.run.sync import by_hand
+from chartloop.run.sync import by_hand, wait
 from chartloop.server.machines import Machines
 from chartloop.server.problems import Refusal, Wrong
 from chartloop.server.settings import Settings
 from chartloop.view_model.build import children_of, view_run
 from chartloop.view_model.orders import Answer, refusals_of, waits_for_answer
 from chartloop.view_model.perform import answer_data
-from chartloop.view_model.run_view import Json
+from chartloop.view_model.run_view import DecisionView, Json
 
 FACE = "chartloop serve"
 OPENED = 32
@@ -118,7 +120,7 @@ class Runs:
         run = self.open(run_id)
         records = run.records
         if seq is not None and not any(record.seq == seq for record in records):
-            raise Refusal(404, f"the run has no record {seq}", hint=f"it has {len(records)}")
+            raise _no_record(seq, len(records))
         view = view_run(run, records, seq=seq, children=by_hand(children_of(self.journal, run_id)))
         return {**view.to_dict(), **self.driving(run_id)}
 
@@ -138,9 +140,22 @@ class Runs:
     def records(self, run_id: str, start: int, limit: int) -> tuple[list[Record], bool]:
         """Records from number `start` on, and whether there are more."""
         self.row(run_id)
-        events = by_hand(self.journal.events(run_id))
-        found = [e.record for e in events if e.record is not None and e.record.seq >= start]
+        found: list[Record] = []
+        at = start  # an event's number is never below that of its record
+        while len(found) <= limit and (events := by_hand(self.journal.events(run_id, at, PAGE))):
+            at = events[-1].seq + 1
+            records = (event.record for event in events if event.record is not None)
+            found += [record for record in records if record.seq >= start]
         return found[:limit], len(found) > limit
+
+    def decision(self, run_id: str, seq: int | None) -> Json:
+        """What was looked at when a record was decided; `Refusal` where there is none."""
+        run = self.open(run_id)
+        last = run.session.tally.records - 1
+        number = last if seq is None else seq
+        if not 0 <= number <= last:
+            raise _no_record(number, last + 1)
+        return DecisionView(number, run.why(number)).to_dict()
 
     def can(self, run: Run) -> list[str]:
         """The orders that a run takes now."""
@@ -181,7 +196,7 @@ class Runs:
     def _begin(
         self, machine: Machine, run_id: str, body: Mapping[str, Any], values: Mapping[str, Any]
     ) -> None:
-        names = ("agent", "session", "metadata", "memory", "tasks", "parent", "require_bound")
+        names = ("agent", "session", "metadata", "memory", "tasks", "continues", "require_bound")
         given = {name: body[name] for name in names if body.get(name) is not None}
         options = {**self.settings.components, **values, **given, "run_id": run_id}
         run = machine.start(
@@ -243,14 +258,17 @@ class Runs:
             return self._answer(run, body, id)
         if kind == "enqueue":
             message = tasks_message(run.session, body["tasks"], fresh=False)
-            by_hand(post(run.session, message, message_id=id))
+            self._post(run, message, id)
             return {}
         if kind == "resume":
             refuse_resume(run.session)
-        by_hand(post(run.session, self._request_message(kind, run, body), message_id=id))
+        self._post(run, self._request_message(kind, run, body), id)
         if kind in ("resume", "cancel") and self.settings.workers:
             self._go_on("run", run, f"{kind}-{id}")  # a cancelled run may have an epilogue
         return {}
+
+    def _post(self, run: Run, message: Mapping[str, Any], id: str) -> None:
+        wait(post(run.session, message, message_id=id), suspends=run.suspends)
 
     def _request_message(self, kind: str, run: Run, body: Mapping[str, Any]) -> dict[str, Any]:
         if kind != "cancel":
@@ -266,10 +284,10 @@ class Runs:
 
     def _answer(self, run: Run, body: Mapping[str, Any], id: str) -> Json:
         event, data = body["event"], dict(body.get("data") or {})
-        ahead, wait = body.get("ahead", ""), body.get("wait", "")
+        ahead = body.get("ahead", "")
         if body.get("typed"):
             data = answer_data(run, Answer(event, data))
-        sent = run.send(event, data, wait=wait, ahead=ahead, message_id=id)
+        sent = run.send(event, data, wait=body.get("wait", ""), ahead=ahead, message_id=id)
         told = {"wait": sent.wait, "run_asked": sent.run}
         if self.settings.workers and not ahead:
             self._go_on("take", run, f"answer-{id}")
@@ -284,26 +302,25 @@ class Runs:
     def fork(self, run_id: str, at: int | None, caller: Caller) -> Json:
         """A new run with the records below `at`."""
         run = self._fresh(self.row(run_id))
-        made = new_run_id()
-        body = {"at": at, "made": made}
-
-        def work(_: str) -> Json:
-            run.fork(at, run_id=made)
-            return {"made": made}
-
-        return self._once("fork", run_id, body, caller, work, asked={"at": at})
+        work = partial(self._forked, run, lambda: at)
+        return self._once("fork", run_id, {"at": at}, caller, work)
 
     def back(self, run_id: str, records: int, caller: Caller) -> Json:
-        """A new run without the newest records; the old one is not driven meanwhile."""
+        """A new run without the newest records; `Driven` while somebody drives the old one."""
         run = self._fresh(self.row(run_id))
-        made = new_run_id()
 
-        def work(_: str) -> Json:
+        def first() -> int:
             self._refuse_driven(run_id)
-            run.fork(first_taken_back(run.session, records), run_id=made)
-            return {"made": made}
+            return first_taken_back(run.session, records)
 
+        work = partial(self._forked, run, first)
         return self._once("back", run_id, {"records": records}, caller, work)
+
+    def _forked(self, run: Run, first: Callable[[], int | None], key: str) -> Json:
+        made = f"f{key[:15]}"  # by the key: a repetition after a crash meets the fork that was made
+        if by_hand(self.journal.row(made)) is None:
+            run.fork(first(), run_id=made)
+        return {"made": made}
 
     def set(self, run_id: str, name: str, value: Any, caller: Caller) -> Json:
         """Change a limit or variable. `Driven` while somebody drives the run."""
@@ -325,11 +342,10 @@ class Runs:
 
     def _once(
         self, kind: str, run_id: str, body: Mapping[str, Any], caller: Caller,
-        work: Callable[[str], Json], *, asked: Mapping[str, Any] | None = None,
+        work: Callable[[str], Json],
     ) -> Json:  # fmt: skip
         """Do the work unless it was done under the caller's key; gives what it came to."""
-        asked = body if asked is None else asked
-        key, digest = self._key(kind, run_id, caller), _digest(kind, run_id, asked)
+        key, digest = self._key(kind, run_id, caller), _digest(kind, run_id, body)
         if caller.key and (known := by_hand(self.journal.requests(key=key))):
             _refuse_other(known[0], digest)
             return told(known[0]) | dict(known[0].outcome or {})
@@ -359,7 +375,7 @@ class Runs:
 
 def rest(run: Run) -> None:
     """Give the run's lease back: whoever wants may drive it now."""
-    run._wait(leave(run.session))  # pyright: ignore[reportPrivateUsage]
+    wait(leave(run.session), suspends=run.suspends)
 
 
 def told(request: StoredRequest) -> Json:
@@ -373,6 +389,10 @@ def public_request(request: StoredRequest) -> Json:
         "request": request.key, "run": request.run_id, "order": request.kind, "at": request.at,
         "open": request.is_open, "outcome": request.outcome,
     }  # fmt: skip
+
+
+def _no_record(seq: int, count: int) -> Refusal:
+    return Refusal(404, f"the run has no record {seq}", hint=f"it has {count}, numbered from 0")
 
 
 def _digest(kind: str, run_id: str, body: Mapping[str, Any]) -> str:

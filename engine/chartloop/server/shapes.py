@@ -41,8 +41,8 @@ class StartBody(Body):
     agent: Short | None = None
     session: Short | None = None
     metadata: dict[str, Any] | None = None
-    parent: Short | None = None
-    """A run that has ended, whose conversation goes on."""
+    continues: Short | None = None
+    """A run that has ended, whose conversation is continued."""
     require_bound: dict[str, float] | None = None
     """Figures that no run may go past, proven: the run is not started where they are not."""
     run_id: RunId | None = None

@@ -40,6 +40,8 @@ from chartloop.view_model.orders import is_held
 T = TypeVar("T")
 POLL = 0.2
 """Seconds between two looks at the journal, where nobody in this process says that it changed."""
+AGAIN = 1.0
+"""Seconds after which it is looked at all the same."""
 GRACE = 5.0
 """Seconds that a server which is stopped waits for the actions at hand."""
 _log = logging.getLogger(__name__)
@@ -118,6 +120,9 @@ class _Worker(threading.Thread):
         self._journal: Journal = getattr(workers.runs.journal, "grouped", workers.runs.journal)
         self._news = asyncio.Event()
         self._stopping = False
+        self._token = ""
+        self._again = 0.0
+        """When to look although nothing changed: a lease may have lapsed."""
         self._resting: dict[str, _Resting] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -138,14 +143,28 @@ class _Worker(threading.Thread):
     async def _work(self) -> None:
         while not self._stopping:
             try:
-                await self._look()
+                if await self._has_news():
+                    await self._look()
             except ChartloopError as error:  # a locked journal, say: it is looked at again
                 _log.warning("a worker could not read the journal: %s", error.message)
+                self._again = 0.0
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._news.wait(), POLL)
             self._news.clear()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=GRACE)
+
+    async def _has_news(self) -> bool:
+        """Whether to look: the journal changed, a wait is due, or it is time to see who died."""
+        now, token = time.monotonic(), await self._journal.changed(self._token)
+        self._token = token or self._token
+        due = any(
+            rest.due is not None and rest.due <= time.time() for rest in self._resting.values()
+        )
+        if token is None and not due and now < self._again:
+            return False
+        self._again = now + AGAIN
+        return True
 
     async def _look(self) -> None:
         """Take what is open, as far as there is room."""

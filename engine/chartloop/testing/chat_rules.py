@@ -83,7 +83,7 @@ _RULES: tuple[tuple[str, Any], ...] = (
     ("n?", range(1, 129)),
     ("max_tokens?", range(1, 2**31)),
 )
-"""What stands at a path: a value of a type, one of some words, text of a pattern, or a number
+"""What is at a path: a value of a type, one of some words, text of a pattern, or a number
 from the first to the last of a range. With a question mark: or nothing. No list is empty."""
 
 

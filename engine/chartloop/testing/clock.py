@@ -38,7 +38,7 @@ class ManualClock:
         self._now = at
 
     async def sleep(self, seconds: float) -> None:
-        """Move on at once; past a deadline that it stands in, raise `TimeoutError` there."""
+        """Move on at once; past a deadline that it is in, raise `TimeoutError` there."""
         until = self._now + max(0.0, seconds)
         nearest = min(self._deadlines, default=None)
         if nearest is not None and until > nearest:

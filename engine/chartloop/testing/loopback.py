@@ -39,7 +39,7 @@ class LoopbackRequest(NamedTuple):
 
     path: str
     headers: Mapping[str, str]  # by lower-case name, with `***` in place of a key
-    body: Mapping[str, Any]  # empty when it was no JSON object
+    body: Mapping[str, Any]  # empty when it was not JSON object
 
 
 class LoopbackServer:
@@ -97,7 +97,7 @@ class LoopbackServer:
             turn = Turn(SAMPLE, refusal=refusal) if refusal else self._next(request.body["model"])
             return Answer(turn, len(self.requests) - 1, request.body)
 
-    def left(self) -> None:
+    def count_dropped(self) -> None:
         with self._lock:
             self.dropped += not self.stopping.is_set()
 
@@ -144,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self._play(self.owner.take(request, key), key)
         except OSError:
-            self.owner.left()
+            self.owner.count_dropped()
 
     def _play(self, answer: Answer, key: str) -> None:
         (reply, fault, refusal), asked = answer.turn, answer.asked

@@ -36,9 +36,9 @@ from chartloop.view_model.run_view import DecisionView
 LOOK = 1 / 20
 """Seconds between two looks at what has come from the run."""
 WIDE, HIGH = 116, 28
-"""Columns and rows from which on all panes stand beside one another."""
+"""Columns and rows from which on all panes are beside one another."""
 TALL = 20
-"""Rows from which on two of them stand below one another where one is shown at a time."""
+"""Rows from which on two of them are below one another where one is shown at a time."""
 PAGES = ("state", "why", "facts", "records", "said")
 TOLD = frozenset({"why", "facts", "records", "help", "break"})
 """Commands that answer in words: where one pane is shown, it is that of what was said."""
@@ -58,16 +58,16 @@ class Key(NamedTuple):
 
 
 KEYS = (
-    Key("s,space,enter", "order('do')", "step", "do the action at hand"),
-    Key("r", "order('run')", "run", "go on to the end, a question or a breakpoint"),
-    Key("t", "run_to", "to", "go on until the run is at a state that you choose"),
+    Key("s,space,enter", "order('do')", "step", "do the current action"),
+    Key("r", "order('run')", "run", "continue to the end, a question or a breakpoint"),
+    Key("t", "run_to", "to", "continue until the run is at a state that you choose"),
     Key("p,ctrl+c", "pause", "pause", "stop before the next action; again: stop in the middle"),
     Key("a", "answer", "answer", "answer the question that the run waits with"),
     Key("b", "order('back')", "back", "take back the newest record, as a new run"),
     Key("w", "type('why ')", "why", "why a record led where it did: type its number"),
     Key("m", "picture", "map", "the whole picture"),
     Key("e", "type('set ')", "set", "change a limit or variable", False),
-    Key("f", "order('fork')", "fork", "go on as a new run; this one stays as it is", False),
+    Key("f", "order('fork')", "fork", "continue as a new run; this one stays as it is", False),
     Key("k", "type('break ')", "break", "set or take away a breakpoint: a state or a guard", False),
     Key("d", "type('draw ')", "draw", "write the picture into a file", False),
     Key("colon,slash", "type('')", "type", "type a command"),
@@ -202,7 +202,7 @@ class StepApp(App[None]):
         if boards:
             self._show(boards[-1])
         self._head()
-        if self._controls.left:
+        if self._controls.has_quit:
             self.exit()
 
     def _take(self, news: News, log: Log) -> bool:
@@ -333,7 +333,7 @@ class StepApp(App[None]):
             self.push_screen(PictureScreen(self.board, self.size.width))
 
     def action_run_to(self) -> None:
-        """Choose a state, and go on to it."""
+        """Choose a state, and continue to it."""
         if self.board is not None:
             self.push_screen(
                 StateScreen(self.board), lambda to: self._order(f"run to {to}") if to else None

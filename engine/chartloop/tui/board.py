@@ -43,7 +43,7 @@ class Controls(Protocol):
     """A run in the hands of a person. All but `stop_now` are called from one thread."""
 
     @property
-    def left(self) -> bool:
+    def has_quit(self) -> bool:
         """Whether the person said `quit`."""
         ...
 
@@ -69,5 +69,5 @@ class Controls(Protocol):
         ...
 
     def stop_now(self) -> None:
-        """Leave the action at hand undone, if one is being done. From any thread."""
+        """Leave the current action undone, if one is being done. From any thread."""
         ...

@@ -82,7 +82,7 @@ def standing_of(board: Board, width: int) -> Content:
 
 
 def why_of(board: Board, width: int) -> Content:
-    """Everything that was looked at for the newest record."""
+    """Everything that was evaluated for the newest record."""
     decision = board.view.decision
     lines = [] if decision is None else decision.found.lines(width)[1:]
     return of_lines(lines or [Line("nothing has been decided yet", "dim")])

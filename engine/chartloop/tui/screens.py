@@ -38,7 +38,7 @@ class PictureScreen(ModalScreen[None]):
     def __init__(self, board: Board, width: int) -> None:
         super().__init__()
         self._board = board
-        self._drawing = board.picture.drawn(width=max(60, width - 4), here=board.state)
+        self._drawing = board.picture.drawing(width=max(60, width - 4), here=board.state)
 
     def compose(self) -> ComposeResult:
         drawing = self._drawing
@@ -66,7 +66,7 @@ class PictureScreen(ModalScreen[None]):
 
 
 class StateScreen(ModalScreen[str | None]):
-    """Which state a run goes on to: typed letters narrow the list."""
+    """Which state a run continues to: typed letters narrow the list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         _CLOSE, Binding("down", "cursor_down", show=False), Binding("up", "cursor_up", show=False),
@@ -179,7 +179,7 @@ class Field(TextArea):
         self.post_message(self.Submitted(self))
 
     def action_new_line(self) -> None:
-        """Begin a new line."""
+        """Start a new line."""
         self.insert("\n")
 
 

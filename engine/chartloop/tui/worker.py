@@ -18,7 +18,7 @@ from chartloop.tui.board import Board, Controls
 from chartloop.view.picture import Picture
 
 AGAIN = 0.15
-"""Seconds between two boards while a run goes on by itself, at least."""
+"""Seconds between two boards while a run continues by itself, at least."""
 SPARED = 10
 """How much of the time of a run is left to it: a board takes one part of so many."""
 
@@ -40,7 +40,7 @@ class Failed(NamedTuple):
 
 
 class Crashed(NamedTuple):
-    """Something that is no error of the run: the screen closes with it."""
+    """Something that is not an error of the run: the screen closes with it."""
 
     error: BaseException
 
@@ -66,7 +66,7 @@ class Worker:
         self._thread = threading.Thread(target=self._work, name="chartloop-step", daemon=True)
 
     def start(self) -> None:
-        """Begin, with the board as it is."""
+        """Start, with the board as it is."""
         self._thread.start()
 
     def order(self, line: str) -> None:
@@ -123,7 +123,7 @@ class Worker:
         self.news.append(ModelText(text))
 
     def stand(self, run: Run) -> None:
-        """Where the run stands: the next board has it."""
+        """Where the run is: the next board has it."""
 
     def look(self, picture: Picture, here: str) -> None:
         """Show the picture: the next board has it."""

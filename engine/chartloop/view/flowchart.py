@@ -28,10 +28,10 @@ Shape = Literal[
     "person", "right_brace", "sloped_rect", "small_circle", "stacked_rect", "tagged_document",
     "tagged_rect", "text", "triangle", "window",
 ]  # fmt: skip
-"""Machines are drawn with the first three; the others stand in documents."""
+"""Machines are drawn with the first three; the others are in documents."""
 
 Role = Literal["start", "end", "stop", "completed", "hub", "decision", "action", "rules"]
-"""What a box is in its chart; it decides the colours. `rules` is no state but a box of rules."""
+"""What a box is in its chart; it decides the colours. `rules` is not a state but a box of rules."""
 
 RuleDrawing = Literal["none", "box", "chain"]
 
@@ -71,7 +71,7 @@ class Box:
     entry: bool = False
     """A run starts here although the box is no pill: a small dot leads to it."""
     origin: str = "file"
-    """`file`, `engine` for a state that no file wrote, `rule` for what is no state at all."""
+    """`file`, `engine` for a state that no file wrote, `rule` for what is not a state at all."""
     about: str = ""
 
 
@@ -99,7 +99,7 @@ class Arrow:
         return self._with(brief(self.guard)) if self.unlabelled else self.label
 
     @property
-    def shown(self) -> str:
+    def drawn_text(self) -> str:
         """The words as they are drawn, the number in front: `2 · tool calls`."""
         return self._add_number(self.words)
 
@@ -115,7 +115,7 @@ class Arrow:
         return self.whole if said else f"{self.whole}: {self.guard}"
 
     def saying(self, label: str) -> Arrow:
-        """The same arrow with another label, shown as it stands."""
+        """The same arrow with another label, shown as it is now."""
         return replace(self, label=label, unlabelled=False)
 
     def _with(self, guard: str) -> str:
@@ -209,7 +209,7 @@ def _add_count(label: str, times: int) -> str:
 
 
 # Characters that a picture cannot hold: controls, halves of surrogate pairs, and the marks that
-# turn the direction of writing round and would let a label read otherwise than it is written.
+# turn the direction of writing round and would let a label read differently than it is written.
 _UNPRINTABLE = re.compile(
     r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )

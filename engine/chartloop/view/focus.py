@@ -1,6 +1,6 @@
 """A part of a chart: some of its boxes, the arrows between them, and how many boxes are hidden.
 
-Belongs here: what is near a box, and how a part says that it is one. Never: why somebody looks at
+Belongs here: what is near a box, and how a part says that it is one. Never: why someone looks at
 it.
 
 Source:       the issue "Pictures", 3 (focus view)
@@ -28,7 +28,7 @@ def around(chart: Flowchart, state: str, *, hops: int = 1) -> Flowchart:
         hint = nearest(state, known, otherwise="names are those of the states in the file")
         raise RunError(f"there is no state `{state[:80]}` in the picture", hint=hint)
     if hops < 0:
-        raise RunError(f"a neighbourhood of {hops} arrows is none", hint="0 is the state alone")
+        raise RunError(f"a neighbourhood of {hops} arrows is empty", hint="0 is the state alone")
     shown = near(chart, state, hops)
     hidden = len(chart.boxes) - len(shown)
     return chart if hidden <= 1 else part(chart, shown, f"… {hidden} boxes hidden")
@@ -56,7 +56,7 @@ def near(chart: Flowchart, name: str, hops: int = 1) -> set[str]:
 
 
 def part(chart: Flowchart, shown: Collection[str], said: str = "") -> Flowchart:
-    """The chart of these boxes alone; `said` stands in a box of its own."""
+    """The chart of these boxes alone; `said` is in its own box."""
     boxes = [box for box in chart.boxes if box.id in shown]
     arrows = tuple(a for a in chart.arrows if a.source in shown and a.target in shown)
     led_to = {arrow.target for arrow in arrows}

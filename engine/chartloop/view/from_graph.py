@@ -173,7 +173,7 @@ def wrap_label(text: str, width: int = WIDEST) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """The rules that are looked at in the same moments, drawn together."""
+    """The rules that are evaluated in the same moments, drawn together."""
 
     id: str
     lines: Sequence[RuleLine]

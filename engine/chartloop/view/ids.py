@@ -1,7 +1,7 @@
 """Ids that every format takes as they are, for boxes whose names may be anything.
 
-Belongs here: which words no format takes as an id, and what stands in their place. The same ids
-stand in Mermaid text, in DOT and in the SVG, so that a box can be found in each.
+Belongs here: which words no format takes as an id, and what is in their place. The same ids
+are in Mermaid text, in DOT and in the SVG, so that a box can be found in each.
 
 Source:       design "traps" (pictures); mermaid 12.3, `flow.jison`
 """

@@ -30,9 +30,9 @@ from chartloop.view.ids import safe_ids
 from chartloop.view.mermaid_shapes import NAMES
 
 MOST = 50_000
-"""Characters of a text from which on Mermaid refuses it, unless the page says otherwise."""
+"""Characters of a text from which on Mermaid refuses it, unless the page says differently."""
 ARROWS = 500
-"""Arrows of a chart that Mermaid draws, unless the page says otherwise."""
+"""Arrows of a chart that Mermaid draws, unless the page says differently."""
 
 BRACKETS: Mapping[Shape, tuple[str, str]] = MappingProxyType(
     {
@@ -56,7 +56,7 @@ BRACKETS: Mapping[Shape, tuple[str, str]] = MappingProxyType(
 """What opens and closes the shapes that have brackets; the others are named behind the label."""
 
 NUMBERED = re.compile(r"(\d{1,9}) ·(?: |$)")
-"""How the order of trial stands in front of a label, before codes are read."""
+"""How the order of trial precedes a label, before codes are read."""
 
 _SPECIAL = re.compile(
     r"""["#&<`\\\ufb02\xb6]           # quotes, entities, tags, Markdown, Mermaid's own marks

@@ -1,6 +1,6 @@
 """A large chart as several that fit on pages: what leads to another page says to which.
 
-Belongs here: sizes of pages, which boxes stand on which page, the marks where an arrow goes on.
+Belongs here: sizes of pages, which boxes are on which page, the marks where an arrow continues.
 Never: a layout, a format: whoever splits says whether a part fits.
 """
 
@@ -49,9 +49,9 @@ def shorten_title(chart: Flowchart, room: Room) -> Flowchart:
 
 
 def split(chart: Flowchart, fits: Fits) -> tuple[Flowchart, ...]:
-    """The chart in parts of which each fits; a box that fits nowhere has a part of its own.
+    """The chart in parts of which each fits; a box that fits nowhere has its own part.
 
-    The boxes stand in the order in which a run may come to them. Equal charts give equal parts.
+    The boxes are in the order in which a run may come to them. Equal charts give equal parts.
     """
     if len(chart.boxes) < 2 or fits(chart):
         return (chart,)
@@ -88,7 +88,7 @@ def _most(
 
 
 def _in_order(chart: Flowchart) -> list[str]:
-    """The boxes depth first: what follows a box stands on its page, or on the next."""
+    """The boxes depth first: what follows a box is on its page, or on the next."""
     ahead: dict[str, list[str]] = {}
     for arrow in chart.arrows:
         ahead.setdefault(arrow.source, []).append(arrow.target)
@@ -152,7 +152,7 @@ def _brief(text: str, most: int = _LONGEST) -> str:
 
 
 def _on(box: Box, page: int) -> Box:
-    """What stands for a box that is on another page."""
+    """What is for a box that is on another page."""
     said = f"on page {page}\n{_short_name(box)}"
     return Box(f"on-{page}-{box.id}", said, "display", "hub", origin="page")
 

@@ -40,11 +40,11 @@ goes out once more as an image in HTML: a PNG of it would take megabytes."""
 
 
 class Picture:
-    """One chart, in whatever format is asked for. Shows itself in a notebook.
+    """One chart, in any format. A notebook displays it.
 
     `engine` chooses what draws SVG and PNG: `dot` or `pygraphviz`; left out, the first that is
     here. With `mermaid`, which is also what is left where neither is here, notebooks get Mermaid
-    text. `prefix` stands in front of every id in the SVG, and is made from the chart when left
+    text. `prefix` precedes every id in the SVG, and is made from the chart when left
     out. `timeout` bounds each drawing, in seconds.
     """
 
@@ -71,12 +71,12 @@ class Picture:
 
     @property
     def engine(self) -> Engine:
-        """What draws SVG and PNG here; `mermaid` when there is no Graphviz."""
+        """The program that draws SVG and PNG; `mermaid` when there is no Graphviz."""
         return self._engine or find_engine()
 
     @cached_property
     def prefix(self) -> str:
-        """What stands in front of every id in the SVG; equal charts have equal ones."""
+        """What precedes every id in the SVG; equal charts have equal ones."""
         if self._prefix is not None:
             return self._prefix
         return f"m{hashlib.sha256(self.mermaid().encode()).hexdigest()[:8]}-"
@@ -94,10 +94,10 @@ class Picture:
 
         The outline stands for charts that are too wide, or too large to follow lines through.
         """
-        drawn = self.drawn(width=width)
+        drawn = self.drawing(width=width)
         return self.outline() if drawn is None else drawn.text()
 
-    def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
+    def drawing(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
         """The picture in characters with what each belongs to; None where `text` is an outline.
 
         `here` is the box where a run is.
@@ -133,7 +133,7 @@ class Picture:
         source = to_dark(self.dot()) if self._theme == "dark" else self.dot()
         return render(source, form, engine=self.engine, timeout=self._timeout)
 
-    def themed(self, theme: Theme) -> Self:
+    def with_theme(self, theme: Theme) -> Self:
         """The same picture, `light` as it is made, `dark`, or an SVG that goes by its page: `auto`.
 
         SVG and PNG have themes; an `auto` PNG is light. RunError: there is no such theme.
@@ -168,7 +168,7 @@ class Picture:
         if fits(self.chart):
             return (self,)
         parts = split(shorten_title(self.chart, room), fits)
-        return tuple(self.of(part).themed(self._theme) for part in parts)
+        return tuple(self.of(part).with_theme(self._theme) for part in parts)
 
     def of(self, chart: Flowchart) -> Picture:
         """Another chart, drawn as this one is."""
@@ -203,7 +203,7 @@ class Picture:
         return bundle
 
 
-# By name: a picture with a dress of its own writes each in its own way.
+# By name: a picture with its own dress writes each in its own way.
 _FORMATS: Mapping[str, Callable[[Picture], str | bytes]] = MappingProxyType(
     {
         ".svg": methodcaller("svg"),

@@ -1,7 +1,7 @@
 """Plots: a page or files of them, and the few kinds that are drawn. The only door to matplotlib.
 
 Each plot answers one question and is whole by itself: what it shows, of how many runs, in which
-unit. Texts of files stand in them as they are: nothing in a name is taken for mathematics.
+unit. Texts of files are in them as they are: nothing in a name is taken for mathematics.
 
 Belongs here: pages, axes, colours, files. Never: what is drawn, and a figure that no table has.
 """
@@ -22,7 +22,7 @@ from chartloop.view.flowchart import printable
 LISTED = 14
 """Rows of a plot: states, limits, reasons. The rest is said to be left out."""
 _LONGEST = 24
-"""Characters of a name beside an axis."""
+"""Characters of a name next to an axis."""
 INK, FAINT, BLUE, AMBER = "#1f2933", "#cbd2d9", "#2f6fb3", "#d97706"
 KINDS = {
     "natural": "#2f9e6e", "limit": "#d97706", "error": "#c8403a", "human": "#7a5bb5",
@@ -126,7 +126,7 @@ def _nothing(ax: Any) -> None:
 
 
 NOTHING = Plot("nothing", _nothing)
-"""What stands for plots of no runs."""
+"""What is for plots of no runs."""
 
 
 # kinds of plots -------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def bars(
     ax: Any, names: Sequence[str], values: Sequence[float], said: Sequence[str],
     colours: Sequence[str],
 ) -> None:  # fmt: skip
-    """Horizontal bars, the first at the top, each with its value beside it."""
+    """Horizontal bars, the first at the top, each with its value next to it."""
     places = range(len(names))
     ax.barh(places, values, color=colours, height=0.62)
     rows_of(ax, names)
@@ -165,7 +165,7 @@ def bars(
             text, (value, place), xytext=(4, 0), textcoords="offset points", va="center",
             fontsize=8, parse_math=False,
         )  # fmt: skip
-    ax.set_xlim(0, (max(values, default=0) or 1) * 1.55)  # room for what stands beside the bars
+    ax.set_xlim(0, (max(values, default=0) or 1) * 1.55)  # room for what is next to the bars
     ax.locator_params(axis="x", nbins=5)
 
 
@@ -222,7 +222,7 @@ def histogram(
 
 
 def _bins(found: Sequence[float], *, whole: bool) -> Any:
-    """Where bars begin: whole numbers stand in the middle of theirs, so many to each."""
+    """Where bars start: whole numbers are in the middle of theirs, so many to each."""
     low, high = found[0], found[-1]
     if low == high and not whole:
         return [low * 0.98, (low or 1) * 1.02]

@@ -21,7 +21,7 @@ def save(path: str | Path, formats: Mapping[str, Callable[[], str | bytes]]) -> 
     write = formats.get(path.suffix.lower())
     if write is None:
         raise RunError(
-            f"`{path.name}` does not say which format is meant",
+            f"`{path.name}` does not say which format you want",
             hint=f"end it with one of {' '.join(formats)}",
         )
     content = write()

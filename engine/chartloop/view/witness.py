@@ -1,7 +1,7 @@
 """A way through a machine, drawn on its plain picture: what a proof shows as its witness.
 
 The way is blue, with how often each arrow is taken; the arrows that close a loop are red, and so
-is the rule that stops it; what is not on the way is faded. Counts stand beside their arrows, where
+is the rule that stops it; what is not on the way is faded. Counts are beside their arrows, where
 they move nothing: boxes and arrows are where they are in the plain picture.
 
 Belongs here: how a way looks. Never: what it shows, or how it was found.
@@ -115,7 +115,7 @@ class WayDress(Dress):
         said = FOR_EVER if closes and self._way.endless else say_times(times)
         if times < 2 and said != FOR_EVER:
             return style
-        # an `xlabel` is put beside its arrow once everything else has its place
+        # an `xlabel` is put next to its arrow once everything else has its place
         return style | {"xlabel": Html(f"<{_ROOM.format(colour, said)}>")}
 
 

@@ -50,7 +50,7 @@ from chartloop.view_model.text import CLOCKS, outcome_lines
 RECORDS = 200
 """The newest records, which are shown."""
 _NEVER_NEWS = CLOCKS | {"run.paused_from", "run.visits", "progress.stalled_for"}
-"""Facts that a clock changes, or that are seen elsewhere: that they changed is no news."""
+"""Facts that a clock changes, or that are seen elsewhere: that they changed is not news."""
 
 
 def view_run(
@@ -93,7 +93,7 @@ def view_run(
 
 
 def standing_of(run: Run) -> StandingView:
-    """Where a run stands. None of its records is read."""
+    """Where a run is. None of its records is read."""
     return _standing(run, run.result)
 
 
@@ -290,7 +290,7 @@ def _as_typed(type: Type, value: object) -> str:
 
 
 async def children_of(journal: Journal, run_id: str) -> tuple[ChildView, ...]:
-    """The runs of child machines that this run began, the oldest first."""
+    """The runs of child machines that this run started, the oldest first."""
     below = await journal.rows(prefix=f"{run_id}{CHILD_MARK}")
     own = [row for row in reversed(below) if row.parent == run_id]
     return tuple(ChildView(row.run_id, row.machine, row.status, row.reason) for row in own)

@@ -19,7 +19,7 @@ LONGEST = 20_000
 
 
 class Step(NamedTuple):
-    """Do the action at hand."""
+    """Do the current action."""
 
 
 class RunUntil(NamedTuple):
@@ -37,7 +37,7 @@ class Resume(NamedTuple):
 
 
 class Cancel(NamedTuple):
-    """Stop before the next action, and go on to the end that this leads to."""
+    """Stop before the next action, and continue to the end that this leads to."""
 
     reason: str = "user_requested"
     """A stop reason of the machine."""
@@ -45,7 +45,7 @@ class Cancel(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Answer the wait, and go on from it. The data are as they were typed."""
+    """Answer the wait, and continue from it. The data are as they were typed."""
 
     event: str
     data: Mapping[str, str | bool]
@@ -155,7 +155,7 @@ def is_held(run: Run) -> bool:
 def order_of(message: object) -> Order:
     """What a message asks for. `RunError` says what is wrong with one that is not an order."""
     if not isinstance(message, Mapping):
-        raise _refusal(f"a {type(message).__name__} is no order")
+        raise _refusal(f"a {type(message).__name__} is not an order")
     given = cast(Mapping[object, object], message)
     do = given.get("do")
     read = _READ.get(do) if isinstance(do, str) else None
@@ -206,7 +206,7 @@ def _text(value: object, what: str) -> str:
 
 def _count(value: object, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _refusal(f"{what} is no number: {_quote(value)}")
+        raise _refusal(f"{what} is not a number: {_quote(value)}")
     return value
 
 

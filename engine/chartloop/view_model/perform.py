@@ -1,4 +1,4 @@
-"""Carries out an order, to where the run rests again.
+"""Executes an order, to where the run rests again.
 
 Belongs here: what each order does. Never: threads, who may give an order, what is shown then.
 """
@@ -34,7 +34,7 @@ from chartloop.view_model.orders import (
 
 
 def perform(run: Run, order: Order) -> Run:
-    """Carry out an order; the run to go on with, which after a fork is another one.
+    """Execute an order; the run to continue, which after a fork is another one.
 
     It returns when the run rests, and raises what is wrong. `Why` and `Show` ask for a view: they
     change nothing.
@@ -48,7 +48,7 @@ def perform(run: Run, order: Order) -> Run:
             run.pause()
         case Resume():
             if not is_held(run):
-                raise StatusError("nobody has paused the run", hint="Step goes on")
+                raise StatusError("the run is not paused", hint="Step goes on")
             run.resume()
         case Enqueue(tasks):
             run.enqueue(tasks)

@@ -70,7 +70,7 @@ class NextAction:
     edges: tuple[EdgeView, ...] = ()
     """In the order in which they are tried."""
     rules: int | None = None
-    """How many rules are looked at first; None where none watches the state."""
+    """How many rules are evaluated first; None where none watches the state."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
@@ -163,7 +163,7 @@ class FactView:
     changed: bool
     """Whether the newest record changed it."""
     clock: bool
-    """Changed by the clock, or seen elsewhere: that it changed is no news."""
+    """Changed by the clock, or seen elsewhere: that it changed is not news."""
     guarded: bool
     """Whether a rule or an edge reads it."""
     empty: bool
@@ -211,7 +211,7 @@ class RecordView:
 
 @dataclass(frozen=True, slots=True)
 class DecisionView:
-    """Everything that was looked at when a record was decided."""
+    """Everything that was evaluated when a record was decided."""
 
     seq: int
     found: Explanation
@@ -251,13 +251,13 @@ class EditableView:
 
 @dataclass(frozen=True, slots=True)
 class ChildView:
-    """A run of a child machine that this run began."""
+    """A run of a child machine that this run started."""
 
     run: str
     machine: str
     status: str
     reason: str
-    """Why it stopped; empty while it goes on."""
+    """Why it stopped; empty while it continues."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
@@ -268,11 +268,11 @@ class ChildView:
 
 @dataclass(frozen=True, slots=True)
 class StandingView:
-    """Where a run stands: what is read without its records."""
+    """Where a run is: what is read without its records."""
 
     head: RunHead
     end: EndView | None
-    """How it ended; None while it goes on."""
+    """How it ended; None while it continues."""
     question: QuestionView | None
     next: NextAction | None
     """None where it has ended, or waits for an answer."""

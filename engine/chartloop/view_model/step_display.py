@@ -26,7 +26,7 @@ class StepDisplay(Protocol):
         ...
 
     def stand(self, run: Run) -> None:
-        """Show where the run stands."""
+        """Show where the run is."""
         ...
 
     def look(self, picture: Picture, here: str) -> None:

@@ -35,13 +35,13 @@ LONGEST_LINE = 200
 _CURES = {
     "TRANSIENT": "the same may work later; `retry` at `{state}` tries again by itself",
     "RECOVERABLE": "something has to change first: the input, the prompt or the file",
-    "CRITICAL": "mend it first: a key, a quota, a setting; `chartloop doctor` shows what is here",
+    "CRITICAL": "fix that first: a key, a quota, a setting; `chartloop doctor` shows what is here",
 }
 """What to do about a failure, by its category."""
 _NO_TASK = 'say what it is to do: `chartloop run MACHINE "TASK"`'
 
 
-# where it stands ----------------------------------------------------------------------------
+# where it is ----------------------------------------------------------------------------
 
 
 def standing_lines(view: StandingView, width: int) -> list[Line]:
@@ -66,7 +66,7 @@ def next_rows(view: StandingView, *, edges: bool = True) -> list[Row]:
     if view.question is not None:
         return [Row(cells) for cells in _question_cells(view.question)]
     if view.next is None or not view.next.action:
-        return [Row(("does", "nothing: `do` goes on"))]
+        return [Row(("does", "nothing: `do` continues"))]
     held = [("paused", "`do` goes on")] if view.head.status == "paused" else []
     after = _edge_cells(view.next) if edges else ()
     cells = (*held, *_action_cells(view.next), *after)
@@ -100,7 +100,7 @@ def _edge_cells(coming: NextAction) -> Iterator[tuple[str, str]]:
 def _limit_rows(view: StandingView) -> Iterator[Row]:
     if view.next is None or view.next.rules is None:
         return
-    yield Row(("rules", f"{view.next.rules} looked at first"))
+    yield Row(("rules", f"{view.next.rules} evaluated first"))
     fullest = sorted(view.limits, key=lambda limit: limit.share, reverse=True)[:BARS]
     for limit in (one for one in view.limits if one in fullest):
         colour = "" if limit.colour == "green" else limit.colour

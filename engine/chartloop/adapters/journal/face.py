@@ -1,4 +1,4 @@
-"""The journal's port over a SQLite file, whoever carries its calls out, and when.
+"""The journal's port over a SQLite file, whoever executes its calls, and when.
 
 Each call of the port becomes a `Job`: work on the open file, and what it needs. A face performs
 jobs: each at once (`sqlite.SqliteJournal`) or several together (`sqlite_group.GroupedJournal`).
@@ -90,7 +90,7 @@ class JournalFace(ABC):
         writes: bool = True,
         long: bool = False,
     ) -> T:
-        """Carry out a job of these, for that run; for all runs where it is empty."""
+        """Execute a job of these, for that run; for all runs where it is empty."""
 
     async def create(self, row: RunRow) -> None:
         columns = self._writer.row(row)

@@ -1,6 +1,6 @@
 """The journal in one SQLite file: the default of the command line, shared by processes.
 
-The file is in write-ahead mode, so that reading waits for nobody. An append is one transaction,
+The file is in write-ahead mode, so that reading waits for no one. An append is one transaction,
 fenced by the run's head and epoch. What has been written survives the end of the process; with
 ``durability="power"`` it is on the disk when the call returns, and survives the loss of power.
 
@@ -11,7 +11,7 @@ and so does the first transaction after it: neither happens on an event loop.
     journal            for a run that is driven by hand: no method ever suspends
     journal.grouped    for event loops: the same file, and no call holds the loop
 
-Belongs here: transactions, the lock among threads, and where the file stands. The tables are in
+Belongs here: transactions, the lock among threads, and where the file is. The tables are in
 `sqlite_migrations`, what is written to them in `sqlite_rows`.
 Source: design "architecture", section 4.
 """
@@ -134,7 +134,7 @@ class SqliteJournal(JournalFace):
         self._lock = Lock()
         self._closed = False
         self._commits = 0
-        """Since the write-ahead log was begun. The one that begins it waits for the disk."""
+        """Since the write-ahead log was started. The one that starts it waits for the disk."""
         self._worker: Executor | None = None
         self.grouped = GroupedJournal(
             Engine(
@@ -180,7 +180,7 @@ class SqliteJournal(JournalFace):
     def _together(self, jobs: Sequence[Job]) -> list[Done]:
         """Perform jobs in one transaction; each has its own outcome.
 
-        A job that cannot be written takes nobody with it: the others are then written one by
+        A job that cannot be written takes no one with it: the others are then written one by
         one. Only when the file is locked they are not, since each would wait as long again.
         """
         with self._lock:
@@ -206,7 +206,7 @@ class SqliteJournal(JournalFace):
             self._lock.release()
 
     def _patiently(self, jobs: Sequence[Job]) -> list[Done]:
-        """Perform jobs in one transaction, once nobody else has the file."""
+        """Perform jobs in one transaction, once no one else has the file."""
         try:
             return self._transaction(jobs)
         except sqlite3.Error as error:
@@ -242,7 +242,7 @@ class SqliteJournal(JournalFace):
         return outcomes
 
     def _end_log(self) -> None:
-        """Bring the write-ahead log into the file, as far as nobody needs it: the next begins."""
+        """Bring the write-ahead log into the file, as far as no one needs it: the next starts."""
         with contextlib.suppress(sqlite3.Error):  # the log holds all of it: the next time
             self._database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         self._commits = 0
@@ -283,7 +283,7 @@ class SqliteJournal(JournalFace):
             return self._worker
 
     def _close(self) -> None:
-        with self._lock:  # what has begun is written first
+        with self._lock:  # what has started is written first
             if not self._closed:
                 self._closed = True
                 self._database.close()
@@ -304,7 +304,7 @@ def _close_own(database: Connection, process: int) -> None:
 
 
 def _file(path: Path) -> tuple[int, ...]:
-    """What tells a file from another that stands, or will stand, at the same path."""
+    """What tells a file from another that is, or will stand, at the same path."""
     try:
         found = path.stat()
     except OSError:  # there is none yet

@@ -8,7 +8,7 @@ A transaction costs far more than the rows in it. Where many runs write, the cal
 the loop, and those that arrive while the group before them is written, are written together, by
 the worker. Each caller gets its own result or its own error; a refusal (`Fenced`) concerns only
 its caller, because it comes before anything is written. A caller that is cancelled before its
-group begins has written nothing.
+group starts has written nothing.
 
 Belongs here: gathering. Never: SQL, transactions.
 """
@@ -153,7 +153,7 @@ class _Group:
             loop.call_soon(self._begin, loop)
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand to the worker what was gathered, less what nobody waits for any more."""
+        """Hand to the worker what was gathered, less what no one waits for any more."""
         self._begun = loop.time()
         group = [waiting for waiting in self._waiting if not waiting.answer.cancelled()]
         self._waiting = []
@@ -174,7 +174,7 @@ class _Group:
         error = None if written.cancelled() else written.exception()
         if written.cancelled() or error is not None:
             lost = JournalError(
-                "the journal's worker was stopped; read the journal to see what stands"
+                "the journal's worker was stopped; read the journal to see what was written"
             )
             lost.__cause__ = error
             self._end(loop, group, [Done(error=lost)] * len(group))

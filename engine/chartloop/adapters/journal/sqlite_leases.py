@@ -46,7 +46,7 @@ def _leases(db: Connection, *run_ids: str) -> dict[str, Lease]:
 
 
 def _is_sound(names: Sequence[object], process: Process, times: Sequence[object]) -> bool:
-    """Whether a row can be a lease. One that was edited holds nobody back."""
+    """Whether a row can be a lease. One that was edited holds no one back."""
     host, pid, place, born = process
     named = all(isinstance(text, str) for text in (*names, host, place, born))
     return named and type(pid) is int and 0 <= pid < 1 << 31 and all(map(is_number, times))

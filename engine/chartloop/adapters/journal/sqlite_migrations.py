@@ -3,7 +3,7 @@
 A migration has a number and is never edited once it was released: a change to the tables is a
 new one at the end. All that are missing run in one transaction when a file is opened, after it was
 copied beside itself; the table `schema_version` says which have. A file is looked at before it is
-written to: what is no journal, or was written by a newer version, stays byte for byte as it was.
+written to: what is not a journal, or was written by a newer version, stays byte for byte as it was.
 
 Tables of runs and events have rowids, for measured reasons: with the rows inside the index
 (``WITHOUT ROWID``) events of many runs split each other's pages, and an append costs a third
@@ -27,7 +27,7 @@ from chartloop.core.durability import Durability
 from chartloop.core.errors import JournalCorrupt, JournalError, JournalLocked, JournalTooNew
 
 Connection: TypeAlias = sqlite3.Connection
-"""An open file, in autocommit: transactions are begun in words."""
+"""An open file, in autocommit: transactions are started in words."""
 
 FOLDER = ".chartloop"
 """Where a project keeps its journal; made with a `.gitignore` of its own."""
@@ -205,7 +205,7 @@ def _keep_through(
         ("checkpoint_fullfsync", "ON"),
     ):
         database.execute(f"PRAGMA {name} = {value}")
-    if os.name == "nt":  # NTFS keeps names in a log of its own, and flushes no folder
+    if os.name == "nt":  # NTFS keeps names in its own log, and flushes no folder
         return
     try:
         for folder in (path.parent, *(folder.parent for folder in made)):
@@ -357,7 +357,7 @@ def _apply(database: Connection, migration: Migration) -> None:
 
 
 def is_busy(error: Exception) -> bool:
-    """Whether somebody else has the file at this moment."""
+    """Whether someone else has the file at this moment."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
@@ -376,18 +376,18 @@ def explain(error: sqlite3.Error, path: Path, wait: float) -> JournalError:
             )
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
             return JournalCorrupt(
-                f"`{path}` is damaged or is no journal: {error}",
+                f"`{path}` is damaged or is not a journal: {error}",
                 hint="it was left as it is; restore it from a copy, or name another file",
             )
         case sqlite3.SQLITE_FULL:
             return JournalError(
                 f"`{path}` cannot grow: the disk is full",
-                hint="nothing was written; make room and go on",
+                hint="nothing was written; free some space and try again",
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_PERM:
             return JournalError(
                 f"`{path}` cannot be written: {error}",
-                hint="SQLite writes to the file and beside it: see who owns both and the folder",
+                hint="SQLite writes to the file and next to it: see who owns both and the folder",
             )
         case sqlite3.SQLITE_IOERR:
             return JournalError(

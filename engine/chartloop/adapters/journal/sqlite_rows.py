@@ -1,7 +1,7 @@
 """What the journal's tables hold, read and written: one function for each thing a run needs.
 
-The functions begin and end no transaction: whoever performs them does, and may perform several
-in one. So that a refusal concerns nobody else, each refuses (`ChartloopError`) before it has
+The functions start and end no transaction: whoever performs them does, and may perform several
+in one. So that a refusal concerns no one else, each refuses (`ChartloopError`) before it has
 written anything.
 
 Belongs here: SQL, and events as rows. Never: locks, transactions, threads, errors of SQLite.
@@ -80,7 +80,7 @@ class Writer:
         self._hide_text: Callable[[str], str] = redactor.text if redactor else str
 
     def document(self, data: Mapping[str, Any]) -> str:
-        """JSON text. `RunError` when the data is no JSON, or nested too deeply to be read back."""
+        """JSON text. `RunError` when the data is not JSON, or nested too deeply to be read back."""
         try:
             text = to_json_fast(data)
         except (TypeError, ValueError, RecursionError) as error:
@@ -179,7 +179,7 @@ def rows(
     db: Connection, wanted: Mapping[str, str], prefix: str | None, limit: int | None, *,
     children: bool = True,
 ) -> list[RunRow]:  # fmt: skip
-    """Runs whose columns are as `wanted`, whose id begins with `prefix`, the newest first."""
+    """Runs whose columns are as `wanted`, whose id starts with `prefix`, the newest first."""
     tests = [f"{column} = ?" for column in wanted]
     values: list[Any] = list(wanted.values())
     if prefix:
@@ -244,7 +244,7 @@ _SELDOM = ("reason", "parent")
 
 
 def _beyond(prefix: str) -> str | None:
-    """The first text after all that begin with `prefix`, in the order of code points.
+    """The first text after all that start with `prefix`, in the order of code points.
 
     A range, and no pattern: nothing in an id needs escaping, and the index finds it.
     """
@@ -462,7 +462,7 @@ def _event(columns: Sequence[Any], fetch: Callable[[str], str]) -> Event:
     if kind not in EVENT_TYPES:
         raise _too_new(seq, kind)
     if not (type(seq) is int and type(epoch) is int and type(at) in (float, int)):
-        raise TypeError("its number, epoch or time is none")
+        raise TypeError("its number, epoch or time is not valid")
     if (kind == "record") != (type(number) is int):
         raise ValueError(f"it is a {kind}, and its number as a record is {number}")
     data = unpack(stored if type(stored) is str else read_text(stored), fetch)
@@ -506,7 +506,7 @@ class Filled(NamedTuple):
 def create_whole(
     db: Connection, runs: Sequence[Filled], after: Sequence[RunRow], claim: Claim, now: float
 ) -> None:
-    """New runs with their events and messages. `Fenced` when a run of `after` went on since."""
+    """New runs with their events and messages. `Fenced` when a run of `after` continued since."""
     for read in after:
         found = require_row(db, read.run_id)
         sqlite_leases.try_claim(db, read.run_id, claim, now)

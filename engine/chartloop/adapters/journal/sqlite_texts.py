@@ -1,4 +1,4 @@
-"""Texts that a journal keeps beside its log: payloads, machines, snapshots.
+"""Texts that a journal keeps next to its log: payloads, machines, snapshots.
 
 Each is held to its hash when it is read. A payload or a machine that does not have it is damaged;
 a snapshot is a cache, and then is not there.
@@ -55,7 +55,7 @@ def blob(db: Connection, key: str) -> str | None:
     if not _is_whole(key, found[0]):
         raise JournalCorrupt(
             f"the text that is kept as {key[:12]} does not have that hash any more",
-            hint=f"{BY_HAND}; a run goes on with the file of its machine: "
+            hint=f"{BY_HAND}; a run continues with the file of its machine: "
             "`chartloop resume RUN --machine FILE`",
         )
     return read_text(found[0])

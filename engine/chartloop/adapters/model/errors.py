@@ -43,7 +43,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "timeout": Kind(_T, "call again, or raise `model.timeout`"),
         "server": Kind(_T, "the provider failed: call again later"),
         "connection": Kind(_T, "check the network and `model.api_base`, and call again"),
-        "broken_body": Kind(_T, "the answer is no model's reply: check `model.api_base`"),
+        "broken_body": Kind(_T, "the answer is not a model's reply: check `model.api_base`"),
         "stream_broken": Kind(_T, "the reply was cut off: call again"),
         "empty_stream": Kind(_T, "call again; for a server that cannot stream, `stream: false`"),
         "unreadable": Kind(_R, "the provider's reply has another form: check `model.api_base`"),
@@ -55,7 +55,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "model_not_found": Kind(_C, "check `model.name`"),
         "bad_request": Kind(_C, "the provider does not take this request: see its message"),
         "setup": Kind(_C, "install or set what is named"),
-        "unexpected": Kind(_C, "litellm failed in a way that is not known: report it"),
+        "unexpected": Kind(_C, "litellm failed in an unknown way: report it"),
     }
 )
 """What can go wrong with a call. The category decides what a machine may do about it."""
@@ -111,7 +111,7 @@ def classify_error(
     partial = received.text
     chain = list(_chain(error, outer))
     names = {cls.__name__ for e in chain for cls in type(e).__mro__}
-    # litellm gives a status of its own to what has none
+    # litellm gives its own status to what has none
     status = next((s for e in chain if isinstance(s := getattr(e, "status_code", None), int)), None)
     status = wire.status if wire.status is not None and wire.status >= 400 else status
     text = " ".join(f"{e} {getattr(e, 'code', '')}" for e in chain).lower()

@@ -92,7 +92,7 @@ class LiteLLM:
         return None, None
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        """Answer; streamed when `on_text` is given, unless ``stream`` says otherwise."""
+        """Answer; streamed when `on_text` is given, unless ``stream`` says differently."""
         try:
             # Its import takes seconds, of another thread.
             ready = _litellm.cache_info().currsize
@@ -124,7 +124,7 @@ class LiteLLM:
 
 
 _SETTLED = 7
-"""Mappings of settings that an instance remembers beside the last: a machine has few."""
+"""Mappings of settings that an instance remembers next to the last: a machine has few."""
 
 
 @functools.cache

@@ -57,7 +57,8 @@ class ReceivedReply:
                 if isinstance(error, TooLongError) or not stream.received_finish_reason:
                     raise
                 self._finish = self._finish or stream.received_finish_reason
-        # litellm makes up a finish and a usage, and takes a body that is no stream for one event.
+        # litellm makes up a finish and a usage, and takes a body that is not a stream for one
+        # event.
         self._lone = len(stream.chunks) == 1
         self._cut = not (stream.received_finish_reason or stream.intermittent_finish_reason)
         if not any(getattr(chunk, "usage", None) for chunk in stream.chunks):
@@ -128,7 +129,7 @@ class ReceivedReply:
         return call
 
     def problem(self, *, streamed: bool) -> tuple[str, str] | None:
-        """Kind and text, when this is no reply although nothing was raised."""
+        """Kind and text, when this is not a reply although nothing was raised."""
         told = self.usage and self._finish and not self._lone
         if not (self.text or self._calls or told) and self._finish in ("", "stop"):
             return ("empty_stream" if streamed else "broken_body"), "the answer is empty"
@@ -190,7 +191,7 @@ class _Usage(NamedTuple):
 
 
 def _counts(usage: Any) -> _Usage | None:
-    """The counts of a usage; what is no number was not sent."""
+    """The counts of a usage; what is not a number was not sent."""
     sent = isinstance(usage, Mapping)
     given: Mapping[str, Any] = cast("Mapping[str, Any]", usage) if sent else {}
     counts = [given.get(name) for name in _Usage._fields]

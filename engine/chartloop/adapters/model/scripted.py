@@ -7,7 +7,7 @@
       - {text: "5", finish_reason: stop, delay: 30s}
 
 The n-th model call of a run gets the n-th reply. Calls are counted by what the run has
-recorded (`ModelRequest.number`), not by what this object has seen: a resumed run goes on with
+recorded (`ModelRequest.number`), not by what this object has seen: a resumed run continues with
 the reply after its recorded calls, and a failed call that was recorded counts as one.
 
 Belongs here: the form of a reply, its reading, and the model that gives it. Never: litellm,
@@ -47,8 +47,8 @@ class ScriptedCall(NamedTuple):
 
     name: str
     arguments: str = "{}"
-    """JSON text. A mapping in the script is written out; a text is taken as it stands, so that
-    arguments which are no JSON can be scripted too."""
+    """JSON text. A mapping in the script is written out; a text is taken as it is now, so that
+    arguments which are not JSON can be scripted too."""
     id: str = ""
     """Empty: `call_<number of the model call>_<n>`, both counted from 0."""
 
@@ -98,7 +98,7 @@ class Scripted:
     """
 
     scripted = True
-    """Nobody is paid for a reply: that it came without usage is not worth a warning."""
+    """No one is paid for a reply: that it came without usage is not worth a warning."""
 
     def __init__(
         self, replies: Sequence[Mapping[str, Any] | str], *, clock: Clock | None = None
@@ -181,7 +181,7 @@ def pieces(text: str) -> list[str]:
 def parse_replies(data: Any) -> tuple[list[ScriptedReply], list[str]]:
     """Read the `replies` of a script: what could be read, and everything that is wrong.
 
-    Each problem begins with where it is: ``replies.2.usage: unknown field ...``, counted from 0.
+    Each problem starts with where it is: ``replies.2.usage: unknown field ...``, counted from 0.
     """
     if not isinstance(data, Sequence) or isinstance(data, (str, bytes)):
         return [], ["replies: a list is needed, with one reply for each model call"]
@@ -191,7 +191,7 @@ def parse_replies(data: Any) -> tuple[list[ScriptedReply], list[str]]:
 
 
 class _Reader:
-    """Reads plain data into `ScriptedReply`, and goes on after a problem to find the next."""
+    """Reads plain data into `ScriptedReply`, and continues after a problem to find the next."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []

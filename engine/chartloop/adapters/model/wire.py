@@ -28,7 +28,7 @@ __all__ = ["TooLongError", "Wire", "watch"]
 ERROR_BODY = 8_192
 """Bytes of an error's body that are read: enough for its message."""
 AROUND = 1_000_000
-"""Bytes of a whole reply beside its text."""
+"""Bytes of a whole reply next to its text."""
 PER_CHARACTER = 6
 """Bytes of a character in JSON at most: ``\\u00e9``."""
 PER_PIECE = 100
@@ -102,7 +102,7 @@ def watch(httpx_handler: str = "litellm.llms.custom_httpx.http_handler") -> None
 def _watch_transport(ask: Any) -> Any:
     async def handle_async_request(request: Any) -> Any:
         wire = _AT_HAND.get()
-        if wire is None:  # a call of somebody else in this process
+        if wire is None:  # a call of someone else in this process
             return await ask(request)
         request.headers["accept-encoding"] = "identity"
         response = await ask(request)
@@ -182,7 +182,7 @@ def _remade(response: Any, *, kind: str = "", **body: Any) -> Any:
 
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
-"""What may stand before JSON, a byte order mark with it."""
+"""What may be before JSON, a byte order mark with it."""
 
 
 class _Measured:
@@ -195,7 +195,7 @@ class _Measured:
         self._ahead: list[bytes] = []
 
     async def begins_as_json(self) -> bool:
-        """Whether it is a JSON object, whatever its headers say. No event begins with a brace."""
+        """Whether it is a JSON object, whatever its headers say. No event starts with a brace."""
         async for chunk in self._rest:
             self._ahead.append(chunk)
             if head := chunk.lstrip(_BLANK):

@@ -64,7 +64,7 @@ class WebhookNotifier:
         return f"<WebhookNotifier {self.shown}>"
 
     async def notify(self, text: str, data: Mapping[str, Any]) -> None:
-        """Post it. The loop goes on meanwhile; `ToolError` when it did not arrive."""
+        """Post it. The loop continues meanwhile; `ToolError` when it did not arrive."""
         notice = {"text": text, "data": dict(data), "run": data.get("run", "")}
         body = Redactor().json(json.dumps(notice, ensure_ascii=False), {}).encode()
         for attempt in range(self._retries + 1):
@@ -112,7 +112,7 @@ class WebhookNotifier:
 
 
 class _AgainError(ToolError):
-    """A failure that another attempt may mend."""
+    """A failure that another attempt may fix."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, category=Category.TRANSIENT)
@@ -155,7 +155,7 @@ def _parts(url: str) -> SplitResult:
 
 def _no_url() -> SetupError:
     return SetupError(
-        "this is no URL of a webhook", hint="write `https://HOST/PATH`, without spaces"
+        "this is not a URL of a webhook", hint="write `https://HOST/PATH`, without spaces"
     )
 
 

@@ -1,7 +1,7 @@
 """The sandbox: Python that a model wrote, run by Monty, an interpreter without a host.
 
 Monty knows a part of Python and no operating system: no files, sockets, processes, no
-environment, no host functions. Each turn runs in a worker process of its own, started for it
+environment, no host functions. Each turn runs in its own worker process, started for it
 (3 ms) and ended with it, so that nothing outlives a turn but the checkpoint of its variables,
 and a resumed run is served exactly as one that never stopped.
 
@@ -147,7 +147,7 @@ async def _answer(turn: _Turn) -> SandboxResult:
                 await asyncio.wait([answer])
     if answer.done():
         return answer.result()
-    # Nobody kept their time: as in the fork of a process that had used Monty before.
+    # No one kept their time: as in the fork of a process that had used Monty before.
     return SandboxResult(ok=False, error=f"the sandbox did not answer. {AS_BEFORE}")
 
 
@@ -169,7 +169,7 @@ class _Turn:
         self._thread = threading.Thread(target=self._run, name="chartloop sandbox", daemon=True)
 
     def start(self) -> None:
-        """Begin. The answer comes by itself."""
+        """Start. The answer comes by itself."""
         atexit.register(self._leave)
         self._thread.start()
 

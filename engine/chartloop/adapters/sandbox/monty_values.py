@@ -53,9 +53,10 @@ class _TooMuch(Exception):
 
 
 def as_json(value: Any) -> Any:
-    """A value of the sandbox as JSON data; its text, cut, when it is no JSON or too much.
+    """A value of the sandbox as JSON data; its text, cut, when it is not JSON or too much.
 
-    A tuple is a list in JSON; a mapping with keys that are no text, NaN and the like are no JSON.
+    A tuple is a list in JSON; a mapping with keys that are not a text, NaN and the like are not
+    JSON.
     """
     if isinstance(value, str):
         return value if len(value) <= VALUE else value[:VALUE] + "…"
@@ -72,7 +73,7 @@ class _Copier:
         self._room = VALUE
 
     def copy(self, value: Any, depth: int) -> Any:
-        """The value as plain data. `TypeError`: it is no JSON."""
+        """The value as plain data. `TypeError`: it is not JSON."""
         self._room -= 1 + (len(value) if isinstance(value, str) else 0)
         if self._room < 0 or depth > DEEPEST:
             raise _TooMuch
@@ -130,7 +131,7 @@ class _Writer:
             self._items(brackets[0], ((v,) for v in value), brackets[1], depth)
         elif isinstance(value, BaseException):
             self._items(f"{type(value).__name__}(", ((v,) for v in value.args), ")", depth)
-        elif isinstance(getattr(value, "attributes", None), dict):  # an object of its own class
+        elif isinstance(getattr(value, "attributes", None), dict):  # its own object class
             self._items(f"<{value.name} object ", value.attributes.items(), ">", depth)
         else:
             self._put(_leaf(value))

@@ -26,7 +26,7 @@ from chartloop.machine.regions import Holds
 from chartloop.run.replay import as_now
 
 _BROKEN = (StatusError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
-"""What deciding a record may raise that is no record of this machine."""
+"""What deciding a record may raise that is not a record of this machine."""
 
 
 class NotDecided(RunError):
@@ -40,7 +40,7 @@ class Seeing:
         self.chart = chart
         self.counts: Counter[str] = Counter()
         self.status: Counter[str] = Counter()
-        """What the runs have shown of the machine of their status, which runs beside each."""
+        """What the runs have shown of the machine of their status, which runs next to each."""
         self.runs = 0
         self.records = 0
         self._rules = [_GuardReader(rule.id, rule.when) for rule in chart.spec.rules]
@@ -74,7 +74,7 @@ class Seeing:
                 said = f"record {record.seq} cannot be decided again: {error}"
                 raise NotDecided(said) from error
             if (decision.taken, position.state) != (record.taken, record.next):
-                raise NotDecided(f"record {record.seq} at `{record.state}` is decided otherwise")
+                raise NotDecided(f"record {record.seq} at `{record.state}` is decided differently")
             yield decision, position.ended
 
     def _note(self, counts: Counter[str], status: Counter[str], decision: Decision) -> None:

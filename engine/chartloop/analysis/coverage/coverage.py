@@ -64,7 +64,7 @@ def _quote_names(keys: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Coverage:
-    """What runs of one machine have shown. `coverage + coverage` is that of all their runs."""
+    """The coverage of one machine's runs. `coverage + coverage` covers the runs of both."""
 
     machine: str
     covered: tuple[Covered, ...]
@@ -72,13 +72,13 @@ class Coverage:
     runs: int = 0
     records: int = 0
     beside: Mapping[str, int] = field(default_factory=dict[str, int])
-    """What came and is none of the file's: ways out and ends that the engine adds, and reasons
+    """What came and is none of the file's: exits and ends that the engine adds, and reasons
     from outside, by key: ``reason:user_requested``."""
     inside: tuple[Coverage, ...] = ()
     """Those of its child machines, of the same runs."""
-    passed: tuple[str, ...] = field(default=(), compare=False)
+    skipped_runs: tuple[str, ...] = field(default=(), compare=False)
     """The runs that were not counted, each with the reason."""
-    unsettled: str = field(default="", compare=False)
+    open_question: str = field(default="", compare=False)
     """Why it is not known of all items whether they can be reached; empty where it is."""
     chart: Chart | None = field(default=None, compare=False, repr=False)
     """What it is drawn on; a coverage that was read back has none."""
@@ -108,12 +108,12 @@ class Coverage:
 
     @property
     def missing(self) -> tuple[Covered, ...]:
-        """What was not seen, and can be."""
+        """Items not seen that could be."""
         return tuple(c for c in self.covered if not c.times and not c.unreachable)
 
     @property
     def unreachable(self) -> tuple[Covered, ...]:
-        """What no run can show, each with the proof's reason."""
+        """Items that no run can show, each with the proof's reason."""
         return tuple(c for c in self.covered if c.unreachable)
 
     def times(self, kind: Kind) -> dict[str, int]:
@@ -137,7 +137,7 @@ class Coverage:
 
     @property
     def file(self) -> str:
-        """Where the machine stands; empty where nobody knows."""
+        """Where the machine is; empty if unknown."""
         return self.covered[0].item.file if self.covered else ""
 
     @cached_property
@@ -157,7 +157,8 @@ class Coverage:
             self, covered=tuple(c + theirs[c.item.key] for c in self.covered),
             runs=self.runs + other.runs, records=self.records + other.records,
             beside={**self.beside, **beside}, inside=total((*self.inside, *other.inside)),
-            passed=(*self.passed, *other.passed), unsettled=self.unsettled or other.unsettled,
+            skipped_runs=(*self.skipped_runs, *other.skipped_runs),
+            open_question=self.open_question or other.open_question,
             chart=self.chart or other.chart,
         )  # fmt: skip
 
@@ -172,8 +173,8 @@ class Coverage:
                 for kind, figure in self.figures.items()
             },
             "items": [one.to_dict() for one in self.covered],
-            "beside": dict(self.beside), "passed": list(self.passed),
-            "unsettled": self.unsettled,
+            "beside": dict(self.beside), "passed": list(self.skipped_runs),
+            "unsettled": self.open_question,
             "inside": [one.to_dict() for one in self.inside],
         }  # fmt: skip
 
@@ -188,7 +189,7 @@ class Coverage:
             return cls(
                 str(data["machine"]), covered, int(data["runs"]), int(data["records"]), beside,
                 tuple(map(cls.from_dict, data.get("inside", ()))),
-                unsettled=str(data.get("unsettled", "")),
+                open_question=str(data.get("unsettled", "")),
             )  # fmt: skip
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise _no_coverage(error) from None
@@ -236,7 +237,7 @@ def _by_role(found: Iterable[Covered]) -> dict[str, Figure]:
 
 def _no_coverage(error: Exception) -> SetupError:
     hint = "`chartloop coverage MACHINE --save FILE` writes one"
-    return SetupError(f"this is no coverage: {type(error).__name__} {error}", hint=hint)
+    return SetupError(f"this is not a coverage: {type(error).__name__} {error}", hint=hint)
 
 
 def total(coverages: Iterable[Coverage]) -> tuple[Coverage, ...]:
@@ -282,6 +283,6 @@ def wanted_of(texts: Iterable[str]) -> dict[Kind, float]:
         if name not in kinds:
             raise SetupError(f"nothing called `{name}` is covered", hint=nearest(name, kinds))
         if not 0 <= percent <= 100:
-            raise SetupError(f"`{text}` is no percentage", hint="write 100, or atoms=80")
+            raise SetupError(f"`{text}` is not a percentage", hint="write 100, or atoms=80")
         out[kinds[name]] = percent
     return out

@@ -25,7 +25,7 @@ _ROLES: Mapping[str, str] = {
     "failed": "failures", "error": "failures not handled", "return": "ways back",
     "detour": "detours",
 }  # fmt: skip
-"""Roles of edges and rules that have a line of their own."""
+"""Roles of edges and rules that have their own line."""
 
 
 class CoverageFigures(Protocol):
@@ -48,9 +48,9 @@ class CoverageFigures(Protocol):
     @property
     def beside(self) -> Mapping[str, int]: ...
     @property
-    def passed(self) -> Sequence[str]: ...
+    def skipped_runs(self) -> Sequence[str]: ...
     @property
-    def unsettled(self) -> str: ...
+    def open_question(self) -> str: ...
 
     def roles(self, kind: Kind) -> Mapping[str, Figure]:
         """Figures by role."""
@@ -137,7 +137,7 @@ def missing_lines(told: CoverageFigures, width: int = WIDEST) -> list[Line]:
         if found:
             lines += [Line(""), Line(title)]
             lines += lay_out([*missing_rows(found)], width=width, indent="  ")
-    for said in (beside_line(told), told.unsettled, *told.passed):
+    for said in (beside_line(told), told.open_question, *told.skipped_runs):
         if said:
             lines += [Line(""), Line(said, "dim")]
     return lines
@@ -162,7 +162,7 @@ def told_lines(all_told: Sequence[CoverageFigures], width: int = WIDEST) -> list
         return lines_of(all_told[0], width)
     lines = summary(all_told, width)
     for told in all_told:
-        if told.missing or told.unreachable or told.passed or told.unsettled:
+        if told.missing or told.unreachable or told.skipped_runs or told.open_question:
             said = missing_lines(told, width)
             lines += [Line(""), Line(head_of(told), "bold"), *said[1:]]
     return lines
@@ -195,5 +195,7 @@ def bundle_of(told: CoverageFigures) -> dict[str, str]:
                 head=("", "where", "what", ""),
             )
             shown += details_element(f"{title}: {len(found)}", listed)
-    shown += "".join(paragraph(said, "warn") for said in (told.unsettled, *told.passed) if said)
+    shown += "".join(
+        paragraph(said, "warn") for said in (told.open_question, *told.skipped_runs) if said
+    )
     return bundle(shown, "\n".join(line.text for line in lines_of(told)))

@@ -4,7 +4,7 @@ An atom decides when the value of the whole guard would be the other one, were t
 other one and those of all other atoms as they were. Of ``a and b`` with both true, both decide;
 with ``a`` false and ``b`` true only ``a`` does; with both false neither. An atom that has no value
 by itself, as the second half of ``x is not None and x.y > 3`` where ``x`` is None, never decides,
-and stands in nobody's way: the others are taken to decide if they do for one of its values.
+and is in no one's way: the others are taken to decide if they do for one of its values.
 
 Seen with both values, each time deciding, an atom has shown that it matters: for guards in which
 no atom depends on another this is masking MC/DC (the condition coverage of DO-178C, and of GCC's

@@ -44,7 +44,7 @@ class Gathering:
 
     def __init__(self) -> None:
         self._seen: dict[str, Seeing] = {}
-        self.passed: list[UncountedRun] = []
+        self.skipped: list[UncountedRun] = []
         """Runs that were not counted, each with the reason."""
 
     def know(self, chart: Chart, machine_hash: str = "") -> None:
@@ -62,7 +62,7 @@ class Gathering:
         return machine_hash in self._seen
 
     def add(self, run_id: str, machine_hash: str, records: Iterable[Record]) -> None:
-        """Count a run of a known machine; one that cannot be decided again is passed over."""
+        """Count a run of a known machine; one that cannot be decided again is skipped."""
         try:
             self._seen[machine_hash].add(run_id, records)
         except NotDecided as error:
@@ -70,7 +70,7 @@ class Gathering:
 
     def pass_over(self, run_id: str, why: str) -> None:
         """Note a run that is not counted."""
-        self.passed.append(UncountedRun(run_id, why))
+        self.skipped.append(UncountedRun(run_id, why))
 
     def coverages(self) -> tuple[Coverage, ...]:
         """One for each machine that is known, in the order in which they became so."""
@@ -95,7 +95,7 @@ class Gathering:
             chart.name, tuple(Covered(i, counts[i.key], lost.get(i.key, "")) for i in items),
             sum(one.runs for one in (*seen, *beside)), sum(one.records for one in (*seen, *beside)),
             {key: times for key, times in sorted(counts.items()) if key not in keys},
-            unsettled=search.unsettled, chart=chart,
+            open_question=search.open_question, chart=chart,
         )  # fmt: skip
 
     def _beside(self, chart: Chart) -> list[Seeing]:
@@ -103,7 +103,7 @@ class Gathering:
         return [one for one in self._seen.values() if one.chart.lifecycle == chart.spec]
 
     def _starts(self, name: str) -> Iterator[str]:
-        """Where the parents that are known begin this machine, if not at its start."""
+        """Where the parents that are known start this machine, if not at its start."""
         for one in self._seen.values():
             spec = one.chart.spec
             for alias, child in spec.machines.items():

@@ -159,7 +159,7 @@ def _broken(style: str, found: Covered) -> dict[str, str]:
 
 
 def _count(found: Covered) -> str:
-    """How often, as it stands on the map."""
+    """How often, as the map shows it."""
     return say_times(found.times) or ("(cannot be)" if found.unreachable else "(never)")
 
 
@@ -265,9 +265,9 @@ class HeatPicture(Picture):
         """Mermaid text, with the counts in its labels."""
         return to_mermaid(self._dress.chart_with_counts())
 
-    def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
+    def drawing(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
         """The picture in characters, with the counts on its arrows."""
-        return Picture(self._dress.chart_with_counts()).drawn(width=width, here=here)
+        return Picture(self._dress.chart_with_counts()).drawing(width=width, here=here)
 
     def outline(self) -> str:
         """A line for each box and each arrow, with how often."""

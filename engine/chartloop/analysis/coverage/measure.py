@@ -51,7 +51,7 @@ def coverage_of(
         if tick is not None:
             tick()
     own, *inside = gathering.coverages()
-    found = replace(own, inside=total(inside), passed=tuple(map(str, gathering.passed)))
+    found = replace(own, inside=total(inside), skipped_runs=tuple(map(str, gathering.skipped)))
     for one in saved:
         found += _read(one, machine.name) if isinstance(one, (str, Path)) else one
     return found
@@ -62,7 +62,7 @@ def _read(path: str | Path, machine: str) -> Coverage:
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        why = getattr(error, "strerror", None) or "it is not text in UTF-8"
         raise SetupError(f"`{path}` cannot be read: {why}") from error
     known = {one.machine: one for one in from_json(text)}
     if machine not in known:

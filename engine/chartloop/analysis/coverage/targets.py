@@ -24,11 +24,11 @@ from chartloop.language.yaml.reading import Path
 from chartloop.machine.build import Chart
 
 Kind = Literal["state", "edge", "rule", "atom", "guard", "reason", "child"]
-"""`guard`: an atom that asks a registered Python guard, which nobody sees into."""
+"""`guard`: an atom that asks a registered Python guard, which no one sees into."""
 
 KINDS: tuple[Kind, ...] = ("state", "edge", "rule", "atom", "guard", "reason", "child")
 _UNREAD = "<"
-"""How the name of a file begins that is none: a text, a machine out of a journal."""
+"""How the name of a file starts that is none: a text, a machine out of a journal."""
 
 
 class Item(NamedTuple):
@@ -59,7 +59,7 @@ class Item(NamedTuple):
 
     @property
     def place(self) -> str:
-        """``machine.yaml:12``; empty where nobody knows."""
+        """``machine.yaml:12``; empty if unknown."""
         return f"{self.file}:{self.line}" if self.line else self.file
 
     @property
@@ -76,7 +76,7 @@ class Guard(NamedTuple):
     """The id of the edge or rule."""
     expression: Expression
     path: Path
-    """Where it stands in the machine."""
+    """Where it is in the machine."""
 
 
 def items_of(chart: Chart) -> tuple[Item, ...]:
@@ -156,7 +156,7 @@ def _rule(chart: Chart, number: int, rule: Rule) -> Item:
 
 
 def guards_of(spec: MachineSpec) -> Iterator[Guard]:
-    """Every guard whose atoms are looked at. The cases of an `of` are edges, and counted there."""
+    """Every guard whose atoms are evaluated. The cases of an `of` are edges, and counted there."""
     for state in spec.states.values():
         for edge in state.edges:
             if edge.when is not None:

@@ -1,7 +1,7 @@
 """What no run can come to, proven by the checker: it does not count against a coverage.
 
 States that nothing leads to; edges whose guard is refuted for every value that its facts can have
-where it stands; rules that can never hold; atoms that cannot decide with one of their values;
+where it is; rules that can never hold; atoms that cannot decide with one of their values;
 reasons and children of these. What the checker cannot settle counts as something to be seen.
 
 Belongs here: questions to the checker's proofs. Never: proofs, counts.
@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from chartloop.analysis.coverage.targets import Item, guards_of, raised_by
-from chartloop.checker.check_context import Begun, Subject
+from chartloop.checker.check_context import Begun, CheckContext
 from chartloop.checker.knowledge import Knowledge as StateKnowledge
 from chartloop.checker.knowledge import Known, groups, guard_of
 from chartloop.checker.structure import states_without_stop
@@ -48,17 +48,17 @@ def unreachable(
 ) -> dict[str, str]:
     """Of these items those that no run can show, by key, each with the reason.
 
-    `starts` are states at which a parent begins the machine.
+    `starts` are states at which a parent starts the machine.
     """
     return Search(chart, starts).unreachable(items)
 
 
 class Search:
-    """Looks for what is lost, with a bound on the work; what it says after that is `unsettled`."""
+    """Looks for what is lost, within a bound on the work; what then is open: `open_question`."""
 
     def __init__(self, chart: Chart, starts: Collection[str] = (), *, work: int = WORK) -> None:
         self._chart, self._starts, self._work = chart, frozenset(starts), work
-        self.unsettled = ""
+        self.open_question = ""
         """Why it is not known of all items; empty where it is."""
 
     def unreachable(self, items: Iterable[Item]) -> dict[str, str]:
@@ -68,7 +68,7 @@ class Search:
             return {}
         lost = _Lost(self._chart, self._starts, self._work)
         found = {item.key: why for item in wanted if (why := lost.why(item))}
-        self.unsettled = UNSETTLED if lost.prover.is_exhausted else ""
+        self.open_question = UNSETTLED if lost.prover.is_exhausted else ""
         return found
 
 
@@ -77,11 +77,11 @@ class _Lost:
 
     def __init__(self, chart: Chart, starts: frozenset[str], work: int) -> None:
         self._chart = chart
-        self._subject = Subject(chart, Unread(), begun=Begun(starts))
-        self.prover = Prover(self._subject.prover.world, work=work)
-        self._known = StateKnowledge(self._subject)
+        self._context = CheckContext(chart, Unread(), begun=Begun(starts))
+        self.prover = Prover(self._context.prover.world, work=work)
+        self._known = StateKnowledge(self._context)
         self._before: dict[str, Known] = {r.id: self._known.at_rule(r) for r in chart.spec.rules}
-        """What is known where the guard of each edge and rule is looked at, by its id."""
+        """What is known where the guard of each edge and rule is evaluated, by its id."""
         self._ways = dict(self._edges())
 
     def why(self, item: Item) -> str:
@@ -103,7 +103,7 @@ class _Lost:
     # states and edges -----------------------------------------------------------------------
 
     def _edges(self) -> Iterator[tuple[str, str]]:
-        """The edges that are never taken where they stand, with the reason."""
+        """The edges that are never taken where they are, with the reason."""
         for state in self._chart.spec.states.values():
             for group in groups(state):
                 known = self._known.at(state.name) if group[0].role != "failed" else ()
@@ -125,7 +125,7 @@ class _Lost:
         """The states that a run can reach over edges that can be taken."""
         spec, route = self._chart.spec, self._chart.route
         seen: set[str] = set()
-        opened = set(self._subject.opened)
+        opened = set(self._context.opened)
         if any(map(asks_to_stop, spec.states.values())):  # a tool may stop for any reason
             opened |= {route(reason) for reason in spec.reasons}
         pending = [name for name in opened if name in spec.states]
@@ -140,11 +140,11 @@ class _Lost:
         return seen
 
     def _state(self, name: str) -> str:
-        return "" if not name or name in self._reachable_states else "no way leads to it"
+        return "" if not name or name in self._reachable_states else "no path leads to it"
 
     def _edge(self, source: str, id: str) -> str:
         lost = self._state(source)
-        return f"no way leads to `{source}`" if lost else self._ways.get(id, "")
+        return f"no path leads to `{source}`" if lost else self._ways.get(id, "")
 
     @cached_property
     def _rules(self) -> Mapping[str, str]:
@@ -154,7 +154,7 @@ class _Lost:
             if not self._possible([Claim(rule.when.root)]):
                 out[rule.id] = _never(rule.when.root)
             elif places and not self._reachable_states & {*places}:
-                out[rule.id] = "no way leads to where it is looked at"
+                out[rule.id] = "no path leads to where it is evaluated"
         return out
 
     def _rule(self, id: str) -> str:
@@ -174,9 +174,9 @@ class _Lost:
         owner, expression = item.source, self._guards[item.source]
         source = self._sources.get(owner, "")
         if self._state(source):
-            return f"no way leads to `{source}`"
+            return f"no path leads to `{source}`"
         if source and not self._possible(known := self._before.get(owner, ())) and known:
-            return "it is never looked at"
+            return "it is never evaluated"
         number = int(item.id.rpartition("#")[2])
         beside = list(_siblings(expression.root))[number]
         claims = (*self._before.get(owner, ()), *beside)
@@ -193,7 +193,7 @@ class _Lost:
     def _reason(self, reason: str) -> str:
         spec = self._chart.spec
         why = [self._raiser(id) for id in raised_by(spec).get(reason, ())]
-        return "" if "" in why or not why else "what raises it is never come to"
+        return "" if "" in why or not why else "what raises it is never reached"
 
     def _raiser(self, id: str) -> str:
         state = self._chart.spec.states.get(id)
@@ -202,7 +202,7 @@ class _Lost:
                 self._rule(id) if id in self._rules else self._edge(self._sources.get(id, ""), id)
             )
         if state.end in ("completed", "error") and not state.stop:
-            alone = id in states_without_stop(self._subject)
+            alone = id in states_without_stop(self._context)
             return self._state(id) if alone else "an end that only stops lead to"
         return self._state(id)
 

@@ -41,12 +41,13 @@ class Cases:
         self._drawing = [
             (
                 c.make, _sampler(c.first), _sampler(c.second), _sampler(c.duration),
-                c.first.fixed or 0.0, c.second.fixed or 0.0, c.duration.fixed or 0.0,
+                c.first.single_value or 0.0, c.second.single_value or 0.0,
+                c.duration.single_value or 0.0,
             )
             for c in self.all
         ]  # fmt: skip
         self.fixed = [
-            all(amount.fixed is not None for amount in (c.first, c.second, c.duration))
+            all(amount.single_value is not None for amount in (c.first, c.second, c.duration))
             for c in self.all
         ]
         """Of each case: whether it comes to the same every time."""
@@ -65,7 +66,7 @@ class Cases:
 
 def _sampler(amount: Amount) -> Callable[[Random], float] | None:
     """A function that draws one value; None where the amount is fixed."""
-    return None if amount.fixed is not None else drawing(amount)
+    return None if amount.single_value is not None else drawing(amount)
 
 
 class Wait(NamedTuple):

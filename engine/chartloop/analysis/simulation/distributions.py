@@ -40,7 +40,7 @@ class Amount(NamedTuple):
     """Of `values`: the shares, which sum to 1."""
 
     @property
-    def fixed(self) -> float | None:
+    def single_value(self) -> float | None:
         """The value, where there is only one."""
         return self.values[0] if self.finite and len(self.values) == 1 else None
 
@@ -75,7 +75,7 @@ class Amount(NamedTuple):
 
 def drawing(amount: Amount) -> Callable[[Random], float]:
     """What draws one value of it, worked out once: this is done in every simulated step."""
-    if (value := amount.fixed) is not None:
+    if (value := amount.single_value) is not None:
         return lambda _: value
     if amount.finite:
         values, steps = amount.values, [*accumulate(amount.weights[:-1])]

@@ -6,20 +6,20 @@ from chartloop.core.units import say_elapsed
 from chartloop.proofs.bound.bound import say_amount
 
 NAMES = {
-    "actions": "actions", "llm_calls": "model calls", "tool_calls": "tool calls",
+    "actions": "actions", "requests": "requests", "tool_calls": "tool calls",
     "tokens": "tokens", "usd": "USD", "elapsed": "time", "waiting": "of it waiting",
 }  # fmt: skip
 """The figures of a run in words."""
 UNITS = {
-    "llm_calls": "calls a run, failed ones too", "tool_calls": "calls a run", "usd": "USD a run",
+    "requests": "requests a run, failed ones too", "tool_calls": "calls a run", "usd": "USD a run",
     "tokens": "tokens a run (no price is known)",
     "elapsed": "from start to end, waiting included",
 }  # fmt: skip
-"""What stands below the axis of a plot."""
+"""What is below the axis of a plot."""
 
 
 def say(name: str, value: float) -> str:
-    """A figure as people write it beside its name: dollars without their sign."""
+    """A figure as people write it next to its name: dollars without their sign."""
     if name in ("elapsed", "waiting"):
         return say_elapsed(value)
     if name == "usd":

@@ -153,7 +153,7 @@ class _Learning:
             _count_result(found, family, outcome)
 
     def guards(self) -> dict[str, float]:
-        """How often the Python guard said yes: of several nobody knows whose answers they were."""
+        """How often the Python guard said yes: of several no one knows whose answers they were."""
         said = sum(self._said.values())
         if len(self._opaque) != 1 or not said:
             return {}

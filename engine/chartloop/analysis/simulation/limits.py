@@ -122,7 +122,7 @@ def _read_otherwise(spec: MachineSpec, limit: str) -> str:
             continue
         held = isinstance(part, Expression) and part.bounds
         if not held or all(b.bound_text != f"limits.{limit}" for b in held):
-            return f"`{part.text}` reads it in another way"
+            return f"`{part.text}` reads it differently"
     return ""
 
 
@@ -203,7 +203,7 @@ def rounded_up(value: float) -> float:
 def _mean_savings(now: Sample, then: Sample) -> dict[str, float]:
     """How far the means fall. The same seed gives the same runs up to where the limit decides."""
     out: dict[str, float] = {}
-    for name in ("actions", "llm_calls", "tool_calls", "tokens", "usd", "elapsed"):
+    for name in ("actions", "requests", "tool_calls", "tokens", "usd", "elapsed"):
         before, after = (spread(_values(sample, name)) for sample in (now, then))
         if before is not None and after is not None:
             out[name] = before.mean - after.mean

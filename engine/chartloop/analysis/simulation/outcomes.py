@@ -50,7 +50,7 @@ class _Carrying(NamedTuple):
     failing: bool
 
     def open(self, position: Position) -> tuple[ToolCall, ...]:
-        """The calls of the newest reply that the state carries out."""
+        """The calls of the newest reply that the state executes."""
         return tuple(c for c in position.facts.last.tool_calls if c.name in self.allowed)
 
 
@@ -83,7 +83,7 @@ class Outcomes:
             if state.action is None and state.job != "wait":
                 continue
             happens = stated_behaviour(world, state)
-            missing = KEYS[family_of(state)] - happens.stated - unread
+            missing = KEYS[family_of(state)] - happens.set_fields - unread
             for line in in_words(self.spec, state, missing):
                 said.setdefault(line, []).append(state.name)
             happens = self.told[state.name] = happens.over(default_behaviour(self.spec, state))
@@ -96,11 +96,11 @@ class Outcomes:
             self.assumptions.append(Assumption("no price is known: the USD are left out", ("all",)))
 
     def at(self, position: Position) -> Cases:
-        """What may come of the action at hand."""
+        """What may come of the current action."""
         return self._at[position.state](position)
 
     def so_far(self, position: Position) -> Outcome:
-        """What the action at hand has come to when its deadline cuts it off."""
+        """What the current action has come to when its deadline cuts it off."""
         begun = self._so_far.get(position.state)
         return Outcome() if begun is None else begun(position)
 
@@ -176,7 +176,7 @@ class Outcomes:
             # arguments that no earlier call had: of a new call, guards see that it is one
             calls = _new_calls(count, tool, facts.run.steps)
             reply = Reply(text, "tool_calls", calls, tool in self._memory)
-        result: Any = None  # nobody looks at it
+        result: Any = None  # no one looks at it
         if self._looked_at:
             result = {**reply.result, "data": data} if data else reply.result
         return Outcome(
@@ -308,12 +308,12 @@ def _cut_off(doing: Doing, position: Position) -> Outcome:
     """An attempt at a task that its deadline cuts off: it counts as one that failed."""
     ctx, fields = doing.call_arguments(position)
     asked = 0 if ctx.queue and "tool" in ctx.queue[0].by else 1  # else a model was being asked
-    failed = Outcome.failed("TRANSIENT", "cut off", kind="timeout", unanswered=asked)
-    return attempt_outcome(ctx, Attempt(failed), **fields)
+    failure = Outcome.failure("TRANSIENT", "cut off", kind="timeout", unanswered=asked)
+    return attempt_outcome(ctx, Attempt(failure), **fields)
 
 
 _PAYING = ("model", "child", "work")
-_OVERFLOW = Outcome.failed(
+_OVERFLOW = Outcome.failure(
     "RECOVERABLE", "the conversation is longer than the window", kind="context_window", unanswered=1
 )
 
@@ -359,7 +359,7 @@ def _failures(happens: Happens, asked: int, state: StateSpec | None = None) -> I
     done about is such a reply.
     """
     for category, weight in (happens.fails or {}).items():
-        outcome = Outcome.failed(category, f"it failed ({category})", unanswered=asked)
+        outcome = Outcome.failure(category, f"it failed ({category})", unanswered=asked)
         make = partial(_same, outcome)
         if state is not None and state.repairs and category == "RECOVERABLE":
             make = partial(_broken, outcome, state)

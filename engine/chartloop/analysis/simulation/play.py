@@ -33,7 +33,7 @@ LONGEST = 10_000
 KEPT = 10_000
 """Moments that are kept: runs go the same ways at first. Some 40 MB at most."""
 UNFINISHED, WAITING = "unfinished", "waiting"
-"""What stands for a reason where a run was left, or waits for somebody who never answers."""
+"""What is for a reason where a run was left, or waits for a person who never answers."""
 BEGIN = 1.0
 """The clock's first reading: soon after 0, which would stand for no reading at all."""
 NO_TASK = "no_task"
@@ -55,7 +55,7 @@ class Simulated(NamedTuple):
     """`natural`, `human`, `limit`, `error`, `waiting`, or `unfinished`."""
     state: str
     actions: int
-    llm_calls: int
+    requests: int
     """Calls that were made, those that failed too."""
     tool_calls: int
     tokens: int
@@ -161,7 +161,7 @@ class Player:
         return summary(number, position, asked, tuple(most or ()))
 
     def _after(self, moment: _Moment, chance: Random) -> _Moment | None:
-        """What comes next; None when the run waits for somebody who never comes."""
+        """What comes next; None when the run waits for a person who never comes."""
         position = moment.position
         if position.status != "paused":
             cases = self.outcomes.at(position)
@@ -174,7 +174,7 @@ class Player:
         elif position.state in self.chart.waiting:
             wait = self.outcomes.waits[position.state]
             number = bisect_right(wait.steps, chance.random())
-            same = wait.delay.fixed is not None
+            same = wait.delay.single_value is not None
             if same and (known := moment.after(number)) is not None:
                 return known
             event, data, _ = wait.answers[number]
@@ -205,7 +205,7 @@ class Player:
             data = {n: v for n, v in (("until", made.until), ("on", made.on)) if v is not None}
             return Input("blocked", started=now, at=now, data=data)
         if made.error is not None and made.error.kind == NO_TASK:
-            duration = 0.0  # nothing is begun that could take time
+            duration = 0.0  # nothing is started that could take time
         if position.state in self._timed:
             state = self._timed[position.state]
             allowed = time_allowed(self.chart, state, position)
@@ -280,10 +280,10 @@ def opaque_guards(chart: Chart) -> tuple[str, ...]:
 
 
 def refuse_unknown_guards(opaque: Sequence[str], world: World) -> None:
-    """`SetupError` for a Python guard of which nobody says how often it holds."""
+    """`SetupError` for a Python guard of which no one says how often it holds."""
     if missing := [name for name in opaque if name not in world.guards]:
         raise SetupError(
-            f"guard `{missing[0]}` is Python: nobody knows how often it holds",
+            f"guard `{missing[0]}` is Python: how often it holds is unknown",
             hint=f"say it: `--guard {missing[0]}=50%`, or under `guards` in the world file",
         )
     if more := [name for name in world.guards if name not in opaque]:

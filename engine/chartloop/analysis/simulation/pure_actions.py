@@ -45,7 +45,7 @@ class Still:
 
 
 class Nobody:
-    """What stands in the place of the run: nobody listens, nobody asks for anything."""
+    """What is in the place of the run: no one listens, no one asks for anything."""
 
     def __init__(self, chart: Chart) -> None:
         self.chart = chart
@@ -62,10 +62,10 @@ class Nobody:
         """Nothing is written down."""
 
     def tell(self, state: str, text: str) -> None:
-        """Nobody listens."""
+        """No one listens."""
 
     async def find_any_stop_request(self) -> StopRequest | None:
-        """Nobody asks."""
+        """No one asks."""
         return None
 
     async def find_children(self) -> list[RunRow]:
@@ -87,7 +87,7 @@ class _At(NamedTuple):
     position: Position
 
     def ask(self, name: str, args: tuple[Any, ...]) -> bool:
-        """Nobody answers: a field that asks a Python guard cannot be evaluated."""
+        """No one answers: a field that asks a Python guard cannot be evaluated."""
         return no_oracle(name, args)
 
 
@@ -124,7 +124,7 @@ class Doing:
             context, fields = self.call_arguments(position)
         except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
             said = f"`with` of {self.state.name}: {error}"
-            return Outcome.failed(Category.CRITICAL, said, kind="with")
+            return Outcome.failure(Category.CRITICAL, said, kind="with")
         if action.targets is None:
             return action.run(context, **fields)
         return action.run(context, fields)

@@ -67,7 +67,7 @@ class Plan:
     longest: int = LONGEST
 
     def player(self, watch: Sequence[Watch] = ()) -> Player:
-        """Somebody who plays its runs."""
+        """Someone who plays its runs."""
         return Player(self.machine.chart, self.world, self.start, longest=self.longest, watch=watch)
 
 
@@ -120,7 +120,7 @@ def _pickle_plan(plan: Plan) -> bytes:
 
 
 def _silent(_: int) -> None:
-    """Nobody watches."""
+    """No one watches."""
 
 
 def _elsewhere(packed: bytes, parts: Sequence[range]) -> Sample:

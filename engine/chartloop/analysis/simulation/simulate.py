@@ -39,7 +39,7 @@ Given: TypeAlias = "World | Mapping[str, Any] | str | Path | None"
 LONGEST = 10_000
 """Steps after which a run is left."""
 RUNS = 10_000
-"""Of a simulation, unless somebody says how many."""
+"""Of a simulation, unless someone says how many."""
 THIN = 30
 """Samples below which a learnt state is said to be little known."""
 
@@ -76,7 +76,7 @@ def simulate(  # noqa: PLR0913  each is one thing that a caller may say
 
     Raises:
         SpecError: what is wrong with the world file.
-        SetupError: a Python guard of which nobody says how often it holds.
+        SetupError: a Python guard of which no one says how often it holds.
         LimitError: a limit or variable that a run would refuse.
     """
     made = world_for(machine, world, learn_from, smooth)
@@ -113,7 +113,7 @@ def simulated_run(  # noqa: PLR0913  as `simulate`
     """One of the simulated runs, to be looked at: `simulate` with this seed has it, too.
 
     It is a run as any other, with records, `why` and a picture, under the id
-    ``sim-SEED-NUMBER`` in `journal`, by default in memory. Its clock began in 1970.
+    ``sim-SEED-NUMBER`` in `journal`, by default in memory. Its clock started in 1970.
     """
     chosen, first = checked_values(machine.spec, limits, vars)
     made = world_for(machine, world, learn_from, smooth)
@@ -147,7 +147,7 @@ def make_plan(
     machine: Machine, world: World, seed: int, *, limits: Mapping[str, Any],
     vars: Mapping[str, Any], tasks: Sequence[Any] | None,
 ) -> Plan:  # fmt: skip
-    """The plan of a simulation: each run begins as a real one does."""
+    """The plan of a simulation: each run starts as a real one does."""
     queue = first_tasks(machine.spec, machine.folder or Path(), tasks)
     start = start_data(
         task=world.task, limits=limits, vars=vars, tasks=[task.to_dict() for task in queue]
@@ -156,7 +156,7 @@ def make_plan(
 
 
 def world_for(machine: Machine, given: Given, learn_from: Runs = (), smooth: float = 0.0) -> World:
-    """The world that somebody gives, as a file, as data or as recorded runs."""
+    """The world that someone gives, as a file, as data or as recorded runs."""
     if isinstance(given, World):
         return given
     if isinstance(given, Mapping):

@@ -24,9 +24,9 @@ from chartloop.core.units import say_count
 from chartloop.proofs.bound import Bound
 from chartloop.run.dataframe import frame
 
-FIGURES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "elapsed", "waiting")
+FIGURES = ("actions", "requests", "tool_calls", "tokens", "usd", "elapsed", "waiting")
 """What is counted of each run, in the order in which it is shown."""
-BOUNDED = frozenset({"actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting"})
+BOUNDED = frozenset({"actions", "requests", "tool_calls", "tokens", "usd", "waiting"})
 """Those that a bound has a figure for, under the same name."""
 CELLS = 24
 """Of the bar of a share."""
@@ -78,7 +78,7 @@ class Simulation:
         return {reason: share(count, self.runs) for reason, count in found.most_common()}
 
     @property
-    def left(self) -> int:
+    def unfinished_runs(self) -> int:
         """Runs that were left after their `longest` step."""
         found = self.reasons.get(UNFINISHED)
         return 0 if found is None else found.count
@@ -99,7 +99,7 @@ class Simulation:
         return out
 
     def spread(self, name: str) -> Spread:
-        """How one quantity is spread. `KeyError` for one that nobody knows."""
+        """How one quantity is spread. `KeyError` for one that no one knows."""
         return self.figures[name]
 
     @cached_property
@@ -108,7 +108,7 @@ class Simulation:
         return {id: n for id, n in Counter(self.sample.taken).most_common() if n}
 
     @cached_property
-    def exceeded(self) -> tuple[str, ...]:
+    def bound_violations(self) -> tuple[str, ...]:
         """Runs that went past the proven bound. There are none, or bound or world are wrong.
 
         A world is, where it lets a child that is not played spend more than it could.
@@ -157,7 +157,7 @@ class Simulation:
             "figures": {
                 n: {**s.to_dict(), "bound": self.most(n)} for n, s in self.figures.items()
             },
-            "exceeded": list(self.exceeded), "unplayed": list(self.unplayed),
+            "exceeded": list(self.bound_violations), "unplayed": list(self.unplayed),
             "visits": dict(self.sample.visits), "taken": self.paths,
             "suggestions": [s.to_dict() for s in self.suggestions],
             "assumptions": [{"said": a.said, "states": list(a.states)} for a in self.assumptions],
@@ -313,9 +313,9 @@ def _lines(found: Simulation, width: int) -> Iterator[Line]:
 
 def _exceeded_lines(found: Simulation) -> Iterator[Line]:
     """Runs that went past the bound: the first of them, and what that means."""
-    shown = found.exceeded[:_EXCEEDED]
+    shown = found.bound_violations[:_EXCEEDED]
     yield from (Line(f"past the bound: {one}", "red") for one in shown)
-    if more := len(found.exceeded) - len(shown):
+    if more := len(found.bound_violations) - len(shown):
         yield Line(f"and {more:,} more", "red")
     if shown:
         yield Line(
@@ -343,7 +343,7 @@ def _suggestion_cells(suggestion: Suggestion) -> tuple[str, str, str, str]:
     saves = [
         f"{'' if v > 0 else '−'}{say(n, abs(v))} {NAMES[n]}"
         for n, v in suggestion.saves.items()
-        if n in ("llm_calls", "tokens") and abs(v) >= 0.05
+        if n in ("requests", "tokens") and abs(v) >= 0.05
     ]
     proves = [
         f"{NAMES[n].removeprefix('of it ')} ≤ {say(n, value)}"

@@ -16,7 +16,7 @@ from chartloop.view import plots
 from chartloop.view.plots import Plot
 
 _TITLES = {
-    "llm_calls": "How many model calls runs make", "tool_calls": "How many tool calls runs make",
+    "requests": "How many requests runs send", "tool_calls": "How many tool calls runs make",
     "usd": "What runs cost", "tokens": "What runs cost", "elapsed": "How long runs take",
 }  # fmt: skip
 
@@ -50,7 +50,7 @@ def _plots(drawn: Drawn) -> list[Plot]:
         return [plots.NOTHING]
     runs = sum(count for *_, count in drawn.reasons)
     draw_why = partial(plots.reasons, drawn.reasons, _percent, runs)
-    calls = "llm_calls" if any(values["llm_calls"]) else "tool_calls"
+    calls = "requests" if any(values["requests"]) else "tool_calls"
     cost = "usd" if "usd" in values else "tokens"
     return [
         Plot("reasons", draw_why, plots.height_of(len(drawn.reasons))),
@@ -64,7 +64,7 @@ def _percent(share: float) -> str:
 
 def _spread(drawn: Drawn, name: str, ax: Any) -> None:
     """How a quantity is spread over the runs, and what it cannot pass."""
-    whole = name in ("llm_calls", "tool_calls")
+    whole = name in ("requests", "tool_calls")
     plots.histogram(ax, drawn.values[name], lambda value: say(name, value), whole=whole)
     ax.set_title(_TITLES[name])
     said, most = UNITS[name], drawn.most[name]

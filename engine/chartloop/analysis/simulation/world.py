@@ -18,7 +18,7 @@ from chartloop.analysis.simulation.distributions import Amount
 Choice = tuple[tuple[Any, float], ...]
 """Values with their shares, which sum to 1."""
 NOBODY = "nobody"
-"""Among `answers`: nobody answers, and the wait expires, or lasts for ever."""
+"""Among `answers`: no one answers, and the wait expires, or lasts for ever."""
 
 
 def choice(weights: Mapping[Any, float]) -> Choice:
@@ -61,7 +61,7 @@ class Happens:
     duration: Amount | None = None
     """Seconds."""
     answers: Choice | None = None
-    """The event that somebody sends to a wait, or `nobody`."""
+    """The event that someone sends to a wait, or `nobody`."""
     delay: Amount | None = None
     """Seconds until they do."""
     data: Mapping[str, Choice] | None = None
@@ -73,7 +73,7 @@ class Happens:
         return replace(other, **{name: value for name, value in said.items() if value is not None})
 
     @property
-    def stated(self) -> frozenset[str]:
+    def set_fields(self) -> frozenset[str]:
         """The names of the fields that have a value."""
         return frozenset(f.name for f in fields(self) if getattr(self, f.name) is not None)
 

@@ -115,7 +115,7 @@ def world_of(document: Document, spec: MachineSpec) -> World:
 def _shape(document: Document) -> tuple[WorldShape | None, list[Finding]]:
     data: object = document.data
     if not isinstance(data, dict):
-        hint = "it begins with `world: 1`"
+        hint = "it starts with `world: 1`"
         wrong = finding("CL203", "a world file is a mapping", document.at(()), hint=hint)
         return None, [] if document.findings else [wrong]
     try:
@@ -133,7 +133,7 @@ def _fault(document: Document, kind: str, path: At, message: str) -> Finding:
         hint = nearest(name, model.model_fields)
         return finding("CL201", f"unknown key `{name}`", document.key(path), hint=hint, at=where)
     if kind == "missing":
-        hint = "a world file begins with `world: 1`" if name == "world" else ""
+        hint = "a world file starts with `world: 1`" if name == "world" else ""
         said = f"the key `{name}` is missing"
         return finding("CL202", said, document.key(path), hint=hint, at=where)
     words = {"dict_type": "a mapping", "model_type": "a mapping", "string_type": "text",
@@ -274,9 +274,9 @@ def _fails(given: Any) -> dict[str, float]:
         return {"TRANSIENT": _share(given)}
     shares = {str(n): _share(v) for n, v in cast("Mapping[str, Any]", given).items()}
     if wrong := [name for name in shares if name not in CATEGORIES]:
-        raise _Wrong(f"`{wrong[0]}` is no category: {', '.join(CATEGORIES)}")
+        raise _Wrong(f"`{wrong[0]}` is not a category: {', '.join(CATEGORIES)}")
     if sum(shares.values()) > 1 + 1e-9:
-        raise _Wrong("the shares come to more than 100%")
+        raise _Wrong("the shares add up to more than 100%")
     return shares
 
 
@@ -318,7 +318,7 @@ def _weights(given: Mapping[str, Any]) -> dict[str, float]:
     shares = all(isinstance(w, str) and w.strip().endswith("%") for w in given.values())
     if shares and abs(total - 1) > _ROUNDED:
         raise _Wrong(
-            f"shares that come to 100%, not to {100 * total:.4g}%; or weights, without `%`"
+            f"shares that add up to 100%, not to {100 * total:.4g}%; or weights, without `%`"
         )
     return weights
 
@@ -394,7 +394,7 @@ def world_data(world: World) -> dict[str, Any]:
     if world.prices is not None:
         out["prices"] = {"prompt": world.prices[0], "completion": world.prices[1]}
     for key, group in (("states", world.states), ("actions", world.actions)):
-        if said := {name: _happens_data(h) for name, h in group.items() if h.stated}:
+        if said := {name: _happens_data(h) for name, h in group.items() if h.set_fields}:
             out[key] = said
     if world.guards:
         out["guards"] = {name: _percent(p) for name, p in world.guards.items()}
@@ -403,7 +403,7 @@ def world_data(world: World) -> dict[str, Any]:
 
 def _happens_data(happens: Happens) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for name in sorted(happens.stated, key=[*HappensShape.model_fields].index):
+    for name in sorted(happens.set_fields, key=[*HappensShape.model_fields].index):
         value = getattr(happens, name)
         if isinstance(value, Amount):
             out[name] = value.to_data(seconds=name in ("duration", "delay"))

@@ -137,7 +137,7 @@ class MarginLine:
 
     @property
     def says(self) -> str:
-        """What stands out: that it stops many, or that no run ever comes near."""
+        """What is out: that it stops many, or that no run ever comes near."""
         if self.stopped:
             return f"stops {percent(self.stopped / self.runs)}"
         if self.runs >= ENOUGH and self.peak.most < LOOSE:

@@ -1,6 +1,6 @@
 """Figures over many recorded runs, gathered run by run. Pure.
 
-What an action took, spent and failed with stands in its record. How near a run came to each limit
+What an action took, spent and failed with is in its record. How near a run came to each limit
 does not: its facts are folded once more, by the machine that it was recorded with.
 
 Belongs here: gathering. Never: reading runs, tables, plots.

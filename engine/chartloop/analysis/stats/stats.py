@@ -78,7 +78,7 @@ class Stats(Figures):
         }  # fmt: skip
 
     def rows(self) -> Iterator[tuple[str, str, str, str, float]]:
-        """Every figure in a line of its own: machine, table, row, measure, value."""
+        """Every figure in its own line: machine, table, row, measure, value."""
         for table_name, row, measure, value in self._figures():
             yield self.machine, table_name, row, measure, value
 
@@ -242,7 +242,7 @@ class Stats(Figures):
         """The plots: one figure of matplotlib, or files.
 
         Without a path the figure, which a notebook shows. A ``.svg`` or ``.png`` is written with
-        all plots on one page; any other path is a folder, in which each gets a file of its own.
+        all plots on one page; any other path is a folder, in which each gets its own file.
         Needs the extra `plots`. Gives the figure, or the files that were written.
         """
         from chartloop.analysis.stats import stats_plots as plots  # noqa: PLC0415  when it is asked for
@@ -304,7 +304,7 @@ def stats(machine: Machine, runs: Runs) -> Stats:
 def stats_of(
     machine: Machine, runs: Iterable[Recorded], tick: Callable[[], object] | None = None
 ) -> Stats:
-    """The figures of runs of this machine. Each is folded by the machine that it began with."""
+    """The figures of runs of this machine. Each is folded by the machine that it started with."""
     chart, unread = machine.chart, list[Unread]()
     older = older_charts(chart)
 

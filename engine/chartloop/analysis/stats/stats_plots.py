@@ -97,7 +97,7 @@ def _cost(stats: Figures, ax: Any, *, priced: bool) -> None:
 
 
 def _together(total: float, count: int, say: Callable[[float], str]) -> str:
-    """A sum and what it is made of: the mean, since a median times a count is no sum."""
+    """A sum and what it is made of: the mean, since a median times a count is not a sum."""
     return f"{say(total)}  ({count:,} × {say(total / max(count, 1))})"
 
 
@@ -148,11 +148,11 @@ def _margins(stats: Figures, ax: Any) -> None:
 _FEW = 5
 """Runs below which a box would only hide the dots."""
 _FAR = 1.5
-"""A share beyond which dots stand at the edge."""
+"""A share beyond which dots are at the edge."""
 
 
 def _limit_name(fact: str, bound: str) -> str:
-    """A name that fits beside an axis: the limit where it is one, else the fact as well."""
+    """A name that fits next to an axis: the limit where it is one, else the fact as well."""
     root, _, name = bound.partition(".")
     return name if root == "limits" else f"{fact} ≥ {bound}"
 

@@ -31,7 +31,7 @@ def asks_guards(spec: MachineSpec) -> bool:
 
 
 def unknown_action(spec: MachineSpec) -> str:
-    """An action that the file names and nobody here has declared; empty where there is none.
+    """An action that the file names and no one here has declared; empty where there is none.
 
     Whether it is work is part of its declaration, and decides what counts as a failure in a row.
     """
@@ -118,8 +118,8 @@ _OF_STATES = frozenset({
 def unsupported_change(old: MachineSpec, new: MachineSpec, tasks: object) -> str:
     """The first change of the file that a what-if cannot follow; empty where there is none.
 
-    A key of the file that nobody has put under `DECIDED`, `TOLD` or `SHOWN` is such. `tasks` are
-    those that the run began with: of others than the file's own, given by its caller, a change
+    A key of the file that no one has put under `DECIDED`, `TOLD` or `SHOWN` is such. `tasks` are
+    those that the run started with: of others than the file's own, given by its caller, a change
     of the file's is no matter.
     """
     known = DECIDED | TOLD | SHOWN | {"tasks", "agent"}
@@ -127,7 +127,7 @@ def unsupported_change(old: MachineSpec, new: MachineSpec, tasks: object) -> str
     names += ["tasks"] if _own_tasks(old, tasks) else []
     names += ["agent"] if _reads_agent(new) else []
     found = next((name for name in names if _differ(old, new, name)), "")
-    return f"the run began with another `{found}` than the file has now" if found else ""
+    return f"the run started with another `{found}` than the file has now" if found else ""
 
 
 def _reads_agent(spec: MachineSpec) -> bool:
@@ -136,7 +136,7 @@ def _reads_agent(spec: MachineSpec) -> bool:
 
 
 def _own_tasks(spec: MachineSpec, begun: object) -> bool:
-    """Whether a run may have begun with the tasks of its file."""
+    """Whether a run may have started with the tasks of its file."""
     if isinstance(spec.tasks, str):
         return True
     own = [Task(**t).to_dict() for t in spec.tasks or ()]
@@ -144,7 +144,7 @@ def _own_tasks(spec: MachineSpec, begun: object) -> bool:
 
 
 def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
-    """For each state of `new` that acts: what of its action the file says otherwise than `old`."""
+    """For each state of `new` that acts: what the file says of its action unlike `old`."""
     before = {new.renamed.get(name, name): state for name, state in old.states.items()}
     head = [n for n in ("instructions", "model", "memory", "tools") if _differ(old, new, n)]
     carried = [n for n in head if n in ("memory", "tools")]
@@ -203,7 +203,7 @@ Sections = Mapping[str, Mapping[str, Any]]
 
 
 def changed_names(old: Sections, new: Sections) -> frozenset[str]:
-    """The facts that begin with another value: ``limits.steps``, ``vars.rounds``."""
+    """The facts that start with another value: ``limits.steps``, ``vars.rounds``."""
     return frozenset(
         f"{root}.{name}" for root, values in new.items() for name, value in values.items()
         if name not in old[root] or old[root][name] != value

@@ -47,7 +47,7 @@ class Timing:
         within = [s.within for s in chart.spec.states.values() if isinstance(s.within, Expression)]
         self.matters = old is not chart or reads_any([*chart.time_left, *within], names)
         self.before: Record | None = None
-        """The record before the one at hand."""
+        """The record before the current one."""
 
     def apply_edit(self, edit: Record) -> None:
         """Take over the limits that an edit of the run changed."""
@@ -93,11 +93,13 @@ class Timing:
         if due is None or at <= due + A_HAIR or (was is not None and at > was + A_HAIR):
             return None  # in time, or an action that no deadline can end
         failure = too_long(record.state, due - record.input.started)
-        cut = Outcome.failed(Category.TRANSIENT, failure.message, kind=failure.kind, timed_out=True)
+        cut = Outcome.failure(
+            Category.TRANSIENT, failure.message, kind=failure.kind, timed_out=True
+        )
         return record.input.replace(outcome=cut, at=max(due, record.input.started))
 
     def cut_said(self, record: Record, cut: Input) -> str:
-        """Why nobody knows what would have come of an action."""
+        """Why no one knows what would have come of an action."""
         took, left = record.input.at - record.input.started, cut.at - cut.started
         return (
             f"`{record.state}` took {say_duration(took)} and would have been cut off "
@@ -134,7 +136,7 @@ def _due(chart: Chart, position: Position, name: str, started: float) -> float |
 
 
 def _limits_in(edit: Record) -> dict[str, Any]:
-    """The limits that somebody changed by hand."""
+    """The limits that someone changed by hand."""
     named = ((name.partition("."), value) for name, value in edit.input.data.items())
     return {name: value for (root, _, name), value in named if root == "limits"}
 

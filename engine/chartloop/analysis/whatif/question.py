@@ -60,7 +60,7 @@ Older = Callable[[str], Chart | None]
 def reading(chart: Chart) -> Callable[[Chart], Naming]:
     """What states, edges and rules of older machines are called in this one, each found once.
 
-    A way that stands elsewhere in its list, because another was put before it, is the same way.
+    A way that is elsewhere in its list, because another was put before it, is the same way.
     """
 
     @cache
@@ -73,7 +73,7 @@ def reading(chart: Chart) -> Callable[[Chart], Naming]:
     return names
 
 
-class Subject:
+class RecordedCase:
     """One recorded run, ready to be asked; what several questions need is made once."""
 
     def __init__(
@@ -175,21 +175,21 @@ class Question:
         self._told: dict[frozenset[str], dict[str, str]] = {}
         self._rewritten: dict[str, tuple[dict[str, str], frozenset[str]]] = {}
 
-    def ask(self, subject: Subject) -> RunVerdict:
+    def ask(self, case: RecordedCase) -> RunVerdict:
         """The verdict of one run."""
-        return _Way(self, subject).judge()
+        return _Way(self, case).judge()
 
-    def changed_facts(self, subject: Subject) -> frozenset[str]:
-        """The facts and definitions that begin otherwise than they did."""
-        before = _began(self.chart.spec, subject.run.records[0])
+    def changed_facts(self, case: RecordedCase) -> frozenset[str]:
+        """The facts and definitions that start otherwise than they did."""
+        before = _began(self.chart.spec, case.run.records[0])
         before = {**before, "limits": {**before["limits"], **self.limits}}
-        return changed_names(subject.began, before) | self._of_file(subject)[1]
+        return changed_names(case.began, before) | self._of_file(case)[1]
 
-    def changed_actions(self, subject: Subject, changed: frozenset[str]) -> Mapping[str, str]:
+    def changed_actions(self, case: RecordedCase, changed: frozenset[str]) -> Mapping[str, str]:
         """The states whose action would have been given something else, and what."""
         if changed not in self._told:
             self._told[changed] = told_otherwise(self.chart.spec, changed)
-        return {**self._of_file(subject)[0], **self._told[changed]}
+        return {**self._of_file(case)[0], **self._told[changed]}
 
     def counters(self, limit: str) -> tuple[Fact, ...] | None:
         """The counters that a limit is held against, if nothing else is done with it."""
@@ -197,21 +197,21 @@ class Question:
             self._counters[limit] = counters_of(self.chart.spec, limit)
         return self._counters[limit]
 
-    def unsupported_change(self, subject: Subject) -> str:
+    def unsupported_change(self, case: RecordedCase) -> str:
         """What the question's file says otherwise, and cannot be followed."""
-        if subject.old is self.chart:
+        if case.old is self.chart:
             return ""
-        begun = subject.run.records[0].input.data.get("tasks", ())
-        return unsupported_change(subject.old.spec, self.chart.spec, begun)
+        begun = case.run.records[0].input.data.get("tasks", ())
+        return unsupported_change(case.old.spec, self.chart.spec, begun)
 
-    def _of_file(self, subject: Subject) -> tuple[dict[str, str], frozenset[str]]:
-        if subject.old is self.chart:
+    def _of_file(self, case: RecordedCase) -> tuple[dict[str, str], frozenset[str]]:
+        if case.old is self.chart:
             return {}, frozenset()
-        old, new = subject.old.spec, self.chart.spec
-        if subject.run.machine not in self._rewritten:
+        old, new = case.old.spec, self.chart.spec
+        if case.run.machine not in self._rewritten:
             found = rewritten(old, new), begun_otherwise(old, new)
-            self._rewritten[subject.run.machine] = found
-        return self._rewritten[subject.run.machine]
+            self._rewritten[case.run.machine] = found
+        return self._rewritten[case.run.machine]
 
 
 class _Stop(NamedTuple):
@@ -228,33 +228,33 @@ class _Stop(NamedTuple):
 class _Way:
     """One run on its way through its records."""
 
-    def __init__(self, question: Question, subject: Subject) -> None:
-        self.question, self.subject, self.chart = question, subject, question.chart
-        self.changed_facts = question.changed_facts(subject)
-        self.changed_actions = question.changed_actions(subject, self.changed_facts)
+    def __init__(self, question: Question, case: RecordedCase) -> None:
+        self.question, self.case, self.chart = question, case, question.chart
+        self.changed_facts = question.changed_facts(case)
+        self.changed_actions = question.changed_actions(case, self.changed_facts)
         names = (
             affected_names(self.chart.spec, self.changed_facts)
             if self.changed_facts
             else self.changed_facts
         )
-        self.timing = Timing(self.chart, subject.old, names, subject.began["limits"])
+        self.timing = Timing(self.chart, case.old, names, case.began["limits"])
         self.children = Children(self.chart.spec, names)
-        taken = subject.taken_for.items()
+        taken = case.taken_for.items()
         self.notes = [f"`{old}` is taken for `{new}`, which `renamed` does not say"
                       for old, new in taken]  # fmt: skip
         self.kind: ResultKind = "waiting"
-        self.raised_otherwise = subject.weighs_otherwise
+        self.raised_otherwise = case.weighs_otherwise
         """Other signals wait than did, or weigh otherwise: the end may find another reason."""
 
     def judge(self) -> RunVerdict:
         """Its verdict."""
-        run, (was, was_kind) = self.subject.run, self.subject.was
-        records, found, at = self.subject.records, _Stop(Verdict.SAME), None
+        run, (was, was_kind) = self.case.run, self.case.was
+        records, found, at = self.case.records, _Stop(Verdict.SAME), None
         position, before = self.chart.position(run.run_id), None
         if alike := self._alike():
-            position = with_limits(self.subject.again.positions[alike - 1], self.question.limits)
+            position = with_limits(self.case.again.positions[alike - 1], self.question.limits)
             before = records[alike - 1]
-        if unheeded := self.question.unsupported_change(self.subject):
+        if unheeded := self.question.unsupported_change(self.case):
             found, at, records = self._unknown(position, unheeded), 0, records[:0]
         for record in records[alike:]:
             self.timing.before = before
@@ -274,12 +274,12 @@ class _Way:
         return RunVerdict(
             run.run_id, found.verdict, len(run.records), at, found.state, found.reason, self.kind,
             found.edge, found.because, was, was_kind, saved, found.epilogue,
-            self.subject.again.answer if natural else None, _once_each(self.notes),
+            self.case.again.answer if natural else None, _once_each(self.notes),
         )  # fmt: skip
 
     def _raised_otherwise(self, last: Position) -> str:
-        """Which signals wait at the end of a run that goes on, and did not then; or the reverse."""
-        positions = self.subject.again.positions
+        """Which signals wait at the end of a run that continues, and did not then, or reversed."""
+        positions = self.case.again.positions
         if last.ended or not self.raised_otherwise or not positions:
             return ""
         was, now = (tuple(map(str, p.signals.reasons)) for p in (positions[-1], last))
@@ -290,23 +290,18 @@ class _Way:
 
     def _alike(self) -> int:
         """The first records, as many as are certain to be decided as they were."""
-        subject, question = self.subject, self.question
-        if (
-            not subject.several
-            or self.changed_actions
-            or self.timing.matters
-            or question.asks_guards
-        ):
+        case, question = self.case, self.question
+        if not case.several or self.changed_actions or self.timing.matters or question.asks_guards:
             return 0
-        if len(self.changed_facts) > 1 or not subject.decided_alike:
+        if len(self.changed_facts) > 1 or not case.decided_alike:
             return 0
-        alike = len(self.subject.records)
+        alike = len(self.case.records)
         for limit in self.changed_facts:
             counters, name = question.counters(limit), limit.removeprefix("limits.")
             if counters is None or name not in question.limits:
                 return 0
-            was, now = subject.began["limits"][name], question.limits[name]
-            alike = subject.rising(limit, counters).count_unaffected(was, now)
+            was, now = case.began["limits"][name], question.limits[name]
+            alike = case.rising(limit, counters).count_unaffected(was, now)
         return alike
 
     def _next(self, position: Position, record: Record) -> tuple[_Stop, Position]:
@@ -355,7 +350,7 @@ class _Way:
     ) -> tuple[Position, Decision]:
         if not self.question.asks_guards:
             return evolve(self.chart, position, given)
-        asked = self.subject.again.asked.get(record.seq, {})
+        asked = self.case.again.asked.get(record.seq, {})
         return evolve(self.chart, position, given, oracle=Remembering(asked))
 
     def _note(self, record: Record, decision: Decision) -> None:
@@ -372,30 +367,30 @@ class _Way:
 
     def _wins(self, record: Record, decision: Decision) -> bool:
         """Whether the run stops for another reason than it did, although by the same way."""
-        return decision.winner != self.subject.again.winners.get(record.seq, "")
+        return decision.winner != self.case.again.winners.get(record.seq, "")
 
-    # what is decided otherwise ---------------------------------------------------------------
+    # what is decided differently ---------------------------------------------------------------
 
     def _otherwise(
         self, record: Record, position: Position, after: Position, decision: Decision
     ) -> _Stop:
-        subject = self.subject
+        case = self.case
         if (fault := self._not_the_limits(record)) is not None:
             return self._unknown(position, fault)
         edge = next(
             (e for n, e in enumerate(decision.taken) if record.taken[n : n + 1] != (e,)), ""
         )
-        if not edge and record.state != position.state:  # it begins elsewhere
+        if not edge and record.state != position.state:  # it starts elsewhere
             edge = next(iter(decision.taken), "")
         behind = position.stopping and bool(edge) and not after.ended
         if stops(after, decision) and not behind:
             reason = decision.winner
             self.kind = kind_of(self.chart.spec, reason, after.status if after.ended else "")
-            here = subject.stopped_at == record.seq or position.stopping
+            here = case.stopped_at == record.seq or position.stopping
             verdict = Verdict.OTHERWISE if here else Verdict.EARLIER
             return _Stop(verdict, after.state, edge, "", reason, not after.ended)
         edge = edge or next(reversed(decision.taken), "")  # the last way leads elsewhere now
-        if subject.stopped_at == record.seq:
+        if case.stopped_at == record.seq:
             return _Stop(Verdict.LATER, after.state, edge, self._beyond(after))
         return _Stop(Verdict.ELSEWHERE, after.state, edge, self._beyond(after))
 
@@ -408,8 +403,8 @@ class _Way:
         return f"`{after.state}` would do `{does}` next, and nothing is recorded of it"
 
     def _not_the_limits(self, record: Record) -> str | None:
-        """Why the record is decided otherwise by the recorded machine and its limits, too."""
-        found = self.subject.again if self.subject.is_old else None
+        """Why the record is decided differently by the recorded machine and its limits, too."""
+        found = self.case.again if self.case.is_old else None
         if found is None or found.failed is None or found.failed > record.seq:
             return None
         return f"record {found.failed} is not decided as it was recorded: {found.why}"
@@ -419,7 +414,7 @@ class _Way:
 
     def _saved_spending(self, at: int, found: _Stop) -> Spending:
         """The spending after the stop. An epilogue that both have counts as the same."""
-        records, last = self.subject.records, self.subject.stopped_at
+        records, last = self.case.records, self.case.stopped_at
         until = len(records) if last is None or not found.epilogue else last + 1
         return spending(records[at + 1 : until], records[at])
 

@@ -21,7 +21,7 @@ from chartloop.view.flowchart import printable
 _NAMED = 4
 """States that a sentence names."""
 LISTED = 10
-"""Runs that change and are listed one by one, unless somebody asks for more."""
+"""Runs that change and are listed one by one, unless someone asks for more."""
 _COLOURS: Mapping[Verdict, str] = {
     Verdict.SAME: "", Verdict.EARLIER: "yellow", Verdict.OTHERWISE: "yellow",
     Verdict.ELSEWHERE: "cyan", Verdict.LATER: "green", Verdict.UNKNOWN: "dim",
@@ -47,7 +47,7 @@ class WhatIf:
     unread: tuple[Unread, ...] = ()
     """Runs that could not be asked, each with the reason."""
     assumed: int = 0
-    """Runs whose machine nobody has kept: their actions are taken to be those of this one."""
+    """Runs whose machine no one has kept: their actions are taken to be those of this one."""
 
     def of(self, *verdicts: Verdict) -> tuple[RunVerdict, ...]:
         """The runs with one of these verdicts."""
@@ -55,7 +55,7 @@ class WhatIf:
 
     @property
     def changes(self) -> tuple[RunVerdict, ...]:
-        """The runs of which something is decided otherwise, or may be."""
+        """The runs of which something is decided differently, or may be."""
         return tuple(run for run in self.runs if run.changes)
 
     @property
@@ -74,7 +74,7 @@ class WhatIf:
         return tuple(run for run in self.runs if run.at_risk)
 
     @property
-    def saved(self) -> Spending:
+    def savings(self) -> Spending:
         """What the runs whose end is sure would not have spent."""
         return total(run.saved for run in self.runs)
 
@@ -84,19 +84,21 @@ class WhatIf:
         return _share(sum(run.verdict.sure for run in self.runs), len(self.runs))
 
     @property
-    def known(self) -> float:
+    def known_share(self) -> float:
         """The share of all records that are known to be decided as said."""
-        return _share(sum(r.known for r in self.runs), sum(r.records for r in self.runs))
+        return _share(sum(r.known_records for r in self.runs), sum(r.records for r in self.runs))
 
     @property
     def title(self) -> str:
         """What was asked, and how much comes of it."""
         if not self.runs:
-            return f"{self.asked}: no runs of {self.machine}"
-        return f"{self.asked}: {len(self.changes)} of {_runs(self.runs)} of {self.machine} change"
+            return f"{self.question}: no runs of {self.machine}"
+        return (
+            f"{self.question}: {len(self.changes)} of {_runs(self.runs)} of {self.machine} change"
+        )
 
     @property
-    def asked(self) -> str:
+    def question(self) -> str:
         """The question: ``what if steps=8``."""
         given = ", ".join(f"{name}={value}" for name, value in self.limits.items())
         return f"what if {given}" if given else "what if it had been this machine"
@@ -121,10 +123,10 @@ class WhatIf:
         return {
             "machine": self.machine, "limits": dict(self.limits),
             "verdicts": {str(v): len(self.of(v)) for v in Verdict},
-            "saved": self.saved._asdict(), "lost": [run.run_id for run in self.lost],
+            "saved": self.savings._asdict(), "lost": [run.run_id for run in self.lost],
             "won": [run.run_id for run in self.won],
             "at_risk": [run.run_id for run in self.at_risk], "assumed": self.assumed,
-            "sure": self.sure, "known": self.known,
+            "sure": self.sure, "known": self.known_share,
         }  # fmt: skip
 
     # in words -------------------------------------------------------------------------------
@@ -151,12 +153,12 @@ class WhatIf:
         sure = sum(run.verdict.sure for run in self.runs)
         yield (
             f"sure of the end of {sure} of {_runs(self.runs)} ({percent(self.sure)}), "
-            f"and of {percent(self.known)} of their records"
+            f"and of {percent(self.known_share)} of their records"
         )
         if beyond := self._beyond():
             yield f"what comes next was never recorded: {beyond}"
         if self.of(Verdict.EARLIER, Verdict.OTHERWISE):
-            yield f"saved for sure: {_format_spending(self.saved)}"
+            yield f"saved for sure: {_format_spending(self.savings)}"
         if any(run.epilogue for run in self.runs):
             yield "a report or the like after a stop is taken to cost what it did, or nothing"
         if self.lost:
@@ -235,8 +237,8 @@ class Sweep:
         rows = [
             {
                 self.limit: p.limits[self.limit], **{str(v): len(p.of(v)) for v in Verdict},
-                **p.saved._asdict(), "lost": len(p.lost), "won": len(p.won),
-                "at_risk": len(p.at_risk), "sure": p.sure, "known": p.known,
+                **p.savings._asdict(), "lost": len(p.lost), "won": len(p.won),
+                "at_risk": len(p.at_risk), "sure": p.sure, "known": p.known_share,
             }
             for p in self.points
         ]  # fmt: skip
@@ -254,13 +256,13 @@ class Sweep:
     def _rows(self) -> Iterator[tuple[str, ...]]:
         for point in self.points:
             counts = (str(len(point.of(v)) or "·") for v in Verdict)
-            saved, lost = point.saved, len(point.lost)
+            savings, lost = point.savings, len(point.lost)
             said = f"{lost}" if lost else "·"
             if point.at_risk:
                 said += f" to {lost + len(point.at_risk)}"
-            tokens = f"{saved.tokens:,}" if saved.tokens else "·"
+            tokens = f"{savings.tokens:,}" if savings.tokens else "·"
             value = f"{self.limit}={point.limits[self.limit]}"
-            usd = "·" if not saved.usd else say_usd(saved.usd)
+            usd = "·" if not savings.usd else say_usd(savings.usd)
             won = str(len(point.won) or "·")
             yield (value, *counts, tokens, usd, said, won, percent(point.sure))
 
@@ -349,7 +351,7 @@ def _now(run: RunVerdict) -> str:
         case Verdict.ELSEWHERE:
             return f"goes to {run.state} by {run.edge}" if run.edge else f"stays at {run.state}"
         case Verdict.LATER:
-            return f"goes on to {run.state}"
+            return f"continues to {run.state}"
         case _:
             return f"unknown: {run.because}"
 

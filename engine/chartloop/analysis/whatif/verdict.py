@@ -16,7 +16,7 @@ class Verdict(StrEnum):
     SAME = "same"
     """Every record is decided as it was."""
     EARLIER = "stops earlier"
-    """It stops where it went on."""
+    """It stops where it continued."""
     OTHERWISE = "stops otherwise"
     """It stops at the same record, for another reason or by another way."""
     ELSEWHERE = "goes elsewhere"
@@ -74,7 +74,7 @@ def total(parts: Iterable[Spending]) -> Spending:
 def spending(records: Iterable[Record], before: Record | None = None) -> Spending:
     """What records cost. `before` is the one before them: the run may have waited since.
 
-    What a child machine spent stands in the outcome of its parent's action.
+    What a child machine spent is in the outcome of its parent's action.
     """
     count = actions = llm = tools = tokens = 0
     usd: float | None = None
@@ -104,9 +104,9 @@ class RunVerdict(NamedTuple):
     records: int
     """How many the run has."""
     record: int | None = None
-    """The first that is decided otherwise, or cannot be decided; None when none is."""
+    """The first that is decided differently, or cannot be decided; None when none is."""
     state: str = ""
-    """Where the run goes at that record; where it stands when the record cannot be decided."""
+    """Where the run goes at that record; where it is when the record cannot be decided."""
     reason: str = ""
     """What it stops for there."""
     kind: ResultKind = "waiting"
@@ -128,7 +128,7 @@ class RunVerdict(NamedTuple):
 
     @property
     def changes(self) -> bool:
-        """Whether anything is decided otherwise, or may be."""
+        """Whether anything is decided differently, or may be."""
         return self.verdict is not Verdict.SAME
 
     @property
@@ -146,11 +146,11 @@ class RunVerdict(NamedTuple):
 
     @property
     def at_risk(self) -> bool:
-        """Whether it came to its natural end, and nobody knows whether it would again."""
+        """Whether it came to its natural end, and no one knows whether it would again."""
         return self.was_kind == "natural" and not self.verdict.sure
 
     @property
-    def known(self) -> int:
+    def known_records(self) -> int:
         """How many of its records are known to be decided as said."""
         return self.records if self.verdict.sure else self.record or 0
 

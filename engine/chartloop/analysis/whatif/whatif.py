@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from chartloop.analysis.recorded_runs import Runs, recorded_runs
-from chartloop.analysis.whatif.question import Question, Subject, reading
+from chartloop.analysis.whatif.question import Question, RecordedCase, reading
 from chartloop.analysis.whatif.result import Sweep, WhatIf
 from chartloop.analysis.whatif.verdict import BROKEN
 from chartloop.api.bounds import checked_values
@@ -76,12 +76,10 @@ def whatif_each(
                 Unread(run.run_id, f"it is a run of `{run.row.machine}`, not of `{name}`")
             )
         else:
-            subject = Subject(chart, run, older, names, several=len(questions) > 1)
-            assumed += not (
-                subject.is_old and (run.machine or run.row.machine_hash == machine.hash)
-            )
+            case = RecordedCase(chart, run, older, names, several=len(questions) > 1)
+            assumed += not (case.is_old and (run.machine or run.row.machine_hash == machine.hash))
             try:
-                found = [question.ask(subject) for question in questions]
+                found = [question.ask(case) for question in questions]
             except BROKEN as error:
                 why = f"its records cannot be decided: {type(error).__name__}: {error}"
                 unread.append(Unread(run.run_id, why))

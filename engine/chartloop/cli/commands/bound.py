@@ -19,7 +19,7 @@ from chartloop.cli.styled_table import Row, print_lines, table
 if TYPE_CHECKING:
     from chartloop.proofs.bound import Assume
 
-_FIGURES = ("actions", "llm_calls", "tool_calls", "tokens", "usd", "waiting")
+_FIGURES = ("actions", "requests", "tool_calls", "tokens", "usd", "waiting")
 _KNOBS = ("tokens_per_call", "calls_per_reply", "input_price", "output_price")
 
 
@@ -40,12 +40,12 @@ Examples:
   chartloop bound my.yaml --assume tokens_per_call=8000 --assume calls_per_reply=4
   chartloop bound my.yaml --require usd=2 --require calls=30
   chartloop bound agent -o agent.cert.json
-  chartloop bound agent --draw worst.svg --figure llm_calls
+  chartloop bound agent --draw worst.svg --figure requests
   chartloop bound --run last
 
 \b
 A figure holds in every run in which the assumptions do; it is proven, not estimated. With
---require the exit code is 1 where a run could go past one. `docs/bounds.md` tells how it is done.
+--require the exit code is 1 where a run could exceed one. `docs/bounds.md` tells how it is done.
 """
 )
 @click.argument("machine", required=False, shell_complete=completion.machines)
@@ -68,7 +68,7 @@ A figure holds in every run in which the assumptions do; it is proven, not estim
 @parameters.draw_option
 @click.option(
     "--figure", type=click.Choice(_FIGURES), default="actions", show_default=True,
-    help="With --draw: the figure whose worst way is drawn.",
+    help="With --draw: the figure whose worst path is drawn.",
 )  # fmt: skip
 @parameters.tools_option
 @parameters.define_option
@@ -80,8 +80,8 @@ def bound(
 ) -> None:
     """Show the worst that a run of a machine can cost, before it runs.
 
-    Actions, model calls, tool calls, tokens, USD and the time that it waits; how far it can go past
-    each limit; what follows each stop.
+    Actions, model requests, tool calls, tokens, USD and the time that it waits; how far it can
+    exceed each limit; what follows each stop.
     """
     from chartloop import __version__
     from chartloop.api.bounds import wanted_bounds, with_known_models
@@ -107,15 +107,15 @@ def bound(
         console.say(f"{output}: a certificate for {loaded.name} {loaded.hash[:12]}", "dim")
     if options.drawing is not None:
         path = found.draw(options.figure).save(options.drawing)
-        console.say(f"{path}: a way to the most {WORDS[options.figure]}", "dim")
-    refused = found.refused(wanted_bounds(figures_of(options.required)))
+        console.say(f"{path}: a path with the most {WORDS[options.figure]}", "dim")
+    reasons_to_refuse = found.reasons_to_refuse(wanted_bounds(figures_of(options.required)))
     if options.is_json:
-        console.result(console.as_json({**found.to_dict(), "refused": list(refused)}))
+        console.result(console.as_json({**found.to_dict(), "refused": list(reasons_to_refuse)}))
     else:
         print_lines(found.lines(console.width()))
-        for reason in refused:
+        for reason in reasons_to_refuse:
             console.say(f"not proven: {reason}", "red")
-    raise click.exceptions.Exit(ERROR if refused else 0)
+    raise click.exceptions.Exit(ERROR if reasons_to_refuse else 0)
 
 
 def _stored_certificate(run: str, options: RunOptions) -> str:
@@ -193,7 +193,7 @@ def _assumption_lines(assumptions: Iterable[str]) -> Iterator[str]:
     yield ""
     yield "assuming that"
     for said in assumptions:
-        yield from console.fitted(f"  {console.plain(said)}", sys.stdout)
+        yield from console.wrap_to_terminal(f"  {console.plain(said)}", sys.stdout)
 
 
 def _reason(value: float | None, why: str, by: Sequence[str]) -> str:

@@ -47,7 +47,7 @@ def _say_unless_known(reason: str, journal: Journal, row: RunRow, options: RunOp
     """A warning for a reason that the machine does not have: a run stops for it all the same."""
     from chartloop.cli.journal_access import machine_of
 
-    # a machine that cannot be read any more is no reason to let its run go on
+    # a machine that cannot be read any more is no reason to let its run continue
     with contextlib.suppress(ChartloopError):
         known = machine_of(journal, row, options).spec.reasons
         if reason not in known:

@@ -61,10 +61,10 @@ class Checked(NamedTuple):
 
 def _check(source: str, options: RunOptions) -> Checked:
     from chartloop.api import examine
-    from chartloop.cli.journal_access import shown
+    from chartloop.cli.journal_access import display_path
     from chartloop.cli.machine_loader import load_tools, locate, with_tools_hint
 
-    name = shown(locate(source))
+    name = display_path(locate(source))
     own = load_tools(options.tools)
     found = examine(source, tools=own, define=dict(options.define), prove=True)
     return Checked(name, found.machine, with_tools_hint(found.findings, options), found.unsettled)

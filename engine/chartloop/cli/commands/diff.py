@@ -46,7 +46,7 @@ Examples:
 
 \b
 Each side is a file, the name of a shipped machine, or REV:PATH in a git repository. Comments, order
-of keys and ways of writing make no difference. Nothing that a file names is imported or run; tools
+of keys and notation make no difference. Nothing that a file names is imported or run; tools
 that are not given count as known.
 
 \b
@@ -57,7 +57,7 @@ Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be r
 @click.argument("after", shell_complete=parameters.completion.machines)
 @click.option(
     "--format", type=click.Choice(_FORMATS),
-    help="Default: what the name of the output says, else text.",
+    help="Default: by the name of the output, else text.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
@@ -86,12 +86,12 @@ def _form_of(output: str | None) -> str:
     suffix = "" if output is None else Path(output).suffix.lower()
     if suffix and suffix not in _BY_SUFFIX:
         known = " ".join(_BY_SUFFIX)
-        raise click.UsageError(f"`{suffix}` is no format: end the name with one of {known}")
+        raise click.UsageError(f"`{suffix}` is not a format: end the name with one of {known}")
     return _BY_SUFFIX.get(suffix, "text")
 
 
 def _compare(before: str, after: str, options: RunOptions) -> Diff | None:
-    """The difference; None, and its findings are said, when a side is no machine."""
+    """The difference; None, and its findings are said, when a side is not a machine."""
     from chartloop.cli.compare_inputs import machines_at
     from chartloop.versions.diff.diff import diff as difference
 
@@ -149,7 +149,7 @@ def _print(drawn: str | bytes, form: str) -> None:
     if isinstance(drawn, str):
         console.result(drawn.rstrip("\n"))
     elif sys.stdout.isatty():
-        raise click.UsageError(f"a {form.upper()} is no text for a terminal: give -o FILE.{form}")
+        raise click.UsageError(f"a terminal cannot show a {form.upper()}: give -o FILE.{form}")
     else:
         sys.stdout.buffer.write(drawn)
 
@@ -182,7 +182,7 @@ def _change(change: Change, made: Diff) -> Iterator[str]:
         yield f"  {sign} {say(change)}  {place}".rstrip()
         return
     columns = max(40, shutil.get_terminal_size().columns)
-    lines = [line.strip() for line in console.fitted(f"    {say(change)}", sys.stdout)]
+    lines = [line.strip() for line in console.wrap_to_terminal(f"    {say(change)}", sys.stdout)]
     fits = len(lines[-1]) + len(place) + 6 <= columns
     shown = [*_mark_code(lines), *([] if fits else [""])]
     shown[-1] += console.style(f"  {place}" if fits else place, "dim")
@@ -191,7 +191,7 @@ def _change(change: Change, made: Diff) -> Iterator[str]:
 
 
 def _mark_code(lines: list[str]) -> Iterator[str]:
-    """What stands between backticks, in bold, across the ends of lines."""
+    """What is between backticks, in bold, across the ends of lines."""
     paired = sum(line.count("`") for line in lines) % 2 == 0
     inside = False
     for line in lines:

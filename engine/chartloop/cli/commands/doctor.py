@@ -46,7 +46,7 @@ _KEYS = (
 
 
 class Check(NamedTuple):
-    """One thing that was looked at."""
+    """One thing that was evaluated."""
 
     what: str
     verdict: Verdict
@@ -146,7 +146,7 @@ class _Extra(NamedTuple):
     """What is said when it is not there."""
 
 
-_MODELS = _Extra("models", "litellm", "llm", "no litellm: scripted models, and those of your own")
+_MODELS = _Extra("models", "litellm", "llm", "no litellm: scripted models, and your own")
 _EXTRAS = (
     _Extra("screen", "textual", "tui", "no textual: `chartloop step` is a prompt"),
     _Extra("server", "fastapi", "server", "no FastAPI: no `chartloop serve`"),
@@ -219,24 +219,27 @@ def _keys() -> Check:
 
 def _journal(options: RunOptions) -> Check:
     from chartloop.adapters.journal.sqlite import SqliteJournal, default_journal_path
-    from chartloop.cli.journal_access import close_later, shown
+    from chartloop.cli.journal_access import close_later, display_path
     from chartloop.run.sync import by_hand
 
     path = Path(options.journal) if options.journal else default_journal_path(Path.cwd())
     if not path.exists():
-        return Check("journal", "ok", f"{shown(path)}: not there yet, the first run makes it")
+        return Check(
+            "journal", "ok", f"{display_path(path)}: not there yet, the first run makes it"
+        )
     try:
         journal = SqliteJournal(path, wait=2)
         close_later(journal)
         rows = by_hand(journal.rows())
     except ChartloopError as error:
-        return Check("journal", "broken", f"{shown(path)}: {error.message}", error.hint)
+        return Check("journal", "broken", f"{display_path(path)}: {error.message}", error.hint)
     open_ones = sum(not r.ended for r in rows)
     size = path.stat().st_size / 1024
     return Check(
         "journal",
         "ok",
-        f"{shown(path)}: {say_count(len(rows), 'run')}, {open_ones} not ended, {size:,.0f} kB"
+        f"{display_path(path)}: {say_count(len(rows), 'run')}, {open_ones} not ended, "
+        f"{size:,.0f} kB"
         + (", kept through the loss of power" if options.durability == "power" else ""),
     )
 
@@ -245,7 +248,7 @@ def _terminal() -> Check:
     say: Callable[[bool], str] = lambda yes: "yes" if yes else "no"  # noqa: E731
     facts = {
         "terminal": say(console.is_terminal(sys.stderr)),
-        "colours": say(console.coloured(sys.stderr)),
+        "colours": say(console.takes_colour(sys.stderr)),
         "unicode": say(console.speaks_unicode(sys.stdout)), "columns": str(console.width()),
     }  # fmt: skip
     return Check("terminal", "ok", ", ".join(f"{name} {value}" for name, value in facts.items()))

@@ -71,12 +71,12 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 )  # fmt: skip
 @click.option(
     "--look", type=click.Choice(["report", "live", "plain"]), default="report", show_default=True,
-    help="Of a run: where it is and the way that it took (`live`), and what every decision and"
+    help="Of a run: where it is and the path that it took (`live`), and what every decision and"
     " rule reads now (`report`).",
 )  # fmt: skip
 @click.option(
     "--format", type=click.Choice(["text", "outline", "mermaid", "dot", "svg", "png"]),
-    help="Default: what the name of the output says, else text.",
+    help="Default: by the name of the output, else text.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
@@ -86,11 +86,14 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
     help="How stop rules are drawn.",
 )  # fmt: skip
 @click.option(
-    "--all", "everything", is_flag=True, help="Also what the engine adds: ends, ways out."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also what the engine adds: its ends, and the edges to them.",
 )
 @click.option(
     "--region", type=click.Choice(["state", "status"]), default="state", show_default=True,
-    help="The machine's states, or the status that every run has beside them.",
+    help="The machine's states, or the status that every run also has.",
 )  # fmt: skip
 @click.option(
     "--direction", type=click.Choice(["tb", "lr"]), default="tb", show_default=True,
@@ -110,7 +113,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 )  # fmt: skip
 @click.option(
     "--page", type=click.Choice(["a4", "letter", "phone"]),
-    help="Split what is too large to be read on one page into FILE-1, FILE-2 ...; marks say where"
+    help="Split a chart that is too large for one page into FILE-1, FILE-2 ...; marks say where"
     " an arrow goes on.",
 )  # fmt: skip
 @parameters.tools_option
@@ -136,7 +139,7 @@ def draw(machine: str | None, output: str | None, everything: bool, options: Dra
             picture = seen_machine(machine, options).draw(**shown)
         else:
             picture = _run(str(options.run), options).draw(look=options.look, **shown)
-        picture = picture.themed(options.theme)
+        picture = picture.with_theme(options.theme)
     except RunError as error:  # there is no such state
         raise MisuseError(error.message, hint=error.hint) from None
     if options.page is not None:
@@ -167,7 +170,7 @@ def _write(picture: Picture, path: Path, form: str | None) -> None:
 
 
 def _save_pages(picture: Picture, output: str | None, form: str | None, paper: Any) -> None:
-    """Write each page into a file of its own; what fits on one, into the file itself."""
+    """Write each page into its own file; what fits on one, into the file itself."""
     if output is None or output == "-" or _is_text(form, output):
         raise click.UsageError("--page writes pictures: give -o FILE.svg, or FILE.png")
     path, pages = Path(output), picture.pages(paper)
@@ -231,26 +234,28 @@ def _show(picture: Picture, form: str) -> None:
     if isinstance(drawn, str):
         whole = form != "outline"
         for line in (
-            [drawn.rstrip("\n")] if whole else console.fitted(drawn.rstrip("\n"), sys.stdout)
+            [drawn.rstrip("\n")]
+            if whole
+            else console.wrap_to_terminal(drawn.rstrip("\n"), sys.stdout)
         ):
             console.result(line)
     elif sys.stdout.isatty():
-        raise click.UsageError("a PNG is no text for a terminal: give -o FILE.png")
+        raise click.UsageError("a terminal cannot show a PNG: give -o FILE.png")
     else:
         sys.stdout.buffer.write(drawn)
 
 
 def _show_text(picture: Picture) -> None:
     """The picture as wide as the terminal, else the outline, and what the picture needs."""
-    from chartloop.cli.terminal_picture import coloured, columns
+    from chartloop.cli.terminal_picture import colour_lines, columns
 
     wide = columns()
-    drawing = picture.drawn() if wide is None else picture.drawn(width=wide)
+    drawing = picture.drawing() if wide is None else picture.drawing(width=wide)
     if drawing is None:
         _show(picture, "outline")
         console.say(
             "an outline: the picture has too many boxes, or more columns than there are", "dim"
         )
         return
-    for line in coloured(drawing.lines):
+    for line in colour_lines(drawing.lines):
         console.result(line)

@@ -53,7 +53,10 @@ them. See docs/exports.md.
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
 )
 @click.option(
-    "--all", "everything", is_flag=True, help="Also what the engine adds: ends, ways out."
+    "--all",
+    "everything",
+    is_flag=True,
+    help="Also what the engine adds: its ends, and the edges to them.",
 )
 @click.option(
     "--status", is_flag=True, help="Also the status that every run has, as a parallel state."

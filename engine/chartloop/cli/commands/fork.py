@@ -63,8 +63,8 @@ def fork(run: str, at: int | None, file: str | None, options: RunOptions) -> Non
     told = {"run": made.run_id, "parent": row.run_id, "at": at, "state": made.state}
     console.result(console.as_json(told) if options.is_json else made.run_id)
     steps = say_count(made.steps, "step")
-    console.say(f"it stands at {made.state}, {made.status}, after {steps}", "dim")
-    console.say(f"go on with:  {resume_line(journal, made, options)}")
+    console.say(f"it is at {made.state}, {made.status}, after {steps}", "dim")
+    console.say(f"continue with:  {resume_line(journal, made, options)}")
 
 
 def fork_run(
@@ -81,8 +81,8 @@ def fork_run(
     found = replay(machine.chart, records[:seq], row.run_id)
     if not found.same:
         first = found.differences[0]
-        said = f"run `{row.run_id}` is decided otherwise than it was recorded: {first}"
-        hint = f"`chartloop fork {row.run_id} --at {first.seq}` begins before it"
+        said = f"run `{row.run_id}` is decided differently than it was recorded: {first}"
+        hint = f"`chartloop fork {row.run_id} --at {first.seq}` starts before it"
         raise RunError(said, hint=hint if first.seq else "start a new run")
     made = row_of_fork(row, found.position, run_id)
     by_hand(journal.fork(row.run_id, seq, made))

@@ -89,7 +89,7 @@ def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None
             _show(answer, alone=len(found) == 1)
         _show_assumptions(found)
         if not options.no_cancel and any(OUTSIDE in answer.reason for answer in found):
-            console.say("--no-cancel asks only of runs that nobody stops from outside", "dim")
+            console.say("--no-cancel asks only of runs that are not stopped from outside", "dim")
     raise click.exceptions.Exit(0 if all(found) else ERROR)
 
 
@@ -98,7 +98,7 @@ def _show(answer: Answer, *, alone: bool) -> None:
     indent = "" if alone else "  "
     if not alone:
         console.result(answer.query)
-    head, *lines = console.fitted(
+    head, *lines = console.wrap_to_terminal(
         f"{indent}{answer.word}: {console.plain(answer.reason)}", sys.stdout
     )
     word = console.style(answer.word, _COLOURS[answer.holds])

@@ -1,4 +1,4 @@
-"""`chartloop resume`: a run goes on from its last record."""
+"""`chartloop resume`: a run continues from its last record."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ def _report_again(journal: Journal, row: RunRow, options: RunOptions) -> int:
     run = machine_of(journal, row, options).open(row.run_id, journal=journal)
     console.say(f"run {row.run_id} had ended before: nothing was done", "dim")
     code = tell(run, options)
-    again = f"chartloop run {row.machine} TASK --parent {row.run_id}"
-    console.say(f"its conversation goes on with:  {again}", "dim")
+    again = f"chartloop run {row.machine} TASK --continue {row.run_id}"
+    console.say(f"continue its conversation with:  {again}", "dim")
     return code
 
 
@@ -133,7 +133,7 @@ def _move(
     if not (use_new_file and verdict.goes_on):
         raise refusal(row, verdict, file)
     made = move_run(journal, row, machine, verdict, take_over=options.take_over)
-    console.say(f"run {row.run_id} goes on as run {made.run_id}, with the new file")
+    console.say(f"run {row.run_id} continues as run {made.run_id}, with the new file")
     for name, text in verdict.details():
         console.say(console.plain(f"{name}: {text}"), "dim")
     return made

@@ -16,7 +16,7 @@ Examples:
   chartloop run agent "What is 2 + 2?"
   chartloop run agent "What is 2 + 2?" --script replies.yaml --format json
   chartloop run my.yaml - --tools tools.py --limit steps=20 < task.txt
-  chartloop run agent "And times three?" --parent last
+  chartloop run agent "And times three?" --continue last
   chartloop run agent --inputs tasks.jsonl --concurrency 8 --total-limit cost=2.50
 
 \b
@@ -51,11 +51,11 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
 )  # fmt: skip
 @click.option(
     "--total-limit", "totals", multiple=True, metavar="tokens=N,cost=USD,steps=N",
-    help="With --inputs: no new run is started once so much is spent in all.",
+    help="With --inputs: start no new run once this much is spent in all.",
 )  # fmt: skip
 @parameters.require_option("--require-bound")
 @click.option(
-    "--parent", metavar="RUN", shell_complete=completion.runs,
+    "--continue", "continues", metavar="RUN", shell_complete=completion.runs,
     help="A finished run to continue: TASK becomes the next message; conversation, memory and "
     "variables are carried over.",
 )  # fmt: skip
@@ -67,8 +67,10 @@ def run(machine: str, task: str, options: RunCommandOptions) -> None:
     MACHINE is a file or the name of a shipped machine; TASK is what it is to do, - reads it from
     stdin.
     """
-    if options.parent and (options.inputs is not None or options.in_memory):
-        raise click.UsageError("--parent goes with one TASK, and with the journal that has the run")
+    if options.continues and (options.inputs is not None or options.in_memory):
+        raise click.UsageError(
+            "--continue goes with one TASK, and with the journal that has the run"
+        )
     if options.inputs is not None:
         from chartloop.cli.batch import run_all
 
@@ -92,13 +94,13 @@ def run_one(source: str, task: str, options: RunCommandOptions) -> int:
     machine = load_machine(source, options)
     script = script_of(options)
     interrupts, before = Interrupts(), None
-    if (parent := options.parent) is not None:
+    if (before_id := options.continues) is not None:
         journal = open_journal(options)
-        row = find_run(journal, parent)
+        row = find_run(journal, before_id)
         before = machine_of(journal, row, options).open(row.run_id, journal=journal)
     going = start(
         machine, task.strip("\n"), options, lambda: open_journal(options, make=True),
-        cancel=interrupts, script=script, parent=before,
+        cancel=interrupts, script=script, continues=before,
     )  # fmt: skip
     remember(going, source, options)
     drive(going, options, interrupts, script)

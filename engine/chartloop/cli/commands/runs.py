@@ -118,7 +118,7 @@ def runs(ctx: click.Context, longest: int, after: str | None, options: RunsOptio
     """List, remove and export recorded runs."""
     if ctx.invoked_subcommand is not None:
         return
-    journal = _opened(options)
+    journal = _open_or_none(options)
     rows, more = _page(journal, options, after, longest) if journal is not None else ([], False)
     if options.is_json:
         console.result(console.as_json([_public(row) for row in rows]))
@@ -198,7 +198,7 @@ def export(run: str, options: RunOptions) -> None:
         console.result(console.as_json({"seq": record.seq, **record.to_dict()}, indent=None))
 
 
-def _opened(options: RunsOptions) -> Journal | None:
+def _open_or_none(options: RunsOptions) -> Journal | None:
     from chartloop.cli.journal_access import open_journal
     from chartloop.core.errors import UnknownRunError
 

@@ -46,7 +46,7 @@ Examples:
 def show(run: str, state: str | None, options: RunOptions) -> None:
     """Show a run: its result, its records, its path.
 
-    RUN is an id, the beginning of one, or `last`. Numbers of records are those that `why --step`
+    RUN is an id, the beginning of one, or `last`. Numbers of records are those that `why --record`
     and `fork --at` take.
     """
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
@@ -77,7 +77,7 @@ def show(run: str, state: str | None, options: RunOptions) -> None:
 
 
 def _show_state(run: Run, state: str, options: RunOptions) -> None:
-    from chartloop.cli.terminal_picture import coloured
+    from chartloop.cli.terminal_picture import colour_lines
     from chartloop.view_model.state_drawing import state_as_left
 
     states = run.machine.spec.states
@@ -86,12 +86,12 @@ def _show_state(run: Run, state: str, options: RunOptions) -> None:
     if state not in states:
         raise MisuseError(f"there is no state `{state}`", hint=nearest(state, states))
     drawn = state_as_left(run, state, run.draw(look="live").chart)
-    for line in coloured(drawn(console.width()).lines) if drawn is not None else ():
+    for line in colour_lines(drawn(console.width()).lines) if drawn is not None else ():
         console.result(line)
 
 
 def _children(journal: Journal, row: RunRow) -> list[str]:
-    """The runs of child machines that it began, the oldest first, and how they ended."""
+    """The runs of child machines that it started, the oldest first, and how they ended."""
     from chartloop.run.sync import by_hand
     from chartloop.view_model.build import children_of
 
@@ -102,7 +102,7 @@ def _children(journal: Journal, row: RunRow) -> list[str]:
 
 
 def _parent(row: RunRow, records: Sequence[Record]) -> str:
-    """The run that it was begun from, and what was said where it went on with another file."""
+    """The run that it was started from, and what was said where it continued with another file."""
     from chartloop.run.migrate import ORIGIN
 
     origin: Any = records[0].input.data.get(ORIGIN, {}) if records else {}
@@ -159,7 +159,7 @@ def _inbox(journal: Journal, run: Run) -> list[str]:
         data = message.data
         if data.get("kind") == "answer":
             given = f"given ahead for {data['ahead']}" if "ahead" in data else "not taken yet"
-            late = ", which it did not come to" if "ahead" in data else ", too late: it is dropped"
+            late = ", which it did not reach" if "ahead" in data else ", too late: it is dropped"
             said.append(f"answer {data.get('event')}, {given}{late if run.ended else ''}")
     return said
 

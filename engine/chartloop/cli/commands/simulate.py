@@ -39,7 +39,7 @@ class Share(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  onl
         except ValueError:
             found = -1.0
         if not 0 <= found <= 1:
-            self.fail(f"`{value}` is no share: write 1% or 0.01", param, ctx)
+            self.fail(f"`{value}` is not a share: write 1% or 0.01", param, ctx)
         return found
 
 
@@ -128,7 +128,7 @@ Exit codes: 0, or 1 if a run exceeded the proven bound.
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Draw the machine with how often the runs went each way: heat.svg, heat.png.",
+    help="Draw the machine with how often the runs took each edge: heat.svg, heat.png.",
 )  # fmt: skip
 @click.option(
     "--plot", type=click.Path(), metavar="PATH",
@@ -183,7 +183,7 @@ def simulate(
         console.result(console.as_json(found.to_dict()))
     else:
         print_lines(found.lines(console.width()))
-    raise click.exceptions.Exit(ERROR if found.exceeded else 0)
+    raise click.exceptions.Exit(ERROR if found.bound_violations else 0)
 
 
 # what is given ------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def _world(machine: Machine, options: SimulateOptions) -> World:
 
     if options.world is not None and options.learn_from:
         raise MisuseError("a world is given or learnt", hint="leave out --world or --from")
-    runs = _recorded(machine, options.learn_from, options) if options.learn_from else []
+    runs = _select_recorded(machine, options.learn_from, options) if options.learn_from else []
     world = world_for(machine, options.world, runs, options.smooth)
     if not options.guards:
         return world
@@ -205,7 +205,7 @@ def _world(machine: Machine, options: SimulateOptions) -> World:
     return replace(world, guards={**world.guards, **said})
 
 
-def _recorded(
+def _select_recorded(
     machine: Machine, names: tuple[str, ...], options: SimulateOptions
 ) -> list[RecordedRun]:
     from chartloop.cli.run_selection import select_runs
@@ -243,7 +243,7 @@ def _write(world: World, path: Path) -> None:
 
 
 class _progress:  # noqa: N801  used as a function
-    """A bar on stderr where somebody looks at it; what it gives is told of runs that are done."""
+    """A bar on stderr where someone looks at it; what it gives is told of runs that are done."""
 
     def __init__(self, runs: int, options: SimulateOptions) -> None:
         wanted = console.is_terminal(sys.stderr) and not options.is_json
@@ -279,7 +279,7 @@ def _show_run(
         console.result(line)
     console.result(console.plain(run.result.explain()))
     if journal is not None:
-        console.say(f"kept as {run.id}: `chartloop why {run.id} --step 1`", "dim")
+        console.say(f"kept as {run.id}: `chartloop why {run.id} --record 1`", "dim")
 
 
 def _draw(machine: Machine, found: Simulation, path: Path) -> None:
@@ -291,4 +291,4 @@ def _draw(machine: Machine, found: Simulation, path: Path) -> None:
         said=f"{found.runs:,} simulated runs",
     )  # fmt: skip
     RunPicture(machine.draw().chart, standing).save(path)
-    console.say(f"{path}: how often {found.runs:,} runs went each way", "dim")
+    console.say(f"{path}: how often {found.runs:,} runs took each edge", "dim")

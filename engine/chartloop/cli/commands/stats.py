@@ -123,7 +123,7 @@ def _by_machine(
 
 
 def _recorded_machine(run: RecordedRun) -> Machine | None:
-    """A machine to be looked at: tools, actions and guards of its own are taken as named."""
+    """A machine to be looked at: its own tools, actions and guards are taken as named."""
     from chartloop.actions.undeclared import upkeep_stand_ins
     from chartloop.api import find_faults
     from chartloop.run.session import upkeep_of

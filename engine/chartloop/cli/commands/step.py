@@ -96,7 +96,7 @@ def _step(machine: str, task: str, to: str | None, at_screen: bool, options: Run
     left, run = _on_screen(run, to, options) if at_screen else _at_prompt(run, to)
     wait(leave(run.session), suspends=run.suspends)
     if not run.ended and not options.in_memory:
-        console.say(f"go on with:  {line_for('resume', run.id, options)}")
+        console.say(f"continue with:  {line_for('resume', run.id, options)}")
     elif at_screen:
         for line in standing_lines(standing_of(run), console.width()):
             console.say(line.text, line.colour)

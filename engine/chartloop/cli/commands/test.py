@@ -111,19 +111,19 @@ _GENERATING = {
 
 def _run(paths: tuple[str, ...], options: TestOptions) -> None:
     """Run the scenarios that are there, and say how each went."""
-    from chartloop.cli.journal_access import shown
+    from chartloop.cli.journal_access import display_path
     from chartloop.cli.machine_loader import load_tools
     from chartloop.scenarios import Covering, collecting
 
     wanted = coverage_report.wanted_of(options)
-    found = _found(paths or (".",))
+    found = _find_scenario_files(paths or (".",))
     if not found:
         raise MisuseError("there is no scenario here", hint=_NO_SCENARIO)
     own = load_tools(options.tools)
     shows = bool(options.covered or wanted or options.save)
     counted = Covering()
     with collecting(counted) if shows else nullcontext():
-        played = [Played(shown(path), *_play(path, own, options)) for path in found]
+        played = [Played(display_path(path), *_play(path, own, options)) for path in found]
     failed = sum(not one.passed for one in played)
     coverages = counted.coverages() if shows else ()
     short = [said for one in coverages for said in one.below(wanted)]
@@ -142,7 +142,7 @@ def _run(paths: tuple[str, ...], options: TestOptions) -> None:
         _say_coverage(coverages)
     if shows:
         coverage_report.save(options, coverages)
-        _say_short(counted.passed, short)
+        _say_short(counted.skipped_runs, short)
     raise click.exceptions.Exit(ERROR if failed or short else 0)
 
 
@@ -160,7 +160,7 @@ def _say_short(passed: Iterable[str], short: Iterable[str]) -> None:
         console.say(console.plain(said), "red")
 
 
-def _found(paths: tuple[str, ...]) -> list[Path]:
+def _find_scenario_files(paths: tuple[str, ...]) -> list[Path]:
     from chartloop.core.errors import SetupError
     from chartloop.scenarios import find_scenarios
 
@@ -206,6 +206,6 @@ def _say(played: Played, first: str) -> None:
     console.result(f"{console.style('✗', 'red')} {played.file}")
     said = played.said if first == played.file else f"as {first}"
     for line in console.plain(said).split("\n"):
-        for part in console.fitted(f"    {line}".rstrip(), sys.stdout):
+        for part in console.wrap_to_terminal(f"    {line}".rstrip(), sys.stdout):
             console.result(part)
     console.result()

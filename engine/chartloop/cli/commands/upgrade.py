@@ -1,4 +1,4 @@
-"""`chartloop upgrade`: what a changed file means for the runs that were begun with the old one."""
+"""`chartloop upgrade`: what a changed file means for runs of the old one."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def upgrade(
 
 
 def _sides(old: str, new: str, options: UpgradeOptions) -> tuple[Machine | None, Machine] | None:
-    """The old machine where one is named, and the new one; None when one is no machine."""
+    """The old machine where one is named, and the new one; None when one is not a machine."""
     from chartloop.cli.compare_inputs import machines_at
 
     found = machines_at((new,) if old == OWN else (old, new), options)
@@ -120,7 +120,7 @@ def _sides(old: str, new: str, options: UpgradeOptions) -> tuple[Machine | None,
 def _judge(
     old: Machine | None, new: Machine, runs: tuple[str, ...], options: UpgradeOptions
 ) -> Upgraded:
-    """The verdicts. What was passed over is said on stderr."""
+    """The verdicts. What was skipped is said on stderr."""
     from chartloop.analysis.upgrade import upgrade as judge_runs
 
     for machine in (new, old):

@@ -33,7 +33,7 @@ Examples:
 \b
 Declare an intended difference in the machine, with its reason:
   deviations:
-    - {difference: "edge ask → stop added", reason: the document has no way out there}
+    - {difference: "edge ask → stop added", reason: the document has no edge out of it}
 
 \b
 Exit codes: 0 the same but for what the machine declares; 1 a difference that it does not declare,

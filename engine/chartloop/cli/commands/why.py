@@ -1,4 +1,4 @@
-"""`chartloop why`: everything that was looked at when a record was decided."""
+"""`chartloop why`: everything that was evaluated when a record was decided."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from chartloop.cli.record_table import lines_of
     epilog="""\b
 Examples:
   chartloop why last
-  chartloop why last --step 3
-  chartloop why 3kf --step 3 --format json
+  chartloop why last --record 3
+  chartloop why 3kf --record 3 --format json
 
 \b
 ✓ held, ✗ did not, ! could not be evaluated, · was not evaluated: an edge before it was taken.
@@ -23,14 +23,14 @@ Examples:
 )
 @parameters.run_argument
 @click.option(
-    "--step", type=click.IntRange(min=0), metavar="N",
+    "--record", type=click.IntRange(min=0), metavar="N",
     help="The record, as `chartloop show` numbers them. Default: the newest.",
 )  # fmt: skip
 @parameters.tools_option
 @parameters.journal_option
 @parameters.format_option()
 @pass_options(RunOptions)
-def why(run: str, step: int | None, options: RunOptions) -> None:
+def why(run: str, record: int | None, options: RunOptions) -> None:
     """Show why a run went where it went.
 
     Every rule and edge that was evaluated, with the values that its guard read, taken or not.
@@ -40,11 +40,11 @@ def why(run: str, step: int | None, options: RunOptions) -> None:
     journal = open_journal(options)
     row = find_run(journal, run)
     opened = machine_of(journal, row, options).open(row.run_id, journal=journal)
-    found = opened.why(step)
+    found = opened.why(record)
     if options.is_json:
         console.result(console.as_json(found.to_dict()))
         return
-    number = step if step is not None else opened.session.tally.records - 1
+    number = record if record is not None else opened.session.tally.records - 1
     console.result(console.style(f"record {number} of run {row.run_id}: {found.title}", bold=True))
     for line in lines_of(found):
         console.result(line)

@@ -41,7 +41,7 @@ class Text(NamedTuple):
 
 @dataclass(slots=True)
 class Vertex:
-    """A box, or what stands for a group."""
+    """A box, or what is for a group."""
 
     id: str
     at: int
@@ -112,7 +112,7 @@ class Diagram:
         if found is None:
             return
         if text is not None:
-            found.text, found.kind = _unquoted(text.text), text.kind
+            found.text, found.kind = _unquote(text.text), text.kind
         found.shape = shape or found.shape
 
     def _vertex(self, name: str, at: int) -> Vertex | None:
@@ -170,7 +170,7 @@ class Diagram:
         if len(self.links) + len(sources) * len(targets) > MOST_LINKS:
             raise Refused(f"the chart has more than {MOST_LINKS:,} arrows")
         if text is not None:
-            text = text._replace(text=_unquoted(text.text))
+            text = text._replace(text=_unquote(text.text))
         for source in sources:
             for target in targets:
                 own = name if source == sources[-1] and target == targets[0] else ""
@@ -186,7 +186,7 @@ class Diagram:
         return f"L_{source}_{target}_{count + 1 if count else 0}"
 
     def group(self, name: Text, title: Text, at: int, parts: Iterable[str]) -> str:
-        """A subgraph that ends here, and what stands in it; gives its id."""
+        """A subgraph that ends here, and what is in it; gives its id."""
         own = name.text.strip()
         if name is title and re.search(r"\s", name.text):
             own = f"subGraph{self._group_count}"
@@ -215,12 +215,12 @@ def _describe(vertex: Vertex, said: Mapping[str, Any]) -> None:
         if said.get(picture):
             vertex.picture = picture
             if label and not isinstance(label, str):
-                raise Refused(f"the label `{label}` beside `{picture}` is no text")
+                raise Refused(f"the label `{label}` next to `{picture}` is not a text")
             if not (label or "").strip() and vertex.text == vertex.id:
                 vertex.text = ""
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     text = text.strip()
     return text[1:-1] if text.startswith('"') and text.endswith('"') else text
 
@@ -228,19 +228,19 @@ def _unquoted(text: str) -> str:
 def _metadata(written: str) -> object:
     yaml = f"{written}\n" if "\n" in written else f"{{\n{written}\n}}"
     document = read_yaml(yaml)
-    # a word that stands alone is refused in files of ours, and no fault in YAML
+    # a word that is alone is refused in files of ours, and no fault in YAML
     errors = [fault for fault in document.findings if fault.is_error and fault.code != "CL007"]
     if errors:
-        raise Refused(f"what `@{{` says is no YAML: {errors[0].message}", errors[0].hint)
+        raise Refused(f"what `@{{` says is not YAML: {errors[0].message}", errors[0].hint)
     if isinstance(document.data, str) and _falls_back(written):
-        raise Refused("what `@{` says is no YAML: a line begins before the first one")
+        raise Refused("what `@{` says is not YAML: a line starts left of the first one")
     if _NULL.fullmatch(written):
         raise Refused("what `@{` says is null", "write `@{ shape: rect }`")
     return document.data
 
 
 def _falls_back(written: str) -> bool:
-    """Whether a text of several lines goes on further left than it began: YAML of its own kind."""
+    """Whether a text of several lines continues further left than it started: its own YAML kind."""
     indents = [len(line) - len(line.lstrip(" ")) for line in written.split("\n") if line.strip()]
     return any(indent < indents[0] for indent in indents)
 
@@ -260,7 +260,7 @@ def _as_text(value: object) -> str:
 
 
 def strokes(end: str, start: str = "") -> Strokes:
-    """How a link is drawn that ends, and where it has a text within begins, with these signs."""
+    """How a link is drawn that ends, and where it has a text within starts, with these signs."""
     found = _of_end(end.strip())
     if not start:
         return found

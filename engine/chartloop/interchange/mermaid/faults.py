@@ -1,4 +1,4 @@
-"""What is wrong with a Mermaid text, in words: the sign that stands where another is meant.
+"""What is wrong with a Mermaid text, in words: the sign that is where another is meant.
 
 Belongs here: the wording of faults and their cures. Never: finding them (`parse`, `lexer`).
 """
@@ -11,7 +11,7 @@ from typing import NoReturn
 from chartloop.interchange.mermaid.lexer import END, Token
 from chartloop.interchange.mermaid.source import STRIPPED, Source
 
-NO_CHART = "this is no Mermaid flowchart"
+NO_CHART = "this is not a Mermaid flowchart"
 FIRST_LINE = "the first line is `flowchart TD`, or `graph TD`"
 QUOTE_IT = "put the label in quotes"
 
@@ -44,10 +44,10 @@ _MEANT = {
 }
 
 
-def unexpected(
+def fail_unexpected(
     source: Source, token: Token, meant: Collection[str], opened: Token | None
 ) -> NoReturn:
-    """A token that cannot stand where it stands. `opened` began the label that it stands in."""
+    """A token that cannot be where it is. `opened` started the label that it is in."""
     at = token.at + len(token.text) - len(token.text.lstrip(STRIPPED))
     if token.kind in (END, "EOF"):
         at = len(source.text.rstrip(STRIPPED))
@@ -69,16 +69,16 @@ def unexpected(
         source.fail(at, "the direction is one of TB TD BT RL LR", "write `flowchart TD`")
     here = _here(source, at)
     if set(meant) >= _ENDS and token.kind != END:
-        cure = "write each statement on a line of its own"
+        cure = "write each statement on its own line"
         if token.kind == "LINK_ID":
-            cure = "the id of a link stands before the link: `A e1@--> B`"
-        source.fail(at, f"{here} stands where the statement should end", cure)
+            cure = "the id of a link comes before the link: `A e1@--> B`"
+        source.fail(at, f"{here} is where the statement should end", cure)
     words = " or ".join(dict.fromkeys(_MEANT.get(kind, kind) for kind in meant))
-    source.fail(at, f"{here} stands where {words} is meant")
+    source.fail(at, f"{here} is where {words} belongs")
 
 
 def unreadable(source: Source, at: int, state: str, opened: Token | None) -> NoReturn:
-    """A sign that begins no token."""
+    """A sign that starts no token."""
     if state in ("edgeText", "thickEdgeText", "dottedEdgeText"):
         source.fail(at, "Mermaid cannot read the text of this link", "put it in quotes")
     at += len(source.text[at:]) - len(source.text[at:].lstrip(STRIPPED))
@@ -89,19 +89,19 @@ def unreadable(source: Source, at: int, state: str, opened: Token | None) -> NoR
     if state == "dir":
         source.fail(at, "the direction is one of TB TD BT RL LR", "write `flowchart TD`")
     if state in ("shapeData", "shapeDataStr"):
-        source.fail(at, f"{_here(source, at)} cannot stand within `@{{ }}`", "put it in quotes")
+        source.fail(at, f"{_here(source, at)} is not allowed within `@{{ }}`", "put it in quotes")
     cure = 'put it in quotes, as the label of a box: `A["..."]`'
-    source.fail(at, f"{_here(source, at)} cannot stand outside of a label", cure)
+    source.fail(at, f"{_here(source, at)} is not allowed outside a label", cure)
 
 
 def _in_link(source: Source, at: int, opened: Token) -> NoReturn:
     begin = opened.text.strip(STRIPPED)
     at_start = opened.at + opened.text.index(begin)
     if source.text[at - 1 : at] == '"':
-        source.fail(at - 1, '`"` stands within the text of a link', "put all of it in the quotes")
+        source.fail(at - 1, '`"` is within the text of a link', "put all of it in the quotes")
     source.fail(
         at_start,
-        f"the link that begins with `{begin}` never ends",
+        f"the link that starts with `{begin}` never ends",
         "end it with `-->`; a text that has such signs in it needs quotes",
         width=len(begin),
     )
@@ -123,15 +123,13 @@ def _in_label(source: Source, at: int, opened: Token, kind: str) -> NoReturn:
         at = source.text.rindex('"', begin, at)
     here = _here(source, at)
     if quoted:
-        source.fail(at, f"{here} stands where `{closing}` is meant", "put all of it in the quotes")
+        source.fail(at, f"{here} is where `{closing}` belongs", "put all of it in the quotes")
     line = written.split("\n", 1)[0]
     meant = line[: line.rfind(closing)] if closing in line else ""
     cure = QUOTE_IT
     if meant and '"' not in meant and "ﬂ°" not in meant:
         cure += f': `{opening}"{meant}"{closing}`'
-    source.fail(
-        at, f"{here} stands in a label without quotes, where Mermaid reads it as a sign", cure
-    )
+    source.fail(at, f"{here} needs quotes in a label: Mermaid reads it as a sign", cure)
 
 
 def _here(source: Source, at: int) -> str:

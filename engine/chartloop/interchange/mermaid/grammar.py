@@ -37,7 +37,7 @@ class _Bracket(NamedTuple):
 
     closing: Mapping[str, str]
     twice: str = ""
-    """The shape where the opening stands twice, as in `{{`."""
+    """The shape where the opening is twice, as in `{{`."""
 
 
 _BRACKETS: Mapping[str, _Bracket] = MappingProxyType(
@@ -67,7 +67,7 @@ def parse(source: Source) -> Diagram:
         source.fail(0, faults.NO_CHART, faults.FIRST_LINE)
     if other := _OTHER_CHARTS.search(source.text):
         said = f"Mermaid takes a text with the word `{other.group()}` for another kind of chart"
-        source.fail(other.start(), said, "write the word otherwise", width=len(other.group()))
+        source.fail(other.start(), said, "write the word differently", width=len(other.group()))
     parser = _Parser(source)
     try:
         parser.read()
@@ -89,7 +89,7 @@ class _Parser:
         self._tokens = Lexer(source).tokens()
         self._groups: list[tuple[Text, Text, int] | None] = []
         self._parts: list[list[str]] = []
-        """What stands in each of these groups."""
+        """What is in each of these groups."""
         self.token = Token("", "", 0)
 
     # tokens ---------------------------------------------------------------------------------
@@ -100,18 +100,18 @@ class _Parser:
         return left
 
     def take(self, *kinds: str) -> Token | None:
-        """The token that stands here, if it is of one of these kinds."""
+        """The token that is here, if it is of one of these kinds."""
         return self.next() if self.token.kind in kinds else None
 
     def want(self, *kinds: str) -> Token:
-        """The token that must stand here."""
+        """The token that must be here."""
         return self.take(*kinds) or self.fail(*kinds)
 
     def fail(self, *kinds: str) -> NoReturn:
         """Say that another token is meant here."""
-        faults.unexpected(self.source, self.token, kinds, self.opened)
+        faults.fail_unexpected(self.source, self.token, kinds, self.opened)
 
-    def joined(self, kinds: frozenset[str], *meant: str) -> str:
+    def join_tokens(self, kinds: frozenset[str], *meant: str) -> str:
         """One or more tokens of these kinds, as one text."""
         parts: list[str] = []
         while self.token.kind in kinds:
@@ -209,7 +209,7 @@ class _Parser:
             else:
                 drawn = self._plain_link()
                 if opened := self.take("PIPE"):
-                    text = self._closed(opened, "PIPE")
+                    text = self._closed_text(opened, "PIPE")
                     self.take("SPACE")
             targets = self._boxes()
             self.diagram.link((sources, targets), at, drawn, text, name)
@@ -247,7 +247,7 @@ class _Parser:
 
     def _box(self) -> str:
         at = self.token.at
-        name = self.joined(_ID, "an id")
+        name = self.join_tokens(_ID, "an id")
         if self._parts:
             self._parts[-1].append(name)
         if bracket := _BRACKETS.get(self.token.kind):
@@ -256,7 +256,7 @@ class _Parser:
         else:
             self.diagram.vertex(name, at)
         if self.take("STYLE_SEPARATOR"):
-            self.diagram.set_class(name, self.joined(_ID, "the name of a class"))
+            self.diagram.set_class(name, self.join_tokens(_ID, "the name of a class"))
         return name
 
     def _in_brackets(self, bracket: _Bracket) -> tuple[str, Text]:
@@ -275,7 +275,7 @@ class _Parser:
         self.opened = None
         return bracket.twice if twice else bracket.closing[closing.kind], text
 
-    def _closed(self, opened: Token, *closing: str) -> Text:
+    def _closed_text(self, opened: Token, *closing: str) -> Text:
         self.opened = opened
         text = self._label(_TEXT)
         self.want(*closing)
@@ -318,29 +318,29 @@ class _Parser:
     def _style(self) -> None:
         at = self.next().at
         self._gap("the id of a box")
-        name = self.joined(_ID, "the id of a box")
+        name = self.join_tokens(_ID, "the id of a box")
         self._gap("a style")
         self.diagram.style(name, at, self._styles())
 
     def _styles(self) -> list[str]:
-        styles = [self.joined(_STYLE, "a style")]
+        styles = [self.join_tokens(_STYLE, "a style")]
         while self.take("COMMA"):
-            styles.append(self.joined(_STYLE, "a style"))
+            styles.append(self.join_tokens(_STYLE, "a style"))
         return styles
 
     def _class_def(self) -> None:
         self.next()
         self._gap("the name of a class")
-        names = self.joined(_ID, "the name of a class")
+        names = self.join_tokens(_ID, "the name of a class")
         self._gap("a style")
         self.diagram.define_class(names, self._styles())
 
     def _class(self) -> None:
         self.next()
         self._gap("the id of a box")
-        names = self.joined(_ID, "the id of a box")
+        names = self.join_tokens(_ID, "the id of a box")
         self._gap("the name of a class")
-        self.diagram.set_class(names, self.joined(_ID, "the name of a class"))
+        self.diagram.set_class(names, self.join_tokens(_ID, "the name of a class"))
 
     def _link_style(self) -> None:
         at = self.next().at
@@ -353,7 +353,7 @@ class _Parser:
         self._gap("a style")
         if self.take("INTERPOLATE"):
             self.want("SPACE")
-            self.joined(_PLAIN, "the name of a curve")
+            self.join_tokens(_PLAIN, "the name of a curve")
             if self.take("SPACE"):
                 self._styles()
         else:
@@ -375,7 +375,7 @@ class _Parser:
         elif self.take("STR"):
             self._tip()
         else:
-            self.joined(_PLAIN, "what a click does")
+            self.join_tokens(_PLAIN, "what a click does")
             if self.take("SPACE"):
                 self.want("STR")
         self.diagram.click(names)

@@ -1,11 +1,11 @@
-"""What an arrow to or from a group (`subgraph`) means: where the group begins, and where it ends.
+"""What an arrow to or from a group (`subgraph`) means: where the group starts, and where it ends.
 
-Belongs here: the boxes with which a group begins and ends, and the arrows that one link at a group
+Belongs here: the boxes with which a group starts and ends, and the arrows that one link at a group
 stands for. Never: charts of states (`read`).
 
-A group begins with the boxes that no arrow within it leads to, and ends with those that no arrow
-within it leaves. Where arrows go round, the box that stands first in the text begins, and the one
-that stands last ends. A group within a group counts as its boxes. A group without boxes is a box.
+A group starts with the boxes that no arrow within it leads to, and ends with those that no arrow
+within it leaves. Where arrows go round, the box that is first in the text starts, and the one
+that is last ends. A group within a group counts as its boxes. A group without boxes is a box.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Groups:
         self._begins: dict[str, list[str]] = {}
         self._ends: dict[str, list[str]] = {}
         self._work = 0
-        filled = self._filled(diagram)
+        filled = self._nonempty_groups(diagram)
         joined = {end for link in links for end in (link.source, link.target)}
         self._joined = {name: list(self._around(name)) for name in filled & joined}
         boxes = [name for name in diagram.vertices if name not in filled]
@@ -44,7 +44,7 @@ class Groups:
         return name in self._begins
 
     def begins(self, name: str) -> list[str]:
-        """The boxes with which a group begins, at least one; of a box, itself."""
+        """The boxes with which a group starts, at least one; of a box, itself."""
         return self._begins.get(name, [name])
 
     def ends(self, name: str) -> list[str]:
@@ -73,7 +73,7 @@ class Groups:
             yield owner
             name = owner
 
-    def _filled(self, diagram: Diagram) -> set[str]:
+    def _nonempty_groups(self, diagram: Diagram) -> set[str]:
         """The groups with a box in them, however deep."""
         found: set[str] = set()
         for name in diagram.vertices:
@@ -115,13 +115,13 @@ def roots(boxes: Sequence[str], ahead: Ways) -> list[str]:
     reached by nothing that was left before it.
     """
     seen: set[str] = set()
-    left = [reached for box in boxes for reached in _walked(box, ahead, seen)]
+    left = [reached for box in boxes for reached in _postorder(box, ahead, seen)]
     seen.clear()
-    found = {box for box in reversed(left) if _walked(box, ahead, seen)}
+    found = {box for box in reversed(left) if _postorder(box, ahead, seen)}
     return [box for box in boxes if box in found]
 
 
-def _walked(first: str, ahead: Ways, seen: set[str]) -> list[str]:
+def _postorder(first: str, ahead: Ways, seen: set[str]) -> list[str]:
     """What is reached from a box and was not seen before, each behind what it leads to."""
     if first in seen:
         return []

@@ -65,7 +65,7 @@ def _class(ranges: str) -> str:
 
 
 LETTERS = _class(_RANGES)
-"""What stands between the square brackets of a pattern."""
+"""What is between the square brackets of a pattern."""
 
 
 END = "the end of the text"
@@ -78,11 +78,11 @@ class Token(NamedTuple):
     """As the grammar calls it, `SQS` say; `END` when nothing is left."""
     text: str
     at: int
-    """Where it begins, blanks included."""
+    """Where it starts, blanks included."""
 
 
 class Unreadable(Exception):
-    """No rule fits: a sign that cannot stand where it stands."""
+    """No rule fits: a sign that cannot be where it is."""
 
     def __init__(self, at: int, state: str) -> None:
         super().__init__(at, state)
@@ -326,7 +326,7 @@ class Lexer:
         self._direction_starts = [start for start, _, _ in self._directions]
 
     def tokens(self) -> Iterator[Token]:
-        """The tokens, up to a last one of the kind `END`. `Unreadable`: a sign that begins none."""
+        """The tokens, up to a last one of the kind `END`. `Unreadable`: a sign that starts none."""
         reading: dict[str, Callable[[], Token | None]] = {
             "INITIAL": self._outside,
             **dict.fromkeys(_LINK_CORES, self._edge_text),
@@ -345,7 +345,7 @@ class Lexer:
         """The state that the lexer is in: `text` within a label, say."""
         return self._states[-1]
 
-    def _made(self, kind: str, end: int) -> Token:
+    def _make_token(self, kind: str, end: int) -> Token:
         token = Token(kind, self.text[self._at : end], self._at)
         self._at = end
         return token
@@ -357,7 +357,7 @@ class Lexer:
 
     def _apply(self, table: _Table, found: re.Match[str]) -> Token | None:
         rule = table.rules[(found.lastindex or 0) - 1]
-        token = self._made(rule.kind, found.end())
+        token = self._make_token(rule.kind, found.end())
         if rule.leave and len(self._states) > 1:
             self._states.pop()
         if rule.enter and (rule.enter != "dir" or not self._charted):
@@ -373,11 +373,11 @@ class Lexer:
             return self._apply(_FIRST, found)
         end = self._direction() or self._link_id()
         if end is not None:
-            return self._made(*end)
+            return self._make_token(*end)
         return self._link() or self._follow(_LAST)
 
     def _direction(self) -> tuple[str, int] | None:
-        """Where a line ends that says `direction` from here on, whatever stands before it."""
+        """Where a line ends that says `direction` from here on, whatever is before it."""
         first = bisect_left(self._direction_starts, self._at)
         if first == len(self._directions):
             return None
@@ -405,17 +405,17 @@ class Lexer:
         return ("LINK_ID", self._id_end) if self._id_end > self._at + 1 else None
 
     def _link(self) -> Token | None:
-        """A link, or what begins one with a text in it; blanks before it belong to it."""
+        """A link, or what starts one with a text in it; blanks before it belong to it."""
         core = self._behind_blanks()
         for state, link, start in _LINKS:
             if found := link.match(self.text, core):
-                return self._made("LINK", found.end())
+                return self._make_token("LINK", found.end())
             if found := start.match(self.text, core):
                 self._states.append(state)
-                return self._made("START_LINK", found.end())
+                return self._make_token("START_LINK", found.end())
         if core > self._at and self.text.startswith("~~~", core):
             run = _LAST.pattern.match(self.text, core)
-            return self._made("LINK", run.end() if run else core)
+            return self._make_token("LINK", run.end() if run else core)
         return None
 
     def _behind_blanks(self) -> int:
@@ -429,27 +429,27 @@ class Lexer:
         state = self._states[-1]
         found = _EDGE_STOPS[state].search(self.text, self._at)
         if found is None:
-            return self._made("EDGE_TEXT", len(self.text))
+            return self._make_token("EDGE_TEXT", len(self.text))
         is_link = re.fullmatch(_LINK_CORES[state], found.group()) is not None
         start = found.start()
         if is_link:
             start = self._at + len(self.text[self._at : start].rstrip(STRIPPED))
         if start > self._at:
-            return self._made("EDGE_TEXT", start)
+            return self._make_token("EDGE_TEXT", start)
         if found.group() == '"':
             return self._follow(_QUOTE_TABLE)
         if not is_link:
             self._unreadable()
         self._states.pop()
         blank = _BLANK_RUN.match(self.text, found.end())
-        return self._made("LINK", blank.end() if blank else found.end())
+        return self._make_token("LINK", blank.end() if blank else found.end())
 
     def _ellipse_text(self) -> Token | None:
         found = _ELLIPSE_STOP.search(self.text, self._at)
         end = found.start() if found else len(self.text)
         if found and found.group() == "~~~":
             end = self._at + len(self.text[self._at : end].rstrip(STRIPPED))
-        return self._made("TEXT", end) if end > self._at else self._in_state()
+        return self._make_token("TEXT", end) if end > self._at else self._in_state()
 
     def _unreadable(self) -> NoReturn:
         raise Unreadable(self._at, self._states[-1])

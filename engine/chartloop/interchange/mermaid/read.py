@@ -6,8 +6,9 @@ drawing. What Mermaid refuses is refused, with the line, the column and the cure
 Kept are boxes with their ids, labels, shapes and fills, arrows with their labels, and the title. Of
 the rest:
 
-- A group (`subgraph`) is no state: its boxes are kept, its frame is not. An arrow to a group leads
-  to the boxes with which it begins, one from a group comes from those with which it ends.
+- A group (`subgraph`) is not a state: its boxes are kept, its frame is not. An arrow to a group
+leads
+  to the boxes with which it starts, one from a group comes from those with which it ends.
 - An arrow with points at both ends becomes two arrows. A link without a head, or with a cross or
   circle, becomes an arrow from its first box to its second. An invisible link (`~~~`) places boxes
   and is left out. That a link is thick, dotted or long is not kept.
@@ -50,7 +51,7 @@ class Note(NamedTuple):
 
     text: str
     lines: tuple[int, ...]
-    """Where it stands, from 1; empty for what concerns the whole chart."""
+    """Where it is, from 1; empty for what concerns the whole chart."""
 
     def __str__(self) -> str:
         if not self.lines:
@@ -74,7 +75,7 @@ class Reading(NamedTuple):
 def read_mermaid(text: str, *, file: str = "") -> Flowchart:
     """The chart that a Mermaid text draws. The id of a box is the one that the text gives it.
 
-    `file` names the text in errors. SpecError: the text is no flowchart, or Mermaid refuses it.
+    `file` names the text in errors. SpecError: the text is not a flowchart, or Mermaid refuses it.
     """
     return read_flowchart(text, file=file).chart
 
@@ -129,7 +130,7 @@ class _Chart:
         return link.drawn.stroke != "invisible"
 
     def _all_arrows(self, links: Sequence[Link]) -> list[tuple[Arrow, int]]:
-        """Every arrow that is meant, and where it stands."""
+        """Every arrow that is meant, and where it is."""
         turned = [one for link in links for one in self._ways(link)]
         try:
             groups = Groups(self.diagram, turned)
@@ -150,7 +151,7 @@ class _Chart:
     def _note_ends(self, link: Link, groups: Groups) -> None:
         if link.target in groups:
             names = _some(groups.begins(link.target))
-            said = f"an arrow to the group `{link.target}` leads to where it begins: {names}"
+            said = f"an arrow to the group `{link.target}` leads to where it starts: {names}"
             self._note(said, link.at)
         if link.source in groups:
             names = _some(groups.ends(link.source))
@@ -256,7 +257,7 @@ class _Chart:
 
 
 def _arrow(link: Link, source: str, target: str) -> Arrow:
-    number, label = numbered(link.text.text) if link.text else (None, "")
+    number, label = split_number(link.text.text) if link.text else (None, "")
     return Arrow(source, target, label, number=number)
 
 
@@ -292,7 +293,7 @@ def has_tags(written: str) -> bool:
     return _TAG.search(_BREAK.sub("", written)) is not None
 
 
-def numbered(written: str) -> tuple[int | None, str]:
+def split_number(written: str) -> tuple[int | None, str]:
     """The order of trial that our own charts write in front of a label, and what the rest says."""
     found = NUMBERED.match(written)
     if found is None:

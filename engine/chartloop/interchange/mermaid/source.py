@@ -65,7 +65,7 @@ class Traced:
             self.text = "".join((*parts, self.text[done:]))
             self._changes.append((here, before))
 
-    def written(self, at: int) -> int:
+    def original_offset(self, at: int) -> int:
         """Where a place of this text stood in the text as it was written."""
         for here, before in reversed(self._changes):
             part = bisect_right(here, at) - 1
@@ -74,7 +74,7 @@ class Traced:
                 part + 1 < len(here)
                 and here[part + 1] - here[part] != before[part + 1] - before[part]
             ):
-                inside = 0  # within what stands there now: where the old text began
+                inside = 0  # within what is there now: where the old text started
             at = before[part] + inside
         return at
 
@@ -113,16 +113,16 @@ class Source:
 
     def line(self, at: int) -> int:
         """The line, from 1, on which a place of the text was written."""
-        return bisect_right(self._line_starts, self._text.written(at))
+        return bisect_right(self._line_starts, self._text.original_offset(at))
 
     def sign(self, at: int) -> str:
         """The character that was written at a place; nothing behind the last one."""
-        written = self._text.written(at)
+        written = self._text.original_offset(at)
         return self._written[written : written + 1]
 
     def place(self, at: int, width: int = 1) -> Place:
         """The line and column that a place of the text has in what was written."""
-        return self._place(self._text.written(min(at, len(self._text.text))), width)
+        return self._place(self._text.original_offset(min(at, len(self._text.text))), width)
 
     def _place(self, at: int, width: int = 1) -> Place:
         at = min(at, len(self._written))
@@ -148,7 +148,7 @@ class Source:
         errors = [fault for fault in document.findings if fault.is_error]
         if errors:
             at = start + _offset(body, errors[0].place)
-            self.fail(at, f"the front matter is no YAML: {errors[0].message}", errors[0].hint)
+            self.fail(at, f"the front matter is not YAML: {errors[0].message}", errors[0].hint)
         data: object = document.data
         if isinstance(data, dict):
             self.front = cast("dict[str, Any]", data)
@@ -180,7 +180,7 @@ def _tags(text: Traced) -> None:
 
 
 def _front_matter(text: str) -> tuple[str, int, int] | None:
-    """The front matter, where it begins, and where what is behind it begins."""
+    """The front matter, where it starts, and where what is behind it starts."""
     first = re.match(rf"(?:(?!\n)[{BLANKS}])*", text)
     indent = first.group() if first else ""
     if not text.startswith("---", len(indent)):
@@ -219,7 +219,7 @@ def _comments(text: Traced) -> None:
 
 
 def _first_line_start(text: str, done: int, at: int) -> int | None:
-    """Where the first line begins that is blank up to a place; None when something precedes it."""
+    """Where the first line starts that is blank up to a place; None when something precedes it."""
     blank = done + len(text[done:at].rstrip(STRIPPED))
     if blank == 0 or text[blank - 1] == "\n":
         return blank

@@ -36,7 +36,7 @@ class Bound(NamedTuple):
     """An atom of the shape ``fact >= bound``: the fact, and what it is held against."""
 
     fact: str
-    """The dotted fact; the side it stands on may be arithmetic of it, if it only grows."""
+    """The dotted fact; the side it is on may be arithmetic of it, if it only grows."""
     bound_text: str
     """The other side, as written: ``limits.tokens``, ``50``."""
     strict: bool
@@ -79,7 +79,7 @@ class Atom(NamedTuple):
 
     @property
     def node(self) -> Node:
-        """The atom as an expression of its own."""
+        """The atom as its own expression."""
         if self.link is None:
             return self.left
         return Compare(BOOL, self.text, self.left, (self.link,))

@@ -1,6 +1,6 @@
 """Calls: the functions and string methods of the language, comprehensions, registered guards.
 
-A call is allowed because its name stands in a table here, never because Python has it.
+A call is allowed because its name is in a table here, never because Python has it.
 
 Source:       design "language", section 3
 """

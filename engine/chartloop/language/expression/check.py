@@ -1,6 +1,6 @@
 """The checker: Python's syntax tree in, the checked tree out, or the first fault with its place.
 
-This is the whitelist: an expression is allowed because its kind stands in `_KINDS`, a name
+This is the whitelist: an expression is allowed because its kind is in `_KINDS`, a name
 because the scope declares it, a call because its function is in a table. Everything else is
 refused here, before anything is compiled.
 
@@ -60,7 +60,7 @@ class Checker(Context):
         self._inlined = above._inlined if above else [0]
 
     def top(self, node: ast.expr, want: Type | None) -> Node:
-        """Check the whole text, against the type that is wanted where it stands."""
+        """Check the whole text, against the type that is wanted where it is."""
         texts = want is not None and want.kind in ("str", "enum")
         if texts and isinstance(node, ast.Name) and not names.resolves(self, node.id):
             raise names.bare_word(self, node)
@@ -79,7 +79,7 @@ class Checker(Context):
             raise self.fault("CL107", f"nested more than {MAX_DEPTH} levels deep", node, _CURE)
         kind = _KINDS.get(type(node))
         if kind is None:
-            raise _unsupported(self, node)
+            raise _unsupported_fault(self, node)
         found = kind(self, node)
         self._depth -= 1
         return found
@@ -136,7 +136,7 @@ def _constant(ctx: Checker, node: ast.Constant) -> Node:
             return Const(Type("float", nonneg=True), text, value)
         case str():
             if any("\ud800" <= sign <= "\udfff" for sign in value):
-                raise ctx.fault("CL101", "half of a character pair cannot stand alone", node)
+                raise ctx.fault("CL101", "half of a character pair is not a character", node)
             return Const(STR, text, value)
         case _:
             raise ctx.fault("CL102", f"`{text}` is not a value of this language", node)
@@ -232,7 +232,7 @@ def _map(ctx: Checker, node: ast.Dict) -> Node:
             raise ctx.fault("CL102", "the keys of a map are quoted texts", key or value)
         _constant(ctx, key)
         if key.value in keys:
-            raise ctx.fault("CL102", f"the key `{key.value}` stands here twice", key)
+            raise ctx.fault("CL102", f"the key `{key.value}` is here twice", key)
         keys.append(key.value)
     items = tuple(ctx.expr(value) for value in node.values)
     found = Type("map", of=operators.common(items)) if items else operators.EMPTY_MAP
@@ -272,7 +272,7 @@ _NAMES: dict[type[ast.expr], tuple[str, str]] = {
 }
 
 
-def _unsupported(ctx: Checker, node: ast.expr) -> ExpressionFault:
+def _unsupported_fault(ctx: Checker, node: ast.expr) -> ExpressionFault:
     what, hint = _NAMES.get(type(node), ("this", ""))
     if isinstance(node, ast.Set) and isinstance(node.elts[0], ast.Set):
         what, hint = "`{{ }}`", "an expression is not a template: write the fact alone"

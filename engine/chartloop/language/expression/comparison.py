@@ -1,7 +1,7 @@
 """Comparisons: which sides fit, and what one says when a limit is off or a fact is None.
 
 - ``fact >= limits.x`` is never true while the limit is off; ``fact < limits.x`` always is, and
-  only a fact that grows may stand there. Any other reading needs a `None` test.
+  only a fact that grows may be there. Any other reading needs a `None` test.
 - ``fact >= x`` is false while the fact is None (an unknown cost has not reached a limit).
 - Like is compared with like; a text literal must be one of the words that the fact can be.
 
@@ -195,7 +195,7 @@ class _Pair:
             raise self.ctx.fault("CL111", f"{shown} have no word in common", self.whole)
 
     def _place_of(self, literal: Node) -> ast.expr:
-        """Where a literal stands, also inside a list; the whole comparison for what is none."""
+        """Where a literal is, also inside a list; the whole comparison for what is none."""
         if isinstance(literal, Const):
             for place in self.places:
                 for node in (place, *(place.elts if isinstance(place, ast.List) else ())):

@@ -115,7 +115,7 @@ class Expression:
 
     @cached_property
     def kind(self) -> Literal["budget", "signal"]:
-        """`budget` when it must become true if the run goes on, else `signal`; see `monotone`."""
+        """`budget` when it must become true if the run continues, else `signal`; see `monotone`."""
         return "budget" if monotone.is_budget(self.root) else "signal"
 
     @cached_property
@@ -153,7 +153,7 @@ class Expression:
 def parse(text: str, scope: Scope, *, want: Type | None = None) -> Expression:
     """Check the text of an expression against what its scope declares.
 
-    `want` is the type that is declared where it stands: `BOOL` for a guard; None takes any.
+    `want` is the type that is declared where it is: `BOOL` for a guard; None takes any.
 
     Errors: `ExpressionFault`, with one of the codes CL101 to CL113 or CL209.
     """
@@ -177,7 +177,7 @@ def fuse(expressions: Sequence[Expression]) -> Callable[[Any, Oracle], tuple[Any
 
 
 def widen(facts: Facts, **extra: Any) -> Any:
-    """Facts with the values of a scope's `extra` roots beside them, for `fn` and `value`."""
+    """Facts with the values of a scope's `extra` roots next to them, for `fn` and `value`."""
     return SimpleNamespace(**facts.to_mapping(), **extra)
 
 

@@ -1,4 +1,4 @@
-"""Whether an expression may stand where a type is wanted, and what to say when it may not.
+"""Whether an expression may be where a type is wanted, and what to say when it may not.
 
 Literals are held against the wanted type element by element, so that ``[]``, ``0.95`` for a
 fraction and ``{"id": run.id}`` for a record are taken.
@@ -19,7 +19,7 @@ from chartloop.language.expression.tree import Choice, Const, Items, Node, Pairs
 
 
 def fit(ctx: Context, found: Node, place: ast.expr, want: Type) -> None:
-    """Refuse an expression that may not stand where `want` is declared."""
+    """Refuse an expression that may not be where `want` is declared."""
     if _fits(found, want):
         return
     if want.kind == "bool" and found.type.kind not in ("bool", "any", "none"):
@@ -88,14 +88,14 @@ def _misfit(ctx: Context, found: Node, place: ast.expr, want: Type) -> Expressio
     code, message, hint = "CL104", f"this is {found.type}, where {want} is wanted", ""
     value: Any = found.value if isinstance(found, Const) else None
     if want.kind == "fraction" and found.type.numeric and value is not None:
-        message = f"{found.text} is no fraction: fractions are numbers up to 1"
+        message = f"{found.text} is not a fraction: fractions are numbers up to 1"
         hint = f"write `{value / 100:g}`"
     elif want.kind == "fraction" and isinstance(value, str) and parse_fraction(value) is not None:
         hint = f"write `{parse_fraction(value):g}`"
     elif want.kind == "duration" and (text := duration_text(value)):
         hint = f'write `duration("{text}")`'
     elif want.kind == "enum" and isinstance(value, str):
-        code, message = "CL111", f'"{value}" is none of the words that it can be'
+        code, message = "CL111", f'"{value}" is not a value that it can have'
         hint = nearest(value, want.values)
     elif want.kind == "int" and found.type.numeric:
         hint = f"write `round({found.text})`"

@@ -4,12 +4,12 @@
 grows while all others stay; None when neither can be shown. False counts as less than True and
 None as less than any value. It is conservative: what it says always holds.
 
-A guard is a *budget* when it must become true, and stay so, if only the run goes on: proofs
+A guard is a *budget* when it must become true, and stay so, if only the run continues: proofs
 that a loop ends rest on it.
 
 - A disjunction is a budget when one part is: it is true at the latest when that part is.
 - A conjunction is one only when each part is, because any other part may keep it false. A test
-  that a limit or a counter is not None is passed over: without it there is no bound at all.
+  that a limit or a counter is not None is skipped: without it there is no bound at all.
 - A comparison is one when one side climbs without end, by counters that only grow, and the
   other does not: ``min(run.steps, 3) >= 5`` grows with `run.steps` and bounds nothing.
 
@@ -224,7 +224,7 @@ def _steady(node: Node, way: int) -> bool:
 
 
 def climbs(node: Node, way: int = 1) -> bool:
-    """Whether the value goes beyond any bound, up (1) or down (-1), as the run goes on."""
+    """Whether the value goes beyond any bound, up (1) or down (-1), as the run continues."""
     match node:
         case Fact(type=type_):
             return way == 1 and type_.grows
@@ -262,7 +262,7 @@ def _climbs_scaled(node: Node, factor: Node, way: int) -> bool:
 
 
 def is_budget(node: Node, *, holds: bool = True) -> bool:
-    """Whether the expression must become `holds`, and stay so, if the run goes on."""
+    """Whether the expression must become `holds`, and stay so, if the run continues."""
     match node:
         case Not(part=part):
             return is_budget(part, holds=not holds)

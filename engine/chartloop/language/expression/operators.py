@@ -106,7 +106,7 @@ def fill_empty_types(found: Type) -> Type:
 
 
 def assignable(have: Type, want: Type) -> bool:
-    """Whether a value of the one type may stand where the other is declared."""
+    """Whether a value of the one type may be where the other is declared."""
     if want.kind == "any":
         return True
     if have.kind == "none":

@@ -34,7 +34,7 @@ MAX_ITEMS = 10_000
 
 def no_oracle(name: str, _args: tuple[Any, ...], /) -> bool:
     """Knows no registered guard."""
-    raise LookupError(f"nobody answers for the registered guard `{name}`")
+    raise LookupError(f"no function is registered for the guard `{name}`")
 
 
 def _few(items: Any) -> Any:

@@ -28,7 +28,7 @@ MAX_INLINED = 3_000
 
 
 class Source:
-    """A text, and where the nodes of its tree stand in it."""
+    """A text, and where the nodes of its tree are in it."""
 
     __slots__ = ("_bytes", "_lead", "body", "text")
 
@@ -77,7 +77,7 @@ def read(text: str) -> tuple[ast.expr, Source]:
         )
     odd = _ODD.search(text) is not None
     if odd and (found := _CONTROL.search(text)):
-        message = f"the character U+{ord(found[0]):04X} cannot stand in an expression"
+        message = f"the character U+{ord(found[0]):04X} is not allowed in an expression"
         raise ExpressionFault("CL101", message, offset=found.start())
     line = text.translate(_ONE_LINE) if odd else text
     body = line.strip(" ")
@@ -137,7 +137,7 @@ def _refuse_odd(source: Source) -> None:
         hint = _SIGNS.get(found[0])
         raise source.at(
             "CL101",
-            f"`{found[0]}` may stand only inside quoted text",
+            f"`{found[0]}` is allowed only inside quoted text",
             found.start(),
             1,
             hint=f"write {hint}" if hint else "",
@@ -149,12 +149,12 @@ def _refuse_odd(source: Source) -> None:
             "an expression has no comments",
             at,
             len(body) - at,
-            hint="write the comment behind the value in YAML",
+            hint="write the comment after the value in YAML",
         )
     if found := _GLUED.search(bare):
         raise source.at(
             "CL101",
-            f"`{found[0]}` is no number",
+            f"`{found[0]}` is not a number",
             found.start(),
             len(found[0]),
             hint="write decimal numbers, with a blank before the next word",
@@ -231,7 +231,7 @@ _SLIPS = (
     ),
     _slip(
         r"(?<![\w.])0[\d_]*[1-9]\d*",
-        "a number does not begin with 0",
+        "a number does not start with 0",
         lambda m: f"write `{int(m[0].replace('_', ''))}`",
     ),
     _slip(r"\?", "`? :` is not an operator here", "write `x if condition else y`"),

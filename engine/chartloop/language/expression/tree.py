@@ -105,7 +105,7 @@ class Not(NamedTuple):
 
 
 class Link(NamedTuple):
-    """One comparison of a chain, with what stands on its right."""
+    """One comparison of a chain, with what is on its right."""
 
     op: str
     right: Node

@@ -36,7 +36,7 @@ def word_fault(type: Type, word: str) -> WordFault | None:
     """Why a text of the type cannot be meant to be this word; None when it can."""
     if type.kind == "enum":
         return None if word in type.values else WordFault(
-            "CL111", f'"{word}" is none of the words that it can be', nearest(word, type.values)
+            "CL111", f'"{word}" is not a value that it can have', nearest(word, type.values)
         )  # fmt: skip
     words = type.words
     if words is None or not words.known or not word or word in words.known:
@@ -55,7 +55,7 @@ def word_fault(type: Type, word: str) -> WordFault | None:
 
 
 def prefix_fault(type: Type, method: str, part: str) -> WordFault | None:
-    """Why no word of the type begins, or ends, so; None when one does or others are possible."""
+    """Why no word of the type starts, or ends, so; None when one does or others are possible."""
     words = type.values if type.kind == "enum" else ()
     if type.words is not None and type.words.of == "all":
         words = type.words.known
@@ -63,5 +63,5 @@ def prefix_fault(type: Type, method: str, part: str) -> WordFault | None:
         return None
     does = "begins" if method == "startswith" else "ends"
     return WordFault(
-        "CL111", f'none of the words that it can be {does} with "{part}"', nearest(part, words)
+        "CL111", f'none of the values that it can have {does} with "{part}"', nearest(part, words)
     )

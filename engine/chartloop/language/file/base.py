@@ -32,7 +32,7 @@ Name = Annotated[
     str, WithJsonSchema({"type": "string", "pattern": NAME, "maxLength": LONGEST_NAME})
 ]
 """A name of the file's own. Whether it is a good one is said by `language.file.shape`, which keeps
-a bad one for what follows: nobody wants an unknown state on top of a bad name."""
+a bad one for what follows: no one wants an unknown state on top of a bad name."""
 
 
 def _scalar(value: Any) -> Any:

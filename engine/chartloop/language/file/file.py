@@ -134,7 +134,7 @@ class RetryShape(Shape):
     base: Scalar = "1s"
     """The wait before the first extra attempt."""
     factor: Annotated[float, Field(ge=1, le=100), FINITE] = 2.0
-    """Each further wait is so many times longer."""
+    """Each further wait is this many times longer."""
     on: list[Literal["TRANSIENT", "RECOVERABLE", "CRITICAL"]] = Field(
         default_factory=lambda: ["TRANSIENT"]
     )
@@ -161,9 +161,9 @@ class StateShape(Shape):
     about: Text | None = None
     """For people."""
     role: Literal["hub"] | None = None
-    """`hub`: the middle of the machine, drawn in a colour of its own."""
+    """`hub`: the middle of the machine, drawn in its own colour."""
     shape: Literal["pill", "rect"] | None = None
-    """`pill`: where a picture begins or ends in mid-machine; `rect`: an end drawn as a box."""
+    """`pill`: where a picture starts or ends in mid-machine; `rect`: an end drawn as a box."""
     do: Text | None = None
     """Act: the action of this state; see `chartloop actions`."""
     with_: dict[str, Data] | None = Field(None, alias="with")
@@ -182,7 +182,7 @@ class StateShape(Shape):
     """Loop: the variable that takes each item in turn; needs `in`, `each` and `then`."""
     """Loop: the variable that takes each item in turn; with `in`, `each` and `then`."""
     in_: Listed | None = Field(None, alias="in")
-    """The list of the loop: an expression, read once when the loop begins."""
+    """The list of the loop: an expression, read once when the loop starts."""
     each: EdgeLike | None = None
     """Taken with each item; from there the run comes back to this state for the next."""
     most: Scalar | None = None
@@ -204,7 +204,7 @@ class StateShape(Shape):
     next: Edges | None = None
     """The way on: a state, an edge, or a list of edges, the first whose `when` holds."""
     failed: EdgeLike | None = None
-    """Where a failed action goes; `next` goes on as after a success."""
+    """Where a failed action goes; `next` continues as after a success."""
     retry: RetryLike | None = None
     """Extra attempts of the action: `{times, base, factor, on}`, or how many."""
     set: Sets | None = None
@@ -224,7 +224,7 @@ class StateShape(Shape):
 
 
 class RuleShape(Shape):
-    """A stop rule, a signal rule or a detour, looked at after every action."""
+    """A stop rule, a signal rule or a detour, evaluated after every action."""
 
     when: Scalar
     """Guard of the rule."""
@@ -251,7 +251,7 @@ Output = Annotated[
 
 
 class ApproveShape(Shape):
-    """Tools of which somebody must approve each call before it is carried out."""
+    """Tools of which someone must approve each call before it is executed."""
 
     tools: Annotated[list[Text], Field(min_length=1)]
     """The tools whose calls wait for an approval, wherever the machine carries calls out."""
@@ -262,7 +262,7 @@ class ApproveShape(Shape):
     within: Scalar | None = None
     """How long an answer may take: `10m`, a limit, or an expression; default: for ever."""
     expired: Text | None = None
-    """The state to go to when nobody answered in time; default: the calls are denied."""
+    """The state to go to when no answer came in time; default: the calls are denied."""
 
 
 class MachineShape(Shape):
@@ -283,7 +283,7 @@ class MachineShape(Shape):
     tools: list[Text] | None = None
     """Registered tools, in the order in which the model sees them; `*`: all that Python brings."""
     approve: ApproveShape | None = None
-    """Tools of which somebody must approve each call: `{tools, by, ask, within, expired}`."""
+    """Tools of which someone must approve each call: `{tools, by, ask, within, expired}`."""
     mcp_servers: dict[str, McpShape] | None = None
     """MCP servers by name; their tools are `server.tool`."""
     memory: dict[Name, Block] | None = None
@@ -299,7 +299,7 @@ class MachineShape(Shape):
     reasons: dict[Name, ReasonShape | None] | None = None
     """Stop reasons of this file: `{name: {priority, forced, status}}`."""
     rules: list[RuleShape] | None = None
-    """Stop rules and detours, looked at after every action."""
+    """Stop rules and detours, evaluated after every action."""
     states: dict[Name, StateShape | None] | None = None
     """The states; the first is where a run starts, unless `start` names another."""
     machines: dict[Name, Child] | None = None
@@ -309,7 +309,7 @@ class MachineShape(Shape):
     on_stop: Text | None = None
     """The state where every stop goes that has no `to` of its own."""
     on_error: EdgeLike | None = None
-    """Edge for a failed action that nobody handles; default: stop with reason `error`."""
+    """Edge for a failed action that no one handles; default: stop with reason `error`."""
     in_doubt: Literal["retry", "ask", "fail"] | None = None
     """What to do with a paid call whose answer was lost in a crash; default: `retry`."""
     output: Output | None = None

@@ -1,6 +1,6 @@
 """Whether the names that a file declares are good ones: states, limits, variables, events.
 
-Asked once the file has its shape. A bad name stays as it is for what follows: nobody wants an
+Asked once the file has its shape. A bad name stays as it is for what follows: no one wants an
 unknown state on top of a bad name.
 
 Source: design "language", section 1 (`machine`).
@@ -54,7 +54,7 @@ def bad_name(path: Path, name: str, *, reserved: bool = False) -> BadName | None
     better = re.sub(r"[^a-z0-9]+", "_", name[:LONGEST_NAME].lower()).strip("_")
     if _NAME.fullmatch(better):
         hint += f": `{better}`"
-    return BadName(path, f"`{short(name)}` is no name", hint)
+    return BadName(path, f"`{short(name)}` is not a name", hint)
 
 
 def _among(holder: Any, path: Path) -> Iterator[BadName]:

@@ -1,6 +1,6 @@
-"""The shapes of what stands round the states: model, memory, tasks, limits, reasons, notes.
+"""The shapes of what is round the states: model, memory, tasks, limits, reasons, notes.
 
-Descriptions of keys are what an editor shows beside them: they become the JSON Schema.
+Descriptions of keys are what an editor shows next to them: they become the JSON Schema.
 
 Source: design "language", section 1.
 """
@@ -43,7 +43,7 @@ class ModelShape(Shape):
     seed: Annotated[int, Strict()] | None = None
     """Asks the provider for the same reply each time."""
     stream: Flag | None = None
-    """Whether replies are streamed even when nobody listens."""
+    """Whether replies are streamed even when no one listens."""
     timeout: Scalar | None = None
     """Longest that a whole reply may take, streamed or not: `60s`. Default: 10 min."""
     idle_timeout: Scalar | None = None
@@ -70,13 +70,13 @@ class BlockShape(Shape):
     """A memory block with a limit, a label or a template. Source: 004 `make-memory-block`."""
 
     value: Text = ""
-    """The text that the block begins with."""
+    """The text that the block starts with."""
     limit: Scalar | None = None
     """Longest value, in characters."""
     label: Text | None = None
     """The block's name in the prompt; default: its name in the file."""
     template: Text | None = None
-    """How the block stands in the prompt: a template of `{{ value }}` and `{{ label }}`."""
+    """How the block is in the prompt: a template of `{{ value }}` and `{{ label }}`."""
     on_demand: Flag = False
     """The prompt only names the block; the model reads it with the tool `core_memory_read`."""
 
@@ -106,7 +106,7 @@ class TaskShape(Shape):
 
 
 class TaskFile(Shape):
-    """Tasks in a file of their own, read when the run starts."""
+    """Tasks in their own file, read when the run starts."""
 
     file: Text
     """A path, taken from the machine's folder."""

@@ -5,7 +5,7 @@ names. Written anew by::
 
     python -m chartloop.language.file.schema > docs/machine.schema.json
 
-What an editor shows beside a key is the text below it in the source of the shapes.
+What an editor shows next to a key is the text below it in the source of the shapes.
 """
 
 from __future__ import annotations

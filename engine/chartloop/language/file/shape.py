@@ -57,7 +57,7 @@ class Shaped(NamedTuple):
     findings: list[Finding]
     unread: Unread
     gone: frozenset[Path]
-    """What was taken out; blanks stand in its place where its name or number must stay."""
+    """What was taken out; blanks are in its place where its name or number must stay."""
 
 
 def shape(document: Document) -> Shaped:
@@ -79,9 +79,9 @@ class _Shaper:
         data = self.document.data
         if not isinstance(data, dict):
             if not self.findings:
-                self._say("CL203", (), "a machine file is a mapping", "it begins `chartloop: 1`")
+                self._say("CL203", (), "a machine file is a mapping", "it starts `chartloop: 1`")
             return None
-        for found in self.findings:  # a key that is there twice, a word that stands alone
+        for found in self.findings:  # a key that is there twice, a word that is alone
             place = found.place
             word = place.text[place.column - 1 : place.column - 1 + place.width].strip("\"'")
             path = tuple(found.at.split("."))
@@ -170,7 +170,7 @@ class _Shaper:
         if fault.kind == "literal_error":
             known = fault.words
             hint = nearest(str(value), known)
-            self._say("CL208", path, f"`{short(str(value))}` may not stand here", hint)
+            self._say("CL208", path, f"`{short(str(value))}` is not allowed here", hint)
         else:
             self._say("CL203", path, message_of(path, value, fault), hint_for(path, value, fault))
         self._take_out(path)
@@ -241,7 +241,7 @@ class _Shaper:
             if not math.isfinite(value):
                 raw = self.document.raw(path)
                 hint = "a limit that is off is written `{type: int, value: null}`"
-                self._say("CL209", path, f"`{raw}` is no quantity", hint)
+                self._say("CL209", path, f"`{raw}` is not a quantity", hint)
                 self._take_out(path)
 
 
@@ -262,7 +262,7 @@ def _meant(key: str, known: list[str]) -> str:
 
 
 def _home(key: str, known: list[str]) -> str:
-    """Where a key belongs that stands in the wrong place; empty when it is none."""
+    """Where a key belongs that is in the wrong place; empty when it is none."""
     for model in (StateShape, MachineShape, RuleShape, EdgeShape):
         keys = keys_of(model)
         if key in keys and not set(keys) <= set(known):

@@ -56,7 +56,7 @@ def annotation_at(path: Path) -> Any:
 
 
 def models_at(path: Path) -> list[type[BaseModel]]:
-    """The mappings that may stand at a path."""
+    """The mappings that may be at a path."""
     return [m for m in member_types(annotation_at(path)) if _is_model(m)]
 
 

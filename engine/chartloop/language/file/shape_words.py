@@ -24,7 +24,7 @@ class Fault(NamedTuple):
     key: bool
     """It is about a key, not its value."""
     words: list[str]
-    """What may stand there, where there is a list."""
+    """What may be there, where there is a list."""
     context: Mapping[str, Any]
 
     @classmethod
@@ -120,7 +120,7 @@ def message_of(path: Path, value: Any, fault: Fault) -> str:
 
 
 def hint_for(path: Path, value: Any = None, fault: Fault | None = None) -> str:
-    """What may stand at a path."""
+    """What may be at a path."""
     last = next((p for p in reversed(path) if isinstance(p, str)), "")
     if fault is not None and fault.kind == "string_type" and isinstance(value, bool):
         word = "true" if value else "false"

@@ -24,7 +24,7 @@ class Unread:
     """The parts of one machine, and of its children, that could not be read."""
 
     places: set[str] = field(default_factory=set[str])
-    """``states.x``, ``rules.0``: nothing more is said about what stands there."""
+    """``states.x``, ``rules.0``: nothing more is said about what is there."""
     ways: set[str] = field(default_factory=set[str])
     """Where an edge stands whose target is not known: it may lead anywhere."""
     words: set[str] = field(default_factory=set[str])
@@ -45,7 +45,7 @@ class Unread:
         self.places.add(".".join(str(part) for part in path[: depth + 2]))
 
     def lose_way(self, path: tuple[str | int, ...]) -> None:
-        """Note that what stands at a path leads nobody knows where."""
+        """Note that what is at a path leads no one knows where."""
         whole = len(path) > 1 and path[-2] in ("states", "rules")
         if whole or _WAYS & set(path):
             self.ways.add(".".join(str(part) for part in path))

@@ -4,6 +4,6 @@
     arithmetic  operators on ranges: how the ends of a result follow from the ends of its parts
     judging     an expression, from what is known of its facts
 
-Both proofs stand on it: `proof`, which asks whether guards can hold together, and `paths`, which
+Both proofs use it: `proof`, which asks whether guards can hold together, and `paths`, which
 asks from which value of a counter on a guard is decided. Pure.
 """

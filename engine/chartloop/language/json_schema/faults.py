@@ -51,7 +51,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "divisibleBy": "of an older draft: write `multipleOf`",
     "$vocabulary": "for metaschemas only: remove it",
 }  # fmt: skip
-"""Keywords that a validator of 2020-12 passes over, and what says the same."""
+"""Keywords that a validator of 2020-12 skips, and what says the same."""
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -111,14 +111,14 @@ def _unusable(schema: Mapping[str, Any]) -> list[SchemaFault]:
 
 
 def _odd_words(place: Place) -> Iterator[SchemaFault]:
-    """Keywords and formats that would be passed over in silence."""
+    """Keywords and formats that would be skipped in silence."""
     path, schema = place
     for word, value in schema.items():
         if word in _ELSEWHERE:
             yield SchemaFault((*path, word), f"`{word}` is {_ELSEWHERE[word]}", key=True)
         elif word not in KEYWORDS and (close := _close(word, KEYWORDS)):
             said = f"`{short(word)}` is not a keyword of JSON Schema"
-            hint = f"did you mean `{close}`? A note of your own begins with `x-`"
+            hint = f"did you mean `{close}`? Your own keywords start with `x-`"
             yield SchemaFault((*path, word), said, hint, key=True)
         elif word == "format" and isinstance(value, str) and value not in FORMATS:
             if close := _close(value, FORMATS):
@@ -129,7 +129,7 @@ def _odd_words(place: Place) -> Iterator[SchemaFault]:
 
 
 def _close(word: str, known: frozenset[str]) -> str | None:
-    """The word that was meant; a word that is unlike all may be a note of somebody's."""
+    """The word that was meant; a word that is unlike all may be a note of someone's."""
     if word.startswith(("x-", "X-")) or len(word) > 40:
         return None
     folded = {k.lower(): k for k in sorted(known)}

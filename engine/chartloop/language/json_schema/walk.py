@@ -19,7 +19,7 @@ Place = tuple[tuple[str | int, ...], Mapping[str, Any]]
 
 
 def subschemas(schema: Any, path: tuple[str | int, ...] = ()) -> Iterator[Place]:
-    """A schema and all inside it, each with its path. A list of names is no schema."""
+    """A schema and all inside it, each with its path. A list of names is not a schema."""
     waiting = [(path, schema)]
     while waiting:
         path, schema = waiting.pop()

@@ -44,7 +44,7 @@ def case_fault(type: Type, word: str) -> CaseFault | None:
         return CaseFault(wrong.message, wrong.hint, wrong.code)
     if case_value(type, word) is None:
         hint = "write `true` or `false`" if type.kind == "bool" else "write a whole number"
-        return CaseFault(f"`{word}` is no {type.kind}", hint)
+        return CaseFault(f"`{word}` is not of type {type.kind}", hint)
     return None
 
 

@@ -78,7 +78,7 @@ def _read_typed(
     type = parse_type(given.type)
     if type is None or (limit and (type.kind in ("map", "any") or type.of not in (None, STR))):
         hint = "bool int float str duration fraction list[str]" if limit else _TYPES
-        said = f"`{short(given.type)}` is no type" + (" of a limit" if type else "")
+        said = f"`{short(given.type)}` is not a type" + (" of a limit" if type else "")
         _broken(reader, "CL209", (*path, "type"), said, hint)
         return ANY, given.value
     wanted = type.maybe() if limit else type
@@ -88,7 +88,8 @@ def _read_typed(
     if not fits or below or better:
         code = "CL209" if limit or better else "CL104"
         hint = f"write `{better}`" if better else _example(type, limit=limit)
-        said = f"`{short(str(given.value))}` is no {type}" + (" of a limit" if below else "")
+        why = "is below 0, which no limit may be" if below else f"is not of type {type}"
+        said = f"`{short(str(given.value))}` {why}"
         _broken(reader, code, (*path, "value"), said, hint)
     return type, value
 
@@ -189,7 +190,7 @@ def whole(reader: Reader, path: Path, value: Any) -> int | None:
         return None
     found = parse_number(value) if isinstance(value, str) else value
     if not isinstance(found, int) or isinstance(found, bool) or found <= 0:
-        said = f"`{short(str(value))}` is no whole number above 0"
+        said = f"`{short(str(value))}` is not a whole number above 0"
         reader.say("CL209", path, said, hint="write `1_000`")
         return None
     return found

@@ -39,7 +39,7 @@ class Slot(NamedTuple):
 
 
 def read_edge(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> Edge | None:
-    """One edge; None when nobody knows where it leads."""
+    """One edge; None if unknown where it leads."""
     if reader.is_gone(slot.path):
         return None
     written = isinstance(shape, file.EdgeShape)
@@ -55,7 +55,11 @@ def read_edge(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> Edge | No
     message = _message(reader, slot, edge)
     label = reader.label((*slot.path, "label"), edge.label)
     if target == RETURN and (sets or stop):
-        _clash(reader, (*slot.path, "set" if sets else "stop"), "a way back has no `set` or `stop`")
+        _clash(
+            reader,
+            (*slot.path, "set" if sets else "stop"),
+            "`return` takes no `set` or `stop`",
+        )
     return target and replace(
         _make_edge(slot, target), when=when, set=sets, stop=stop, message=message, label=label
     )
@@ -85,7 +89,7 @@ def _guard(reader: Reader, slot: Slot, when: Any, scope: Scope) -> Expression | 
     if slot.role in _GUARDED:
         return reader.guard((*slot.path, "when"), when, scope)
     word = "on_error" if slot.role == "error" else "cases" if slot.role == "case" else slot.role
-    _clash(reader, (*slot.path, "when"), f"an edge under `{word}` has no guard of its own")
+    _clash(reader, (*slot.path, "when"), f"an edge under `{word}` takes no guard")
     return None
 
 
@@ -113,7 +117,7 @@ def read_edges(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> list[Edg
         made = read_edge(reader, slot._replace(path=at, id=f"{slot.id}.{number}"), one, scope)
         bare = not isinstance(one, file.EdgeShape) or one.when is None
         if bare and number < given[-1][0] and not reader.is_gone((*at, "when")):
-            said = "this edge has no `when`: the edges behind it can never be taken"
+            said = "this edge has no `when`: the edges after it can never be taken"
             reader.say("CL321", at, said, hint="move it to the end, or give it a `when`")
         if made is not None:
             out.append(made)
@@ -126,7 +130,7 @@ def read_event(reader: Reader, state: str, event: str, shape: Any) -> list[Edge]
     """The edges of one event of a wait, with the data of its answer."""
     path: Path = ("states", state, "on", event)
     if event in RESERVED:
-        said = f"`{event}` is an event of the engine's own"
+        said = f"`{event}` is an event of the engine itself"
         reader.say("CL320", path, said, hint=f"take another name, `{event}_by_user`", key=True)
         reader.unread.lose_way(reader.base + path)
         return []
@@ -151,7 +155,7 @@ def _data_of(reader: Reader, path: Path, shape: Any, data: dict[str, Type]) -> N
         type = None if reader.is_gone(at) else parse_type(text)
         if type is None and not reader.is_gone(at):
             hint = "bool int float str duration fraction list[T] map[T]"
-            reader.say("CL209", at, f"`{short(text)}` is no type", hint=hint)
+            reader.say("CL209", at, f"`{short(text)}` is not a type", hint=hint)
         if type is None:
             reader.broken.add(f"last.answer.{name}")
         elif data.get(name, type) != type:
@@ -186,5 +190,5 @@ def _value(reader: Reader, path: Path, value: Any, type: Type, scope: Scope) -> 
         return None if made is None else (made,)
     shown = "nothing" if value is None else f"`{short(str(value))}`"
     hint = f"write an expression that gives {type}"
-    reader.say("CL104", path, f"{shown} is no {type}", hint=hint)
+    reader.say("CL104", path, f"{shown} is not of type {type}", hint=hint)
     return None

@@ -2,8 +2,8 @@
 
 A small data-flow analysis over a machine whose guards could be read but not yet trusted. For
 every moment (entering a state, and after its action) it computes the facts that have a value
-on *every* way there, and whose result stands in `last.result`. It lets `errors.last.category`
-stand behind `errors.consecutive >= 3` without a test. What may come from outside at any time, a
+on *every* way there, and whose result is in `last.result`. It lets `errors.last.category`
+are behind `errors.consecutive >= 3` without a test. What may come from outside at any time, a
 cancel or a pause, counts as a way too: what holds here holds in every run.
 
 Source: design "language", sections 2 (`of`), 3 (None tests) and 6 (`last.result`).
@@ -28,7 +28,7 @@ _FAILED = frozenset({"last.error", "errors.last"})
 
 
 class Known(NamedTuple):
-    """What holds at one moment on every way to it."""
+    """What holds at one moment on every path to it."""
 
     facts: frozenset[str]
     results: frozenset[str]
@@ -70,7 +70,7 @@ def _one_type(names: frozenset[str], types: Mapping[str, Type]) -> Type | None:
 
 
 def flow(spec: MachineSpec) -> Flow:
-    """Analyse a machine. Cost: a few passes over its edges."""
+    """Analyse a machine. Cost: a few skips its edges."""
     ways = _Ways(spec)
     entry: dict[str, Known] = {spec.start: NOTHING}
     after: dict[str, Known] = {}
@@ -119,7 +119,7 @@ class _Ways:
         self.stops = [
             n for n, s in spec.states.items() if s.stop or s.end == "by_reason" or n == spec.on_stop
         ]
-        """Where a stop without a target of its own may lead: a rule's, or one from outside."""
+        """Where a stop without its own target may lead: a rule's, or one from outside."""
         detours = any(r.kind == "detour" for r in spec.rules)
         targets = {e.target for e in spec.edges()} | {spec.start}
         if spec.on_error is not None:

@@ -59,7 +59,7 @@ def check_keys(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
     if has_key(shape, "end"):
         _end(reader, path, shape)
     elif has_key(shape, "next") and _is_decided(shape, job):
-        why = "where the branches meet is where it goes on" if shape.all else "its edges lead on"
+        why = "it continues where the branches meet" if shape.all else "its edges lead on"
         said = f"`next` has no part in this state: {why}"
         reader.say("CL207", (*path, "next"), said, hint="remove `next`", key=True)
 
@@ -103,5 +103,5 @@ def _complete(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
 def _end(reader: Reader, path: Path, shape: StateShape) -> None:
     extra = next((k for k in (*_WAYS, "do") if has_key(shape, k)), None)
     if extra is not None:
-        said = f"`{path[-1]}` is an end: `{extra}` can never come to pass"
+        said = f"`{path[-1]}` is an end: `{extra}` is never used"
         reader.say("CL306", (*path, extra), said, hint=f"remove `{extra}`, or `end`", key=True)

@@ -2,7 +2,7 @@
 
     steps: {for: vars.step, in: vars.plan, each: carry_out, then: done}
 
-``steps`` begins the loop: it keeps the list and sets the position to 0. ``steps_next`` asks whether
+``steps`` starts the loop: it keeps the list and sets the position to 0. ``steps_next`` asks whether
 there is another item, hands it over and counts. Both are ordinary states, and the variables are
 ordinary variables, so that every proof, picture and record knows them. An edge that leads back to
 ``steps`` from a state which can only be come to with an item leads to ``steps_next`` instead.
@@ -250,7 +250,7 @@ def _is_count(reader: Reader, path: Path, most: Any, scope: Scope) -> bool:
         return True
     if isinstance(most, str):
         return reader.expression((*path, "most"), most, INT, scope) is not None
-    said = f"`{short(str(most))}` is no number of items"
+    said = f"`{short(str(most))}` is not a number of items"
     reader.say("CL116", (*path, "most"), said, hint="write `most: 20`")
     return False
 

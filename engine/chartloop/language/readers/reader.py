@@ -141,11 +141,11 @@ class Reader:
 
     document: Document
     base: Path
-    """Where the machine stands: empty for the file's own, ``machines.x`` for a child."""
+    """Where the machine is: empty for the file's own, ``machines.x`` for a child."""
     registry: Registry
     unread: Unread
     gone: frozenset[Path] = frozenset()
-    """What `shape` took out of the data: a blank stands there."""
+    """What `shape` took out of the data: a blank is there."""
     flow: Flow | None = None
     define: Mapping[str, str] = field(default_factory=dict[str, str])
     """Definitions that the caller replaces."""
@@ -207,11 +207,11 @@ class Reader:
         self.unread.words.update(names_in(text))
 
     def is_gone(self, path: Path) -> bool:
-        """Whether what stood there was taken out, with a finding of its own."""
+        """Whether what stood there was taken out, with its own finding."""
         return self.base + said_at(self.made, path) in self.gone
 
     def lost_in(self, path: Path) -> bool:
-        """Whether anything was taken out of what stands there."""
+        """Whether anything was taken out of what is there."""
         full = self.base + path
         return any(gone[: len(full)] == full for gone in self.gone)
 
@@ -222,7 +222,7 @@ class Reader:
                 yield number, item
 
     def once(self, path: Path, names: Iterable[tuple[int, str]], what: str) -> None:
-        """Refuse a name that stands twice in a list."""
+        """Refuse a name that is twice in a list."""
         seen: set[str] = set()
         for number, name in names:
             if name in seen:
@@ -247,7 +247,7 @@ class Reader:
     def expression(
         self, path: Path, value: Any, want: Type | None, scope: Scope | None = None
     ) -> Expression | None:
-        """The expression that stands at `path`, or None with a finding."""
+        """The expression that is at `path`, or None with a finding."""
         text = _text(value)
         scope = scope or self.scope
         try:
@@ -267,7 +267,7 @@ class Reader:
         return made
 
     def guard(self, path: Path, value: Any, scope: Scope | None = None) -> Expression:
-        """The guard that stands at `path`; for one that cannot be read, one that never holds."""
+        """The guard that is at `path`; for one that cannot be read, one that never holds."""
         return self.expression(path, value, BOOL, scope) or UNREAD_GUARD
 
     def _leniently(self, text: str, want: Type | None, scope: Scope) -> Expression | None:
@@ -284,7 +284,7 @@ class Reader:
             return seconds
         if isinstance(value, (int, float)):
             hint = "write `30s`" if isinstance(value, bool) else f"write `{value}s`"
-            self.say("CL209", path, f"`{self._raw(path, value)}` is no duration", hint=hint)
+            self.say("CL209", path, f"`{self._raw(path, value)}` is not a duration", hint=hint)
             return None
         return self.expression(path, value, DURATION, scope)
 
@@ -296,7 +296,7 @@ class Reader:
         if share is None:
             return self.expression(path, value, FRACTION)
         if not 0 < share <= 1:
-            said = f"`{self._raw(path, value)}` is no share: it is above 0 and at most 100%"
+            said = f"`{self._raw(path, value)}` is not a share: it is above 0 and at most 100%"
             self.say("CL209", path, said, hint="write `80%`")
             return None
         return share
@@ -321,7 +321,7 @@ class Reader:
         self, path: Path, text: str, *, extra: Mapping[str, Type] | None = None,
         only: Mapping[str, Type] | None = None,
     ) -> Template | None:  # fmt: skip
-        """The template that stands at `path`, or None with a finding.
+        """The template that is at `path`, or None with a finding.
 
         `extra` are more names than the facts and definitions; `only` takes their place.
         """
@@ -337,7 +337,7 @@ class Reader:
             return None
 
     def label(self, path: Path, text: str | None) -> Label | None:
-        """The label that stands at `path`, or None. An empty one is none."""
+        """The label that is at `path`, or None. An empty one is none."""
         self._braces(path, text or "", "CL419", DOUBLE)
         try:
             return parse_label(text, self.scope.roots, self.defined) if text else None
@@ -405,7 +405,7 @@ class Reader:
         return found
 
     def variable(self, path: Path, target: str, code: str = "CL103") -> Type | None:
-        """The type of a variable that is named as ``vars.x``; its key is where it stands."""
+        """The type of a variable that is named as ``vars.x``; its key is where it is."""
         name = target.removeprefix("vars.")
         if target.startswith("vars.") and name in self.variables:
             return self.variables[name]
@@ -419,7 +419,7 @@ class Reader:
         self.children.setdefault(name, path)
 
     def reason(self, path: Path, name: str) -> str:
-        """The name of a stop reason; as it stands where it is none."""
+        """The name of a stop reason; as it is now where it is none."""
         return self.name(path, name, self.reasons, "stop reason", "CL408") or name
 
 

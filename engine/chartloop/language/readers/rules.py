@@ -12,7 +12,7 @@ from chartloop.language.yaml.reading import Path
 
 
 def read_rule(reader: Reader, number: int, shape: file.RuleShape) -> Rule | None:
-    """One rule; None when it is none, or nobody knows where it leads."""
+    """One rule; None when it is none, or no one knows where it leads."""
     path: Path = ("rules", number)
     if not _has_form(reader, path, shape):
         return None
@@ -60,7 +60,7 @@ def _has_form(reader: Reader, path: Path, shape: file.RuleShape) -> bool:
 def _target(reader: Reader, path: Path, name: str | None) -> str | None:
     if name == RETURN:
         said = "a rule cannot lead to `return`"
-        reader.say("CL313", path, said, hint="`return` is the way back of a detour's own states")
+        reader.say("CL313", path, said, hint="`return` is for the states of a detour")
         return None
     return "" if name is None else reader.state(path, name)
 

@@ -56,7 +56,7 @@ def _read_save(reader: Reader, into: Target, given: Any, result: Type) -> Save |
         return Save(into.name, None, template, into.append) if fits else None
     parts = _result_path(given) if isinstance(given, str) else None
     if parts is None:
-        said = f"`{short(str(given))}` is no part of the result"
+        said = f"`{short(str(given))}` is not part of the result"
         hint = "write `result.part`, or a template with `{{ result.part }}`"
         reader.say("CL407", into.path, said, hint=hint)
         return None

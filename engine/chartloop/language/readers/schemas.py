@@ -23,7 +23,7 @@ _OF_CLASS = {"class", "schema"}
 
 
 def read_schema(reader: Reader, path: Path, value: Any) -> ReplySchema:
-    """What stands at `path`; with a finding, one that every reply satisfies."""
+    """What is at `path`; with a finding, one that every reply satisfies."""
     if isinstance(value, str):
         return _of_class(reader, path, value) or ReplySchema({})
     if isinstance(value, Mapping) and set(cast(Mapping[str, Any], value)) == _OF_CLASS:
@@ -59,7 +59,7 @@ def _of_class(reader: Reader, path: Path, name: str) -> ReplySchema | None:
     except SetupError as error:
         reader.say("CL414", path, error.message, hint=error.hint)
         return None
-    if not schema:  # assumed to be somebody's own: nothing is known of it
+    if not schema:  # assumed to be someone's own: nothing is known of it
         return ReplySchema({}, name, found.make)
     faults = schema_faults(schema)
     for fault in faults:

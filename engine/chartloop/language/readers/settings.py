@@ -49,7 +49,7 @@ def read_model(reader: Reader, shape: file.ModelShape | str | None) -> dict[str,
                 reader.say("CL209", ("model", name), said, hint="write `60s`")
             out[name] = seconds
     if shape.api_key_env is not None and not _VARIABLE.fullmatch(shape.api_key_env):
-        # what stands there may be a key: it is not repeated in the message
+        # what is there may be a key: it is not repeated in the message
         said = "`model.api_key_env` takes the name of an environment variable, never the key"
         hint = "write `OPENAI_API_KEY`, and set the variable"
         reader.say("CL203", ("model", "api_key_env"), said, hint=hint)
@@ -151,7 +151,7 @@ def read_ignore(reader: Reader, shape: list[file.IgnoreShape] | None) -> tuple[I
         elif given.code not in ACCEPTABLE:
             title = CODES[given.code].title
             said = f"an error cannot be accepted: {given.code} ({title})"
-            reader.say("CL325", path, said, hint="mend what it says, and remove this entry")
+            reader.say("CL325", path, said, hint="fix the cause, and remove this entry")
         else:
             out.append(Ignore(given.code, given.at or "", given.reason))
     return tuple(out)

@@ -99,7 +99,7 @@ def _wait(reader: Reader, at: Path, text: file.Scalar) -> float:
     found = reader.duration(at, text)
     if isinstance(found, Expression):
         said = "the waits of `retry` are written out"
-        reader.say("CL209", at, said, hint="write `1s`; an expression cannot stand here")
+        reader.say("CL209", at, said, hint="write `1s`; an expression is not allowed here")
     return found if isinstance(found, float) else 1.0
 
 
@@ -195,7 +195,7 @@ def _cases(
         out += _one(reader, _slot(spec, "else"), shape.else_, scope)
     elif of is not None and shape.cases and (missing := missing_cases(of.type, shape.cases)):
         hint = "add the case, or `else`"
-        reader.say("CL322", at, f"nothing is said for {missing}", hint=hint, key=True)
+        reader.say("CL322", at, f"no case for {missing}", hint=hint, key=True)
         reader.unsure = reader.unsure or of.type.nullable
     return of, out
 

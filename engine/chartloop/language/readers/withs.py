@@ -34,7 +34,7 @@ def read_args(
     if action is None or reader.is_gone(path):
         return {}
     if action.run is None and not action.args and action.targets is None:
-        # nobody knows its fields; the limits that they name count as used
+        # no one knows its fields; the limits that they name count as used
         reader.mention(" ".join(t for t in _texts_in(given) if "limits." in t))
         return {k: Given("data", v) for k, v in (given or {}).items()}
     out: dict[str, Given] = {}
@@ -158,7 +158,7 @@ def _value(field: _Field, value: Any) -> Given | None:
         made = field.reader.expression(field.path, value, want, field.scope)
         return made and Given("value", made)
     shown = "nothing" if value is None else f"`{short(str(value))}`"
-    return field.fault(f"{shown} is no {type}")
+    return field.fault(f"{shown} is not of type {type}")
 
 
 def _values(field: _Field, value: Any) -> Given | None:

@@ -154,7 +154,7 @@ def _written_by_code(spec: MachineSpec) -> bool:
 
 
 def _literals(spec: MachineSpec) -> Iterator[tuple[set[str], set[str]]]:
-    """Texts in quotes, each with the variables that are read beside them."""
+    """Texts in quotes, each with the variables that are read next to them."""
     for found in _expressions(spec):
         variables = {_name(path) for path in found.reads if path.startswith("vars.")}
         if variables and isinstance(found, Template):

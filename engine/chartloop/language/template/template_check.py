@@ -5,7 +5,7 @@ Allowed are output, `if`, one level of `for`, the filters of `template_filters`,
 lists. All that can call, import, define, multiply or reach a private name is refused, and so
 is a fact that does not exist.
 
-The tree is Jinja2's. Its nodes are told by the names of their classes, so that nobody but
+The tree is Jinja2's. Its nodes are told by the names of their classes, so that no one but
 `language.template` imports Jinja2; their `lineno` is the number of a token, which gives each
 fault its exact place.
 
@@ -29,7 +29,7 @@ MAX_DEPTH = 40
 """Nodes inside each other. Each gives Python two brackets at most, and Python takes 200."""
 
 TESTS = ("defined", "none")
-"""What may stand behind `is`."""
+"""What may be behind `is`."""
 LOOP = struct({"index": COUNT, "index0": COUNT, "first": BOOL, "last": BOOL, "length": COUNT})
 """What `loop` has inside a `for`. `index` counts from 1."""
 
@@ -55,7 +55,7 @@ class TemplateFault(TextFault):
 
 
 class Token(NamedTuple):
-    """A word or sign of a template, and where it stands."""
+    """A word or sign of a template, and where it is."""
 
     text: str
     offset: int
@@ -69,7 +69,7 @@ class _Value(NamedTuple):
 
 
 class Checker:
-    """One pass over a template's tree: collects what it reads, raises the first fault.
+    """One skip a template's tree: collects what it reads, raises the first fault.
 
     Without `names` every fact is taken to exist, and only the whitelist is applied.
     """
@@ -372,7 +372,7 @@ def _a(found: Type) -> str:
 
 
 def _first(node: Any) -> Any:
-    """The word with which a chain begins."""
+    """The word with which a chain starts."""
     while _kind(node) in ("Getattr", "Getitem", "Call", "Filter") and node.node is not None:
         node = node.node
     return node

@@ -2,7 +2,7 @@
 
     text ──reading──▶ document: data, and where each part of it stands
              ├──scalar──▶ what a plain word means, and where its characters are
-             └──fault───▶ what is wrong, for somebody who writes machines
+             └──fault───▶ what is wrong, for someone who writes machines
 
 `reading` is the only door to PyYAML. Source: design "language", sections 2 and 9
 """

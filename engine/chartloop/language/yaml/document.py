@@ -27,7 +27,7 @@ _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
 
 
 class Mark(Protocol):
-    """A point of the text. All counts are of characters and begin at 0."""
+    """A point of the text. All counts are of characters and start at 0."""
 
     index: int
     line: int
@@ -47,7 +47,7 @@ class Event(Protocol):
 
 
 class Branch:
-    """A mapping or a list: where it stands and what is under it."""
+    """A mapping or a list: where it is and what is under it."""
 
     __slots__ = ("children", "end", "flow", "start")
 
@@ -96,7 +96,7 @@ class Source:
         return [0, *(m.end() for m in BREAK.finditer(self.text))]
 
     def place(self, line: int, column: int, width: int) -> Place:
-        """A place of one line; counts from 0. The end of the text stands on its last line."""
+        """A place of one line; counts from 0. The end of the text is on its last line."""
         if line >= len(self.lines) or (line == len(self.lines) - 1 and not self.lines[line]):
             line, column, width = self._last()
         return Place(self.file, line + 1, column + 1, max(1, width), self.lines[line])
@@ -108,18 +108,18 @@ class Source:
         return line, len(self.lines[line]), 1
 
     def between(self, start: Mark, end: Mark) -> Place:
-        """From one mark to another, as far as it stands on the first line."""
+        """From one mark to another, as far as it is on the first line."""
         return self.span(start.line, start.column, end.line, end.column)
 
     def span(self, line: int, column: int, end_line: int, end_column: int) -> Place:
-        """From one point to another, as far as it stands on the first line."""
+        """From one point to another, as far as it is on the first line."""
         if end_line != line:
             text = self.lines[line] if line < len(self.lines) else ""
             end_column = len(text.rstrip())
         return self.place(line, column, end_column - column)
 
     def at(self, index: int, end: int) -> Place:
-        """From one index of the text to another, as far as it stands on the first line."""
+        """From one index of the text to another, as far as it is on the first line."""
         line = bisect_right(self._starts, index) - 1
         column = index - self._starts[line]
         room = len(self.lines[line]) - column
@@ -143,7 +143,7 @@ class Document:
     root: Node | None = field(default=None, repr=False)
 
     def at(self, path: Path) -> Place:
-        """Where a value stands; for a path that is not there, its nearest ancestor."""
+        """Where a value is; for a path that is not there, its nearest ancestor."""
         key, node = self._find(path)
         if key is not None and node is not None and is_empty(node):
             return self._source.between(key.start_mark, key.end_mark)
@@ -201,7 +201,7 @@ class Document:
         )
 
     def under(self, key: str) -> Document:
-        """The same, as the value of a key: a part of a larger file, in a file of its own."""
+        """The same, as the value of a key: a part of a larger file, in its own file."""
         root = self.root
         if root is not None:
             mark = root.start if isinstance(root, Branch) else root.start_mark

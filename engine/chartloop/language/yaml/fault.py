@@ -1,8 +1,8 @@
-"""Why a text is not YAML, in the words of somebody who writes machines.
+"""Why a text is not YAML, in the words of someone who writes machines.
 
 The parser says "did not find expected key". What happened is mostly one of a few things: a
 guard or a label with a sign that YAML keeps for itself, a tab, an indentation, a quote or
-bracket that is not closed. `explain` looks at the line and says which, and how to mend it.
+bracket that is not closed. `explain` looks at the line and says which, and how to fix it.
 
 Belongs here: one rule a mistake, over plain lines. Never: PyYAML, places, findings.
 """
@@ -38,7 +38,7 @@ class Complaint(NamedTuple):
     line: int
     column: int
     opened: tuple[int, int] | None = None
-    """Where the thing began that cannot be read: a quote, a bracket, a mapping."""
+    """Where the thing started that cannot be read: a quote, a bracket, a mapping."""
 
 
 class Fault(NamedTuple):
@@ -60,7 +60,7 @@ class _Entry(NamedTuple):
     key: str
     text: str
     column: int
-    """Where the text begins."""
+    """Where the text starts."""
 
 
 def explain(complaint: Complaint, lines: Sequence[str]) -> Fault:
@@ -160,14 +160,14 @@ def _open_quote(scene: _Scene) -> Fault | None:
 
 
 def _reserved_start(scene: _Scene) -> Fault | None:
-    """A text begins with a sign: `@ ` %` always, `* & | >` `?` where they mean something else."""
+    """A text starts with a sign: `@ ` %` always, `* & | >` `?` where they mean something else."""
     line, column = (scene.said.line, scene.said.column)
     if scene.said.context.endswith(("alias", "anchor", "block scalar")):
         line, column = scene.opened
     sign = scene.line(line)[column : column + 1]
-    cause = f"text cannot begin with `{sign}`"
+    cause = f"text cannot start with `{sign}`"
     if scene.line(line)[column - 1 : column + 1] == "{%":
-        column, cause = column - 1, "`{` begins a mapping"
+        column, cause = column - 1, "`{` starts a mapping"
     return scene.needs_quotes(line, column, cause) or Fault(
         cause, "put the text in quotes", line, column
     )
@@ -177,7 +177,7 @@ def _escape(scene: _Scene) -> Fault | None:
     column = scene.said.column - (scene.char != "\\")
     escape = scene.text[column : column + 2]
     hint = f"use single quotes, or write `\\{escape}`"
-    return Fault(f"`{escape}` is no escape", hint, scene.said.line, column, len(escape))
+    return Fault(f"`{escape}` is not an escape", hint, scene.said.line, column, len(escape))
 
 
 def _no_colon(scene: _Scene) -> Fault | None:
@@ -192,14 +192,14 @@ def _not_a_pair(scene: _Scene, number: int) -> Fault | None:
         return None
     hint = "write `key: value`, or indent it under its key"
     if glued := re.match(r"(?:- )?([A-Za-z_][\w.]*):(\S+)", text):
-        hint = f"write a space behind the colon: `{glued[1]}: {glued[2]}`"
+        hint = f"write a space after the colon: `{glued[1]}: {glued[2]}`"
     column = len(line) - len(line.lstrip())
-    return Fault("this line is no key with a value", hint, number, column, len(text))
+    return Fault("this line is not a key with a value", hint, number, column, len(text))
 
 
 def _second_colon(scene: _Scene) -> Fault | None:
-    """`label: STOP: x`, a line that stands too deep, or one before it without a colon."""
-    fault = scene.needs_quotes(scene.said.line, scene.said.column, "`: ` begins a value")
+    """`label: STOP: x`, a line that is too deep, or one before it without a colon."""
+    fault = scene.needs_quotes(scene.said.line, scene.said.column, "`: ` starts a value")
     if fault is not None:
         return fault
     if scene.said.column > _LONGEST_KEY:
@@ -210,13 +210,13 @@ def _second_colon(scene: _Scene) -> Fault | None:
     if above >= 0 and (fault := _not_a_pair(scene, above)) is not None:
         return fault
     column = len(scene.text) - len(scene.text.lstrip())
-    message = "this line stands deeper than the one above, which has its value already"
+    message = "this line is indented deeper than the one above, which has its value already"
     hint = "give both the same indentation, or leave the value above empty"
     return Fault(message, hint, scene.said.line, column, len(scene.text.strip()))
 
 
 def _in_brackets(scene: _Scene) -> Fault | None:
-    """Inside `{...}` or `[...]` something stands where a comma or the end is meant."""
+    """Inside `{...}` or `[...]` something is where a comma or the end is meant."""
     line, start = scene.opened
     opening = scene.line(line)[start : start + 1]
     closing = {"{": "}", "[": "]"}.get(opening, "}")
@@ -256,13 +256,13 @@ def _hidden_end(scene: _Scene, closing: str) -> Fault | None:
     column = mark.end() - 1
     entry = scene.entry(number, column)
     code = "CL007" if entry is not None and entry.key in _TEXTS else "CL001"
-    message = f"` #` begins a comment, which hides the `{closing}`"
+    message = f"` #` starts a comment, which hides the `{closing}`"
     hint = quote_hint(entry.key, entry.text) if entry else "put the text in quotes"
     return Fault(message, hint, number, column, len(line) - column, code)
 
 
 def _no_key(scene: _Scene) -> Fault | None:
-    """In a block something stands where the next key is meant."""
+    """In a block something is where the next key is meant."""
     line, column = scene.said.line, scene.said.column
     if scene.char in ("}", "]"):
         return scene.fault(f"`{scene.char}` closes nothing", "remove it, or open it before")
@@ -270,7 +270,7 @@ def _no_key(scene: _Scene) -> Fault | None:
     if before[-1:] in ("'", '"', "}", "]"):
         return _behind_the_end(scene, before[-1])
     if scene.char == "-" and not before:
-        hint = "a value is one or the other: indent the list under a key of its own"
+        hint = "a value is one or the other: indent the list under its own key"
         return scene.fault("a list item among keys", hint)
     if before:
         return None
@@ -307,30 +307,30 @@ def _no_item(scene: _Scene) -> Fault | None:
         return _behind_the_end(scene, before[-1])
     if before:
         return None
-    hint = "a value is one or the other: indent it under an item, or give it a key of its own"
+    hint = "a value is one or the other: indent it under an item, or give it its own key"
     return scene.fault("a key or an indentation among list items", hint)
 
 
 def _no_value(scene: _Scene) -> Fault | None:
     if not scene.char:
         hint = "write the value, and close what was opened: `[` with `]`, `{` with `}`"
-        return scene.fault("the line ends where a value is meant", hint)
+        return scene.fault("the line ends where a value belongs", hint)
     hint = "remove it; text with such a sign needs quotes"
-    return scene.fault(f"`{scene.char}` stands where a value is meant", hint)
+    return scene.fault(f"`{scene.char}` is where a value belongs", hint)
 
 
 def _list_on_the_line(scene: _Scene) -> Fault | None:
-    hint = "begin a list on a line of its own, or write it as `[a, b]`; text needs quotes"
-    return scene.fault("a list cannot begin behind its key", hint)
+    hint = "start a list on its own line, or write it as `[a, b]`; text needs quotes"
+    return scene.fault("a list cannot start on the line of its key", hint)
 
 
 def _behind_the_document(scene: _Scene) -> Fault | None:
     hint = "a file is one mapping: check the indentation, and remove `...`"
-    return scene.fault("text behind the end of the document", hint)
+    return scene.fault("text after the end of the document", hint)
 
 
 def _tag_handle(scene: _Scene) -> Fault | None:
-    hint = "remove the tag; text that begins with `!` needs quotes"
+    hint = "remove the tag; text that starts with `!` needs quotes"
     return scene.fault("a tag", hint, code="CL003")
 
 

@@ -12,7 +12,7 @@ the core rules of YAML 1.2:
             language takes for a number where a number is meant (`core.units.parse_number`)
 
 Keys are always strings. Tags, merge keys and directives are refused: no text can make an object.
-Aliases may repeat a part, within the bounds below. A word that stands alone in ``{...}`` is
+Aliases may repeat a part, within the bounds below. A word that is alone in ``{...}`` is
 refused too, though YAML allows it: nearly always a comma has cut a text there.
 
 Belongs here: text to plain data and findings. Never: what a key means.
@@ -55,7 +55,7 @@ MAX_NODES = 50_000
 MAX_DEPTH = 60
 """Mappings and lists inside each other."""
 MAX_FINDINGS = 100
-"""Mistakes after which nobody reads on."""
+"""Mistakes after which no one reads on."""
 
 _LOADER: type[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 """libyaml where PyYAML was built with it: the same events, ten times faster."""
@@ -80,7 +80,7 @@ def read(text: str, file: str = "<text>") -> Document:
     """The data of a text with the place of each part. Never raises for a bad text.
 
     `file` is the name that places carry. All findings are collected; those that leave nothing
-    to go on with (CL001, CL005, CL007 for a text that YAML cannot read) leave `data` None.
+    to continue (CL001, CL005, CL007 for a text that YAML cannot read) leave `data` None.
     """
     text = text.removeprefix("\ufeff")
     if fault := _unreadable(text, file):
@@ -125,7 +125,7 @@ def _behind_nothing(text: str, start: int) -> int:
 
 
 class _Stop(Exception):
-    """Reading cannot go on: the finding is recorded."""
+    """Reading cannot continue: the finding is recorded."""
 
 
 class _Anchor(NamedTuple):
@@ -145,7 +145,7 @@ class _Reader:
     def __init__(self, text: str, file: str) -> None:
         self.findings: list[Finding] = []
         self.broken = False
-        """A finding leaves no data to go on with."""
+        """A finding leaves no data to continue."""
         self._source = Source(text, file)
         loader = _LOADER(text)
         self._next = cast("Callable[[], Event]", loader.get_event)
@@ -175,11 +175,11 @@ class _Reader:
         source = self._source
         start = _behind_nothing(source.text, self._next().end_mark.index)
         if source.text.startswith("---", start):
-            message = "a second document begins here; a file holds one"
-            hint = "remove the `---`, or move what follows into a file of its own"
+            message = "a second document starts here; a file holds one"
+            hint = "remove the `---`, or move what follows into its own file"
             self._break("CL001", message, source.at(start, start + 3), hint=hint)
         if start < len(source.text):
-            message = "text behind the end of the document"
+            message = "text after the end of the document"
             hint = "a file is one mapping: check the indentation, and remove `...`"
             self._break("CL001", message, source.at(start, len(source.text)), hint=hint)
         if data is None and not self.broken:
@@ -255,7 +255,7 @@ class _Reader:
         if key.style or key.value not in ("<<", ""):
             return key.value
         if key.value:
-            self._note("CL004", "`<<` is no merge key in YAML 1.2", key, "write the keys out")
+            self._note("CL004", "`<<` is not a merge key in YAML 1.2", key, "write the keys out")
         else:
             self._note("CL006", "a key is missing before `:`", key, "write a word as the key")
         return None
@@ -274,14 +274,14 @@ class _Reader:
     def _alias(self, event: Event, depth: int) -> tuple[Any, Node]:
         name = event.anchor or ""
         if name not in self._anchors:
-            hint = f"text that begins with `*` needs quotes; a part is named by `&{name}`"
+            hint = f"text that starts with `*` needs quotes; a part is named by `&{name}`"
             self._note("CL001", f"nothing has the name `&{name}`", event, hint)
             self.broken = True
             self._count(event, 1)
             return None, Branch(event.start_mark, event.end_mark, True, [])
         anchor = self._anchors[name]
         if anchor is None:
-            self._break("CL005", f"`*{name}` stands inside what it repeats", self._span(event))
+            self._break("CL005", f"`*{name}` is inside what it repeats", self._span(event))
         self._count(event, anchor.size)
         self._sink(event, depth + anchor.height)
         node = anchor.node
@@ -294,7 +294,7 @@ class _Reader:
         if self._nodes > MAX_NODES:
             self._break(
                 "CL005",
-                f"more than {MAX_NODES:,} values, aliases counted as what they stand for",
+                f"more than {MAX_NODES:,} values, aliases expanded",
                 self._span(event),
             )
 
@@ -313,7 +313,7 @@ class _Reader:
     def _alone(self, key: Event, before: dict[str, tuple[Event, Node]]) -> None:
         """A word without `:` in `{...}`: what is left of a text that a comma cut in two."""
         cut = next(reversed(before.items()), None)
-        message = f"`{short(key.value)}` stands alone in `{{...}}`"
+        message = f"`{short(key.value)}` has no value in `{{...}}`"
         hint = f"write `{short(key.value)}: value`, or put the text in quotes"
         if cut is not None and not isinstance(node := cut[1][1], Branch) and not node.style:
             message += f": the comma before it ended the text of `{short(cut[0])}`"
@@ -323,8 +323,8 @@ class _Reader:
     def _no_word(self, key: Event, parent: Event) -> None:
         inner = key.start_mark.index == parent.start_mark.index + 1
         if type(key) is _MAPPING and key.flow_style and inner:
-            hint = 'put the whole text in quotes: `"{{ ... }}"`, or write it as a block behind `|`'
-            self._note("CL007", "`{{` begins a mapping here, not a template", parent, hint)
+            hint = 'put the whole text in quotes: `"{{ ... }}"`, or write it as a block after `|`'
+            self._note("CL007", "`{{` starts a mapping here, not a template", parent, hint)
             return
         what = {_MAPPING: "a mapping", _LIST: "a list"}.get(type(key), "an alias")
         hint = "write a word as the key; text with signs needs quotes"
@@ -336,7 +336,7 @@ class _Reader:
         if tag == "!!str":
             hint = "remove the tag and put the value in quotes"
         elif not tag.startswith("!!") and type(event) is _SCALAR:
-            hint = "text that begins with `!` needs quotes; in a guard write `not`"
+            hint = "text that starts with `!` needs quotes; in a guard write `not`"
         self._note("CL003", f"a tag: `{short(tag)}`", event, hint)
 
     def _syntax(self, error: yaml.YAMLError) -> None:
@@ -386,7 +386,7 @@ class _Reader:
         name: str | None = None,
         related: tuple[str, Place] | None = None,
     ) -> None:
-        """A finding with which reading goes on, until there are too many; `name`: about a key."""
+        """A finding with which reading continues, until there are too many; `name`: about a key."""
         at = dotted_path(tuple(self._path) if name is None else (*self._path, name))
         place = self._span(event)
         self.findings.append(finding(code, message, place, hint=hint, at=at, related=related))

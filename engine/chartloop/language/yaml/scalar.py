@@ -1,4 +1,4 @@
-"""YAML scalars: what a plain one means, and where the characters of any stand in the file.
+"""YAML scalars: what a plain one means, and where the characters of any are in the file.
 
 A guard or a template reports its faults by offset into its own text. That text is a scalar's
 value, and between the value and the file lie the opening quote, escapes, folding and the
@@ -94,7 +94,7 @@ class _Line(NamedTuple):
     end: int
     """Where the line ends."""
     glued: bool = False
-    """Its end is escaped: nothing stands between it and the next line."""
+    """Its end is escaped: nothing is between it and the next line."""
 
 
 def offsets(source: str, value: str, style: Style) -> list[int] | None:
@@ -139,7 +139,7 @@ def _joint(value: str, at: int, glued: bool) -> int:
 
 
 def _split(source: str) -> list[tuple[int, int]]:
-    """Where each line begins and ends, without its end."""
+    """Where each line starts and ends, without its end."""
     spans: list[tuple[int, int]] = []
     start = 0
     for match in BREAK.finditer(source):
@@ -171,7 +171,7 @@ def _indent(source: str, spans: list[tuple[int, int]], value: str) -> int:
 
 def _flow_lines(source: str, style: Style) -> list[_Line]:
     spans = _split(source)
-    # The quotes are no part of the text. Both may stand on one line.
+    # The quotes are not part of the text. Both may be on one line.
     spans[0] = (len(style), spans[0][1])
     spans[-1] = (spans[-1][0], len(source) - len(style))
     lines: list[_Line] = []

@@ -1,6 +1,6 @@
 """Which facts are counters in a machine, and what entering a state adds to them.
 
-Beside the facts that only grow, a variable is a counter where all that the file ever does with it
+Next to the facts that only grow, a variable is a counter where all that the file ever does with it
 is adding a constant above zero: ``set: {vars.rounds: vars.rounds + 1}``.
 """
 
@@ -24,11 +24,11 @@ SPENT = frozenset(
 
 
 class Again(NamedTuple):
-    """A variable that is counted up on an edge, and begins anew where states set it."""
+    """A variable that is counted up on an edge, and starts anew where states set it."""
 
     variable: str
     first: float
-    """What a run begins with."""
+    """What a run starts with."""
     resets: Mapping[str, float]
     """The states that set it on entry, each with the value."""
     edges: Mapping[str, float]

@@ -1,4 +1,4 @@
-"""Where a run may stand, and every way on from there: the graph that proofs walk.
+"""Where a run may be, and every way on from there: the graph that proofs walk.
 
 A `Place` is a state together with what else decides where a run goes from it: the detours that
 it has to return from, the attempt of a retry, a continuation, whether a stop has been decided,
@@ -130,7 +130,7 @@ class Routes(Growing):
     def _begin(self, begin: Place, start: str) -> None:
         at, after = self._enter(begin, start)
         gates = self._stop_gates(start, at, start if start in self.chart.acting else "")
-        # the start is entered before rules are looked at: its entry counts for them
+        # the start is entered before rules are evaluated: its entry counts for them
         if not self.never({n: value - after.get(n, 0) for n, value in gates.items()}):
             self.add(begin, at, "start", "start", after=after)
         if not at.stopping:
@@ -274,7 +274,7 @@ class Routes(Growing):
         return [Move(f"{state.name}.retry", "retry", again, wait=wait, into=state.name)]
 
     def _epilogue(self, place: Place, at: Place, moves: list[Move], *, done: Done) -> None:
-        """Behind a stop rules are off, and a failure goes on as a success does."""
+        """Behind a stop rules are off, and a failure continues as a success does."""
         for move in moves:
             self._follow(place, at, move, done=done)
         if self.breaking.at(place.state) or not moves:
@@ -285,14 +285,14 @@ class Routes(Growing):
         if not place.stopping:
             self._from_outside(place, (state.name, "left"))
         if isinstance(state.within, Expression) and state.within.may_fail:
-            self._break(place)  # when the wait begins
+            self._break(place)  # when the wait starts
         for trigger in self.chart.events_at(state.name):
             self._decide_wait(place, state, trigger, f"answer:{trigger}")
         if state.within is not None:
             self._decide_wait(place, state, "expired", "expired")
 
     def _break(self, place: Place) -> None:
-        """Out of a state in the middle of a decision: no rule is looked at."""
+        """Out of a state in the middle of a decision: no rule is evaluated."""
         dest = Place(END_ERROR, stopping=True)
         if not place.stopping:
             dest = Place(BEGIN, stopping=True, stops=(), raised=OF_A_GUARD)

@@ -19,7 +19,7 @@ NOTHING: Done = ("", "")
 
 
 class Growing:
-    """Places and routes. `first`: what counters begin with; `most`: how many routes it may have."""
+    """Places and routes. `first`: what counters start with; `most`: how many routes it may have."""
 
     def __init__(self, first: Mapping[str, float], most: int = MOST_ROUTES) -> None:
         self.first = first
@@ -49,7 +49,7 @@ class Growing:
         if self.never(gates) or any(gates.get(c, INF) <= at for c, at in source.reached):
             return
         if len(self.routes) >= self.most:
-            raise TooLarge(f"it has more than {self.most:,} ways")
+            raise TooLarge(f"it has more than {self.most:,} paths")
         self.routes.append(
             Route(
                 self.number(source), self.number(dest), origin, kind, *done, gates,

@@ -1,4 +1,4 @@
-"""Where a run may stand, and one move from there: the nodes and arcs that proofs walk."""
+"""Where a run may be, and one move from there: the nodes and arcs that proofs walk."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 from chartloop.language.spec import Assign
 
 FROM_OUTSIDE = frozenset({"outside", "caller"})
-"""Kinds of routes by which somebody stops a run from outside: as everybody can, with
+"""Kinds of routes by which someone stops a run from outside: as everybody can, with
 `user_requested`, or as a caller that names another reason."""
 UNDRAWN = FROM_OUTSIDE | {"start", "stop", "resume"}
 """Kinds of routes that are no edge, rule or signal: records and pictures have nothing for them."""
@@ -92,7 +92,7 @@ class Move(NamedTuple):
     gates: Mapping[str, float] = {}
     wait: tuple[float, float] = (0.0, 0.0)
     into: str = ""
-    """The state that `before` rules look at."""
+    """The state that `before` rules read."""
     reached: Reached = ()
     """It is only taken once counters have come to this."""
 

@@ -20,7 +20,7 @@ Tools = frozenset[str]
 
 
 def carried_out(spec: MachineSpec, state: StateSpec) -> Tools:
-    """The tools of which a state may carry out calls, as far as its own `allow` says.
+    """The tools of which a state may execute calls, as far as its own `allow` says.
 
     Of an application's own action none: what it calls, it calls unseen.
     """
@@ -78,7 +78,7 @@ def asks_to_stop(state: StateSpec) -> bool:
 
 
 def signalled_behind(spec: MachineSpec, state: StateSpec) -> tuple[str, ...]:
-    """The reasons that what a state does may raise behind a stop, where failures raise none."""
+    """The reasons that what a state does may raise after a stop, where failures raise none."""
     return tuple(spec.reasons) if asks_to_stop(state) else tuple(_reason_arguments(state))
 
 

@@ -32,9 +32,9 @@ from chartloop.language.intervals.interval import ABSENT, INF, Other, Range, Val
 MOST = 2**53
 """A counter that must go beyond this does not bound anything."""
 MOST_AS_IT_IS = 9
-"""Nodes of a guard that is judged as it stands; a longer one is folded first."""
+"""Nodes of a guard that is judged as it is now; a longer one is folded first."""
 REAL = frozenset({"usage.cost", "run.elapsed", "run.working"})
-"""Counters that are no whole numbers."""
+"""Counters that are not whole numbers."""
 
 
 class Turns(NamedTuple):
@@ -187,7 +187,7 @@ def _fold_constant_parts(
 ) -> Node:
     """The tree with each part that reads no `free` fact replaced by a fact; `told` gets its value.
 
-    A long guard is judged for many values of a counter that mostly stands in one of its parts.
+    A long guard is judged for many values of a counter that mostly is in one of its parts.
     """
     if isinstance(node, (Const, Fact)):
         return node

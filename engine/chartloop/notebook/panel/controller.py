@@ -1,4 +1,4 @@
-"""Carries out what a page asks for: one thing at a time, and never on the page's own thread.
+"""Executes what a page asks for: one thing at a time, and never on the page's own thread.
 
 Two threads. The controller takes orders, answers them and says what is to be shown; a driver does
 the actions, so that a page can ask for a pause meanwhile. Every order ends in an answer: what went
@@ -49,12 +49,12 @@ BUTTONS = ("step", "run", "set", "cancel", "back")
 """Orders whose buttons are disabled while they cannot be given. The others are always there."""
 OFTEN = 0.1
 """Seconds between two looks at a run that is driven."""
-BROKEN_OFF: Json = {"message": "the action was broken off", "hint": "Step begins it again"}
+BROKEN_OFF: Json = {"message": "the action was broken off", "hint": "Step starts it again"}
 _log = logging.getLogger(__name__)
 
 
 class Controller:
-    """Carries out the orders for a run. `take` never blocks or raises; `close` ends its thread."""
+    """Executes the orders for a run. `take` never blocks or raises; `close` ends its thread."""
 
     def __init__(self, run: Run, publish: Publish) -> None:
         self.run = run
@@ -64,7 +64,7 @@ class Controller:
         self._asked: Driving | None = None
         """What the driver does now."""
         self._cancelled = False
-        """Whether what is driven is to go on to the end that a cancel leads to."""
+        """Whether what is driven is to continue to the end that a cancel leads to."""
         self._fault: Json | None = None
         """What went wrong with the newest order, until the next one goes well."""
         self._looking = False
@@ -108,11 +108,11 @@ class Controller:
         while (job := self._jobs.get()) is not None:
             try:
                 job()
-            except Exception as error:  # noqa: BLE001  told to the page: the controller goes on
+            except Exception as error:  # noqa: BLE001  told to the page: the controller continues
                 self._tell({"fault": fault_of(error), "busy": ""})
 
     def _tell(self, changed: Json) -> None:
-        """Show the page something. Where there is no page any more the run goes on without."""
+        """Show the page something. Where there is no page any more the run continues without."""
         try:
             self._publish(_sendable(changed))
         except Exception:  # noqa: BLE001  whatever a page does, it is not the run's
@@ -135,7 +135,7 @@ class Controller:
 
     @property
     def _is_driven(self) -> bool:
-        """By the driver, or by somebody else: in a cell, or at another panel."""
+        """By the driver, or by someone else: in a cell, or at another panel."""
         return self._asked is not None or self.run.session.turn.is_held
 
     def _carry_out(self, order: Order) -> None:
@@ -185,7 +185,7 @@ class Controller:
         driver.start()
 
     def _drive(self, order: Driving) -> None:
-        """On a thread of its own: an action takes as long as it takes."""
+        """On its own thread: an action takes as long as it takes."""
         fault: Json | None = BROKEN_OFF
         try:
             drive(self.run, order)

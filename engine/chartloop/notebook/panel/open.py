@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def panel(run: Run) -> Panel:
-    """A panel for a notebook: the run beside its picture, with buttons.
+    """A panel for a notebook: the run next to its picture, with buttons.
 
     `SetupError` where the extra `notebook` is not installed.
     """

@@ -40,7 +40,7 @@ _STILL = "The panel as it was when its cell was run; run the cell to drive it. R
 
 
 class PanelPicture:
-    """The picture of one run, or of those that it goes on as. `engine` is that of `Picture`."""
+    """The picture of one run, or of those that it continues as. `engine` is that of `Picture`."""
 
     def __init__(self, engine: Engine | None = None, *, timeout: float = PATIENCE) -> None:
         self._engine: Engine | None = engine

@@ -22,7 +22,7 @@ _PAGE = Path(__file__).parent / "page"
 _SCRIPT = f"{page_parts.SCRIPT}\n{(_PAGE / 'panel.js').read_text('utf-8')}"
 """One module: there is no build, and nothing that a page would have to ask for."""
 _ALONE = ("paint", "why", "busy", "fault", "heard")
-"""What stands in a trait of its own, since it changes by itself."""
+"""What is in its own trait, since it changes by itself."""
 _SHEET = ("picture", "boxes", "outline")
 
 
@@ -72,7 +72,7 @@ class Panel(anywidget.AnyWidget):
         super().close()
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        """The widget, and beside it a picture for where a notebook is read without a kernel."""
+        """The widget, and next to it a picture for where a notebook is read without a kernel."""
         widget: Any = super()
         data, metadata = widget._repr_mimebundle_(**options)
         return {**data, **still(self.controller.run)}, metadata

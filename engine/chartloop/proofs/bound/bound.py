@@ -55,7 +55,7 @@ def say_round(loop: tuple[str, ...]) -> str:
 
 
 WORDS: Mapping[str, str] = {
-    "actions": "actions", "llm_calls": "model calls", "tool_calls": "tool calls",
+    "actions": "actions", "requests": "requests", "tool_calls": "tool calls",
     "tokens": "tokens", "usd": "USD", "waiting": "waiting",
 }  # fmt: skip
 """What is bounded, as people say it."""
@@ -66,12 +66,12 @@ class Figure:
     """The worst of one resource. Prints as its words."""
 
     resource: str
-    """``actions``, ``llm_calls``, ``tool_calls``, ``tokens``, ``usd`` or ``waiting``."""
+    """``actions``, ``requests``, ``tool_calls``, ``tokens``, ``usd`` or ``waiting``."""
     value: int | float | None
     """At most so much; None: there is no figure, and `why` says why. Seconds for `waiting`."""
     why: str = ""
     units: int = 0
-    """Besides `rest`, so many times a thing of which nobody knows how large it is."""
+    """Besides `rest`, this many times a thing of which no one knows how large it is."""
     unit: str = ""
     rest: int | float = 0
     by: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class Figure:
 
 
 def say_units(number: int, unit: str) -> str:
-    """So many things of a size that nobody knows: ``2 model calls``, ``3 batches``."""
+    """A number of things of unknown size: ``2 model calls``, ``3 batches``."""
     return f"{number:,} {unit}" + ("" if number == 1 else "es" if unit.endswith("h") else "s")
 
 
@@ -144,7 +144,7 @@ class Overshoot(NamedTuple):
     counter: str
     limit: float
     where: str
-    """Where it is looked at."""
+    """Where it is evaluated."""
     past: float | None
     """So much at most; None: it cannot be told."""
     text: str
@@ -201,7 +201,7 @@ class Bound:
             return ()
         return actions.witness.loops[0][0]
 
-    def refused(self, wanted: Mapping[str, float]) -> tuple[str, ...]:
+    def reasons_to_refuse(self, wanted: Mapping[str, float]) -> tuple[str, ...]:
         """Why a run may not start that must stay within these figures; empty when it may."""
         out: list[str] = []
         for resource, most in wanted.items():
@@ -292,7 +292,7 @@ def _lines(found: Bound, width: int) -> Iterator[Line]:
     yield from (Line(f"  {one}") for one in found.assumptions)
     witness = str(found.figures["actions"].witness)
     if witness:
-        yield from (Line(""), Line(f"a way to the most actions, perhaps not a run: {witness}"))
+        yield from (Line(""), Line(f"a path with the most actions, perhaps not a run: {witness}"))
 
 
 def _table(rows: list[Row], head: tuple[str, ...], width: int) -> Iterator[Line]:

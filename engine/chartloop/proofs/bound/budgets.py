@@ -81,7 +81,7 @@ class Row(NamedTuple):
     room: Number
     """Of a run, from its start."""
     midway: Number | None = None
-    """Of a part of a run that begins anywhere; None: the same."""
+    """Of a part of a run that starts anywhere; None: the same."""
 
     def room_from(self, start: bool) -> Number:
         """How much there is for a way from the start of a run, or for one from anywhere."""
@@ -290,7 +290,7 @@ class Budgets:
         return min(found, default=None)
 
     def _before(self, route: Route) -> bool:
-        """Whether the run goes on as it was: not towards a stop."""
+        """Whether the run continues as it was: not towards a stop."""
         return not self._stops(route) or self.routes.places[route.source].stopping
 
     def _whole_row(self, family: Family, above: Collection[Family]) -> Row | None:
@@ -313,10 +313,10 @@ class Budgets:
 def rows_of_loops(
     routes: Routes, steps: Sequence[Step], limits: Mapping[str, Any], lowered: frozenset[str]
 ) -> list[Row]:  # fmt: skip
-    """How often an edge is taken that counts a variable up to a bound, where states begin it anew.
+    """How often an edge is taken that counts a variable up to a bound, where states start it anew.
 
     Between two resets the variable only rises, and the edge's own guard is false from the bound
-    on: so each reset is good for so many times, and the first value for so many.
+    on: so each reset is good for this many times, and the first value for so many.
     """
     edges = {edge.id: edge for edge in routes.spec.edges()}
     out: list[Row] = []
@@ -345,7 +345,7 @@ def _row_of_loop(
         takes.append(taken if entered is None else taken - times(entered))
     begun = _before_a_reset(routes, again)
     early = any(s.route.origin == id and s.route.source in begun for s in steps)
-    # A part of a run may begin within the loop, right after any of the values was set.
+    # A part of a run may start within the loop, right after any of the values was set.
     midway = times(min(again.first, *again.resets.values()))
     room = times(again.first) if early else 0
     return Row(Family(again.variable, most_), tuple(takes), room, midway)

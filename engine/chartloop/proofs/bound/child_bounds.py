@@ -152,7 +152,7 @@ def _computed_limits(given: Mapping[str, Given]) -> frozenset[str]:
 
 
 def _variables(given: Mapping[str, Given]) -> dict[str, Any]:
-    """What a child begins with, as far as the file says it. Without `task` it has none."""
+    """What a child starts with, as far as the file says it. Without `task` it has none."""
     values: Mapping[str, Given] = given["vars"].value if "vars" in given else {}
     out = {name: _constant(value.value) for name, value in values.items()}
     return out if "task" in given or "machine" not in given else {"run.task": "", **out}

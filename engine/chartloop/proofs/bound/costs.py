@@ -29,7 +29,7 @@ from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.child_budget import AT_ONCE
 
 UNIT = 10**15
-"""Stands for a size that nobody knows: of one model call."""
+"""Stands for a size that no one knows: of one model call."""
 STEPS, CALLS, TOOLS = "run.steps", "requests", "usage.tool_calls"
 TOKENS, COST, WAITING = "usage.total_tokens", "usage.cost", "waiting"
 RESOURCES = (STEPS, CALLS, TOOLS, TOKENS, COST, WAITING)
@@ -52,7 +52,7 @@ class KnownModel(NamedTuple):
 class Assume:
     """What is taken for granted of a model and its replies, where the file does not say.
 
-    `LimitError` for what is no size or price.
+    `LimitError` for what is not a size or price.
     """
 
     tokens_per_call: int | None = None
@@ -158,7 +158,7 @@ class Spending:
         most = model.get("max_tokens")
         self.reply = min(int(most) if most else self.longest, self.longest)
         self.asked = self.assume.calls_per_reply or UNIT
-        """Calls of one reply at most, carried out or not."""
+        """Calls of one reply at most, executed or not."""
         own = (model.get("input_cost_per_token"), model.get("output_cost_per_token"))
         written = None not in own and not model.get("fallbacks")
         self.prices: tuple[float, float] | None = (
@@ -245,7 +245,7 @@ class Spending:
             yield uses._replace(ends={**moved, **uses.ends})
 
     def _together(self, state: StateSpec, action: ActionSpec, failed: bool) -> Iterator[Uses]:
-        """Whatever an action does, one thing beside the other."""
+        """Whatever an action does, one thing next to the other."""
         parts = [
             [*self._of_model(state, action, failed)], [*self._of_calls(state, failed)],
             [*self._of_runs(state)], [*self._of_task(action, failed)],
@@ -365,17 +365,17 @@ class Spending:
     # tools ------------------------------------------------------------------------------------
 
     def _batch(self, state: StateSpec) -> int:
-        """How many calls of one reply are carried out at most."""
+        """How many calls of one reply are executed at most."""
         return min(self.assume.calls_per_reply or state.most_calls, state.most_calls)
 
     def _of_tools(self, most: int) -> Iterator[Uses]:
         if most > 1 and most == self.assume.calls_per_reply:
             self._assume("batch", f"a reply asks for at most {most} tool calls")
         elif most > 1:
-            said = f"at most {most} tool calls of one reply are carried out"
+            said = f"at most {most} tool calls of one reply are executed"
             self._assume("batch", said)
         if most:
-            self._assume("tools", "a tool makes no model call of its own")
+            self._assume("tools", "a tool makes no model calls itself")
         for count in sorted({0, 1, most} if most else {0}):
             yield Uses({TOOLS: (count, count), "errors.total": (0, count)})
 
@@ -384,12 +384,10 @@ class Spending:
         asks = "model" in action.uses | action.may_use
         if asks:
             for resource in (CALLS, TOKENS, COST):
-                said = (
-                    f"`{action.name}`, an action of your own, may call a model as often as it likes"
-                )
+                said = f"`{action.name}`, your own action, may call a model as often as it likes"
                 self._say(resource, state, said)
             return Uses({CALLS: (0, INF), TOKENS: (0, INF), COST: (0, INF)})
-        said = "an action of your own spends a step, and neither stops nor continues a run"
+        said = "your own action spends a step, and neither stops nor continues a run"
         self._assume("own", said)
         return Uses({})
 

@@ -47,17 +47,17 @@ from chartloop.proofs.bound.linear_program import Effort, Number, OutOfEffort, S
 from chartloop.proofs.bound.problem import Proof, limits_of
 
 NAMES: Mapping[str, str] = {
-    STEPS: "actions", CALLS: "llm_calls", TOOLS: "tool_calls", TOKENS: "tokens", COST: "usd",
+    STEPS: "actions", CALLS: "requests", TOOLS: "tool_calls", TOKENS: "tokens", COST: "usd",
     WAITING: "waiting",
 }  # fmt: skip
 CALL = "model call"
-"""What tokens are counted in where nobody knows how large one is."""
+"""What tokens are counted in where it is unknown how large one is."""
 UNSIZED = (
     "nothing says how large a model call is: give `context_window` under `model`, or assume "
     "`tokens_per_call`"
 )
 UNKNOWN_SIZE = UNIT // 1000
-"""From here on an amount has things in it of which nobody knows the size."""
+"""From here on an amount has things in it of unknown size."""
 UNCOUNTED = (
     "what ends it counts things of unknown size: give `context_window` under `model`, or assume "
     "`tokens_per_call` and `calls_per_reply`"
@@ -66,8 +66,8 @@ UNCOUNTED = (
 EFFORT = 6_000_000
 """Steps of a proof; one is well under a microsecond."""
 USUAL = (
-    "nobody changes a limit or a variable while it runs, pauses it, or goes on with it after a "
-    "crash in mid-call"
+    "no limit or variable is changed while it runs, and it is neither paused nor resumed after a "
+    "crash during a call"
 )
 
 
@@ -94,7 +94,7 @@ def _assumptions(proof: Proof) -> list[str]:
     """What the figures assume about variables and opaque guards."""
     counting = proof.counting
     out = [
-        f"`vars.{name}` begins with {counting.first[f'vars.{name}']:g}"
+        f"`vars.{name}` starts with {counting.first[f'vars.{name}']:g}"
         for name in sorted(counting.variables)
         if f"vars.{name}" in counting.counters
     ]
@@ -167,15 +167,15 @@ def _worst_loop(
 def loop_of(
     proof: Proof, solved: Solved, steps: Sequence[Step], through: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """The states of the loop that a program without a value goes round, by way of one of `through`.
+    """The states of the loop that a program without a value loops, by way of one of `through`.
 
-    Smaller loops that it goes round on the way are in it: what costs may stand in one of them.
+    Smaller loops that it loops on the way are in it: what costs may be in one of them.
     """
     rounds = [_round(proof, [steps[a].route for a in c.arcs]) for c, _ in solved.used if c.cycle]
     if not rounds:
         return ()
     loop = _with_inner_loops(rounds[0], rounds[1:])
-    if through and {*loop}.isdisjoint(through):  # it goes round several that do not meet
+    if through and {*loop}.isdisjoint(through):  # it loops several that do not meet
         loop = next((r for r in rounds if not {*r}.isdisjoint(through)), loop)
     return loop
 
@@ -196,13 +196,13 @@ def _with_inner(loop: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ...
 
 
 def _before_the_last_look(budgets: Budgets, resource: str) -> Number:
-    """What calls of an unknown size add up to while a budget that is looked at later holds."""
+    """What calls of an unknown size add up to while a budget that is evaluated later holds."""
     own = [f for f in budgets.families if f.counter == resource]
     return max((f.room for f in own), default=0) if any(map(budgets.late, own)) else 0
 
 
 def _known_part(budgets: Budgets, gain: Sequence[Number], resource: str) -> list[Number]:
-    """The gain without things of a size that nobody knows, but where a budget counts them."""
+    """The gain without things of unknown size, but where a budget counts them."""
     counted = [r for r in budgets.rows if r.family.counter == resource and r.room < UNKNOWN_SIZE]
     open_ended = {
         (s.route.state, s.route.outcome)
@@ -223,7 +223,7 @@ def _known_part(budgets: Budgets, gain: Sequence[Number], resource: str) -> list
 
 
 def _without_units(amount: Number) -> Number:
-    """What an amount holds beside things of which nobody knows the size."""
+    """What an amount holds beside things of unknown size."""
     return max(amount - round(amount / UNIT) * UNIT, 0)
 
 
@@ -296,7 +296,7 @@ def _states(proof: Proof, walked: Sequence[Route]) -> tuple[str, ...]:
 
 
 def _round(proof: Proof, walked: Sequence[Route]) -> tuple[str, ...]:
-    """The states of a loop, from the one that stands first in the file."""
+    """The states of a loop, from the one that is first in the file."""
     names = _states(proof, walked)
     order = {name: n for n, name in enumerate(proof.chart.spec.states)}
     first = min(range(len(names)), key=lambda n: order.get(names[n], len(order)), default=0)
@@ -324,7 +324,7 @@ def _say(proof: Proof, family: Family) -> str:
 
 
 def _where(proof: Proof, family: Family) -> str:
-    """Where a budget is looked at."""
+    """Where a budget is evaluated."""
     for rule in proof.chart.spec.rules:
         if _turns(proof, rule.when, family):
             if rule.before:
@@ -337,7 +337,7 @@ def _where(proof: Proof, family: Family) -> str:
 
 
 def _overshoots(proof: Proof) -> list[Overshoot]:
-    """For each budget how far past it a run can go, and where it is looked at."""
+    """For each budget how far past it a run can go, and where it is evaluated."""
     out: list[Overshoot] = []
     for family in proof.families:
         counter = family.counter
@@ -355,7 +355,7 @@ def _overshoots(proof: Proof) -> list[Overshoot]:
             Overshoot(
                 _say(proof, family), counter, _amount(resource, Fraction(family.at)),
                 _where(proof, family), told,
-                f"cannot be told: {text}" if text else _say_past(resource, past),
+                f"not known: {text}" if text else _say_past(resource, past),
             )
         )  # fmt: skip
     return out
@@ -381,7 +381,7 @@ def late(
     """
     total, begun = _longest_wake(routes.spec), _begun_after(routes, family)
     if name := next((name for name, wraps_up in begun.items() if not wraps_up), ""):
-        return INF, f"`{name}` may begin after it, and is not cut off by it"
+        return INF, f"`{name}` may start after it, and is not cut off by it"
     for state in (routes.spec.states[name] for name in begun):
         longest = spending.seconds(state.within)
         if longest == INF:
@@ -400,7 +400,7 @@ def _longest_wake(spec: MachineSpec) -> float:
 
 
 def _begun_after(routes: Routes, family: Family) -> dict[str, bool]:
-    """States whose action may begin once the limit is reached; whether only behind a stop."""
+    """States whose action may start once the limit is reached; whether only after a stop."""
     found: dict[str, bool] = {}
     for route in routes.routes:
         place = routes.places[route.dest]

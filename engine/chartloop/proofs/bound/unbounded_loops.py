@@ -17,7 +17,7 @@ from chartloop.proofs.bound.problem import Proof
 from chartloop.proofs.bound.prove import loop_of, paid
 
 MOST_LOOPS = 8
-"""So many are named; who mends them is told of the next."""
+"""So many are named; who fixes them is told of the next."""
 EFFORT = 1_000_000
 """Steps of the search: every load makes it, so it is less than that of a bound."""
 MOST_ROUTES = 30_000
@@ -26,7 +26,7 @@ MOST_ROUTES = 30_000
 def uncut_loops(chart: Chart, starts: Iterable[str] = ()) -> Iterator[tuple[str, ...]]:
     """The states of each loop through a paid action that no budget cuts, in order.
 
-    `starts` are states at which a parent begins the machine besides its own start. The limits are
+    `starts` are states at which a parent starts the machine besides its own start. The limits are
     those of the file. Raises `TooLarge` or `OutOfEffort` where it cannot be told in time.
     """
     if not paid(chart.spec) or _steps_are_bounded(chart):

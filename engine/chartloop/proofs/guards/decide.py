@@ -2,7 +2,7 @@
 
 Numbers are kept as differences between two terms, ``x - y <= c``, and contradict each other when
 such differences add up to less than nothing round a circle (Bellman-Ford). A sum of more terms
-counts as a term of its own whose range is that of its parts. What is refuted here cannot hold;
+counts as its own term whose range is that of its parts. What is refuted here cannot hold;
 what is not refuted may still not hold, where terms were computed from the same facts.
 """
 

@@ -1,8 +1,8 @@
 """Guards as formulas: the checked tree, turned into literals joined by `and` and `or`.
 
 A literal is about a *term*: a fact, or what arithmetic, `len` or a text function makes of facts and
-what is taken as it stands. Whole numbers are added up exactly; anything else that is computed is a
-term of its own, so that nothing rests on how floats round. What a registered guard answers is free
+what is taken as it is now. Whole numbers are added up exactly; anything else that is computed is a
+its own term, so that nothing rests on how floats round. What a registered guard answers is free
 each time. A fact that may be None has a literal for that.
 """
 
@@ -87,7 +87,7 @@ class Term(NamedTuple):
 
 
 class Terms:
-    """Turns trees into formulas and remembers the terms that stand in them."""
+    """Turns trees into formulas and remembers the terms that are in them."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -314,7 +314,7 @@ def _is_number(node: Node) -> bool:
 
 
 def _free(node: Node) -> bool:
-    """Whether somebody else answers: it may say one thing now and another a moment later."""
+    """Whether someone else answers: it may say one thing now and another a moment later."""
     return any(isinstance(n, Opaque) for n in walk(node))
 
 

@@ -3,7 +3,7 @@
 First the literals are held against each other, which is always done and takes microseconds. Where
 they are not refuted, values are looked for that show it, and the real guards are tried with them.
 What neither settles goes to a solver, if there is one; and if that does not know either, the
-answer is that nobody knows.
+answer is that no one knows.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Answer(NamedTuple):
     """What came of a question."""
 
     possible: bool | None
-    """None when nobody knows."""
+    """None if unknown."""
     values: Mapping[str, Any] = {}
     """Facts with which the claims were seen to hold; empty when none were looked for or found."""
 
 
 class Solver(Protocol):
-    """Somebody who can be asked what intervals do not settle."""
+    """Someone who can be asked what intervals do not settle."""
 
     def possible(self, claims: Sequence[Claim], world: World) -> bool | None:
         """Whether the claims can hold together; None when it is not known in time."""
@@ -62,7 +62,7 @@ class Prover:
         self.world = world
         self.solver = solver
         self.unsettled: dict[str, None] = {}
-        """The places of guards about which nobody knows, each once and in order."""
+        """The places of guards about which no one knows, each once and in order."""
         self._answers: dict[tuple[Any, ...], tuple[Answer, Any]] = {}
         self._read: dict[tuple[int, int, bool], tuple[Formula, Mapping[str, Term], Any]] = {}
         self._left = work
@@ -132,7 +132,7 @@ class Prover:
             self._left -= min(PER_QUESTION, self._left) - max(work.left, 0)
 
     def _formula(self, claim: Claim, world: World) -> tuple[Formula, Mapping[str, Term]]:
-        """A claim as a formula, and its terms: the same claim stands in many questions."""
+        """A claim as a formula, and its terms: the same claim is in many questions."""
         key = (id(world), id(claim.node), claim.holds)
         if key not in self._read:
             terms = Terms(world)
@@ -142,7 +142,7 @@ class Prover:
 
 
 def _axioms(known: Mapping[str, Term]) -> list[Formula]:
-    """What always holds between facts that stand in the question."""
+    """What always holds between facts that are in the question."""
     out = list[Formula]()
     if {"last.ok", "last.error is None"} <= known.keys():
         out.append(join(False, [Truth("last.ok", True), Truth("last.error is None", False)]))
@@ -261,7 +261,7 @@ class _Facts:
     def __init__(self, facts: Mapping[str, Fact]) -> None:
         self.root: Any = SimpleNamespace()
         self._last: list[tuple[dict[str, Any], str]] = []
-        """For each fact where it stands."""
+        """For each fact where it is."""
         for fact in facts.values():
             here: dict[str, Any] = self.root.__dict__
             for step, after in pairwise(fact.steps):

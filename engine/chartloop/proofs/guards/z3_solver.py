@@ -47,7 +47,7 @@ QUESTIONS = 500
 
 
 def solver() -> Z3 | None:
-    """Somebody to ask, when the extra `prove` is installed."""
+    """Someone to ask, when the extra `prove` is installed."""
     return Z3() if find_spec("z3") is not None else None
 
 

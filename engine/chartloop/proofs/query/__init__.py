@@ -44,7 +44,7 @@ class Questions:
             self.unknown = str(error)
 
     def ask(self, text: str, *, cancels: bool = True) -> Answer:
-        """The answer. `QueryFault` for what is no query of this machine.
+        """The answer. `QueryFault` for what is not a query of this machine.
 
         `cancels`: a stop from outside may come at any moment.
         """

@@ -32,7 +32,7 @@ class Happening(NamedTuple):
 
 
 Called = Callable[[StateSpec], Iterable[str]]
-"""The tools that the action of a state may carry out."""
+"""The tools that the action of a state may execute."""
 
 
 class Happenings:
@@ -49,7 +49,7 @@ class Happenings:
         if route.state:
             yield from self._action_events(route, called or partial(carried_out, self.spec))
         if not route.source and dest.state != self.spec.start:
-            yield Happening("state", self.spec.start)  # entered before any rule is looked at
+            yield Happening("state", self.spec.start)  # entered before any rule is evaluated
         yield from self._signals(route, source, dest)
         yield from self._deferred_reasons(route, source)
         if source.stops is not None:

@@ -53,7 +53,7 @@ def _keeps(state: StateSpec) -> bool:
 
 
 def _replies_are_kept(spec: MachineSpec) -> bool:
-    """Whether no state sets a prompt of its own whose reply is not kept."""
+    """Whether no state sets its own prompt whose reply is not kept."""
     acting = [s for s in spec.states.values() if s.action is not None]
     return all(s.action is not None and s.action.is_builtin for s in acting) and all(
         "keep" in s.args and _keeps(s) for s in acting if s.traits.sets_prompt

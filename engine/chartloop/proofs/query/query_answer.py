@@ -32,7 +32,7 @@ from chartloop.proofs.query.open_tool_calls import Offers
 from chartloop.proofs.query.query_text import Atom, Query
 
 OUTSIDE = "by a stop from outside"
-"""What a `reason` says of a run that somebody stops."""
+"""What a `reason` says of a run that someone stops."""
 MOST_NAMED = 3
 """Reasons of a caller that an answer names."""
 
@@ -244,7 +244,7 @@ def _way(into: Mapping[At, tuple[At, int] | None], at: At, number: int) -> Way:
 def answer(
     query: Query, routes: Routes, *, cancels: bool, open_: Collection[int] | None = None
 ) -> Answer:
-    """The answer to a query. A run that nobody stops from outside shows more, if there is one.
+    """The answer to a query. A run that are not stopped from outside shows more, if there is one.
 
     `open_`: the routes that a run may take, where not all of them are.
     """
@@ -298,17 +298,17 @@ def _conclusion(query: Query, *, found: bool) -> str:
     a, b = query.a, query.b
     match query.form:
         case "reach":
-            return f"{a} can be reached" if found else f"no way leads to {a}"
+            return f"{a} can be reached" if found else f"no path leads to {a}"
         case "never":
-            return f"{a} can happen" if found else f"no way leads to {a}"
+            return f"{a} can happen" if found else f"no path leads to {a}"
         case "never before":
             none_before = f"{a} can happen with no {b} before it"
-            return none_before if found else f"{b} comes before {a} on every way"
+            return none_before if found else f"{b} comes before {a} on every path"
         case "never after":
-            return f"{a} can happen after {b}" if found else f"no way leads from {b} to {a}"
+            return f"{a} can happen after {b}" if found else f"no path leads from {b} to {a}"
         case "always after":
             none_after = f"a run can end with no {b} after {a}"
-            return none_after if found else f"{b} follows {a} on every way to an end"
+            return none_after if found else f"{b} follows {a} on every path to an end"
 
 
 def _after(seek: _Seek, first: Atom, then: Atom) -> Way | None:
@@ -405,9 +405,9 @@ def _assumptions(*, cancels: bool) -> tuple[str, ...]:
         "a stop from outside may come at any moment, for `user_requested`; for another reason "
         "only where the answer says `unless`"
         if cancels
-        else "nobody stops it from outside",
-        "no parent starts it at another state, and no run of an older file goes on with this one",
-        "nobody pauses it, or sets a limit while it runs",
+        else "it is not stopped from outside",
+        "no parent starts it at another state, and no run of an older file continues with this one",
+        "it is not paused, and no limit is set while it runs",
     )
 
 

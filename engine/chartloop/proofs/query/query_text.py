@@ -34,7 +34,7 @@ _SHAPES: tuple[tuple[str, Form], ...] = (
 
 
 class QueryFault(RunError):
-    """What was asked is no query, or names something that the machine does not have."""
+    """What was asked is not a query, or names something that the machine does not have."""
 
     code = "CL612"
 
@@ -69,7 +69,7 @@ def read(text: str, chart: Chart) -> Query:
             names = found.groupdict()
             second = _atom(names["b"], chart) if "b" in names else None
             return Query(plain, form, _atom(names["a"], chart), second)
-    raise QueryFault(f"`{plain[:80]}` is no query", hint=f"write one of: {', '.join(FORMS)}")
+    raise QueryFault(f"`{plain[:80]}` is not a query", hint=f"write one of: {', '.join(FORMS)}")
 
 
 def _atom(word: str, chart: Chart) -> Atom:

@@ -12,7 +12,7 @@ is written has been played.
     hints     which values guards, parsers and schemas ask for
     replies   what a model may answer to a request
     world     the model and the tools that answer as they are told
-    starts    what a run may begin with
+    starts    what a run may start with
     moves     a node of the search, and what may happen next at it
     alike     when two nodes need not both be followed
     nearness  how near facts are to what a target asks for

@@ -46,7 +46,7 @@ class Want(NamedTuple):
     def distance(self, facts: Facts) -> float:
         """How far facts are from it; 0 where it is so."""
         if self.guard.opaque:
-            return 0.0  # nobody sees into it
+            return 0.0  # no one sees into it
         readings = self.guard.readings(facts)
         return _far(self.shape, readings)[0 if self.holds else 1]
 

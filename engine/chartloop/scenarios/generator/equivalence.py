@@ -38,7 +38,7 @@ _BY_GUARDS = TIMES | TOKENS | {COST, RATIO, "run.started_at", "errors.rate", "ru
 
 
 _NOTHING: frozenset[Any] = frozenset({False, "", (), '""', "[]", "{}"})
-"""What most facts begin with. It is left out of a key: a fact has only one of these values."""
+"""What most facts start with. It is left out of a key: a fact has only one of these values."""
 _VISITS = "run.visits."
 
 
@@ -166,7 +166,7 @@ def _kept_json(kept: Mapping[str, Any]) -> str:
 
 
 def _children(node: Node | None) -> Iterator[Hashable]:
-    """What was said to the children that have begun: where they are stands in no position."""
+    """What was said to the children that have started: where they are is in no position."""
     while node is not None and node.held:
         yield node.chosen, None if node.event is None else (node.event.word, str(node.event.data))
         node = node.parent

@@ -1,7 +1,7 @@
 """What a written file is called, what its head says, and whether a person has changed it.
 
-The last line of the head holds a checksum of all that stands below and above it. A file whose
-checksum no longer fits is somebody's own.
+The last line of the head holds a checksum of all that is below and above it. A file whose
+checksum no longer fits is someone's own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from chartloop.scenarios.runner import SUFFIX
 _STAMP = re.compile(r"^# Written by chartloop test --generate; .* ([0-9a-f]{12})\n", re.MULTILINE)
 _SAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _MORE = 8
-"""Targets that a head lists beside the first."""
+"""Targets that a head lists next to the first."""
 
 
 def file_name(target: Target) -> str:
@@ -33,7 +33,7 @@ def _safe(name: str) -> str:
 
 
 def head(chart: Chart, targets: Sequence[Target]) -> Iterator[str]:
-    """What a file is for, as comments: the first on a line of its own, the others as a list."""
+    """What a file is for, as comments: the first on its own line, the others as a list."""
     first, *others = [_describe_target(chart, target) for target in targets]
     yield f"{first[:1].upper()}{first[1:]}."
     if others:
@@ -73,7 +73,7 @@ def stamp_checksum(text: str) -> str:
 
 
 def is_ours(text: str) -> bool:
-    """Whether a file is as it was written: nobody has changed it."""
+    """Whether a file is as it was written: no one has changed it."""
     found = list(_marks(text))
     return len(found) == 1 and found[0][1] == _sum(found[0][0])
 

@@ -164,13 +164,13 @@ class _Subject(NamedTuple):
     world: World
     clock: ManualClock
     unknown: tuple[str, ...]
-    """Tools that it names and that nobody declared: a scenario must name them."""
+    """Tools that it names and that no one declared: a scenario must name them."""
     world_tools: bool
     """Whether some of its tools are the world's: what plays scenarios has others."""
 
     @classmethod
     def of(cls, path: Path, own: Registry) -> _Subject:
-        """Load it. Tools that nobody declared take any arguments."""
+        """Load it. Tools that no one declared take any arguments."""
         clock = ManualClock()
         world = World(clock)
         machine = _load_machine(path, own)
@@ -317,7 +317,7 @@ class _Writer:
         )  # fmt: skip
 
     def _least(self, played: _Played) -> tuple[Mapping[str, Any], Result]:
-        """Its keys without what the run does not need to begin with, and what comes of them."""
+        """Its keys without what the run does not need to start with, and what comes of them."""
         keys, result = played.keys, played.report.result
         assert result is not None
         for group, name in [*without_each(keys)]:

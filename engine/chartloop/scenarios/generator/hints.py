@@ -75,7 +75,7 @@ class Hints:
 
 
 def hints_of(spec: MachineSpec, facts: Facts) -> Hints:
-    """What a machine asks for whose run begins with these facts, with its limits."""
+    """What a machine asks for whose run starts with these facts, with its limits."""
     words: dict[str, list[str]] = {}
     numbers: dict[str, list[float]] = {}
     within: list[float] = []
@@ -149,7 +149,7 @@ def _collect_compared(
 
 
 def _collect_operands(node: Node, parts: dict[str, list[float]]) -> None:
-    """Collect the constants that arithmetic has beside a fact."""
+    """Collect the constants that arithmetic has next to a fact."""
     if isinstance(node, Arith):
         values = [n.value for n in walk(node) if isinstance(n, Const)]
         for path in facts_of(node):

@@ -80,9 +80,9 @@ class Node:
     chosen: Chosen = ((), 0)
     """The choices that the last record was made with."""
     expired: bool = False
-    """The last record was a wait that nobody answered."""
+    """The last record was a wait that no one answered."""
     held: bool = False
-    """Children of the action at hand have begun: they are in the journal of the way only."""
+    """Children of the current action have started: they are in the journal of the way only."""
 
     cancels: int = 0
 
@@ -98,7 +98,7 @@ class Node:
 
     @property
     def wait_over(self) -> bool:
-        """Whether it rests: ended, or waiting for somebody without a time."""
+        """Whether it rests: ended, or waiting for someone without a time."""
         position = self.position
         return position.ended or (position.status == "paused" and position.wake_at is None)
 
@@ -132,7 +132,7 @@ class Moves:
         self._ports: Ports | None = None
 
     async def begin(self, start: Start) -> Node | None:
-        """The node behind the start record; None where a run cannot begin so."""
+        """The node behind the start record; None where a run cannot start so."""
         self.tried += 1
         self._clock.set(ManualClock().now())
         try:
@@ -187,7 +187,7 @@ class Moves:
             await found.aclose()
 
     async def _action_nodes(self, node: Node) -> AsyncIterator[Node]:
-        """The next nodes after the action at hand, one for each outcome that the world may give."""
+        """The next nodes after the current action, one for each outcome that the world may give."""
         plain = await self._next(node)
         made = tuple(self._world.made)  # before anybody else asks the world
         if plain is not None:
@@ -203,7 +203,7 @@ class Moves:
         at = position.state if node.expired else ""
         if node.parent is not None and at == node.parent.position.state:
             return  # no file can say that this is for the second of two waits in one state
-        asked = position.asked
+        asked = position.child_question
         for word in self.chart.events_at(position.state) if asked is None else asked.events:
             fields = self.chart.answer_fields(position.state, word) if asked is None else {}
             for odd, data in enumerate(_answers_of(fields)):
@@ -226,7 +226,7 @@ class Moves:
     async def _next(
         self, node: Node, chosen: Chosen = ((), 0), *, event: Happening | None = None, odd: int = 0
     ) -> Node | None:
-        """The node behind one record of a run that stands at this node; None where it refuses."""
+        """The node behind one record of a run that is at this node; None where it refuses."""
         try:
             session = await self._at(node)
             kind = await self._record(session, chosen, event)
@@ -258,7 +258,7 @@ class Moves:
         return None if record is None else record.kind
 
     async def _at(self, node: Node) -> Session:
-        """A session of a run that stands at a node."""
+        """A session of a run that is at a node."""
         if node.held and node.parent is not None:  # its children must be there
             session = await self._at(node.parent)
             await self._record(session, node.chosen, node.event)
@@ -343,9 +343,9 @@ def _of_type(type: Type) -> Sequence[Any]:
 
 
 class _Nobody:
-    """A notifier that nobody hears."""
+    """A notifier that no one hears."""
 
     suspends = False
 
     async def notify(self, text: str, data: Mapping[str, Any]) -> None:
-        """Say it to nobody."""
+        """Say it to no one."""

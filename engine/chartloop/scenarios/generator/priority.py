@@ -30,7 +30,7 @@ _NEARER = 5
 _FAR = 50
 """How far a state is from what is missing, when no arrow leads there."""
 _AT_ONCE = 6
-"""Targets that have an order of their own at the same time."""
+"""Targets that have their own order at the same time."""
 
 
 class Open(NamedTuple):

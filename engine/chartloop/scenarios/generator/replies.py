@@ -203,7 +203,7 @@ REPORTS: Sequence[Mapping[str, Any]] = (
 
 
 def _variations(parts: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """The first of each, then each other value of one part beside the first of the rest."""
+    """The first of each, then each other value of one part next to the first of the rest."""
     first = {name: values[0] for name, values in parts.items() if values}
     yield first
     for name, values in parts.items():

@@ -70,7 +70,7 @@ class Way(NamedTuple):
         return self.end.cost
 
     @property
-    def shown(self) -> frozenset[Target]:
+    def targets_shown(self) -> frozenset[Target]:
         """Everything that it shows."""
         return frozenset(target for node in self.end.way() for target in node.shown)
 
@@ -85,9 +85,9 @@ class Search:
     told: Told = lambda _: None
     ways: dict[Target, Way] = field(default_factory=dict[Target, Way])
     arrivals: dict[Target, dict[Key, Node]] = field(default_factory=dict[Target, dict[Key, Node]])
-    """The nodes that showed a target, whether their runs were gone on with or not."""
+    """The nodes that showed a target, whether their runs were continued with or not."""
     stopped: bool = False
-    """Somebody has stopped it before its work was done."""
+    """Someone has stopped it before its work was done."""
 
     def __post_init__(self) -> None:
         spec = self.moves.chart.spec
@@ -257,7 +257,7 @@ class Search:
     def _whole(self, end: Node) -> None:
         """A run that rests: the best so far for what it shows?"""
         way = Way(end)
-        for target in sorted(way.shown & self.wanted):
+        for target in sorted(way.targets_shown & self.wanted):
             known = self.ways.get(target)
             if known is None or end.cost < known.cost:
                 self.ways[target] = way
@@ -278,7 +278,7 @@ class Search:
                     await self._finish(node)
 
     async def _shorten(self) -> None:
-        """Each way of showing a target is gone on with that could still be the shortest."""
+        """Each way of showing a target is continued with that could still be the shortest."""
         until = self.moves.tried + int(self.work * _SHORTENING)
         for target, arrivals in list(self.arrivals.items()):
             for node in _nearest(arrivals):

@@ -13,7 +13,7 @@ from chartloop.language.spec import HIGHEST, MachineSpec, StateSpec
 from chartloop.machine.build import Chart
 
 CANCELLED = "user_requested"
-"""The reason of a cancel, when nobody gives another."""
+"""The reason of a cancel, when no one gives another."""
 _FAILED = "error"
 """The reason of a failed action that nothing handles."""
 

@@ -1,4 +1,4 @@
-"""What a run may begin with: the file's own values first, then others that guards ask for.
+"""What a run may start with: the file's own values first, then others that guards ask for.
 
 Limits are lowered so that a stop at a limit is short, and raised where a guard turns on that. Each
 other start differs from the file's in one thing, the last in several limits.
@@ -25,7 +25,7 @@ PAIRS = 300
 
 
 class Start(NamedTuple):
-    """What a run begins with, as a scenario writes it."""
+    """What a run starts with, as a scenario writes it."""
 
     task: str = TASK
     limits: Mapping[str, Any] = EMPTY
@@ -34,7 +34,7 @@ class Start(NamedTuple):
 
     @property
     def oddness(self) -> int:
-        """In how many things it differs from what most runs begin with."""
+        """In how many things it differs from what most runs start with."""
         other = self.task != TASK or self.tasks is not None
         return len(self.limits) + len(self.vars) + other
 

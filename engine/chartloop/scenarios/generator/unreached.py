@@ -24,7 +24,7 @@ _NAMED = 3
 
 
 def impossible(chart: Chart, targets: Iterable[Target]) -> dict[Target, Unreached]:
-    """The targets that no run shows, whatever it begins with: their guards, or all ways there."""
+    """The targets that no run shows, whatever it starts with: their guards, or all ways there."""
     never = untaken(chart)
     routes = Questions(chart).routes  # None where the machine is too large for that
     may = None if routes is None else _may_happen(routes, never)
@@ -49,16 +49,16 @@ def _proven(target: Target, because: str) -> Unreached:
 def _no_way(never: Collection[str]) -> str:
     """That nothing leads to a target, or only ways that are never taken."""
     if not never:
-        return "no way leads there"
+        return "no path leads there"
     named = ", ".join(f"`{name}`" for name in list(never)[:_NAMED])
     more = f" or {len(never) - _NAMED} more" if len(never) > _NAMED else ""
-    return f"no way leads there but behind {named}{more}: never taken"
+    return f"no path leads there except after {named}{more}: never taken"
 
 
 def _may_happen(routes: Routes, never: Collection[str]) -> set[tuple[str, str]]:
     """Everything that may happen in a run, but behind ways that are never taken.
 
-    A search cancels a run as anybody can; it is no caller that names a reason of its own.
+    A search cancels a run as anybody can; it is not a caller that names its own reason.
     """
     out: dict[int, list[Route]] = {}
     for route in routes.routes:
@@ -69,7 +69,7 @@ def _may_happen(routes: Routes, never: Collection[str]) -> set[tuple[str, str]]:
     seen, pending = {0}, [0]
     while pending:
         for route in out.get(pending.pop(), ()):
-            # what is raised beside another reason has a route of its own
+            # what is raised beside another reason has its own route
             found.update((h.sort, h.name) for h in happenings.on(route) if not h.beside)
             if route.dest not in seen:
                 seen.add(route.dest)
@@ -81,7 +81,7 @@ class Reasons:
     """Why a search has not found the targets of a machine."""
 
     def __init__(self, chart: Chart, *, not_run: Collection[str], tried: int, end: Why) -> None:
-        """`end` is what ended the search: it had nothing left, its work was done, or somebody."""
+        """`end` is what ended the search: it had nothing left, its work was done, or someone."""
         self._guards = _guards_by_target(chart.spec)
         self._not_run = sorted(not_run)
         self._end: Why = end
@@ -95,7 +95,7 @@ class Reasons:
             return Unreached(target, "opaque", said)
         if self._not_run:
             states = ", ".join(f"`{state}`" for state in self._not_run)
-            said = f"it may lie behind {states}, whose action has effects: only `--run-actions`"
+            said = f"it may come after {states}, whose action has effects: only `--run-actions`"
             return Unreached(target, "own action", f"{said} runs it")
         return Unreached(target, self._end, self._said)
 

@@ -39,7 +39,7 @@ from chartloop.view.save import write_whole
 
 @dataclass(frozen=True)
 class Recording:
-    """The scenario of a run, and how it stands to the run."""
+    """The scenario of a run, and how it is so far to the run."""
 
     run_id: str
     keys: Mapping[str, Any]
@@ -71,7 +71,7 @@ def recording(
     run: Run | RecordedRun, machine: OfMachine, *, named: str = "",
     journal: JournalOrPath | None = None, requests: bool = True, redact: Iterable[str] = (),
 ) -> Recording:  # fmt: skip
-    """The scenario of a run that has ended, or that waits for somebody.
+    """The scenario of a run that has ended, or that waits for an answer.
 
     `machine` is the one that it ran, `named` what the scenario calls it (a path from the scenario's
     folder, or the name of a shipped machine); `journal`, open or the path of its file, holds the
@@ -108,12 +108,12 @@ def _finished_run(run: Run | RecordedRun) -> RecordedRun:
     if not row.ended and row.status != "paused":
         raise RunError(
             f"run `{row.run_id}` has not ended: it is {row.status} at `{row.state}`",
-            hint="a run is recorded that has ended, or that waits for somebody",
+            hint="a run is recorded that has ended, or that waits for an answer",
         )
     if row.wake_at is not None:
         raise RunError(
             f"run `{row.run_id}` waits at `{row.state}`, and not for ever",
-            hint="in a scenario that time passes at once: record the run when it has gone on",
+            hint="in a scenario that time passes at once: record the run when it has continued",
         )
     return found
 
@@ -132,7 +132,7 @@ def _hidden(keys: Mapping[str, Any], redact: Iterable[str]) -> dict[str, Any]:
         patterns = [re.compile(pattern) for pattern in redact]
     except re.error as error:
         hint = "write it as Python's `re` reads it"
-        raise SetupError(f"`{error.pattern}` is no pattern: {error.msg}", hint=hint) from error
+        raise SetupError(f"`{error.pattern}` is not a pattern: {error.msg}", hint=hint) from error
 
     def hide(text: str) -> str:
         for pattern in patterns:
@@ -180,11 +180,11 @@ def _differences(run: RecordedRun, report: ScenarioReport) -> tuple[str, ...]:
     played: Sequence[Record] = report.run.records if report.run is not None else ()
     for before, now in zip_longest(run.records, played):
         if before is None:
-            return (f"the scenario goes on with record {now.seq} at `{now.state}`",)
+            return (f"the scenario continues with record {now.seq} at `{now.state}`",)
         if now is None:
             said = (p for p in report.problems if not p.startswith(("kind", "reason")))
             why = next(said, "the run ends there")
-            return (f"the scenario does not come to record {before.seq}: {why}",)
+            return (f"the scenario does not reach record {before.seq}: {why}",)
         for what in ("kind", "state", "taken", "next", "status"):
             was, is_now = getattr(before, what), getattr(now, what)
             if was != is_now:

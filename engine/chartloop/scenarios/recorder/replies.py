@@ -258,5 +258,5 @@ def _after(took: float, result: Scripted) -> Scripted:
 
 
 def _delay(took: float) -> Any:
-    """What an action took, to a hundredth of a second: less is no news in a simulated run."""
+    """What an action took, to a hundredth of a second: less is not news in a simulated run."""
     return write_duration(round(took, 2)) if took >= 0.005 else None

@@ -1,7 +1,7 @@
 """The keys of the scenario that a recorded run makes.
 
 Records are gone through in order, those of child runs where their parent waited for them, so that
-replies stand in the order in which they were asked for.
+replies are in the order in which they were asked for.
 
 Belongs here: from records to plain data. Never: playing it, YAML, files.
 """
@@ -110,7 +110,7 @@ class _Children:
     done: set[str] = field(default_factory=set[str])
 
     def during(self, parent: str, moment: Moment) -> list[Moment]:
-        """The records of the children of one step, by the time at which each was begun."""
+        """The records of the children of one step, by the time at which each was started."""
         if moment.record.kind == "start":  # nothing has been done yet, in whatever state that is
             return []
         step = moment.before.facts.run.steps

@@ -48,7 +48,7 @@ class Matched:
     new: list[Part]
 
     def is_reordered(self, order: Sequence[Part], other: Sequence[Part]) -> bool:
-        """Whether the parts of both stand in another order."""
+        """Whether the parts of both are in another order."""
         place = {id(part): n for n, part in enumerate(order)}
         there = {id(part): n for n, part in enumerate(other)}
         found = [there[id(b)] for _, b in sorted(self.both, key=lambda pair: place[id(pair[0])])]
@@ -98,7 +98,7 @@ def _declared_renames(a: MachineSpec, b: MachineSpec) -> Iterator[tuple[str, str
 
 
 def _alike(a: MachineSpec, b: MachineSpec, known: Mapping[str, str]) -> dict[str, str]:
-    """States with another name that stand where a state stood, and say half of the same."""
+    """States with another name that are where a state stood, and say half of the same."""
     if _rank(b) < _rank(a):  # aligning is not symmetric; comparing is
         back = _alike(b, a, {new: old for old, new in known.items()})
         return {old: new for new, old in back.items()}

@@ -8,7 +8,7 @@
     after       the same in the second
 
 A guard is *loosened* when it now holds wherever it held, and perhaps elsewhere too; what that does
-to the run stands in `effects`. Read from the other side, every record says the opposite: that is
+to the run is in `effects`. Read from the other side, every record says the opposite: that is
 `mirrored`.
 
 Belongs here: records and words. Never: finding differences (`compare`), colours, a file format.
@@ -36,7 +36,7 @@ Group = Literal["States", "Ways on", "Rules", "Limits", "Data", "Actions", "Mode
 GROUPS: tuple[Group, ...] = (
     "States", "Ways on", "Rules", "Limits", "Data", "Actions", "Model", "Words",
 )  # fmt: skip
-"""In the order in which they are shown. What stands under `Words` changes nothing in a run."""
+"""In the order in which they are shown. What is under `Words` changes nothing in a run."""
 
 OPPOSITE: Mapping[Kind, Kind] = MappingProxyType(
     {
@@ -80,7 +80,7 @@ class Effect:
         """Whether it is about the time that is given, not about a guard."""
         return self.way in ("longer", "shorter")
 
-    def mirrored(self) -> Effect:
+    def mirror(self) -> Effect:
         """The same, seen from the other machine."""
         return Effect(self.after, self.before, _TURNED[self.way])
 
@@ -111,11 +111,11 @@ class Change:
     within: tuple[str, ...] = ()
     """The child machines that lead to it, the outermost first; empty for the file's own."""
 
-    def mirrored(self) -> Change:
+    def mirror(self) -> Change:
         """The same difference as the comparison the other way round finds it."""
         return replace(
             self, kind=OPPOSITE[self.kind], before=self.after, after=self.before,
-            effects=tuple(effect.mirrored() for effect in self.effects),
+            effects=tuple(effect.mirror() for effect in self.effects),
         )  # fmt: skip
 
     @property
@@ -197,7 +197,7 @@ _STATE: Mapping[str, _Aspect] = MappingProxyType(
         "allow": _Aspect("allowed tools", _ACT), "in_doubt": _Aspect("`in_doubt`", _ACT),
         "of": _Aspect("what is decided on", _WAY), "when": _Aspect("guard", _WAY),
         "warn_at": _Aspect("share that warns", _WAY), "all": _Aspect("order of branches", _WAY),
-        "next": _Aspect("order of the ways on", _WAY), "on": _Aspect("order of the ways on", _WAY),
+        "next": _Aspect("order of the edges", _WAY), "on": _Aspect("order of the edges", _WAY),
         "status": _Aspect("status", "States"), "stop": _Aspect("stop reason", "States"),
         "end": _Aspect("end", "States"), "message": _Aspect("message of the stop", _ACT),
         "label": _Aspect("label", _TEXT), "ask": _Aspect("question", _TEXT),
@@ -218,8 +218,8 @@ _RULE: Mapping[str, _Aspect] = MappingProxyType(
     {
         "when": _Aspect("guard", "Rules"), "stop": _Aspect("stop reason", "Rules"),
         "signal": _Aspect("signal", "Rules"), "to": _Aspect("target", "Rules"),
-        "at": _Aspect("states after which it is looked at", "Rules"),
-        "before": _Aspect("states before which it is looked at", "Rules"),
+        "at": _Aspect("states after which it is evaluated", "Rules"),
+        "before": _Aspect("states before which it is evaluated", "Rules"),
         "message": _Aspect("message", "Rules"), "warn_at": _Aspect("share that warns", "Rules"),
         "rules": _Aspect("order of the rules", "Rules"),
     }
@@ -342,7 +342,7 @@ _CONTEXT = 3
 
 
 def differing(old: str, new: str) -> tuple[str, str]:
-    """Of two texts the part in which they differ, with a little of what stands around it."""
+    """Of two texts the part in which they differ, with a little of what is around it."""
     a, b = (_TOKEN.findall(" ".join(text.split())) for text in (old, new))
     shorter = min(len(a), len(b))
     head = next((n for n in range(shorter) if a[n] != b[n]), shorter)

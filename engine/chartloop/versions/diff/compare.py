@@ -42,7 +42,7 @@ class Comparison(NamedTuple):
 
     changes: tuple[Change, ...]
     pairs: Pairs
-    """Of the machines themselves; their children have pairs of their own."""
+    """Of the machines themselves; their children have their own pairs."""
 
 
 class _Guard(NamedTuple):
@@ -55,7 +55,7 @@ class _Guard(NamedTuple):
     stops: int
     """1 when the run stops where it holds, -1 when it stops where it does not, else 0."""
     deadline: bool = False
-    """Whether it is no guard but the time that an action or a wait is given."""
+    """Whether it is not a guard but the time that an action or a wait is given."""
 
 
 def compare(a: MachineSpec, b: MachineSpec) -> Comparison:

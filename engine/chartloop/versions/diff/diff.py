@@ -31,7 +31,7 @@ _TOLD: tuple[tuple[str, tuple[Way, Way]], ...] = (
 
 @dataclass(frozen=True)
 class Diff:
-    """What must change to make one machine the other.
+    """The changes that turn one machine into the other.
 
         found = diff(load("old.yaml"), load("new.yaml"))
         print(found.verdict)
@@ -79,7 +79,7 @@ class Diff:
         name = self.after.name
         if self.same:
             told = self.before.canonical() == self.after.canonical()
-            return f"{name}: the same machine" + ("" if told else ", written in another way")
+            return f"{name}: the same machine" + ("" if told else ", written differently")
         words = [change for change in self.changes if change.only_words]
         real = len(self.changes) - len(words)
         if not real:
@@ -128,7 +128,7 @@ class Diff:
         return f"{name}: {before} → {after}" if before and after and before != after else name
 
     @cached_property
-    def merged(self) -> Merged:
+    def merged_chart(self) -> Merged:
         """Both flowcharts as one."""
         before, after = self.before.draw().chart, self.after.draw().chart
         return merge(before, after, self.comparison.pairs, self.changes, title=self.title)
@@ -136,21 +136,21 @@ class Diff:
     def picture(self, *, full: bool = False, prefix: str | None = None) -> ReviewPicture:
         """Both flowcharts as one: what changed and what touches it, or all of it.
 
-        A change in a child machine stands in the words only: the child has a flowchart of its own.
+        A change in a child machine is in the words only: the child has its own flowchart.
         """
-        merged = self.merged if full else focus(self.merged)
+        merged = self.merged_chart if full else focus(self.merged_chart)
         return ReviewPicture(merged, prefix=prefix)
 
     @property
-    def drawn(self) -> bool:
+    def changes_picture(self) -> bool:
         """Whether the flowcharts differ at all: not every difference can be seen in them."""
-        marks = (*self.merged.boxes.values(), *self.merged.arrows.values())
+        marks = (*self.merged_chart.boxes.values(), *self.merged_chart.arrows.values())
         return any(marked.mark != "same" for marked in marks)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """What a notebook shows: the words, and the focus picture where the flowcharts differ."""
         text = self.text()
-        return self.picture().bundle(text) if self.drawn else {"text/plain": text}
+        return self.picture().bundle(text) if self.changes_picture else {"text/plain": text}
 
 
 def _count(number: int) -> str:
@@ -163,7 +163,7 @@ def say(change: Change) -> str:
 
 
 def where(change: Change, files: tuple[str, str] = ("", "")) -> str:
-    """Where a change stands: ``old.yaml:3 → new.yaml:5``, or the only side that there is.
+    """Where a change is: ``old.yaml:3 → new.yaml:5``, or the only side that there is.
 
     The names of `files` are known to whoever reads it, and left out: ``line 3 → 5``.
     """
@@ -182,7 +182,7 @@ def _machine(machine: OfMachine, name: str) -> dict[str, Any]:
 
 
 def diff(before: OfMachine, after: OfMachine, *, names: tuple[str, str] = ("", "")) -> Diff:
-    """What must change to make `before` into `after`; true where the two differ.
+    """The changes that turn `before` into `after`; true if the two differ.
 
         print(diff(load("old.yaml"), load("new.yaml")))
 

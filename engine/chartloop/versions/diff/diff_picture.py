@@ -35,7 +35,7 @@ class ReviewPicture(Picture):
     def dot(self) -> str:
         return to_dot(self.chart, prefix=self.prefix, dress=ReviewDress(self.merged))
 
-    def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
+    def drawing(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
         """None: characters show the changes as a list."""
         return None
 

@@ -230,7 +230,7 @@ def _wrap_rule(text: str) -> list[str]:
 
 
 def _arrow_label(arrow: Arrow, marked: Marked) -> str:
-    shown = arrow.shown.strip()
+    shown = arrow.drawn_text.strip()
     rows = [f"&#160;{escape_label(line)}&#160;" for line in _rows(shown)] if shown else []
     sign = INKS[marked.mark].sign
     match marked.mark:

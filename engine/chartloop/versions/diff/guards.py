@@ -141,7 +141,7 @@ class Shift:
     # logic ----------------------------------------------------------------------------------
 
     def _of_logic(self, a: Node, b: Node) -> Sign:
-        """One part more of an `and` tightens, of an `or` loosens; equal parts are passed over."""
+        """One part more of an `and` tightens, of an `or` loosens; equal parts are skipped."""
         ops = {node.op for node in (a, b) if isinstance(node, Logic)}
         if len(ops) > 1:
             return None

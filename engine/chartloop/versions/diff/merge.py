@@ -1,4 +1,4 @@
-"""Two charts as one: what stands in both, what is new, what is gone, what changed its words.
+"""Two charts as one: what is in both, what is new, what is gone, what changed its words.
 
 Belongs here: which box and arrow of one chart is which of the other, the marks, and what the focus
 view keeps. Never: colours, a file format.
@@ -74,7 +74,7 @@ def merge(
     a: Flowchart, b: Flowchart, pairs: Pairs, changes: Sequence[Change], *, title: str = ""
 ) -> Merged:
     """Both charts as one; `changes` are those of the machines themselves."""
-    return _Merging(a, b, pairs, [c for c in changes if not c.within]).merged(title)
+    return _Merging(a, b, pairs, [c for c in changes if not c.within]).build(title)
 
 
 class _Merging:
@@ -87,7 +87,7 @@ class _Merging:
         self.notes = {**_notes(changes, "state"), **_notes(changes, "edge")}
         self.rule_notes = _notes(changes, "rule")
 
-    def merged(self, title: str) -> Merged:
+    def build(self, title: str) -> Merged:
         old = {box.id: box for box in self.a.boxes}
         back = {new: old[name] for name, new in self.boxes.items()}
         boxes = list(self._in_order())
@@ -286,7 +286,7 @@ def _notes(changes: Iterable[Change], what: str) -> dict[str, tuple[Note, ...]]:
 def _limits(changes: Iterable[Change], state: str, ways: str) -> Iterator[Note]:
     """What limits do to the guard of a state whose label does not show them.
 
-    Nor is a deadline told again that stands on one of the `ways` out of the state.
+    Nor is a deadline told again that is on one of the `ways` out of the state.
     """
     for change in changes:
         if change.what == "limit" and change.before is not None and change.after is not None:
@@ -310,7 +310,7 @@ def _moment(line: RuleLine, names: Mapping[str, str]) -> _Moment:
 
 
 def _panels(chart: Flowchart, names: Mapping[str, str]) -> dict[str, _Moment]:
-    """The boxes of rules, by the moments in which their rules are looked at."""
+    """The boxes of rules, by the moments in which their rules are evaluated."""
     groups = dict.fromkeys((line.at, line.before) for line in chart.rules)
     firsts = {(line.at, line.before): line for line in reversed(chart.rules)}
     return {f"rules-{n}": _moment(firsts[group], names) for n, group in enumerate(groups, 1)}
@@ -324,7 +324,7 @@ def _words(line: RuleLine) -> str:
 
 
 def focus(merged: Merged) -> Merged:
-    """What changed and what touches it; how many boxes are hidden stands in a box of its own."""
+    """What changed and what touches it; how many boxes are hidden is in its own box."""
     chart = merged.chart
     changed = [a for a in chart.arrows if merged.of_arrow(a).mark != "same"]
     shown = {end for arrow in changed for end in (arrow.source, arrow.target)}

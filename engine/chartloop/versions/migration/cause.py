@@ -20,12 +20,12 @@ from chartloop.run.replay import Replay
 from chartloop.versions.migration.renames import GONE
 from chartloop.versions.migration.verdict import Cause
 
-LATER = "go on with the machine that the run was started with, or begin a fork at record {}"
-NEVER = "go on with the machine that the run was started with, or start a new run"
+LATER = "continue with the machine that the run was started with, or start a fork at record {}"
+NEVER = "continue with the machine that the run was started with, or start a new run"
 
 
 def cause_of(chart: Chart, records: Sequence[Record], found: Replay, names: Names) -> Cause:
-    """Why the record is decided otherwise at which the replay ended."""
+    """Why the record is decided differently at which the replay ended."""
     difference = found.differences[0]
     record = next(r for r in records if r.seq == difference.seq)
     recorded = as_now(record, *names)
@@ -125,7 +125,7 @@ def _guard(row: Row) -> str:
 
 
 def _begins(spec: MachineSpec, state: str) -> Place:
-    """Where the file says that a run begins in a state; else where the state stands."""
+    """Where the file says that a run starts in a state; else where the state is."""
     place = spec.place(("start",))
     if state == spec.start and place != spec.place(()):
         return place
@@ -139,7 +139,7 @@ def _atom(atom: Atom) -> str:
 
 
 def place_of(spec: MachineSpec, id: str) -> Place:
-    """Where an edge or rule stands in its file: its guard where it has one of its own."""
+    """Where an edge or rule is in its file: its guard where it has one."""
     for number, rule in enumerate(spec.rules):
         if rule.id == id:
             return spec.place(("rules", number, "when"))

@@ -1,9 +1,9 @@
-"""Whether the children that an action has begun fit the machine that its run is to go on with.
+"""Whether the children that an action has started fit the machine that its run is to continue.
 
-A child is known by its id, which begins with its parent's: an action that is done again takes it
-up where it stands. So the action must still run that child, of the very same machine: else what it
-has done is done once more, or is read by rules that are not its own. All that the action at hand
-has begun are asked, those that have ended too, whether or not its parent's records tell of them.
+A child is known by its id, which starts with its parent's: an action that is done again takes it
+up where it is. So the action must still run that child, of the very same machine: else what it
+has done is done once more, or is read by rules that are not its own. All that the current action
+has started are asked, those that have ended too, whether or not its parent's records tell of them.
 
 Belongs here: questions about children. Never: what else a run holds (`standing`).
 """
@@ -19,8 +19,8 @@ from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.run.journal import CHILD_MARK, RunRow, digest
 from chartloop.versions.migration.verdict import Cause
 
-CURE = "go on with the machine that the run was started with until {}"
-_ENDED = CURE.format("the child has ended, or begin a fork before the child")
+CURE = "continue with the machine that the run was started with until {}"
+_ENDED = CURE.format("the child has ended, or start a fork before the child")
 
 
 def misfit_children(
@@ -28,14 +28,14 @@ def misfit_children(
     was: str,
 ) -> Iterator[Cause]:  # fmt: skip
     """A cause for each child that does not fit. `was` is the state of its parent under `old`."""
-    if not rows and position.asked is not None:
-        yield from _asking_child(spec, old, position.asked, position.state)
+    if not rows and position.child_question is not None:
+        yield from _asking_child(spec, old, position.child_question, position.state)
         return
     state = spec.states[position.state]
     before = None if old is None else old.states.get(was)
     if rows and before is not None and _each(before) not in ("", _each(state)):
         what = (
-            f"`each` of `{state.name}` is another now, and its children were begun by the old one"
+            f"`each` of `{state.name}` is another now, and its children were started by the old one"
         )
         path = ("states", state.name, "with", "each")
         yield Cause(what, _ENDED, place=spec.place(path))
@@ -61,7 +61,7 @@ def _child(spec: MachineSpec, state: StateSpec, position: Position, row: RunRow)
 def _stands(row: RunRow) -> str:
     if row.ended:
         return f"has ended at `{row.state}`"
-    return f"waits at `{row.state}`" if row.status == "paused" else f"was begun, at `{row.state}`"
+    return f"waits at `{row.state}`" if row.status == "paused" else f"was started, at `{row.state}`"
 
 
 def _machine_of(state: StateSpec, position: Position, row: RunRow) -> str | None:

@@ -2,9 +2,9 @@
 
 The position is the fold of the run's records under the new machine: its state is one of that
 machine's. Left to ask is what no decision has looked at yet: values that came from outside, an
-action that was begun, its children, and limits that are used up already.
+action that was started, its children, and limits that are used up already.
 
-Belongs here: questions about one position. Never: records that are decided otherwise (`upgrade`).
+Belongs here: questions about one position. Never: records that are decided differently (`upgrade`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from chartloop.versions.migration.verdict import Cause
 
 
 class Standing(NamedTuple):
-    """A run where it stands, under both machines."""
+    """A run where it is, under both machines."""
 
     chart: Chart
     position: Position
@@ -36,11 +36,11 @@ class Standing(NamedTuple):
     before: Position | None = None
     """The same under the machine that it was started with."""
     begun: bool = False
-    """Its action was begun, and no record says what came of it."""
+    """Its action was started, and no record says what came of it."""
     now: float | None = None
-    """When the run would go on, in seconds since the epoch; None: when it stopped."""
+    """When the run would continue, in seconds since the epoch; None: when it stopped."""
     children: Sequence[RunRow] = ()
-    """Those that its action at hand has begun."""
+    """Those that its action at hand has started."""
     was: str = ""
     """What its state is called under the old machine."""
 
@@ -56,7 +56,7 @@ def _misfits(given: Standing) -> Iterator[Cause]:
         return
     yield from _values(given.chart.spec, position.facts)
     if given.begun or position.blocked_on == IN_DOUBT:
-        what = f"the action of `{position.state}` is in doubt: it was begun and has no record"
+        what = f"the action of `{position.state}` is in doubt: it was started and has no record"
         cure = CURE.format("that is settled: a fork would pay for the call again")
         yield Cause(what, cure)
     old = None if given.old is None else given.old.spec
@@ -89,9 +89,9 @@ def _values(spec: MachineSpec, facts: Facts) -> Iterator[Cause]:
 
 
 def stops(given: Standing) -> tuple[str, str]:
-    """The reason for which the run stops at the next look at the rules, and why.
+    """The reason for which the run stops when the rules are next evaluated, and why.
 
-    Empty where it goes on, and where it would have stopped all the same.
+    Empty where it continues, and where it would have stopped all the same.
     """
     position = given.position
     if position.ended or position.stopping:
@@ -126,7 +126,7 @@ def _looked_at(spec: MachineSpec, state: str) -> Iterator[Rule]:
 
 
 def _holds(rule: Rule, facts: Facts) -> bool:
-    """Whether a budget is used up: then it stays so. What may turn back nobody can foretell."""
+    """Whether a budget is used up: then it stays so. What may turn back no one can foretell."""
     if rule.when.kind != "budget" or rule.when.opaque:
         return False
     try:

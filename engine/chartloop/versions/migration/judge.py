@@ -3,9 +3,9 @@
     records ─▶ decided again by the new machine, under the names of now ─▶ as recorded?
        yes ─▶ does what the run holds fit? ─▶ safe, with what differs from here on
        no  ─▶ with the names that the alignment of the files proposes? ─▶ needs a state map
-              else ─▶ unsafe: the first record that is decided otherwise
+              else ─▶ unsafe: the first record that is decided differently
 
-Nothing is run and nothing is written. A run that may go on goes on as a fork whose records are
+Nothing is run and nothing is written. A run that may continue continues as a fork whose records are
 those of the new machine.
 
 Source:      the issue "Proofs", 5
@@ -42,8 +42,8 @@ OVER = "the run is over: it is read with the machine that it was started with"
 class Upgrade:
     """From an old machine to a new one: asked for each of the old one's runs.
 
-    Without `old`, where nobody has kept it, runs are decided again all the same; which state was
-    renamed and what is ahead nobody can say then.
+    Without `old`, where no one has kept it, runs are decided again all the same; which state was
+    renamed and what is ahead no one can say then.
     """
 
     def __init__(self, old: Chart | None, new: Chart) -> None:
@@ -86,8 +86,8 @@ class Upgrade:
     def judge(self, run: RecordedRun, *, begun: bool = False, now: float | None = None) -> Verdict:
         """The verdict for one run.
 
-        `begun`: an action was begun before its newest records and has none yet. `now` is when it
-        would go on, in seconds since the epoch: what is spent by then is spent.
+        `begun`: an action was started before its newest records and has none yet. `now` is when it
+        would continue, in seconds since the epoch: what is spent by then is spent.
         """
         return _Judging(self, run, begun or _in_doubt(run), now).verdict()
 
@@ -163,7 +163,7 @@ class _Judging:
         if upgrade.only_words and not lines:
             words = len(upgrade.comparison.changes)
             why = f"it differs in words only: {say_count(words, 'difference')}" if words else ""
-            return replace(verdict, why=why or "it is the same machine, written in another way")
+            return replace(verdict, why=why or "it is the same machine, written differently")
         stopped, why = stops(given)
         data = self.run.records[0].input.data
         return replace(
@@ -181,7 +181,7 @@ class _Judging:
         return f"{said} now, which the file does not say; then {was}"
 
     def _before(self) -> Position | None:
-        """Where the run stands under the machine that it was started with."""
+        """Where the run is under the machine that it was started with."""
         old = self.upgrade.old
         if old is None:
             return None
@@ -209,7 +209,7 @@ Sign = frozenset[Hashable]
 
 
 def align_states(old: MachineSpec, new: MachineSpec, known: Mapping[str, str]) -> dict[str, str]:
-    """The states, beside the `known` pairs, that stand in the same place and look alike."""
+    """The states, next to the `known` pairs, that are in the same place and look alike."""
     found: dict[str, str] = {}
     while more := dict(_unique_pairs(old, new, {**known, **found})):
         found |= more
@@ -235,7 +235,7 @@ def _unique_pairs(
 
 
 def _sign(spec: MachineSpec, name: str, known: Callable[[str], str], names: Renaming) -> Sign:
-    """What a state says and where it stands, in names that both machines have."""
+    """What a state says and where it is, in names that both machines have."""
     said = state_part(spec.states[name], names).aspects.items()
     sign: set[Hashable] = {("says", n, a.value) for n, a in said if n not in _FOR_PEOPLE}
     for edge in spec.edges():

@@ -1,4 +1,4 @@
-"""What a run has still before it that differs: the changes that it can meet from where it stands.
+"""What a run has still before it that differs: the changes that it can meet from where it is.
 
 Of a run that has ended nothing is before it. A change of words alone is none; what only counts
 when a run starts (first tasks, first values) is none either.
@@ -66,7 +66,7 @@ class Reach:
         return any(rule.id == id and self.covers(rule) for rule in self.spec.rules)
 
     def covers(self, rule: Rule) -> bool:
-        """Whether a rule is looked at in one of these states, or before one."""
+        """Whether a rule is evaluated in one of these states, or before one."""
         named = (*rule.at, *rule.before)
         return not named or not self.states.isdisjoint(named)
 

@@ -87,5 +87,5 @@ def _state_of(id: str) -> str:
 
 
 def block(lines: Mapping[str, str]) -> str:
-    """The lines as they stand in a machine's file."""
+    """The lines as they are in a machine's file."""
     return "".join(["renamed:\n", *(f"  {old}: {new}\n" for old, new in lines.items())])

@@ -3,7 +3,7 @@
     unchanged   the same machine, or one that differs only in words
     safe        every record is decided as it was, and what the run holds fits
     map         the same, once the file says under `renamed` which state is which
-    unsafe      a record is decided otherwise, or what the run holds does not fit
+    unsafe      a record is decided differently, or what the run holds does not fit
 
 Belongs here: the values, and how they are written. Never: finding a verdict (`upgrade`).
 """
@@ -35,13 +35,13 @@ _TONES: Mapping[Kind, Tone] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a run cannot go on under the new file."""
+    """Why a run cannot continue under the new file."""
 
     what: str
-    """``record 5 at `think`: it went on to `act`; now it stops for `steps_limit`: ...``"""
+    """``record 5 at `think`: it continued to `act`; now it stops for `steps_limit`: ...``"""
     cure: str = ""
     record: int | None = None
-    """The first record that is decided otherwise; None where all are decided as they were."""
+    """The first record that is decided differently; None where all are decided as they were."""
     place: Place = NOWHERE
     """Where in the new file that is decided."""
 
@@ -71,14 +71,14 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a new file means for one recorded run. True where the run may go on with it."""
+    """What a new file means for one recorded run. True where the run may continue with it."""
 
     run_id: str
     kind: Kind
     why: str
     """One sentence without its full stop."""
     state: str = ""
-    """Where the run stands, by the name that it was recorded under."""
+    """Where the run is, by the name that it was recorded under."""
     status: str = ""
     records: int = 0
     cause: Cause | None = None
@@ -86,17 +86,17 @@ class Verdict:
     renamed: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     """The lines that are missing under `renamed`, old name to new."""
     stops: str = ""
-    """The reason for which it stops at the next look at the rules; empty when it goes on."""
+    """The reason for which it stops when the rules are next evaluated; empty when it continues."""
     ahead: tuple[Ahead, ...] = ()
     """What differs from here on; nothing of a run that has ended."""
     notes: tuple[str, ...] = ()
-    """What the run holds now that it did not hold before, and what nobody can tell."""
+    """What the run holds now that it did not hold before, and what no one can tell."""
     names: Names = field(default=Names(), repr=False, compare=False)
     """What its records' states and edges are called in the new machine."""
 
     @property
     def goes_on(self) -> bool:
-        """Whether the run may go on with the new file as it is."""
+        """Whether the run may continue with the new file as it is."""
         return self.kind in ("unchanged", "safe")
 
     def __bool__(self) -> bool:
@@ -118,7 +118,9 @@ class Verdict:
     def details(self) -> list[tuple[str, str]]:
         """All that is known, a name and a text for each line; the first names may repeat."""
         cause = self.cause
-        stops = f"it stops for `{self.stops}` at the next look at the rules" if self.stops else ""
+        stops = (
+            f"it stops for `{self.stops}` when the rules are next evaluated" if self.stops else ""
+        )
         return [
             (name, text)
             for name, text in (
@@ -151,7 +153,7 @@ class Verdict:
         }
 
     def origin(self, row_hash: str) -> dict[str, Any]:
-        """What the `start` of a run keeps that goes on from this one under the new file."""
+        """What the `start` of a run keeps that continues from this one under the new file."""
         return {
             "run": self.run_id, "machine": row_hash, "verdict": self.kind, "why": self.why,
             "ahead": [one.words for one in self.ahead],

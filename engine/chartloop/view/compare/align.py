@@ -5,7 +5,7 @@ words. Two charts that are equal but for ids and order are found equal, up to a 
 that only adversarial charts reach; past it the alignment is still one to one, and may name more
 differences than there need be.
 
-How: nodes whose kind stands once in each chart are matched, from the finest kind to the coarsest;
+How: nodes whose kind is once in each chart are matched, from the finest kind to the coarsest;
 the others by what they share with nodes that are matched. Then a search that allows no difference,
 one, two ... tries to do better. Where both have as many nodes, their order is tried, too.
 """
@@ -40,7 +40,7 @@ _CLOSE = 6
 
 
 def align(a: Graph, b: Graph) -> list[int | None]:
-    """For each node of `a` its like in `b`, or None. No node of `b` stands twice."""
+    """For each node of `a` its like in `b`, or None. No node of `b` is twice."""
     kinds = refine_kinds(a, b)
     found = _Matching(a, b, kinds).match()
     cost = cost_of(a, b, found)
@@ -96,7 +96,7 @@ class _Matching:
             yield from self._pairs(ours, theirs)
 
     def _pairs(self, ours: Sequence[int], theirs: Sequence[int]) -> Iterable[Pair]:
-        """Every pair of the two, or where that is too many, those that stand side by side."""
+        """Every pair of the two, or where that is too many, those that are side by side."""
         if len(ours) * len(theirs) <= _MOST_PAIRS:
             return product(ours, theirs)
         of_a, of_b = self.kinds[-1]

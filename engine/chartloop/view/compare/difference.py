@@ -78,7 +78,7 @@ def match_boxes(a: Flowchart, b: Flowchart) -> dict[str, str]:
 
 
 def _graphs(a: Flowchart, b: Flowchart) -> tuple[Graph, Graph]:
-    """Both as plain graphs: with labels, or with what stands on arrows where that is more alike."""
+    """Both as plain graphs: with labels, or with what is on arrows where that is more alike."""
     fills = any(box.fill for box in a.boxes)
     labels = [[one_line(arrow.label) for arrow in chart.arrows] for chart in (a, b)]
     words = [[one_line(arrow.words) for arrow in chart.arrows] for chart in (a, b)]

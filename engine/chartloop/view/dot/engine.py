@@ -1,7 +1,7 @@
 """Graphviz itself: DOT text to SVG and PNG.
 
 Belongs here: running an engine through the library `graphviz`, `dot` on PATH, else pygraphviz,
-whose wheels carry Graphviz. Both in a process of their own, which ends when its time is up. Never:
+whose wheels carry Graphviz. Both in their own process, which ends when its time is up. Never:
 what a picture looks like.
 
 Source: design "traps" (pictures)
@@ -98,7 +98,7 @@ def _for_pages(svg: bytes) -> bytes:
     """The SVG with what browsers and scripts look for.
 
     Graphviz writes the weight of a font into its name, where no browser finds it, and some
-    versions write the hyphens of an id as codes. Neither text can stand in a label: there
+    versions write the hyphens of an id as codes. Neither text can be in a label: there
     quotes are written as codes.
     """
     bold = f'font-family="{FONT}" font-weight="bold"'.encode()

@@ -42,9 +42,9 @@ _ENDS: frozenset[Role] = frozenset({"stop", "completed", "end"})
 
 
 def pulling(chart: Flowchart, reached: Sequence[Box]) -> Callable[[Arrow], str]:
-    """How much an arrow wants to be short and straight: more where the chart goes on.
+    """How much an arrow wants to be short and straight: more where the chart continues.
 
-    Then the way ahead is a line; ends stand beside it, and ways back make the detours. Several
+    Then the way ahead is a line; ends are next to it, and ways back make the detours. Several
     arrows between two boxes pull as one would. Every picture of a chart has the same weights,
     whatever its dress.
     """
@@ -83,7 +83,7 @@ def effort(chart: Flowchart) -> dict[str, str]:
 
 
 def panels(chart: Flowchart) -> list[Box]:
-    """Where what rules do begins; an arrow may lead back there from a detour."""
+    """Where what rules do starts; an arrow may lead back there from a detour."""
     led_to = {arrow.target for arrow in chart.arrows if arrow.kind != "return"}
     return [box for box in chart.boxes if box.role == "rules" and box.id not in led_to]
 

@@ -1,6 +1,6 @@
 """Light and dark: the same picture in other colours, or in those that a page prefers.
 
-Belongs here: what a colour is in the dark, and where colours stand in DOT, SVG and CSS. Never:
+Belongs here: what a colour is in the dark, and where colours are in DOT, SVG and CSS. Never:
 what has which colour.
 """
 
@@ -54,7 +54,7 @@ def dark_mode_rules(rules: str) -> str:
 
 
 def dark_attributes(svg: str, chart: str) -> str:
-    """Rules of CSS that turn the colours which stand on the elements of an SVG."""
+    """Rules of CSS that turn the colours which are on the elements of an SVG."""
     colours = sorted({(found[1], found[2]) for found in _IN_SVG.finditer(svg)})
     return "".join(
         f'[id="{chart}"] [{what}="{colour}"]{{{what}:{dark(colour)}}}' for what, colour in colours

@@ -32,7 +32,7 @@ from chartloop.view.ids import safe_ids
 
 FONT = "Inter,Helvetica,Arial,sans-serif"
 BOLD = f"{FONT} Bold"
-"""The font of what stands out: Graphviz knows a weight by its name only."""
+"""The font of what is out: Graphviz knows a weight by its name only."""
 INK = "#1e293b"
 
 _LONG = 60
@@ -222,7 +222,7 @@ def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
     """The chart in the language of Graphviz. Equal charts and prefixes give equal texts.
 
     In the SVG a box has the id `node-<box>` and an arrow `edge-<from>-<to>-<n>`, n counting from
-    0 among the arrows between the same two; `prefix` stands in front of each, so that several
+    0 among the arrows between the same two; `prefix` precedes each, so that several
     pictures can share a page. `dress` says how boxes and arrows look.
     """
     graph, nohtml = _door()
@@ -255,7 +255,7 @@ class SvgIds(NamedTuple):
     """The ids of a chart's parts in its SVG."""
 
     prefix: str
-    """What stands in front of each, without what cannot stand in an id."""
+    """What precedes each, without what cannot be in an id."""
     chart: str
     boxes: Mapping[str, str]
     """By the id of the box."""
@@ -310,14 +310,14 @@ def _reads_leftwards(text: str) -> bool:
 
 
 def inked_rules(box: Box, inks: Iterable[str], rest: str) -> Html:
-    """The label of a box of rules with each rule in a colour of its own; `rest`: what lacks one."""
+    """The label of a box of rules with each rule in its own colour; `rest`: what lacks one."""
     title, *lines = box.label.strip("\n").split("\n")
     rows, left = [html_text(title)], iter(inks)
     ink = ""
     for line in lines:
         ink = ink or next(left, rest)
         rows.append(f'<FONT COLOR="{ink}">{html_text(line)}</FONT>')
-        ink = "" if "→" in line else ink  # a long rule goes on in the next line
+        ink = "" if "→" in line else ink  # a long rule continues in the next line
     broken = '<BR ALIGN="LEFT"/>'
     return Html(f"<{broken.join(rows)}{broken}>")
 
@@ -344,9 +344,9 @@ def box_style(box: Box) -> dict[str, str]:
 def arrow_style(arrow: Arrow) -> dict[str, str]:
     """The attributes of an arrow in the plain picture."""
     style = {"style": "dashed"} if arrow.kind in ("rule", "return") else {}
-    if one_line(arrow.shown):
+    if one_line(arrow.drawn_text):
         tip = dot_tip(arrow.tip)
-        lines = in_lines(arrow.shown).strip().splitlines()
+        lines = in_lines(arrow.drawn_text).strip().splitlines()
         padded = "\n".join(f" {line.strip()} " for line in lines)
         style |= {"label": dot_text(padded), "tooltip": tip, "labeltooltip": tip}
     return style

@@ -1,1 +1,1 @@
-"""The picture of a run as it stands: laid out once, then painted anew after each step."""
+"""The picture of a run as it is now: laid out once, then painted anew after each step."""

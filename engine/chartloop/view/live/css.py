@@ -2,8 +2,8 @@
 
 Belongs here: selectors and declarations. Never: texts, layout, which colour means what.
 
-Every selector begins with an id of this picture, so that pictures on one page leave each other
-alone. A rule for one part has the weight of the rule that fades all parts, and stands behind it.
+Every selector starts with an id of this picture, so that pictures on one page leave each other
+alone. A rule for one part has the weight of the rule that fades all parts, and is behind it.
 
 Source:       design "look", `live.png`
 """

@@ -46,7 +46,7 @@ class LivePicture:
     """A chart that shows where a run is: `picture.svg(standing)`.
 
     The layout is made at the first drawing and never again; a repaint is work on strings.
-    `prefix` stands in front of every id in the SVG: two pictures on one page need two, and get
+    `prefix` precedes every id in the SVG: two pictures on one page need two, and get
     them when it is left out. `engine` and `timeout` are those of `Picture`.
     """
 

@@ -1,10 +1,10 @@
 """The looks of the live picture: with room to fill, and painted.
 
-Belongs here: what room is kept in boxes, on arrows and under the title, which text stands in it
+Belongs here: what room is kept in boxes, on arrows and under the title, which text is in it
 until the painter takes it out; and the same look for one moment alone, without such room, for files
 and for formats that know no style. Never: SVG.
 
-Graphviz measures the texts that stand in the rooms; nothing moves when others take their place.
+Graphviz measures the texts that are in the rooms; nothing moves when others take their place.
 
 Source:       design "look", `live.png`
 """
@@ -74,27 +74,27 @@ class LiveDress(Dress):
         return style | {"label": self.arrow_label(arrow)} if arrow.id else style
 
     def box_label(self, box: Box) -> str:
-        """What stands in a box."""
+        """What is in a box."""
         listed = box.role == "rules" and "\n" in box.label
         label = "\n".join(part for part in (box.label.strip("\n"), self.badge(box)) if part)
         return dot_text(label, left=listed)
 
     def arrow_label(self, arrow: Arrow) -> str:
-        """What stands on an arrow."""
-        lines = arrow.shown.strip().splitlines() or [""]
+        """What is on an arrow."""
+        lines = arrow.drawn_text.strip().splitlines() or [""]
         said = "\n".join(f"{SPACE}{line.strip()} " for line in lines)
         return dot_text(f"{said}{self.count(arrow)} ", left=True)
 
     def caption(self) -> str:
-        """What stands under the title."""
+        """What is under the title."""
         return CAPTION
 
     def badge(self, box: Box) -> str:
-        """What stands under a label."""
+        """What is under a label."""
         return REASON if box.id in self._last else BADGE
 
     def count(self, arrow: Arrow) -> str:
-        """What stands behind the label of an arrow."""
+        """What is behind the label of an arrow."""
         return COUNT
 
 
@@ -106,7 +106,7 @@ def title_label(chart: Flowchart, caption: str) -> str:
 
 
 def under(said: str) -> str:
-    """A line in the small letters that stand under the title."""
+    """A line in the small letters that are under the title."""
     return f'<FONT FACE="{FONT}" POINT-SIZE="11">{html_text(said)}</FONT>'
 
 
@@ -165,13 +165,13 @@ class PaintedDress(LiveDress):
         """The label, and behind it the count in the colour of what was taken."""
         times = self._taken.get(arrow, 0)
         if not times:
-            return super().arrow_label(arrow) if one_line(arrow.shown) else ""
-        lines = [f"{SPACE}{html_text(part.strip())} " for part in arrow.shown.split("\n")]
+            return super().arrow_label(arrow) if one_line(arrow.drawn_text) else ""
+        lines = [f"{SPACE}{html_text(part.strip())} " for part in arrow.drawn_text.split("\n")]
         count = f'<FONT COLOR="{TAKEN}"><B>{say_times(times)}</B></FONT> '
         return Html(f"<{LEFT.join(lines)}{count}{LEFT}>")
 
     def caption(self) -> str:
-        """How the run stands."""
+        """How the run is doing."""
         return self._plan.caption or " "
 
     def badge(self, box: Box) -> str:

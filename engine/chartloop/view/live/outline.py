@@ -25,7 +25,7 @@ class Outline:
             leaving.append((place, f"{said} {one_line(arrow.target)}"))
 
     def text(self, plan: Plan) -> str:
-        """The chart as lines: `▶` stands before the present state, `×3` before what was taken."""
+        """The chart as lines: `▶` is before the present state, `×3` before what was taken."""
         head = "\n".join(part for part in (self._title, plan.caption) if part)
         body = "\n".join(self._lines(plan))
         return f"{head}\n\n{body}\n" if head else f"{body}\n"

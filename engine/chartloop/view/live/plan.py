@@ -29,9 +29,9 @@ class Plan(NamedTuple):
     """The id of the box that the run is in; empty when it is in none that is drawn."""
     how: How
     badge: str
-    """What stands in that box: `● NOW`, or how the run ended."""
+    """What is in that box: `● NOW`, or how the run ended."""
     failed: Mapping[str, str]
-    """What stands in the boxes of other states in which something failed: `✗ 2 failed`."""
+    """What is in the boxes of other states in which something failed: `✗ 2 failed`."""
     caption: str
     visited: frozenset[str]
     """The boxes that the run was in."""

@@ -12,18 +12,18 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 How = Literal["", "natural", "human", "limit", "error"]
-"""How a run ended, as `Result.kind` counts it; empty while it goes on."""
+"""How a run ended, as `Result.kind` counts it; empty while it continues."""
 
 
 class Standing(NamedTuple):
-    """Where a run stands. The default is one of which nothing is known."""
+    """Where a run is. The default is one of which nothing is known."""
 
     state: str = ""
     """The state it is in."""
     visits: Mapping[str, int] = {}
     """How often each state was entered."""
     taken: Mapping[str, int] | None = None
-    """How often each edge and rule was taken, by id; None where nobody counted."""
+    """How often each edge and rule was taken, by id; None where no one counted."""
     how: How = ""
     reason: str = ""
     """Why it ended: the name of a stop reason."""
@@ -32,7 +32,7 @@ class Standing(NamedTuple):
     failed: Mapping[str, int] = {}
     """How often something failed in each state: its action, or a call of a tool."""
     said: str = ""
-    """How it stands in words, for the line under the title."""
+    """How it is in words, for the line under the title."""
 
 
 class Meter(NamedTuple):

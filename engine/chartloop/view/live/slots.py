@@ -39,7 +39,7 @@ class Slots:
         self.shapes: dict[str, tuple[str, ...]] = {}
         """Which elements draw the box or arrow of each id."""
         self._places: dict[str, int] = {}
-        # Graphviz puts a letter in front of the ids of tooltips: they are to begin like all others
+        # Graphviz puts a letter in front of the ids of tooltips: they are to start like all others
         svg = svg.replace(f'id="a_{ids.prefix}', f'id="{ids.prefix}a-')
         first, *parts = _PARTS.split(svg)
         self._pieces: list[str] = [f'{first}<style id="{ids.prefix}style">', "", "</style>\n"]

@@ -58,7 +58,7 @@ def bar(share: float, *, bright: bool = True, align: str = "CENTER") -> str:
     drawn = "".join(
         f'<TD {size} BGCOLOR="{colour if at < full else EMPTY_CELL}"></TD>' for at in range(CELLS)
     )
-    # else it is stretched over the cell that it stands in
+    # else it is stretched over the cell that it is in
     whole = f'FIXEDSIZE="TRUE" WIDTH="{7 * CELLS + 3}" HEIGHT="8"'
     edge = f'BORDER="1" COLOR="{OUTLINE}" CELLBORDER="0"'
     lined = f'<TABLE {edge} {whole} CELLSPACING="1" CELLPADDING="0"><TR>{drawn}</TR></TABLE>'

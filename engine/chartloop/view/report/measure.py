@@ -1,4 +1,4 @@
-"""Where the values of a report stand in a chart, and a chart with them in its labels.
+"""Where the values of a report are in a chart, and a chart with them in its labels.
 
 Belongs here: which box, arrow or line of a list a value belongs to; the labels of formats that only
 know charts. Never: a format, a colour, where values come from.
@@ -16,7 +16,7 @@ from chartloop.view.report.cells import CELLS, full_cells, word
 
 
 def place_meters(chart: Flowchart, meters: Mapping[str, Meter]) -> dict[str, Meter]:
-    """The meters by the element that shows them: in a chain a rule is a decision of its own."""
+    """The meters by the element that shows them: in a chain a rule is its own decision."""
     found = dict(meters)
     boxes = {box.id: box for box in chart.boxes}
     for arrow in chart.arrows:

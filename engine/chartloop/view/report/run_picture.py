@@ -31,7 +31,7 @@ Look = Literal["plain", "live", "report"]
 
 
 class RunPicture(Picture):
-    """One moment of a run: its picture goes on to be what it was when the run goes on.
+    """One moment of a run: its picture goes on to be what it was when the run continues.
 
     With `meters` it is the report picture, which shows what each decision and rule reads.
     """
@@ -67,10 +67,10 @@ class RunPicture(Picture):
         """Mermaid text, with the badge, the counts and the values in its labels."""
         return to_mermaid(annotate_chart(self._valued, self._plan))
 
-    def drawn(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
+    def drawing(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
         """The picture in characters, with where the run is and how often it went which way."""
         chart = annotate_chart(self._valued, self._plan)
-        return Picture(chart).drawn(width=width, here=here or self._plan.now)
+        return Picture(chart).drawing(width=width, here=here or self._plan.now)
 
     def outline(self) -> str:
         """An outline in characters, with a mark at the present state and how often what was."""
@@ -86,7 +86,7 @@ class ReportDress(PaintedDress):
         self._lines = listed_rules(chart)
 
     def title(self, chart: Flowchart) -> Style:
-        """The title, how the run stands, and what the colours mean."""
+        """The title, how the run is doing, and what the colours mean."""
         said = f"{title_label(chart, self.caption())}{LEFT}{legend()}{LEFT} {LEFT}"
         return title_style(chart) | {"label": Html(f"<{said}>")}
 
@@ -102,7 +102,7 @@ class ReportDress(PaintedDress):
 
     def arrow_label(self, arrow: Arrow) -> str:
         """The label with its count; of a rule also the value and its bar."""
-        lines = _lines_of(arrow.shown)
+        lines = _lines_of(arrow.drawn_text)
         times = self._taken.get(arrow, 0)
         count = f'<FONT COLOR="{TAKEN}"><B>{SPACE}{say_times(times)}</B></FONT>' if times else ""
         rows = [row(f"{SPACE}{html_text(line)} ", "LEFT") for line in lines[:-1]]

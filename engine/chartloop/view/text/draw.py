@@ -25,7 +25,7 @@ from chartloop.view.text.place import HANGING, Area, Form, Label, Layout, Run, p
 WIDTH = 100
 """Columns of a picture where no terminal says how many there are."""
 MOST = 150
-"""Boxes of a picture at most: nobody follows lines through more, an outline can be searched."""
+"""Boxes of a picture at most: no one follows lines through more, an outline can be searched."""
 
 FORMS = (
     *(Form(2, words) for words in (34, 30, 26)),
@@ -75,7 +75,7 @@ def draw(
 ) -> Drawing | None:
     """The picture of a chart in at most `width` columns; None where none is that narrow.
 
-    `here` is the box where a run is: its border is heavy, and `▶` stands in it.
+    `here` is the box where a run is: its border is heavy, and `▶` is in it.
     """
     orders = {depth: order_chart(chart, depth=depth) for depth in {form.depth for form in forms}}
     for form in forms:
@@ -107,7 +107,7 @@ def _draw_layout(
 
 
 def draw_box(canvas: Canvas, area: Area, *, heavy: bool) -> None:
-    """Draw the border of a box and what stands in it."""
+    """Draw the border of a box and what is in it."""
     box, inner = area.box, area.width - 2
     if box.shape in ("diamond", "hexagon"):
         _draw_decision(canvas, area, heavy=heavy)

@@ -49,7 +49,7 @@ def neighbourhood(
 ) -> Drawing:
     """A state, the arrows that lead to it above, and those that leave it below, in order.
 
-    `notes` stand at the arrows of these ids, `inside` are further lines of the box. The picture
+    `notes` are at the arrows of these ids, `inside` are further lines of the box. The picture
     has `width` columns at most, from 40 on. `KeyError` when the chart has no such state.
     """
     boxes = {box.id: box for box in chart.boxes}
@@ -76,7 +76,7 @@ def _words(box: Box, inside: Sequence[str], width: int) -> list[str]:
 def _arriving(canvas: Canvas, arrows: list[Arrow], boxes: Mapping[str, Box], width: int) -> int:
     """The lines from above; gives the row of the box."""
     shown = arrows if len(arrows) <= IN else arrows[: IN - 1]
-    said = [(_label_of(boxes[a.source]), one_line(a.shown)) for a in shown]
+    said = [(_label_of(boxes[a.source]), one_line(a.drawn_text)) for a in shown]
     if len(arrows) > len(shown):
         said.append((f"and {len(arrows) - len(shown)} more", ""))
     for row, (name, label) in enumerate(said):
@@ -146,7 +146,7 @@ class _Leaving:
 
     def _label(self, arrow: Arrow) -> str:
         mark = self._notes.get(arrow.id, _NO_NOTE).mark
-        return " ".join(part for part in (mark, one_line(arrow.shown)) if part)
+        return " ".join(part for part in (mark, one_line(arrow.drawn_text)) if part)
 
     def _to(self, arrow: Arrow) -> str:
         back = arrow.kind == "return"

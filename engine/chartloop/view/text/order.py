@@ -1,9 +1,9 @@
-"""Which box of a chart stands under which, which beside it, and which arrows take a lane.
+"""Which box of a chart is under which, which next to it, and which arrows take a lane.
 
 Belongs here: the order of reading. Never: rows, columns, characters.
 
 The longest way through a chart is the spine; it runs down. A short way off it (a stop, say, with
-what only it leads to) stands beside the box that it leaves. Every other arrow, each way back
+what only it leads to) is next to the box that it leaves. Every other arrow, each way back
 among them, takes a lane at the right. Linear in boxes and arrows, apart from common dominators.
 
 Source:       Cooper, Harvey, Kennedy 2001, "A simple, fast dominance algorithm"
@@ -19,7 +19,7 @@ from typing import Literal
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 
 BESIDE = 6
-"""Boxes that a way beside the spine has at most."""
+"""Boxes that a way next to the spine has at most."""
 
 Way = Literal["below", "beside", "lane"]
 
@@ -31,7 +31,7 @@ class Exit:
     arrow: Arrow
     way: Way
     beside: Column | None = None
-    """What stands beside, where it leads there."""
+    """What is next to, where it leads there."""
 
 
 @dataclass(slots=True)
@@ -52,12 +52,12 @@ Column = list[Node]
 
 
 def order_chart(chart: Flowchart, *, depth: int) -> Column:
-    """The spine, with what stands beside it, in at most `depth` columns."""
+    """The spine, with what is next to it, in at most `depth` columns."""
     return _Order(chart, depth).spine()
 
 
 def all_nodes(column: Column) -> Iterator[Node]:
-    """Every box of a column and of those beside it."""
+    """Every box of a column and of those next to it."""
     for node in column:
         yield node
         for way in node.exits:
@@ -108,9 +108,9 @@ class _Order:
             self._put_beside(node, after, depth)
 
     def _below(self, name: str, members: frozenset[str], depth: int) -> str | None:
-        """Which of the boxes ahead goes on with the column.
+        """Which of the boxes ahead continues with the column.
 
-        On the spine the one with the longest way; beside it, where ways soon leave by a lane, the
+        On the spine the one with the longest way; next to it, where ways soon leave by a lane, the
         one through which most is reached.
         """
         size: Mapping[str, int] = self._weight if depth else self._height
@@ -126,7 +126,7 @@ class _Order:
         return max(ready, key=size.__getitem__, default=None)
 
     def _fits(self, name: str, target: str, depth: int) -> bool:
-        """Whether a box can stand beside another one, with all that is reached through it only."""
+        """Whether a box can be beside another one, with all that is reached through it only."""
         only = set(self._before[target]) == {name}
         return only and depth < self._depth and self._weight[target] <= BESIDE
 
@@ -178,7 +178,7 @@ class _Order:
 
 
 def _roots(chart: Flowchart) -> list[str]:
-    """Where reading begins: where runs start, then what rules do, then what is not reached."""
+    """Where reading starts: where runs start, then what rules do, then what is not reached."""
     led_to = {arrow.target for arrow in chart.arrows if arrow.source != arrow.target}
     starts = [box.id for box in chart.boxes if box.entry or box.role == "start"]
     panels = [box.id for box in chart.boxes if box.role == "rules"]

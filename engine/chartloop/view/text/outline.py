@@ -30,7 +30,7 @@ _MARKS: Mapping[Shape, tuple[str, str]] = MappingProxyType(
 def to_outline(chart: Flowchart) -> str:
     """The chart as an outline that ends with a newline.
 
-    The title and the rules stand on top; then each box with its id in the mark of its shape, the
+    The title and the rules are on top; then each box with its id in the mark of its shape, the
     words of its label behind it, and under it its arrows: ``Yes → stop_tokens``. ``•`` marks where
     a run starts.
     """

@@ -1,4 +1,4 @@
-"""Rows and columns: where each box stands, where arrows leave and enter.
+"""Rows and columns: where each box is, where arrows leave and enter.
 
 Belongs here: numbers. Never: characters, lanes' columns (`view.text.lanes`).
 
@@ -34,7 +34,7 @@ class Form(NamedTuple):
     """How wide a picture is laid out: what is tried when a wider one does not fit."""
 
     depth: int
-    """Columns beside the spine."""
+    """Columns next to the spine."""
     words: int
     """Columns of a box's label."""
 
@@ -79,7 +79,7 @@ class Run(NamedTuple):
     arrow: Arrow
     row: int
     left: int
-    """Where it begins: the first column right of its box or trunk."""
+    """Where it starts: the first column right of its box or trunk."""
     beside: Area | None = None
 
 
@@ -126,7 +126,7 @@ def place_chart(spine: Column, form: Form, *, here: str = "") -> Layout:
 
 def arrow_lines(arrow: Arrow) -> list[str]:
     """The label of an arrow in lines; none where it has none."""
-    return [line for line in wrap_text(printable(arrow.shown), SAID) if line]
+    return [line for line in wrap_text(printable(arrow.drawn_text), SAID) if line]
 
 
 def _wrap_entries(text: str, width: int) -> list[str]:
@@ -151,7 +151,7 @@ class _Placing:
         return self._layout
 
     def _words(self, box: Box, form: Form) -> list[str]:
-        """What stands in a box, behind the marks of what it is."""
+        """What is in a box, behind the marks of what it is."""
         signs = (HERE * (box.id == self._here), ENTRY * box.entry, MARKS.get(box.role, ""))
         mark = "".join(f"{sign} " for sign in signs if sign)
         text = printable(box.label if box.label.split() else box.id)
@@ -245,7 +245,7 @@ class _Placing:
         return len(lines)
 
     def _leave(self, node: Node, area: Area, depth: int) -> tuple[int, int | None]:
-        """Place the exits that do not go on below.
+        """Place the exits that do not continue below.
 
         Gives the first free row, and that of the last exit of the trunk, if one leaves there.
         """
