@@ -106,7 +106,7 @@ def machine_coverage(name: str, parts: TheParts) -> dict[str, Any]:
         }
         for kind, figure in found.figures.items()
     ]  # fmt: skip
-    return {"runs": found.runs, "rows": figures, "passed": list(found.passed)}
+    return {"runs": found.runs, "rows": figures, "skipped_runs": list(found.skipped_runs)}
 
 
 @router.get("/{name}/changes", responses=FOUND)
