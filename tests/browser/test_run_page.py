@@ -359,6 +359,7 @@ def test_two_runs_are_compared(seen: Seen) -> None:
 
 
 def test_a_machine_has_a_page(seen: Seen) -> None:
+    seen.server.waiting(seen.server.start())
     seen.open("/machines")
     seen.page.get_by_role("link", name="review").click()
     main = seen.page.locator("main")
