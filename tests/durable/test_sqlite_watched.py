@@ -44,8 +44,8 @@ def intent(seq: int) -> Event:
     return Event(seq, "intent", 1.0, None, {"key": str(seq)})
 
 
-def begin(journal: SqliteJournal, run_id: str, events: int = 2, **columns: object) -> int:
-    by_hand(journal.create(RunRow(run_id, **columns)))
+def begin(journal: SqliteJournal, run_id: str, events: int = 2, *, created: float = 0.0) -> int:
+    by_hand(journal.create(RunRow(run_id, created=created)))
     epoch = by_hand(journal.acquire(run_id))[0].epoch
     by_hand(journal.append(run_id, 0, epoch, [intent(n) for n in range(events)]))
     return epoch
@@ -210,9 +210,10 @@ def test_an_older_row_is_completed_once_the_run_is_opened(tmp_path: Path) -> Non
         question=OpenQuestion(run="r", state="gate"), tokens=None, cost=None
     )
     run = machine.open("r", journal=journal)
-    token = by_hand(journal.changed())
+    token = by_hand(journal.changed()) or ""
     assert by_hand(run.session.complete_row()) == written
     assert by_hand(journal.row("r")) == written
+    assert run.question is not None
     assert written.question == OpenQuestion(
         run.question.wait, "Ship it?", {"yes": {"note": "str"}, "no": {}}, "r", "gate"
     )

@@ -194,7 +194,7 @@ async def move_session(
 
 
 def _row_below(old: Session, records: Sequence[Record], seq: int, run_id: str) -> RunRow:
-    """The row of a new run that stands where this one did before record `seq`."""
+    """The row of a new run that is where this one was before record `seq`."""
     now, there = old.ports.clock.now(), moment_before(old.chart, records, seq, run_id)
     stands = update_at(old.chart, run_id, there.position, there.rest)
     return old.row.replace(run_id=run_id, epoch=0, created=now, updated=now, **stands.to_mapping())

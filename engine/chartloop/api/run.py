@@ -420,13 +420,13 @@ class Run:
     # asking ---------------------------------------------------------------------------------
 
     def why(self, seq: int | None = None) -> Explanation:
-        """Everything that was looked at when a record was decided; default: the newest."""
+        """Everything that was evaluated for a record; default: the newest."""
         journal = direct_journal(self.session.journal)
         asked = explain_record(self.session, seq, journal, snapshot=not self._moved)
         return wait(asked, suspends=journal.suspends)
 
     async def awhy(self, seq: int | None = None) -> Explanation:
-        """Everything that was looked at when a record was decided; see `why`.
+        """Everything that was evaluated when a record was decided; see `why`.
 
         It is found in another thread: the event loop goes on meanwhile.
         """

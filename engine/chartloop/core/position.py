@@ -44,7 +44,7 @@ CHILD = "child"
 """A run is blocked on this while a child machine waits. Under this name `Position.kept` holds
 what the child asks, an `Asked` as plain data."""
 IN_DOUBT = "in-doubt"
-"""A run is blocked on this while somebody must say whether a paid call is made again."""
+"""A run is blocked on this while someone must say whether a paid call is made again."""
 METADATA = "metadata"
 """Under this name a run keeps what its caller said about it at the start."""
 

@@ -157,22 +157,22 @@ class Journal(Leases, Requests, Protocol):
     async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
         """At most `limit` events of all runs behind `cursor`, in the order of their commits.
 
-        Without a cursor from the first event on; with a `limit` of 0 the answer is where the
-        journal ends, `Tail.newest`. Events are as they are kept, without secrets where the journal
-        hides them. An event that cannot be read is there, and says why. The events of a fork are
+        Without a cursor it starts at the first event; with a `limit` of 0 it only tells where the
+        journal ends, `Tail.newest`. Events are as stored, without secrets where the journal hides
+        them. An event that cannot be read is included and says why. The events of a fork are
         events of a new run.
 
-        `CursorError` for what is no cursor, `CursorGoneError` for one of another journal or from
-        the future: it carries the oldest and the newest.
+        `CursorError` for a text that is not a cursor, `CursorGoneError` for a cursor of another
+        journal or from the future: it carries the oldest and the newest.
         """
         ...
 
     async def changed(self, token: str = "") -> str | None:
         """A new token where something may have changed since `token` was given, else None.
 
-        Without a token the answer is one, always. Ask before you read: what is written after that
-        is a change. It costs microseconds while nothing happens. A token is for this very object;
-        any other text is answered with a new one.
+        Without a token you always get one. Ask before you read: what is written after that is a
+        change. It costs microseconds while nothing happens. A token is for this very object; any
+        other text gets a new one.
         """
         ...
 

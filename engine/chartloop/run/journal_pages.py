@@ -10,8 +10,9 @@
 
 Cursors are texts for the journal that gave them, safe in an URL. One of runs holds the place of a
 row among those of any time and id, so that it stays right while runs are added and removed. One
-of events holds the journal's id and the number of a commit: numbers rise and are never given
-twice, so that whoever goes on from a cursor misses nothing and gets nothing twice.
+of events holds the journal's id and the number of an event in the order of commits. Numbers rise
+and are never given twice: a reader that continues from a cursor misses nothing and gets nothing
+twice.
 
 Belongs here: filters, pages and cursors, for every journal. Never: tables.
 """
@@ -85,7 +86,7 @@ def _within(at: float, first: float | None, end: float | None) -> bool:
 
 
 ALL = RunFilter()
-"""Every run that is no child."""
+"""Every run except children."""
 
 
 class RunPage(NamedTuple):
@@ -100,7 +101,7 @@ class TailEvent(NamedTuple):
     """One event of one run, as it was committed."""
 
     cursor: str
-    """Where whoever has seen this one goes on."""
+    """Where a reader that has seen this one continues."""
     run_id: str
     event: Event | None
     """None where it cannot be read: `problem` says why, and the events after it can."""
@@ -112,7 +113,7 @@ class Tail(NamedTuple):
 
     events: list[TailEvent]
     cursor: str
-    """Where to go on: behind the last of these, or where this began if there are none."""
+    """Where to continue: behind the last of these, or where this page started if it is empty."""
     newest: str
     """The cursor behind the newest event of the journal."""
 
@@ -139,7 +140,7 @@ def run_cursor(created: Mark, run_id: Mark) -> str:
 
 
 def read_run_cursor(cursor: str) -> tuple[Mark, Mark]:
-    """The moment and the id in a cursor. `CursorError` for what is none."""
+    """The moment and the id in a cursor. `CursorError` for any other text."""
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
         found: Any = json.loads(urlsafe_b64decode(padded))
@@ -149,7 +150,7 @@ def read_run_cursor(cursor: str) -> tuple[Mark, Mark]:
     except (binascii.Error, ValueError, TypeError, RecursionError):
         pass
     raise CursorError(
-        f"{_shown(cursor)} is no place in a list of runs",
+        f"{_shown(cursor)} is not a cursor of a list of runs",
         hint="give the `next` of the page before as it came, or nothing for the first page",
     )
 
@@ -190,15 +191,15 @@ class EventCursors(NamedTuple):
     def read(self, cursor: str) -> int:
         """The number in a cursor; an empty one is before the first event.
 
-        `CursorError` for what is none, `CursorGoneError` for one of another journal, or beyond
-        the newest event.
+        `CursorError` for any other text, `CursorGoneError` for a cursor of another journal or
+        beyond the newest event.
         """
         if not cursor:
             return 0
         journal, mark, number = cursor.rpartition("-")
         if not (mark and journal.isalnum() and number.isdecimal() and number.isascii()):
             raise CursorError(
-                f"{_shown(cursor)} is no place in the events of a journal",
+                f"{_shown(cursor)} is not a cursor of a journal's events",
                 hint="give the `cursor` of an event as it came, or nothing to begin at the first",
             )
         if journal != self.journal:

@@ -74,7 +74,7 @@ class RunRow(Value, frozen=True, gc=False):
     created: float = 0.0
     updated: float = 0.0
     question: OpenQuestion | None = None
-    """What it asks; None where it waits for nobody."""
+    """What it asks; None where it does not wait for an answer."""
     tokens: int | None = None
     """What its model calls used, its children's included. None before its first record, and in
     the row of an older version."""

@@ -234,7 +234,7 @@ class RunLog:
         return kept
 
     def start_after(self, head: int, records: int) -> None:
-        """Read on behind a snapshot: what so many events and records led to is known."""
+        """Read on behind a snapshot: what the first `head` events led to is known."""
         self.head = head
         self._snapshot_at = _next_snapshot(records)
 

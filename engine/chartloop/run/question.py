@@ -6,7 +6,7 @@ child's place below the run: ``review/3:2``.
 
 The row of a run in the journal holds it too, with tokens and cost: `update_at`.
 
-Belongs here: the question at hand, and the row. Never: what came as an answer to it (`run.inbox`).
+Belongs here: the current question, and the row. Never: what came as an answer to it (`run.inbox`).
 Source: design "language", sections 5 (waits) and 8 ("Children").
 """
 
@@ -65,7 +65,7 @@ class Question(NamedTuple):
 
 
 def question_of(session: Standing) -> Question | None:
-    """The question at hand; None where the run waits for nobody."""
+    """The current question; None where the run waits for no one."""
     return question_at(session.chart, session.run_id, session.position, session.tally.rest)
 
 
@@ -92,7 +92,7 @@ def asked_here(session: Standing) -> Asked | None:
 
 
 def wait_of(session: Standing) -> str:
-    """The id of the wait at hand; at any other moment that of none."""
+    """The id of the current wait; at any other moment that of no run."""
     return _wait_at(session.run_id, session.position, session.tally.rest)
 
 

@@ -244,7 +244,7 @@ class Session:
             self.log.start_after(found.head, found.records)
 
     async def read_snapshot(self, journal: Journal | None = None) -> Folded | None:
-        """What the run's snapshot holds; None where there is none that this machine can go on from.
+        """What the run's snapshot holds; None where this machine cannot continue from one.
 
         It is a cache: the log says the same.
         """
@@ -383,8 +383,8 @@ class Session:
     async def complete_row(self) -> RunRow:
         """The run's row, with what it asks and has used where an older version wrote it.
 
-        Nobody need drive the run for that, and whoever does is not disturbed. It is written once:
-        whoever lists runs finds it there from then on.
+        The run need not be driven for that, and its driver is not disturbed. It is written once:
+        lists of runs have it from then on.
         """
         row = self.row
         if row.tokens is not None or not row.head or row.head != self.head:
