@@ -18,6 +18,8 @@ ROUTES = """
 /machines/{name} GET
 /machines/{name}/findings GET
 /machines/{name}/bound GET
+/machines/{name}/coverage GET
+/machines/{name}/changes GET
 /machines/{name}/facts GET
 /machines/{name}/picture GET
 /agent/initialize_task_and_tick POST
@@ -34,6 +36,10 @@ ROUTES = """
 /runs/{run_id}/result GET
 /runs/{run_id}/trace GET
 /runs/{run_id}/picture GET
+/runs/{run_id}/painting GET
+/runs/{run_id}/moment GET
+/runs/{run_id}/timeline GET
+/runs/{run_id}/spending GET
 /runs/{run_id}/step POST
 /runs/{run_id}/run POST
 /runs/{run_id}/pause POST

@@ -17,6 +17,7 @@ from chartloop import panel as open_panel
 from chartloop.core.errors import SetupError
 from chartloop.extras import install
 from chartloop.notebook.panel import open as opening
+from chartloop.view import page_parts
 
 ANYWIDGET = pytest.mark.extra("anywidget", install=install("notebook"))  # noqa: S610 - no Django
 FOLDER = Path(chartloop.__file__).parent / "notebook" / "panel"
@@ -95,9 +96,19 @@ def test_two_panels_show_one_run(panel: Any, run: Run) -> None:
     other.close()
 
 
-@pytest.mark.parametrize("name", ["elements.js", "picture.js", "panel.js", "panel.css"])
-def test_the_page_is_files_that_ask_nobody_outside(name: str) -> None:
-    text = (FOLDER / "page" / name).read_text("utf-8")
+@pytest.mark.parametrize(
+    "file",
+    [
+        *(
+            Path(page_parts.__file__).with_name(n)
+            for n in ("elements.js", "picture.js", "style.css")
+        ),
+        FOLDER / "page" / "panel.js",
+    ],
+    ids=lambda file: file.name,
+)
+def test_the_page_is_files_that_ask_nobody_outside(file: Path) -> None:
+    text = file.read_text("utf-8")
     asking = ("http:", "https:", "import(", "import ", "fetch(", "url(", "@import", "innerHTML")
     assert [words for words in asking if words in text] == []
 

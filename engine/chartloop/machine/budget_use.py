@@ -29,6 +29,8 @@ class Budget(NamedTuple):
     share: float
     said: str
     """``12 of 50``"""
+    bound: float | None = None
+    """The 50, where it is a number."""
 
     @property
     def colour(self) -> str:
@@ -53,7 +55,8 @@ def budgets(chart: Chart, facts: Facts) -> list[Budget]:
                 continue
             type = type_at(chart.spec.roots, bound.fact)
             said = f"{say_value(reading.left, type)} of {say_value(reading.right, type)}"
-            budget = Budget(bound.fact, reading.share, said)
+            limit = float(reading.right) if isinstance(reading.right, (int, float)) else None
+            budget = Budget(bound.fact, reading.share, said, limit)
             found.setdefault((bound.fact, bound.bound_text), budget)
     return list(found.values())
 

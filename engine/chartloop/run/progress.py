@@ -15,12 +15,17 @@ from chartloop.machine.budget_use import value_of
 from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import say_value
 from chartloop.run.session import Session
+from chartloop.run.tally import Tally
 from chartloop.view.live.progress import How, Meter, Standing
 
 
 def standing_of(session: Session) -> Standing:
     """The standing of a run in its machine's picture."""
-    position, tally = session.position, session.tally
+    return standing_at(session.position, session.tally)
+
+
+def standing_at(position: Position, tally: Tally) -> Standing:
+    """The standing at a position, with the counts of the records that led to it."""
     top = position.signals.highest if position.ended else None
     reason = "" if top is None else str(top.reason)
     return Standing(

@@ -5,21 +5,19 @@ Belongs here: what is wired to what. Never: a route of runs or machines.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, cast
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
-from fastapi.staticfiles import StaticFiles
 
 from chartloop.api.wiring import journal_of
 from chartloop.core.codes import CODES
 from chartloop.core.errors import ChartloopError
 from chartloop.core.version import __version__
-from chartloop.server import routes_agent, routes_machines, routes_runs
+from chartloop.server import routes_agent, routes_machines, routes_page, routes_runs
 from chartloop.server.common import (
     ANY,
     READ,
@@ -31,15 +29,13 @@ from chartloop.server.common import (
 )
 from chartloop.server.machines import Machines
 from chartloop.server.metrics import Metrics
+from chartloop.server.page import RunPage
 from chartloop.server.problems import TITLES, Problem, Refusal, Wrong, problem_of
 from chartloop.server.runs import Runs
 from chartloop.server.safety import Safety
 from chartloop.server.settings import Settings
 from chartloop.server.watch import Hub
 from chartloop.server.workers import Workers
-
-PAGES = Path(__file__).with_name("static")
-"""The pages of the server: files only, at `/`. Absent: the API alone."""
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -70,17 +66,24 @@ def create_app(settings: Settings) -> FastAPI:
         responses=problems(*ANY),
     )  # fmt: skip
     app.state.parts = parts
+    app.state.page = routes_page.PageMemory.empty()
     plain_document = app.openapi
     app.openapi = lambda: complete(plain_document())
     _add_errors(app)
     _add_service(app)
-    app.include_router(routes_machines.router)
-    app.include_router(routes_agent.router)
-    app.include_router(routes_runs.router)
-    if PAGES.is_dir():
-        app.mount("/", StaticFiles(directory=PAGES, html=True), name="pages")
+    rooms = (routes_machines, routes_agent, routes_page, routes_runs)
+    routers = [room.router for room in rooms]
+    for router in routers:
+        app.include_router(router)
     app.add_middleware(cast("Any", Safety), settings=settings, metrics=parts.metrics)
+    app.add_middleware(cast("Any", RunPage), views=_views(routers))
     return app
+
+
+def _views(routers: Iterable[APIRouter]) -> set[str]:
+    """The last words of links below a run or a machine, `picture` say: they are no pages."""
+    paths = [str(getattr(route, "path", "")) for router in routers for route in router.routes]
+    return {path.rpartition("/")[2] for path in paths if path.count("/") > 2}
 
 
 # errors -----------------------------------------------------------------------------------------

@@ -145,6 +145,7 @@ def stream(events: AsyncIterator[Sent]) -> StreamingResponse:
     """Events as `text/event-stream`. Each part that is sent holds whole events."""
 
     async def lines() -> AsyncIterator[bytes]:
+        yield b": open\n\n"  # the head of an answer leaves with its first part
         async for sent in events:
             yield _line(sent)
 

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
-from chartloop.core.errors import SpecError
-from chartloop.server.common import ANY, READ, TheParts, problems
+from chartloop.analysis.coverage.figures import PLURAL
+from chartloop.analysis.coverage.measure import coverage
+from chartloop.api import Machine, Run
+from chartloop.core.errors import ChartloopError, SpecError
+from chartloop.run.journal import RunRow
+from chartloop.run.journal_pages import RunFilter
+from chartloop.run.journal_records import DAMAGED
+from chartloop.run.sync import by_hand
+from chartloop.server.common import ANY, READ, Parts, TheParts, problems
 from chartloop.server.machines import ServedFile, facts_schema
+from chartloop.versions.diff.diff import diff, say
 from chartloop.view.dot.theme import Theme
 from chartloop.view.flowchart import Direction
 
 router = APIRouter(prefix="/machines", tags=["machines"], dependencies=[READ])
 FOUND = problems(*ANY, 404, 422)
+LOOKED_AT = 100
+"""The newest runs of a machine that coverage and changes are found in."""
 
 
 def _summary(file: ServedFile) -> dict[str, Any]:
@@ -80,6 +92,53 @@ def facts(name: str, parts: TheParts) -> dict[str, Any]:
     if file.machine is None:
         raise SpecError(file.findings)
     return facts_schema(file.machine)
+
+
+@router.get("/{name}/coverage", responses=FOUND)
+def machine_coverage(name: str, parts: TheParts) -> dict[str, Any]:
+    """What its newest runs have gone through, and what they never did."""
+    machine = _sound(parts, name)
+    found = coverage(machine, list(_readable(parts, _newest(parts, machine))))
+    figures = [
+        {
+            "kind": PLURAL[kind], "seen": figure.seen, "all": figure.all,
+            "missing": [one.item.id for one in found.missing if one.item.kind == kind],
+        }
+        for kind, figure in found.figures.items()
+    ]  # fmt: skip
+    return {"runs": found.runs, "rows": figures, "skipped_runs": list(found.skipped_runs)}
+
+
+@router.get("/{name}/changes", responses=FOUND)
+def machine_changes(name: str, parts: TheParts) -> dict[str, Any]:
+    """What became different since the newest run that began with another version of the file."""
+    machine = _sound(parts, name)
+    old = next((r for r in _newest(parts, machine) if r.machine_hash != machine.hash), None)
+    if old is None:
+        return {"since": None, "verdict": "", "changes": []}
+    found = diff(parts.machines.to_read(old), machine)
+    told = [say(change) for change in found.changes]
+    return {"since": old.run_id, "verdict": found.verdict, "changes": told}
+
+
+def _sound(parts: Parts, name: str) -> Machine:
+    """The machine of a file. `SpecError` where it has errors."""
+    file = parts.machines.file(name)
+    if file.machine is None:
+        raise SpecError(file.findings)
+    return file.machine
+
+
+def _readable(parts: Parts, rows: list[RunRow]) -> Iterator[Run]:
+    for row in rows:
+        with suppress(ChartloopError):  # a damaged one: its own page says so
+            yield parts.machines.to_read(row).open(row.run_id, journal=parts.journal)
+
+
+def _newest(parts: Parts, machine: Machine) -> list[RunRow]:
+    """The newest runs of a machine that have begun."""
+    page = by_hand(parts.journal.page(RunFilter(machine=machine.name), "", LOOKED_AT))
+    return [row for row in page.rows if row.head and row.status != DAMAGED]
 
 
 @router.get(

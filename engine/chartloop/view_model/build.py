@@ -77,7 +77,7 @@ def view_run(
         question=standing.question,
         next=standing.next,
         limits=standing.limits,
-        facts=tuple(_facts(run, before)),
+        facts=tuple(fact_views(run, before, run.facts)),
         records=tuple(record_view(chart, record) for record in records[-RECORDS:]),
         left_out=max(0, len(records) - RECORDS),
         decision=decision_of(run, records, seq),
@@ -208,9 +208,10 @@ class _Fact(NamedTuple):
     """The name of the fact itself."""
 
 
-def _facts(run: Run, before: Facts) -> Iterator[FactView]:
+def fact_views(run: Run, before: Facts, now: Facts) -> Iterator[FactView]:
+    """The facts at one moment, each with what it was before."""
     guarded = _guarded_facts(run)
-    for fact in _facts_apart(run, before, run.facts):
+    for fact in _facts_apart(run, before, now):
         yield FactView(
             name=fact.name,
             value=say_value(fact.now, fact.type),

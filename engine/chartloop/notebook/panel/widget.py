@@ -15,12 +15,11 @@ from chartloop.api import Run
 from chartloop.notebook.panel.controller import Controller
 from chartloop.notebook.panel.panel_picture import still
 from chartloop.notebook.screen import when_cells_end
+from chartloop.view import page_parts
 from chartloop.view_model.run_view import Json
 
 _PAGE = Path(__file__).parent / "page"
-_SCRIPT = "\n".join(
-    (_PAGE / name).read_text("utf-8") for name in ("elements.js", "picture.js", "panel.js")
-)
+_SCRIPT = f"{page_parts.SCRIPT}\n{(_PAGE / 'panel.js').read_text('utf-8')}"
 """One module: there is no build, and nothing that a page would have to ask for."""
 _ALONE = ("paint", "why", "busy", "fault", "heard")
 """What is in its own trait, since it changes by itself."""
@@ -34,7 +33,7 @@ class Panel(anywidget.AnyWidget):
     """
 
     _esm = _SCRIPT
-    _css = (_PAGE / "panel.css").read_text("utf-8")
+    _css = page_parts.STYLE
 
     board = traitlets.Dict().tag(sync=True)
     sheet = traitlets.Dict().tag(sync=True)

@@ -1,7 +1,7 @@
 // The panel: shows what the kernel says, and sends orders. It decides nothing.
 //
 // Belongs here: which trait of the model is shown where, and which order a button sends. Never: what a
-// row or a form looks like (`elements.js`).
+// row or a form looks like (`view/page_parts`).
 
 const PATIENCE = 4000; // ms without a word from the kernel, after which the person is told
 const KEYS = { s: "step", r: "run", p: "pause", b: "back", c: "cancel" };

@@ -18,7 +18,7 @@ function pictureOf(svg) {
       if (/^on/i.test(name) || leads) element.removeAttribute(name);
     }
   }
-  return document.importNode(read, true);
+  return read;
 }
 
 /** Its size in pixels; in the file it is in points. */
@@ -70,10 +70,16 @@ class Sheet {
   /** A picture that was laid out anew; in characters where there is nothing to draw with. */
   show({ picture = "", outline = "", boxes = {} }) {
     this.boxes = boxes;
-    this.svg = picture ? pictureOf(picture) : null;
+    this.svg = picture ? this.read(picture) : null;
     this.frame.replaceChildren(this.svg ?? text("pre", outline));
     this.zooms.hidden = !this.svg;
     this.resize(0);
+  }
+
+  /** The element of an SVG that came as text. */
+  read(svg) {
+    const found = pictureOf(svg);
+    return found && document.importNode(found, true);
   }
 
   /** Light or dark, as the page is: it need not be what the system prefers. */
@@ -85,10 +91,15 @@ class Sheet {
   paint(painted) {
     this.painted = painted;
     const { style = "", texts = {} } = painted;
-    const sheet = this.svg?.querySelector("style");
-    if (!sheet) return;
-    sheet.textContent = style.replace(PREFERRED, this.dark ? "@media all" : "@media not all");
+    if (!this.svg) return;
+    this.restyle(style.replace(PREFERRED, this.dark ? "@media all" : "@media not all"));
     for (const place of this.svg.querySelectorAll('[id$="-said"]')) place.textContent = texts[place.id] ?? "";
+  }
+
+  /** The rules of the picture; a page that allows no style in its markup puts them elsewhere. */
+  restyle(rules) {
+    const sheet = this.svg.querySelector("style");
+    if (sheet) sheet.textContent = rules;
   }
 
   /** 0 fits the picture to its place, or to half its size where it would be too small to read. */

@@ -3,7 +3,7 @@
 // Belongs here: tables and forms, as elements. Never: an order, a request to anybody, a library, markup
 // made of text. Every text is put in as text.
 //
-// The files of this folder are put after each other, and are one module then: see `widget.py`.
+// The files of this folder are put after each other, and are one module then: see `__init__.py`.
 
 const RECORD = ["kind", "at", "did", "came", "took", "then", "because"];
 const EXAMPLES = { duration: "30m", fraction: "95%", list: '["a", "b"]', map: '{"a": 1}' };
@@ -22,6 +22,11 @@ function h(tag, properties = {}, ...children) {
 }
 
 const text = (tag, said, className = "") => h(tag, { textContent: said, className });
+
+/** A line with its names in backticks as code. */
+function ticked(line, tag = "span") {
+  return h(tag, {}, ...line.split("`").map((words, place) => (place % 2 ? text("code", words) : words)));
+}
 
 function columns(...names) {
   const heads = names.map((name) => (name ? h("th", { textContent: name, attrs: { scope: "col" } }) : h("td")));

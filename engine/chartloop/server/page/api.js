@@ -1,0 +1,136 @@
+// The HTTP API as the pages use it: requests, their problems, and the stream of events.
+//
+// Belongs here: what is sent and what comes back. Never: an element of a page.
+
+const TOKEN = "chartloop-token";
+const SILENCE = 40_000; // ms: the server says something at least every 15 s
+const RETRY = [500, 1_000, 2_000, 4_000, 8_000]; // ms before each new attempt
+
+/** An answer that is a problem document (RFC 9457), or no answer at all: then `status` is 0. */
+export class Problem extends Error {
+  constructor(status, body = {}) {
+    super(body.detail || body.title || `The server answered ${status}`);
+    this.status = status;
+    this.body = body;
+    this.hint = body.hint || "";
+  }
+}
+
+/** Kept until the tab is closed, and sent to this server only. */
+export const token = {
+  get: () => sessionStorage.getItem(TOKEN) ?? "",
+  set: (secret) => sessionStorage.setItem(TOKEN, secret),
+};
+
+function headers(more = {}) {
+  const secret = token.get();
+  return { Accept: "application/json", ...(secret ? { Authorization: `Bearer ${secret}` } : {}), ...more };
+}
+
+async function send(path, options) {
+  let answer;
+  try {
+    answer = await fetch(path, { cache: "no-store", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, { detail: "The server does not answer", hint: "The page goes on by itself once it does." });
+  }
+  if (answer.ok) return answer;
+  let body = {};
+  try {
+    body = await answer.json();
+  } catch {
+    // an answer of something in between, a proxy say
+  }
+  throw new Problem(answer.status, body);
+}
+
+export async function get(path, signal) {
+  return (await send(path, { headers: headers(), signal })).json();
+}
+
+export async function getText(path, signal) {
+  return (await send(path, { headers: headers({ Accept: "*/*" }), signal })).text();
+}
+
+/** Each order has a key of its own: sent twice it has one effect. */
+export async function post(path, body = {}) {
+  const key = [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, "0")).join("");
+  const more = { "Content-Type": "application/json", "Idempotency-Key": key };
+  return (await send(path, { method: "POST", headers: headers(more), body: JSON.stringify(body) })).json();
+}
+
+/** Link of a run, in the API and as a page. Ids of children hold slashes. */
+export const runPath = (id) => `/runs/${id.split("/").map(encodeURIComponent).join("/")}`;
+export const machinePath = (name) => `/machines/${encodeURIComponent(name)}`;
+
+export function query(values) {
+  const kept = Object.entries(values).filter(([, value]) => value !== "" && value !== null && value !== undefined && value !== false);
+  const text = new URLSearchParams(kept).toString();
+  return text ? `?${text}` : "";
+}
+
+/** The events of all runs, for as long as the page is open. It goes on behind the last event that was heard. */
+export class Feed {
+  /** `hear(name, data)` for each event; `state("live" | "away", why)`; `again()` where events may be missing. */
+  constructor({ hear, state, again }) {
+    Object.assign(this, { hear, state, again, last: null, failed: 0, closed: false });
+    this.run();
+  }
+
+  async run() {
+    while (!this.closed) {
+      try {
+        await this.once();
+        this.failed = 0;
+      } catch (error) {
+        if (error.status === 401) return this.state("away", error);
+        if (error.status === 410) this.last = null; // what was missed cannot be had any more
+        this.state("away", error);
+      }
+      await new Promise((done) => setTimeout(done, RETRY[Math.min(this.failed, RETRY.length - 1)]));
+      this.failed += 1;
+    }
+  }
+
+  async once() {
+    const stop = new AbortController();
+    let timer = 0;
+    const alive = () => {
+      clearTimeout(timer);
+      timer = setTimeout(() => stop.abort(), SILENCE);
+    };
+    alive();
+    try {
+      const since = this.last === null ? {} : { "Last-Event-ID": this.last };
+      const options = { headers: headers({ Accept: "text/event-stream", ...since }), signal: stop.signal };
+      const answer = await send("/events", options);
+      this.failed = 0;
+      this.state("live");
+      this.again(); // what is on the page may be older than the place where the stream begins
+      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      let rest = "";
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) break;
+        alive();
+        const parts = (rest + value).split("\n\n");
+        rest = parts.pop();
+        parts.forEach((part) => this.read(part));
+      }
+    } finally {
+      clearTimeout(timer);
+    }
+    throw new Problem(0, { detail: "The server does not answer" });
+  }
+
+  read(part) {
+    const fields = { event: "", data: "" };
+    for (const line of part.split("\n")) {
+      const [name, ...value] = line.split(":");
+      if (name) fields[name] = value.join(":").trimStart();
+    }
+    if (fields.id) this.last = fields.id;
+    if (fields.event) this.hear(fields.event, JSON.parse(fields.data));
+  }
+}

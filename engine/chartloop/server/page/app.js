@@ -1,0 +1,211 @@
+// The page: which module shows a link, what is the same on every page, and the stream that all of them hear.
+//
+// Belongs here: navigation, theme, keys of every page, token, connection. Never: what a page shows.
+
+import { Feed, Problem, get, token } from "./api.js";
+import { openCompare } from "./compare.js";
+import { openInbox } from "./inbox.js";
+import { openMachine, openMachines } from "./machines.js";
+import { h, text } from "./parts.js";
+import { openRun } from "./run.js";
+import { openRuns } from "./runs.js";
+
+const THEMES = { auto: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
+const SETTLE = 400; // ms between two looks at the inbox
+const KEYS = [
+  ["j  ↓", "the next step of a run"],
+  ["k  ↑", "the step before"],
+  ["g", "the first step"],
+  ["G  Esc", "the newest step, and follow the run"],
+  ["s  r  p", "step, run, pause or resume"],
+  ["b  f  c", "back, fork here, cancel (press twice)"],
+  ["a", "go to the question"],
+  ["1  2  3", "runs, inbox, machines"],
+  ["?", "these keys"],
+];
+
+const at = (id) => document.getElementById(id);
+
+class App {
+  constructor() {
+    this.main = at("main");
+    this.page = null;
+    this.showTheme(localStorage.getItem("chartloop-theme") ?? "auto");
+    at("theme").addEventListener("click", () => this.turnTheme());
+    at("keys").addEventListener("click", () => this.showKeys());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.page?.theme?.());
+    document.addEventListener("click", (event) => this.click(event));
+    document.addEventListener("keydown", (event) => this.key(event));
+    addEventListener("popstate", () => this.open());
+    setInterval(() => this.page?.tick?.(), 1000);
+    this.open();
+    this.listen();
+  }
+
+  listen() {
+    this.feed = new Feed({
+      hear: (name, data) => {
+        this.page?.hear?.(name, data);
+        if (name !== "text" && name !== "started") this.countWaiting();
+      },
+      state: (state, why) => this.showLink(state, why),
+      again: () => {
+        this.page?.again?.();
+        this.countWaiting();
+      },
+    });
+  }
+
+  // pages ----------------------------------------------------------------------------------------
+
+  open() {
+    const { pathname, search } = location;
+    this.page?.close?.();
+    this.hush();
+    this.path = pathname;
+    this.main.replaceChildren();
+    const [root, ...rest] = pathname.slice(1).split("/").map(decodeURIComponent);
+    const given = new URLSearchParams(search);
+    const page = this.pick(root, rest.join("/"));
+    this.page = page(this.main, { given, app: this });
+    for (const link of document.querySelectorAll("header nav a")) {
+      const here = link.pathname === `/${root || "runs"}`;
+      if (here) link.setAttribute("aria-current", "page");
+      else link.removeAttribute("aria-current");
+    }
+  }
+
+  pick(root, name) {
+    if (root === "runs" && name) return (main, parts) => openRun(main, { ...parts, id: name });
+    if (root === "machines" && name) return (main, parts) => openMachine(main, { ...parts, name });
+    return { inbox: openInbox, machines: openMachines, compare: openCompare }[root] ?? openRuns;
+  }
+
+  /** Another page; the focus goes to it. */
+  go(link) {
+    history.pushState(null, "", link);
+    this.open();
+    this.main.focus();
+    scrollTo(0, 0);
+  }
+
+  /** The same page with another link. */
+  relink(link) {
+    if (link !== location.pathname + location.search) history.replaceState(null, "", link);
+  }
+
+  title(words) {
+    document.title = `${words} · chartloop`;
+  }
+
+  click(event) {
+    const link = event.target.closest?.("a[href]");
+    const plain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+    if (!link || !plain || link.target || link.origin !== location.origin || link.hash || link.pathname.endsWith("/picture")) return;
+    event.preventDefault();
+    this.go(link.pathname + link.search);
+  }
+
+  key(event) {
+    const typing = event.target.closest?.("input, select, textarea, dialog");
+    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    const page = { 1: "/runs", 2: "/inbox", 3: "/machines" }[event.key];
+    if (page) this.go(page);
+    else if (event.key === "?") this.showKeys();
+    else if (!this.page?.key?.(event)) return;
+    event.preventDefault();
+  }
+
+  // what is the same on every page -----------------------------------------------------------------
+
+  /** Says what went wrong, and what to do. */
+  fail(error) {
+    if (error.name === "AbortError") return;
+    if (!(error instanceof Problem)) console.error(error);
+    if (error.status === 401) return this.askToken();
+    const { can, driver, errors } = error.body ?? {};
+    const lines = [text("strong", error.message)];
+    if (error.hint) lines.push(text("span", error.hint));
+    if (driver?.name) lines.push(text("span", `Driven by ${driver.name}`));
+    for (const one of errors ?? []) lines.push(text("span", `${one.at}: ${one.message}${one.hint ? ` (${one.hint})` : ""}`));
+    if (can?.length) lines.push(text("span", `Now it takes: ${can.join(", ")}`));
+    const close = h("button", { type: "button", textContent: "Close", on: { click: () => this.hush() } });
+    at("notice").replaceChildren(...lines, close);
+    at("notice").hidden = false;
+  }
+
+  hush() {
+    at("notice").hidden = true;
+  }
+
+  /** For screen readers; each text once. */
+  speak(words) {
+    if (at("spoken").textContent !== words) at("spoken").textContent = words;
+  }
+
+  showLink(state, why) {
+    if (why?.status === 401) return this.askToken();
+    at("link").dataset.state = state;
+    at("link").textContent = state === "live" ? "live" : "no connection, trying again…";
+  }
+
+  countWaiting() {
+    if (this.counting) return;
+    this.counting = setTimeout(async () => {
+      this.counting = 0;
+      try {
+        const { runs, next } = await get("/runs?waiting=true&limit=100");
+        at("waiting").textContent = next ? `${runs.length}+` : runs.length;
+        at("waiting").hidden = runs.length === 0;
+        at("waiting").setAttribute("aria-label", `${runs.length} wait`);
+      } catch {
+        // the stream says that the server is away
+      }
+    }, SETTLE);
+  }
+
+  askToken() {
+    const secret = h("input", { type: "password", autocomplete: "off", attrs: { "aria-label": "Token" } });
+    const enter = (event) => {
+      event.preventDefault();
+      token.set(secret.value.trim());
+      location.reload();
+    };
+    const send = h("button", { type: "submit", className: "cl-main", textContent: "Go on" });
+    const about = text("p", "This server wants a token. It is kept until you close the tab.");
+    this.dialog("Token", h("form", { on: { submit: enter } }, about, secret, " ", send));
+  }
+
+  showKeys() {
+    const rows = KEYS.map(([keys, does]) => h("tr", {}, h("th", { textContent: keys, attrs: { scope: "row" } }), text("td", does)));
+    this.dialog("Keys", h("table", {}, h("tbody", {}, ...rows)));
+  }
+
+  dialog(name, ...inside) {
+    const box = at("dialog");
+    if (box.open && box.dataset.name === name) return;
+    box.dataset.name = name;
+    box.setAttribute("aria-label", name);
+    const close = h("button", { type: "button", textContent: "Close", on: { click: () => box.close() } });
+    box.replaceChildren(text("h2", name), ...inside, close);
+    if (!box.open) box.showModal();
+  }
+
+  turnTheme() {
+    const names = Object.keys(THEMES);
+    this.showTheme(names[(names.indexOf(this.theme) + 1) % names.length]);
+    this.page?.theme?.();
+  }
+
+  showTheme(theme) {
+    this.theme = theme in THEMES ? theme : "auto";
+    document.documentElement.classList.remove("light", "dark");
+    if (this.theme !== "auto") document.documentElement.classList.add(this.theme);
+    at("theme").textContent = { auto: "◐", light: "☀", dark: "☾" }[this.theme];
+    at("theme").title = THEMES[this.theme];
+    at("theme").setAttribute("aria-label", THEMES[this.theme]);
+    localStorage.setItem("chartloop-theme", this.theme);
+  }
+}
+
+new App();

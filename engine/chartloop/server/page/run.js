@@ -1,0 +1,441 @@
+// One run: where it is, what it waits for or why it stopped, what it cost, and each of its steps.
+//
+// Belongs here: what is loaded when, the chosen step, the orders. Never: what a step looks like (`step.js`).
+
+import { Question } from "./answers.js";
+import { Problem, get, machinePath, post, query, runPath } from "./api.js";
+import { curve } from "./curves.js";
+import { h, ledLine, part, text, ticked } from "./parts.js";
+import { Refresh } from "./refresh.js";
+import { RunPicture } from "./run_picture.js";
+import { Step } from "./step.js";
+import { Timeline } from "./timeline.js";
+import { ago, count, money, span, statusWords } from "./words.js";
+
+const SURE = 4000; // ms for which a second press is waited for
+const KEYS = { s: "step", r: "run", p: "pause", b: "back", c: "cancel", f: "fork" };
+const ABOUT = {
+  step: "Do the action at hand",
+  run: "Go on to the end, or to a question",
+  pause: "Rest before the next action",
+  resume: "End the pause, and go on",
+  fork: "A new run with everything up to the chosen step; this one stays as it is",
+  back: "A new run without the newest step, or up to the chosen one",
+  cancel: "Stop before the next action, for good",
+};
+const NAMES = { step: "Step", run: "Run", pause: "Pause", resume: "Resume", fork: "Fork here", back: "Back", cancel: "Cancel" };
+
+export function openRun(main, { id, given, app }) {
+  return new RunPage(main, id, given, app);
+}
+
+class RunPage {
+  constructor(main, id, given, app) {
+    Object.assign(this, { id, app, path: runPath(id), view: null, asked: "", live: "" });
+    const step = given.get("step");
+    this.chosen = step !== null && /^\d+$/.test(step) ? Number(step) : null; // null: the newest, and follow
+    this.picture = new RunPicture((state) => this.timeline.find(state));
+    this.timeline = new Timeline({ choose: (seq) => this.choose(seq), older: (before) => this.older(before) });
+    this.step = new Step();
+    main.append(this.build());
+    app.title(`Run ${id}`);
+    this.head = new Refresh((signal) => this.load(signal), { failed: (e) => this.failed(e) });
+    this.moment = new Refresh((signal) => this.loadMoment(signal), { failed: (e) => app.fail(e) });
+    this.curves = new Refresh((signal) => this.loadCurves(signal), { failed: () => {}, pace: 2_000 });
+    this.again();
+  }
+
+  close() {
+    clearTimeout(this.asking);
+    this.head.close();
+    this.moment.close();
+    this.curves.close();
+    this.picture.close();
+  }
+
+  failed(error) {
+    if (error.status === 404) this.root.replaceChildren(text("h1", "No such run"), text("p", error.message));
+    this.app.fail(error);
+  }
+
+  // what is heard ------------------------------------------------------------------------------------
+
+  hear(name, data) {
+    const own = data.run === this.id;
+    if (!own && !data.run?.startsWith(`${this.id}/`)) return;
+    if (name === "text") return own && this.showLive(data);
+    if (name === "started") return own && this.showBegun(data);
+    if (own) this.hideLive();
+    this.again();
+  }
+
+  again() {
+    this.head.want();
+    this.curves.want();
+    this.moment.want();
+  }
+
+  tick() {
+    this.question?.tick();
+    const view = this.view;
+    if (view?.driver) this.driver.textContent = `driven by ${view.driver.name} since ${ago(view.driver.since)}`;
+    if (this.begun) this.doing.textContent = `${this.begun.action || "its action"} for ${span(Math.max(0, Date.now() / 1000 - this.begun.at))}`;
+  }
+
+  theme() {
+    this.picture.turn(matchMedia("(prefers-color-scheme: dark)").matches);
+    this.moment.want();
+  }
+
+  // building -----------------------------------------------------------------------------------------
+
+  build() {
+    this.title = text("h1", this.id);
+    this.status = text("span", "", "cl-status");
+    this.state = text("span", "", "cl-state");
+    this.machine = h("a", {});
+    this.driver = text("span", "", "cl-muted");
+    this.task = text("p", "", "task");
+    this.banner = h("section", { className: "banner", attrs: { "aria-label": "How it stands" } });
+    this.meters = h("dl", { className: "meters" });
+    this.writing = h("div", { className: "writing", hidden: true, attrs: { "aria-hidden": "true" } });
+    this.doing = text("span", "", "cl-busy");
+    this.when = text("p", "", "when");
+    this.curveBox = h("div", { className: "curves" });
+    this.children = h("ul", { className: "children" });
+    this.childPart = part("Children", "", this.children);
+    this.childPart.hidden = true;
+    this.follow = h("button", { type: "button", className: "follow", hidden: true, on: { click: () => this.choose(null) } });
+    const about = h("p", { className: "about" }, text("span", `run ${this.id}`, "cl-code"), " of ", this.machine, " ", this.driver);
+    this.root = h(
+      "div", { className: "page run" },
+      h("div", { className: "title" }, this.title, this.status, this.state, this.doing),
+      about, this.task, this.banner, this.meters, this.buildBar(),
+      h(
+        "div", { className: "cl-columns" },
+        h("div", { className: "cl-left" }, this.when, this.picture.root, this.writing, this.childPart, part("Spent", "", this.curveBox)),
+        h("div", { className: "cl-right" }, part("Steps", this.follow, this.timeline.root), this.step.root),
+      ),
+    );
+    return this.root;
+  }
+
+  buildBar() {
+    this.buttons = {};
+    for (const [name, said] of Object.entries(NAMES)) {
+      const key = Object.keys(KEYS).find((one) => KEYS[one] === name);
+      const made = h("button", { type: "button", textContent: said, on: { click: () => this.press(name) } });
+      if (key) made.setAttribute("aria-keyshortcuts", key);
+      this.buttons[name] = made;
+    }
+    this.buttons.run.classList.add("cl-main");
+    const compare = h("button", { type: "button", textContent: "Compare…", title: "Beside another run", on: { click: () => this.compare() } });
+    return h("div", { className: "cl-bar", attrs: { role: "toolbar", "aria-label": "Drive the run" } }, ...Object.values(this.buttons), compare);
+  }
+
+  compare() {
+    const other = h("input", { type: "text", attrs: { "aria-label": "Id of the other run" }, value: this.view?.parent ?? "" });
+    const open = (event) => {
+      event.preventDefault();
+      document.getElementById("dialog").close();
+      this.app.go(`/compare${query({ a: this.id, b: other.value.trim() })}`);
+    };
+    const form = h("form", { on: { submit: open } }, h("label", {}, "The other run's id ", other), " ", h("button", { type: "submit", className: "cl-main", textContent: "Compare" }));
+    this.app.dialog("Compare", form);
+  }
+
+  // loading ------------------------------------------------------------------------------------------
+
+  async load(signal) {
+    const view = await get(this.path, signal);
+    const first = this.view === null;
+    this.view = view;
+    this.title.textContent = view.title;
+    this.machine.textContent = view.machine;
+    this.machine.href = machinePath(view.machine);
+    this.showStatus(view);
+    this.showBanner(view);
+    this.showMeters(view);
+    this.showChildren(view);
+    this.timeline.show(view.records, view.left_out);
+    this.showChosen();
+    this.showButtons();
+    if (first) {
+      await this.reach();
+      this.moment.want();
+    }
+    this.tick();
+  }
+
+  /** A link may name a step that is older than those that come at once. */
+  async reach() {
+    const { chosen, timeline } = this;
+    if (chosen === null) return;
+    if (chosen < timeline.first) await this.older(timeline.first, Math.min(1_000, timeline.first - chosen + 20));
+    timeline.mark(chosen);
+    timeline.reveal(chosen);
+  }
+
+  get newest() {
+    return this.view?.records.at(-1)?.seq ?? null;
+  }
+
+  async loadMoment(signal) {
+    const { layout } = this.picture;
+    if (this.chosen === null) {
+      this.picture.put(await get(`${this.path}/painting${query({ layout })}`, signal));
+      if (this.newest !== null && this.newest !== this.step.seq) this.step.show(await get(`${this.path}/moment${query({ seq: this.newest, layout: this.picture.layout })}`, signal));
+      if (this.newest !== this.step.seq) this.moment.want();
+      return;
+    }
+    const seq = this.chosen;
+    const found = await get(`${this.path}/moment${query({ seq, layout })}`, signal);
+    if (seq !== this.chosen) return this.moment.want();
+    this.picture.put(found.picture);
+    this.step.show(found);
+  }
+
+  async loadCurves(signal) {
+    this.spending = await get(`${this.path}/spending`, signal);
+    this.showCurves();
+  }
+
+  async older(before, limit = 200) {
+    try {
+      const { records, left_out: rest } = await get(`${this.path}/timeline${query({ before, limit })}`);
+      this.timeline.add(records, rest);
+    } catch (error) {
+      this.app.fail(error);
+    }
+  }
+
+  // showing ------------------------------------------------------------------------------------------
+
+  showStatus(view) {
+    const waits = view.answers.length > 0;
+    const said = view.ended ? { natural: "done", limit: "stopped", human: "stopped by a person", error: "failed" }[view.kind] ?? "ended" : statusWords(view.status, waits);
+    const task = view.facts.find(({ name }) => name === "run.task")?.value ?? "";
+    this.task.textContent = task.replace(/^'([^]*)'$/, "$1");
+    this.status.textContent = said;
+    this.status.dataset.status = view.ended ? view.kind : waits ? "waits" : view.status;
+    this.state.textContent = view.state;
+    this.driver.textContent = "";
+    if (!view.driver) this.begun = null;
+    if (!this.begun) this.doing.textContent = view.ended || waits ? "" : activity(view);
+    const words = `${said} at ${view.state}`;
+    if (words !== this.spoken) this.app.speak(`Run ${this.id}: ${words}`);
+    this.spoken = words;
+  }
+
+  /** The first thing to be read: what it waits for, why it stopped, or what comes next. */
+  showBanner(view) {
+    const known = JSON.stringify([view.ended, view.said, view.output, view.wait, view.question, view.answers, view.due, view.next, view.errors, view.request]);
+    if (known === this.asked) return;
+    this.asked = known;
+    this.question = null;
+    this.banner.dataset.kind = view.ended ? view.kind : view.answers.length ? "question" : "next";
+    if (view.ended) return this.banner.replaceChildren(...this.ending(view));
+    if (view.answers.length) {
+      const { wait, question, due, answers } = view;
+      this.question = new Question(
+        { run: this.id, wait, text: question, due, answers },
+        { sent: (event) => this.taken(`Answered ${event}`), failed: (error) => this.refused(error) },
+      );
+      return this.banner.replaceChildren(this.question.root);
+    }
+    this.banner.replaceChildren(...this.coming(view));
+  }
+
+  ending(view) {
+    const [first, ...rest] = view.said.split("\n");
+    const output = view.output ? h("details", { open: view.output.length < 400 }, text("summary", "Output"), text("pre", view.output)) : null;
+    return [ticked(first, "h2"), ...rest.map((line) => ticked(line, "p")), output].filter(Boolean);
+  }
+
+  coming({ next, status, request, errors, warnings }) {
+    const problem = request?.outcome?.problem ?? request?.outcome?.error;
+    const lines = [];
+    if (problem) lines.push(h("p", { className: "refused" }, text("strong", "It cannot be driven: "), typeof problem === "string" ? problem : (problem.detail ?? problem.message ?? JSON.stringify(problem))));
+    if (next) {
+      const what = next.action ? [text("strong", next.action), next.about ? ` ${next.about}` : ""] : ["no action: only its edges are looked at"];
+      lines.push(h("p", {}, status === "paused" ? "It rests. Next: " : "Next: ", ...what));
+      if (next.edges.length) lines.push(h("p", { className: "cl-muted" }, "then ", next.edges.map(({ guard, target }) => `${guard} → ${target}`).join(" · ")));
+    }
+    return [...lines, ...failures({ errors, warnings })];
+  }
+
+  showMeters({ limits, spent }) {
+    const cost = this.spending?.points.at(-1)?.[3];
+    const tiles = limits.map(({ fact, share, said, level }) => {
+      const bar = h("span", { className: "cl-share", attrs: { "aria-hidden": "true" } }, h("span"));
+      bar.firstChild.style.width = `${Math.round(share * 100)}%`;
+      bar.dataset.level = { ok: "low", near: "high", reached: "full" }[level];
+      return h("div", { className: level }, text("dt", fact), h("dd", {}, said, bar));
+    });
+    const all = [h("div", {}, text("dt", "spent"), text("dd", spent)), h("div", {}, text("dt", "cost"), text("dd", money(cost))), ...tiles];
+    this.meters.replaceChildren(...all);
+  }
+
+  showChildren({ children }) {
+    this.childPart.hidden = children.length === 0;
+    const known = JSON.stringify(children);
+    if (known === this.known) return;
+    this.known = known;
+    const line = ({ run, machine, status, reason }) =>
+      h("li", {}, h("a", { href: runPath(run), textContent: run }), ` ${machine}: `, text("span", reason || statusWords(status), "cl-muted"));
+    this.children.replaceChildren(...children.map(line));
+  }
+
+  showCurves() {
+    const { points, limits } = this.spending;
+    if (this.view) this.showMeters(this.view);
+    const shown = [["tokens", 2, count], ["cost", 3, money]].map(([name, place, say]) => {
+      const known = points.filter((point) => point[place] !== null).map((point) => [point[0], point[place]]);
+      return known.length > 1 ? curve({ name, points: known, limit: limits[name], chosen: this.chosen, say }) : null;
+    });
+    const found = shown.filter(Boolean);
+    this.curveBox.replaceChildren(...(found.length ? found : [text("p", "nothing yet", "cl-muted")]));
+  }
+
+  showChosen() {
+    this.timeline.mark(this.chosen ?? this.newest);
+    const later = this.chosen === null ? 0 : this.newest - this.chosen;
+    this.follow.hidden = this.chosen === null;
+    this.follow.textContent = later > 0 ? `${count(later)} newer: follow` : "Follow";
+    this.root.classList.toggle("past", later > 0);
+    this.when.textContent = later > 0 ? `As it was after step ${this.chosen}, ${count(later)} before the newest` : "";
+  }
+
+  showLive({ state, text: piece }) {
+    this.live = (this.live + piece).slice(-2_000);
+    this.writing.hidden = false;
+    this.writing.replaceChildren(text("strong", `${state} writes: `), this.live);
+  }
+
+  showBegun({ action, at }) {
+    this.begun = { action, at };
+    this.live = "";
+    this.tick();
+  }
+
+  hideLive() {
+    this.begun = null;
+    this.live = "";
+    this.writing.hidden = true;
+  }
+
+  // the chosen step ----------------------------------------------------------------------------------
+
+  choose(seq) {
+    this.chosen = seq;
+    this.app.relink(this.path + query({ step: seq }));
+    this.showChosen();
+    this.showButtons();
+    if (this.spending) this.showCurves();
+    this.moment.want();
+  }
+
+  /** By keys: `by` steps further, or to one of the ends. */
+  move(by) {
+    const at = this.timeline.beside(this.chosen ?? this.newest, by);
+    if (at === null) return;
+    this.choose(at);
+    this.timeline.reveal(at);
+    this.app.speak(`Step ${at}: ${this.timeline.words(at)}`);
+  }
+
+  key({ key, target }) {
+    if (target.closest(".cl-picture") && key.startsWith("Arrow")) return false;
+    const moves = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, g: -Infinity };
+    if (key in moves) this.move(moves[key]);
+    else if (key === "G" || key === "Escape") this.choose(null);
+    else if (key === "a") this.banner.querySelector("button, input, textarea")?.focus();
+    else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
+    else return false;
+    return true;
+  }
+
+  // orders -------------------------------------------------------------------------------------------
+
+  /** Why an order cannot be given now; empty where it can. */
+  refusal(name) {
+    const { cannot, driver } = this.view ?? { cannot: {} };
+    if (!this.view) return "The run is not loaded yet";
+    if (this.sending) return "An order is on its way";
+    if (driver && ["step", "run", "back"].includes(name)) return `It is being driven by ${driver.name}: pause it first`;
+    if (name === "pause" && !driver && !cannot.pause) return "Nothing drives the run";
+    return cannot[name] ?? "";
+  }
+
+  showButtons() {
+    for (const [name, button] of Object.entries(this.buttons)) {
+      const why = this.refusal(name);
+      const key = Object.keys(KEYS).find((one) => KEYS[one] === name);
+      button.setAttribute("aria-disabled", String(why !== ""));
+      button.title = why || `${ABOUT[name]}${key ? ` (${key})` : ""}`;
+    }
+    this.buttons.pause.hidden = this.refusal("resume") === "";
+    this.buttons.resume.hidden = !this.buttons.pause.hidden;
+    const at = this.chosen;
+    this.buttons.fork.textContent = at === null || at === this.newest ? "Fork" : `Fork at ${at}`;
+    this.buttons.back.textContent = at === null || at === this.newest ? "Back" : `Back to ${at}`;
+  }
+
+  /** A button that cannot be pressed keeps the focus, and says why. */
+  press(name) {
+    const why = this.refusal(name);
+    if (why) return this.app.fail(new Problem(409, { detail: why }));
+    if (name === "cancel" && !this.sure()) return;
+    const at = this.chosen ?? this.newest;
+    const body = { fork: { at: at === this.newest ? null : at + 1 }, back: { records: Math.max(1, this.newest - at) } }[name];
+    this.send(name, body ?? {});
+  }
+
+  /** Whether it is pressed a second time: a run that was cancelled does not go on. */
+  sure() {
+    const { cancel } = this.buttons;
+    const sure = cancel.classList.toggle("cl-sure");
+    cancel.textContent = sure ? "Really cancel?" : NAMES.cancel;
+    clearTimeout(this.asking);
+    if (sure) this.asking = setTimeout(() => this.sure(), SURE);
+    return !sure;
+  }
+
+  async send(name, body) {
+    this.sending = true;
+    this.showButtons();
+    try {
+      const done = await post(`${this.path}/${name}`, body);
+      this.sending = false;
+      this.taken(`${NAMES[name]}: taken`);
+      if (done.made) this.app.go(runPath(done.made));
+    } catch (error) {
+      this.sending = false;
+      this.refused(error);
+    }
+  }
+
+  taken(words) {
+    this.app.hush();
+    this.app.speak(words);
+    this.again();
+    this.showButtons();
+  }
+
+  refused(error) {
+    this.app.fail(error);
+    this.again();
+    this.showButtons();
+  }
+}
+
+/** Whether somebody drives it: a run that could go on may also rest. */
+function activity({ driver, request }) {
+  if (driver) return "working…";
+  return request?.open ? "waits for a worker…" : "nothing drives it now";
+}
+
+function failures({ errors = [], warnings = [] }) {
+  const said = errors.slice(-3).map(({ category, message, state, step }) => h("p", { className: "refused" }, `${category} at ${state}, step ${step}: ${message}`));
+  return [...said, ...warnings.slice(-2).map((warning) => ledLine({ what: "warning", said: warning }))];
+}

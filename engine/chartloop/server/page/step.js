@@ -1,0 +1,70 @@
+// One step in full: how it was decided, what it changed, what was sent and what came back.
+//
+// Belongs here: tables and folded texts of one step. Never: which step is shown.
+
+import { columns, decisionRows, factRow, h, ledLine, part, scrolled, text } from "./parts.js";
+import { moment } from "./words.js";
+
+const LONG = 20_000; // characters of one folded text
+
+export class Step {
+  constructor() {
+    this.seq = null;
+    this.open = new Set(); // which folds are open: they stay open on the next step
+    this.root = h("div", { className: "step" });
+  }
+
+  show({ record, why, facts, full, messages, left_out: older }) {
+    this.seq = record.seq;
+    const rows = decisionRows(why);
+    const table = h("table", {}, columns("", "rule or edge", "values", "left", "leads to"), h("tbody", {}, ...rows));
+    const led = h("div", { className: "cl-led" }, ...(why?.led ?? []).map(ledLine));
+    const news = h("table", {}, columns("fact", "value"), h("tbody", {}, ...[...facts].sort((a, b) => b.read - a.read).map(factRow)));
+    const said = `step ${record.seq}: ${why?.title ?? record.kind}`;
+    this.root.replaceChildren(
+      part("Decision", text("span", said, "cl-about"), scrolled("cl-why", "Decision", rows.length ? table : null, led)),
+      part("Changed", "", facts.length ? scrolled("cl-facts", "Changed facts", news) : text("p", "It changed no fact.", "cl-muted")),
+      part("Sent and received", text("span", moment(full.at), "cl-about"), ...this.folds(full, messages, older)),
+    );
+  }
+
+  folds(full, messages, older) {
+    const { outcome = {}, data } = full;
+    const { reply, error } = outcome;
+    const calls = reply?.tool_calls ?? [];
+    const asked = reply !== undefined && messages.length > 0;
+    return [
+      asked ? this.fold("Prompt", `${messages.length + older} message${messages.length + older === 1 ? "" : "s"}`, ...messages.map(message)) : null,
+      reply?.text ? this.fold("Reply", reply.model ?? "", long(reply.text)) : null,
+      ...calls.map((call) => this.fold("Tool call", call.name ?? "", long(call.arguments ?? call))),
+      ...results(outcome).map(([name, value]) => this.fold("Tool result", name, long(value))),
+      error ? this.fold("Error", error.category ?? "", long(error)) : null,
+      data ? this.fold("Data", full.kind, long(data)) : null,
+      this.fold("Record", `as it is stored, number ${this.seq}`, long(full)),
+    ].filter(Boolean);
+  }
+
+  fold(name, about, ...inside) {
+    const made = h("details", { open: this.open.has(name) }, h("summary", {}, name, " ", text("span", about, "cl-muted")), ...inside);
+    made.addEventListener("toggle", () => (made.open ? this.open.add(name) : this.open.delete(name)));
+    return made;
+  }
+}
+
+function results(outcome) {
+  const found = outcome.tool_results ?? outcome.results ?? outcome.messages ?? [];
+  if (!Array.isArray(found)) return Object.entries(found);
+  return found.map((one) => [one.name ?? one.tool_call_id ?? one.role ?? "", one.content ?? one.result ?? one]);
+}
+
+function message(one) {
+  const calls = one.tool_calls ? [long(one.tool_calls)] : [];
+  return h("div", { className: "message" }, text("strong", one.role ?? ""), one.content ? long(one.content) : null, ...calls);
+}
+
+/** A text as it is, anything else as JSON; never as markup. */
+function long(value) {
+  const whole = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  const shown = whole.length > LONG ? `${whole.slice(0, LONG)}\n… ${whole.length - LONG} characters more: see the record over the API` : whole;
+  return h("pre", { textContent: shown, attrs: { tabindex: "0" } });
+}

@@ -1,0 +1,105 @@
+// The steps of a run, a line each, the newest last.
+//
+// Belongs here: the list and what is chosen in it. Never: what a step did in full (`step.js`).
+
+import { h, text } from "./parts.js";
+import { count } from "./words.js";
+
+export class Timeline {
+  /** `choose(seq)` is told the step that was pressed, `older(before)` asks for those before one. */
+  constructor({ choose, older }) {
+    this.choose = choose;
+    this.records = new Map(); // by number, in order
+    this.more = h("button", { type: "button", className: "cl-link", hidden: true, on: { click: () => older(this.first) } });
+    this.list = h("ol", { className: "steps" });
+    this.root = h("div", { className: "cl-scroll timeline", attrs: { role: "region", "aria-label": "Steps", tabindex: "0" } }, this.more, this.list);
+  }
+
+  get first() {
+    return this.records.keys().next().value ?? 0;
+  }
+
+  /** The newest records; those that are shown stay as they are. */
+  show(records, leftOut) {
+    const bottom = this.root.scrollHeight - this.root.scrollTop - this.root.clientHeight < 40;
+    const known = this.records.size > 0;
+    if (!known) this.count(leftOut);
+    const newest = [...this.records.keys()].at(-1) ?? -1;
+    if (known && records.length && records[0].seq > newest + 1) this.gap = true; // more came at once than are sent
+    const fresh = records.filter(({ seq }) => !this.records.has(seq));
+    if (this.gap) {
+      this.gap = false;
+      this.records.clear();
+      this.list.replaceChildren();
+      this.count(leftOut);
+    }
+    for (const record of fresh) this.records.set(record.seq, record);
+    this.list.append(...fresh.map((record) => this.line(record)));
+    if (bottom || !known) this.root.scrollTop = this.root.scrollHeight;
+  }
+
+  /** Older records, before those that are shown. */
+  add(records, leftOut) {
+    const height = this.root.scrollHeight;
+    this.records = new Map([...records.map((record) => [record.seq, record]), ...this.records]);
+    this.list.prepend(...records.map((record) => this.line(record)));
+    this.count(leftOut);
+    this.root.scrollTop += this.root.scrollHeight - height;
+  }
+
+  count(leftOut) {
+    this.more.hidden = !leftOut;
+    this.more.textContent = `${count(leftOut)} older steps`;
+  }
+
+  line(record) {
+    const { seq, kind, at, did, came, took, then, because, failed } = record;
+    const what = did || (kind === "step" || !at ? "" : kind);
+    const made = h(
+      "li", { className: failed ? "cl-failed" : "" },
+      h(
+        "button", { type: "button", on: { click: () => this.choose(seq) } },
+        text("span", seq, "seq"), text("span", at || "start", "at"), text("span", what, "did"),
+        text("span", came === "ok" ? "" : came, "cl-came"),
+        text("span", then ? `→ ${then}` : "", "then"), text("span", took, "took"),
+        because ? text("span", because, "because") : null,
+      ),
+    );
+    made.dataset.seq = seq;
+    return made;
+  }
+
+  mark(seq) {
+    for (const line of this.list.children) {
+      const chosen = line.dataset.seq === String(seq);
+      line.classList.toggle("cl-chosen", chosen);
+      if (chosen) line.firstChild.setAttribute("aria-current", "step");
+      else line.firstChild.removeAttribute("aria-current");
+    }
+  }
+
+  beside(seq, by) {
+    const all = [...this.records.keys()];
+    if (!all.length) return null;
+    const at = all.indexOf(seq);
+    return all[Math.max(0, Math.min(all.length - 1, at + by))];
+  }
+
+  /** The newest step that was done in a state. */
+  find(state) {
+    const found = [...this.records.values()].findLast(({ at }) => at === state);
+    if (found) this.choose(found.seq);
+  }
+
+  words(seq) {
+    const { at, did, came, then } = this.records.get(seq) ?? {};
+    return [at, did, came, then && `to ${then}`].filter(Boolean).join(", ");
+  }
+
+  reveal(seq) {
+    const line = [...this.list.children].find(({ dataset }) => dataset.seq === String(seq));
+    if (!line) return;
+    const [inner, outer] = [line.getBoundingClientRect(), this.root.getBoundingClientRect()];
+    if (inner.top < outer.top || inner.bottom > outer.bottom) this.root.scrollTop += inner.top - outer.top - outer.height / 2;
+  }
+}

@@ -1,0 +1,40 @@
+// Numbers, times and statuses as people read them.
+//
+// Belongs here: words made of values. Never: an element.
+
+const UNITS = [[86_400, "d"], [3_600, "h"], [60, "min"], [1, "s"]];
+
+/** Two units at most: `1 h 5 min`, `42 s`. */
+export function span(seconds) {
+  if (seconds < 1) return seconds > 0.0005 ? `${Math.round(seconds * 1000)} ms` : "0 s";
+  let rest = Math.floor(seconds);
+  const words = [];
+  for (const [size, name] of UNITS) {
+    const count = Math.floor(rest / size);
+    rest -= count * size;
+    if (count || words.length) words.push(count ? `${count} ${name}` : "");
+    if (words.length === 2) break;
+  }
+  return words.filter(Boolean).join(" ");
+}
+
+export function ago(at, now = Date.now() / 1000) {
+  const seconds = Math.max(0, now - at);
+  return seconds < 2 ? "now" : `${span(seconds).split(" ").slice(0, 2).join(" ")} ago`;
+}
+
+export const left = (due, now = Date.now() / 1000) => (due <= now ? "no time left" : `${span(due - now)} left`);
+export const count = (number) => (number ?? 0).toLocaleString("en");
+export const moment = (at) => new Date(at * 1000).toLocaleString();
+
+export function money(usd) {
+  if (usd === null || usd === undefined) return "–";
+  if (usd === 0) return "$0";
+  return `$${usd < 0.01 ? usd.toPrecision(2) : usd.toFixed(usd < 1 ? 3 : 2).replace(/(\.\d\d)0$/, "$1")}`;
+}
+
+/** What a status means to somebody who looks for ten seconds. */
+export function statusWords(status, waits) {
+  if (waits) return "waits for you";
+  return { idle: "not begun", running: "running", paused: "paused", debugging: "stepped", completed: "ended", error: "error" }[status] ?? status;
+}

@@ -1,0 +1,177 @@
+"""Routes that a page asks for: the live picture, one step in full, what was spent.
+
+Belongs here: what is kept between two questions of a page. Never: markup of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Annotated, Generic, NamedTuple, TypeVar
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from chartloop.api import Run
+from chartloop.core.errors import ChartloopError
+from chartloop.core.facts import Facts
+from chartloop.core.plain import plain
+from chartloop.machine.budget_use import budgets
+from chartloop.run.progress import standing_of
+from chartloop.server.common import ANY, READ, TheParts, problems
+from chartloop.server.problems import Refusal
+from chartloop.server.routes_runs import RunPath
+from chartloop.view.live.bundle import describe_picture
+from chartloop.view.live.live_picture import LivePicture
+from chartloop.view.live.progress import Standing
+from chartloop.view_model.build import decision_of, record_view
+from chartloop.view_model.moment import Spending, moment_of
+from chartloop.view_model.run_view import Json
+
+KEPT = 64
+"""Runs whose picture and spending are kept."""
+LAYOUTS = 4
+"""Layouts of one run that are kept: its labels may read facts that change."""
+PATIENCE = 10.0
+"""Seconds that a layout may take."""
+router = APIRouter(tags=["runs"], dependencies=[READ])
+FOUND = problems(*ANY, 404, 409, 422)
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """The newest things by key, from any thread; the oldest are forgotten."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._found: OrderedDict[tuple[str, ...], T] = OrderedDict()
+
+    def get(self, key: tuple[str, ...], make: Callable[[], T]) -> T:
+        """What is kept, or what is made now."""
+        with self._lock:
+            found = self._found.pop(key, None)
+            found = make() if found is None else found
+            self._found[key] = found
+            while len(self._found) > KEPT:
+                self._found.popitem(last=False)
+            return found
+
+
+Pictures = Kept[tuple[threading.Lock, list[LivePicture]]]
+
+
+class PageMemory(NamedTuple):
+    """What a server keeps for its pages."""
+
+    pictures: Pictures
+    spending: Kept[tuple[threading.Lock, Spending]]
+
+    @classmethod
+    def empty(cls) -> PageMemory:
+        """Nothing yet."""
+        return cls(Kept(), Kept())
+
+
+def memory_of(request: Request) -> PageMemory:
+    """What the server that answers this request keeps."""
+    return request.app.state.page
+
+
+Memory = Annotated[PageMemory, Depends(memory_of)]
+
+
+def painting(pictures: Pictures, run: Run, moment: tuple[Standing, Facts], layout: str) -> Json:
+    """The picture at a moment: all of it, or only the paint where the page has the layout."""
+    standing, facts = moment
+    chart = run.machine.draw(facts=facts).chart
+    lock, kept = pictures.get((run.id, run.machine.hash), lambda: (threading.Lock(), []))
+    with lock:  # one layout at a time: it is a process of its own
+        picture = next((one for one in kept if one.chart == chart), None)
+        if picture is None:
+            picture = LivePicture(chart, timeout=PATIENCE)
+            kept[:] = [picture, *kept[: LAYOUTS - 1]]
+        told: Json = {"layout": picture.prefix, "about": describe_picture(picture, standing)}
+        try:
+            if picture.engine == "mermaid":
+                return {**told, "outline": picture.text(standing)}
+            changes = picture.changes(standing, "auto")
+            told |= {"style": changes.style, "texts": changes.texts, "state": standing.state}
+            if layout != picture.prefix:
+                boxes = {found: name for name, found in picture.ids.boxes.items()}
+                told |= {"svg": picture.svg(standing, "auto"), "boxes": boxes}
+        except ChartloopError as error:  # too large, say
+            outline = f"{error.message}\n{error.hint}\n\n{picture.text(standing)}"
+            return {**told, "outline": outline}
+    return told
+
+
+Layout = Annotated[
+    str, Query(description="The layout that the page has: only its paint is sent.", max_length=100)
+]
+
+
+@router.get("/runs/{run_id:path}/painting", responses=FOUND)
+def run_painting(run_id: RunPath, parts: TheParts, memory: Memory, layout: Layout = "") -> Json:
+    """The live picture: laid out once, then only how it is painted."""
+    run = parts.runs.open(run_id)
+    return painting(memory.pictures, run, (standing_of(run.session), run.facts), layout)
+
+
+@router.get("/runs/{run_id:path}/moment", responses=FOUND)
+def run_moment(
+    run_id: RunPath, parts: TheParts, memory: Memory, seq: Annotated[int, Query(ge=0, le=2**31)],
+    layout: Layout = "",
+) -> Json:  # fmt: skip
+    """The run as it was after a record: the record in full, its decision, what it changed."""
+    run = parts.runs.open(run_id)
+    records = run.records
+    full = next((record for record in records if record.seq == seq), None)
+    if full is None:
+        raise Refusal(404, f"the run has no record {seq}", hint=f"it has {len(records)}")
+    moment = moment_of(run, records, seq)
+    decision = decision_of(run, records, seq)
+    return {
+        **moment.to_dict(),
+        "why": None if decision is None else decision.to_dict(),
+        "full": plain(full.to_dict()),
+        "picture": painting(memory.pictures, run, (moment.standing, moment.now), layout),
+    }
+
+
+@router.get("/runs/{run_id:path}/timeline", responses=FOUND)
+def run_timeline(
+    run_id: RunPath, parts: TheParts, before: Annotated[int | None, Query(ge=0, le=2**31)] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 200,
+) -> Json:  # fmt: skip
+    """Records in words, a line each: the newest, or the newest of those below `before`."""
+    run = parts.runs.open(run_id)
+    records = [r for r in run.records if before is None or r.seq < before]
+    shown = records[-limit:]
+    told = [record_view(run.machine.chart, record).to_dict() for record in shown]
+    return {"records": told, "left_out": len(records) - len(shown)}
+
+
+@router.get("/runs/{run_id:path}/spending", responses=FOUND)
+def run_spending(run_id: RunPath, parts: TheParts, memory: Memory) -> Json:
+    """Tokens and cost after each record, thinned for a curve, and their limits now.
+
+    A point is the record's number, the seconds since the start, tokens and US dollars.
+    """
+    row = parts.runs.row(run_id)
+    run = parts.runs.open(run_id)
+    key = (run_id, row.machine_hash, str(row.epoch))
+    lock, spending = memory.spending.get(key, lambda: (threading.Lock(), Spending(run)))
+    with lock:
+        spending.extend(run.records)
+        points = [list(point) for point in spending.thinned()]
+    return {"points": points, "limits": _limits(run)}
+
+
+def _limits(run: Run) -> dict[str, float]:
+    """Bounds that the machine's rules set for tokens and cost."""
+    names = {"usage.total_tokens": "tokens", "usage.cost": "cost"}
+    found: dict[str, float] = {}
+    for budget in budgets(run.machine.chart, run.facts):
+        if budget.fact in names and budget.bound:
+            found.setdefault(names[budget.fact], budget.bound)
+    return found
