@@ -113,7 +113,7 @@ ALONE = [
     Fault("misspelt-key", "states:\n  a: {do: nothing, «nxt»: z}\n" + END, "CL201", "unknown key `nxt`", "did you mean `next`?"),
     Fault("syntax-in-a-guard", "limits: {n: 5}\nrules:\n  - {when: run.steps «=>» limits.n, stop: steps_limit, to: s}\nstates:\n  a: {do: nothing, next: z}\n  s: {stop: steps_limit}\n" + END, "CL101", "`=>` is not an operator here", "write `>=`"),
     Fault("unknown-fact", "limits: {n: 5}\nrules:\n  - {when: «usage.tokenz» >= limits.n, to: d}\nstates:\n  a: {do: nothing, next: z}\n  d: {do: nothing, next: return}\n" + END, "CL103", "unknown fact `usage.tokenz`", "did you mean `usage.total_tokens`?"),
-    Fault("unreachable-state", "states:\n  a: {do: nothing, next: z}\n  «lost»: {do: nothing, next: more}\n  more: {do: nothing, next: z}\n" + END, "CL304", "state `lost` is never reached, nor `more` behind it"),
+    Fault("unreachable-state", "states:\n  a: {do: nothing, next: z}\n  «lost»: {do: nothing, next: more}\n  more: {do: nothing, next: z}\n" + END, "CL304", "state `lost` is never reached, nor `more` after it"),
     Fault("dead-end", "states:\n  «a»: {do: nothing}\n  b: {do: nothing, next: z}\n" + END, "CL305", "state `a` has no outgoing edge", "add `next: b`"),
     Fault("dead-end-behind-a-decision", "states:\n  a: {do: nothing, next: [{when: last.ok, to: z}, b]}\n  «b»: {do: nothing}\n" + END, "CL305", "state `b` has no outgoing edge", "add `next`"),
     Fault("two-edges-that-always-hold", "states:\n  a: {do: nothing, next: [«{to: z}», {to: b}]}\n  b: {do: nothing, next: z}\n" + END, "CL321", "can never be taken", "move it to the end"),

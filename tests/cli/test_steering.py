@@ -120,6 +120,11 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
     "enqueue": [("enqueue", "waits", EVIL)],
     "pause": [("pause", "waits"), ("pause", EVIL)],
     "cancel": [("cancel", "waits", "--reason", EVIL, "--message", EVIL)],
+    "serve": [
+        ("serve", "--machines", EVIL),
+        ("serve", "--machines", ".", "--host", EVIL),
+        ("serve", "--machines", ".", "--token-file", EVIL),
+    ],
     "runs": [("runs",), ("runs", "--children"), ("runs", "export", "ends"), ("runs", "rm", EVIL)],
     "show": [
         ("show", "ends"),

@@ -60,7 +60,9 @@ DAMAGES = [
         )
     ),
     Damage(
-        "note-without-key", "UPDATE event SET data = '{}' WHERE type = 'intent'", "of which call"
+        "note-without-key",
+        "UPDATE event SET data = '{}' WHERE type = 'intent'",
+        "the call it belongs to",
     ),
 ]
 

@@ -119,7 +119,7 @@ def test_a_label_that_no_label_can_be_is_declared() -> None:
     (found,) = flowcharts('flowchart TD\nA["a path: C:#92;new"] --> B', file="x.mmd")
     made = import_chart(read(found))
     (deviation,) = made.machine.spec.deviations
-    assert deviation.reason == "a label cannot hold this text as it stands"
+    assert deviation.reason == "a label cannot hold this text as it is"
     assert verify(found, made.machine).holds
 
 

@@ -577,8 +577,8 @@ def test_what_a_child_cannot_be_given_is_found_before_the_run(case: Wrong) -> No
     ("fields", "says"),
     [
         ("wait_for: all", "has nothing to run"),
-        ("machine: worker", "`machine` needs `each`"),
-        ("each: '[]'", "`each` needs `machine`"),
+        ("machine: worker", "`machine` also needs `each`"),
+        ("each: '[]'", "`each` also needs `machine`"),
         ("children: {a: {task: x}}", "`a` needs `machine`"),
         ("children: {a: {machine: worker, share: [queue]}}", "there is no field `share` here"),
         ("children: {a: worker}", "`a` takes a mapping"),

@@ -126,7 +126,7 @@ def test_any_of_several_children_may_be_answered_itself(name: str) -> None:
 def test_a_child_that_was_removed_begins_anew_and_asks_again() -> None:
     run = waiting(ASKS + GO % "")
     by_hand(run.session.journal.remove([f"{run.id}/go/0"]))
-    with pytest.raises(WaitError, match="gone on since"):
+    with pytest.raises(WaitError, match="moved on since"):
         run.send("yes")
     assert run.run().question == "Really?"
     run.send("yes")
