@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from chartloop.run.journal import Journal, RunRow
 
 PATIENCE = 1.5
-"""Seconds in which the process that drives the run is expected to have taken the message."""
+"""Seconds in which a process that has the run is expected to have taken the message."""
 _WILL = {
     "answer": "takes it when it continues",
     "enqueue": "takes them when it continues",
@@ -63,11 +63,8 @@ def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: P
     from chartloop.run.sync import by_hand
 
     data, fresh = posted.data, posted.new
-    driven = _is_driven(journal, row.run_id)
-    taken = (
-        fresh and driven and "ahead" not in data
-        and _is_taken(journal, posted.run, posted.message_id)
-    )  # fmt: skip
+    # also by whoever shows the question at a prompt: that one rests, and drives nothing
+    taken = fresh and "ahead" not in data and _is_taken(journal, posted.run, posted.message_id)
     now = by_hand(journal.row(row.run_id)) or row
     told = {"run": row.run_id, "sent": dict(data), "new": fresh, "taken": taken}
     if options.is_json:
@@ -83,7 +80,7 @@ def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: P
         if "ahead" in data:
             will = f"takes it when it first waits at {console.plain(data['ahead'])}"
         console.say(f"the {what} {are} kept for run {row.run_id}, which {will}")
-        if driven:
+        if _is_driven(journal, row.run_id):
             console.say("a process drives it, and takes this after the current action")
         else:
             console.say(f"continue with:  {resume_line(journal, now, options)}")
