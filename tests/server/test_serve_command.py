@@ -107,4 +107,4 @@ def test_what_cannot_be_served_is_said_before_anything_is(machines: Path, tmp_pa
     (machines / "sub").mkdir()
     (machines / "review.yml").write_text((machines / "review.yaml").read_text())
     code, text = said()
-    assert (code, "two files are called `review`" in text) == (1, True)
+    assert (code, "both declare the machine `review`" in text) == (1, True)

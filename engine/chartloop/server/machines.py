@@ -34,12 +34,14 @@ RECORDED = 64
 REMEMBERED = "cli"
 """Under which the first record of a run keeps how a command line began it."""
 _MACHINE = re.compile(r"^chartloop\s*:", re.MULTILINE)
+_NAME = re.compile(r"""^machine\s*:\s*["']?([A-Za-z_][\w-]*)""", re.MULTILINE)
 
 
 class ServedFile(NamedTuple):
     """A machine file, as it was when it was read."""
 
     name: str
+    """As the file declares it, also where it has errors; else the file's own."""
     text: str
     machine: Machine | None
     """None where the file has errors."""
@@ -55,29 +57,35 @@ class Machines:
         self._lock = threading.Lock()
         self._files: dict[Path, tuple[tuple[int, int], ServedFile]] = {}
         self._recorded: OrderedDict[tuple[str, ...], Machine] = OrderedDict()
-        names = [path.stem for path in self._paths()]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise SetupError(f"two files are called `{twice[0]}`", hint="rename one of them")
+        known: dict[str, Path] = {}
+        for name, path in self._named_paths():
+            if (other := known.setdefault(name, path)) != path:
+                said = f"`{other}` and `{path}` both declare the machine `{name}`"
+                raise SetupError(said, hint="rename one of them")
 
     # files of the folders -----------------------------------------------------------------------
 
-    def _paths(self) -> Iterator[Path]:
+    def _named_paths(self) -> Iterator[tuple[str, Path]]:
         for folder in self._settings.machines:
             for path in sorted(folder.iterdir()):
-                if path.suffix in (".yaml", ".yml") and path.is_file() and _is_machine(path):
-                    yield path
+                if path.suffix in (".yaml", ".yml") and path.is_file():
+                    text = catalog.read_text(path)
+                    if _MACHINE.search(text):  # scripts and tasks are YAML too
+                        yield _declared_name(text) or path.stem, path
 
     def listing(self) -> list[ServedFile]:
         """Every machine file of the folders, in order."""
-        return [self._read(path) for path in self._paths()]
+        return [self._read(*found) for found in self._named_paths()]
 
     def file(self, name: str) -> ServedFile:
         """The machine file of that name. `Refusal` when there is none."""
-        paths = {path.stem: path for path in self._paths()}
-        if name not in paths:
-            hint = nearest(name, paths, otherwise="`GET /machines` lists them")
+        known: dict[str, Path] = {}
+        for declared, path in self._named_paths():
+            known.setdefault(declared, path)
+        if name not in known:
+            hint = nearest(name, known, otherwise="`GET /machines` lists them")
             raise Refusal(404, "there is no machine of this name", hint=hint)
-        return self._read(paths[name])
+        return self._read(name, known[name])
 
     def named(self, name: str) -> Machine:
         """The machine of that name, to start a run of. `SpecError` when its file has errors."""
@@ -87,7 +95,7 @@ class Machines:
         self._refuse_untrusted(file.machine)
         return file.machine
 
-    def _read(self, path: Path) -> ServedFile:
+    def _read(self, name: str, path: Path) -> ServedFile:
         stat = path.stat()
         stamp = (stat.st_mtime_ns, stat.st_size)
         with self._lock:
@@ -96,7 +104,7 @@ class Machines:
             return known[1]
         machine, findings = find_faults(path, tools=self._settings.tools)
         text = catalog.read_text(path).encode("utf-8", "replace").decode()
-        file = ServedFile(path.stem, text, machine, findings)
+        file = ServedFile(name, text, machine, findings)
         with self._lock:
             self._files[path] = (stamp, file)
         return file
@@ -164,9 +172,10 @@ class Machines:
         return machine
 
 
-def _is_machine(path: Path) -> bool:
-    """Whether a file says that it is a machine: scripts and tasks are YAML too."""
-    return _MACHINE.search(catalog.read_text(path)) is not None
+def _declared_name(text: str) -> str:
+    """The name that a file gives its machine; empty where none can be read."""
+    found = _NAME.search(text)
+    return found[1] if found else ""
 
 
 def facts_schema(machine: Machine) -> dict[str, Any]:
