@@ -10,12 +10,14 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import httpx
 import pytest
 
 from tests.server.conftest import wait_for
+
+if TYPE_CHECKING:
+    import httpx
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
 SLOW = '- {text: "Slow.", delay: 2.0}\n'
@@ -55,6 +57,8 @@ def command(folder: Path, *more: str) -> Generator[Process]:
                 break
         else:
             raise AssertionError(seen)
+        import httpx  # noqa: PLC0415
+
         with httpx.Client(base_url=found[1], timeout=30) as client:
             yield Process(process, client)
         process.send_signal(signal.SIGTERM)

@@ -7,9 +7,8 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import httpx
 import pytest
 
 from chartloop.run.journal import Event, MemoryJournal, RunRow
@@ -17,6 +16,9 @@ from chartloop.run.sync import by_hand
 from chartloop.server.problems import Refusal
 from chartloop.server.settings import Limits
 from tests.server.conftest import Serve, Served, wait_for
+
+if TYPE_CHECKING:
+    import httpx
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
 
@@ -102,6 +104,8 @@ def test_who_listens_hears_a_run_that_is_driven(served: Served) -> None:
 
 
 def test_the_stream_of_all_runs_resumes_by_its_cursor(served: Served) -> None:
+    import httpx  # noqa: PLC0415
+
     with closing(httpx.Client(base_url=served.client.base_url)) as other:  # a connection of its own
         with other.stream("GET", "/events", timeout=30) as answer:
             runs = {finished(served), finished(served)}
@@ -142,6 +146,8 @@ def test_there_are_as_many_streams_as_may_be_and_each_leaves_nothing(serve: Serv
 
     def watchers() -> str:
         return next(line for line in served.get("/metrics").splitlines() if line.startswith("chartloop_watchers "))  # fmt: skip
+
+    import httpx  # noqa: PLC0415
 
     clients = [httpx.Client(base_url=served.client.base_url) for _ in range(2)]
     streams = [client.stream("GET", f"/runs/{run}/events") for client in clients]
@@ -185,6 +191,8 @@ def test_nobody_misses_an_event_while_many_runs_are_driven(serve: Serve) -> None
         assert heard == [list(range(len(heard[0])))] * each
 
     async def scene() -> None:
+        import httpx  # noqa: PLC0415
+
         limits = httpx.Limits(max_connections=200)
         async with httpx.AsyncClient(base_url=base, timeout=100, limits=limits) as client:
             await asyncio.gather(*(one(client) for _ in range(runs)))
