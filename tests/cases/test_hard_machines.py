@@ -104,9 +104,9 @@ def test_too_many_ways_are_unknown_with_the_reason() -> None:
     assert found.machine is not None
     assert LOOPS in found.unsettled
     proven = found.machine.bound()
-    assert proven.unknown == "it has more than 150,000 ways"
-    assert proven.reasons_to_refuse({"usd": 2}) == ("usd: it has more than 150,000 ways",)
-    assert str(found.machine.query("reach d0")) == "unknown: it has more than 150,000 ways"
+    assert proven.unknown == "it has more than 150,000 paths"
+    assert proven.reasons_to_refuse({"usd": 2}) == ("usd: it has more than 150,000 paths",)
+    assert str(found.machine.query("reach d0")) == "unknown: it has more than 150,000 paths"
 
 
 def test_guards_at_the_bound() -> None:
