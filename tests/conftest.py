@@ -93,6 +93,15 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int | None:
+    """``-n auto``: two processes a core, since many tests wait for servers and clocks.
+
+    Where every test runs, one: some of them fill a core and gigabytes by themselves.
+    """
+    return None if ALL else 2 * (os.cpu_count() or 1)
+
+
 _ALLOWED = pytest.StashKey[list[AllowedSkip]]()
 
 
