@@ -36,7 +36,7 @@ from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.journal_pages import EVENTS as PAGE
 from chartloop.run.journal_records import DAMAGED
-from chartloop.run.lease import driven, how_left
+from chartloop.run.lease import Lease, driven, how_left
 from chartloop.run.loop import leave
 from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand, wait
@@ -126,13 +126,12 @@ class Runs:
 
     def driving(self, run_id: str) -> Json:
         """Who drives a run now, and what was asked of it last."""
-        lease = by_hand(self.journal.lease(run_id))
-        alive = lease is not None and how_left(lease, time.time()) == "alive"
+        lease = self._living_lease(run_id)
         asked = by_hand(self.journal.requests(run_id, limit=20))
         newest = next((one for one in asked if one.kind in ("run", "step")), None)
         return {
             "driver": {"name": str(lease.driver), "since": lease.since, "until": lease.until}
-            if alive and lease is not None
+            if lease is not None
             else None,
             "request": None if newest is None else public_request(newest),
         }
@@ -242,9 +241,13 @@ class Runs:
             )
 
     def _refuse_driven(self, run_id: str) -> None:
-        lease = by_hand(self.journal.lease(run_id))
-        if lease is not None and how_left(lease, time.time()) == "alive":
+        if (lease := self._living_lease(run_id)) is not None:
             raise driven(run_id, lease)
+
+    def _living_lease(self, run_id: str) -> Lease | None:
+        """The lease of whoever drives the run now."""
+        lease = by_hand(self.journal.lease(run_id))
+        return lease if lease is not None and how_left(lease, time.time()) == "alive" else None
 
     # orders that are done at once ----------------------------------------------------------
 

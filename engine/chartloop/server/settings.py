@@ -34,10 +34,6 @@ class Token(NamedTuple):
     def __repr__(self) -> str:
         return f"Token({self.name or 'unnamed'}, {self.scope})"
 
-    def allows(self, scope: Scope) -> bool:
-        """Whether it reaches as far as `scope`."""
-        return SCOPES.index(self.scope) >= SCOPES.index(scope)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
