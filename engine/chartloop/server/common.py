@@ -5,8 +5,7 @@ Belongs here: dependencies of routes. Never: a route.
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Header, Request
@@ -18,10 +17,10 @@ from chartloop.server.machines import Machines
 from chartloop.server.metrics import Metrics
 from chartloop.server.problems import MEDIA_TYPE, Problem, Refusal, problem_of
 from chartloop.server.runs import Caller, Runs
-from chartloop.server.safety import Identity
+from chartloop.server.safety import Hidden, Identity
 from chartloop.server.settings import Scope, Settings
 from chartloop.server.shapes import ProblemBody
-from chartloop.server.watch import Hub, Sent
+from chartloop.server.watch import Batch, Hub, Watcher
 from chartloop.server.workers import Workers
 
 LONGEST_KEY = 255
@@ -141,24 +140,26 @@ def answer_error(parts: Parts, run_id: str, error: ChartloopError) -> Problem:
         return problem
 
 
-def stream(events: AsyncIterator[Sent]) -> StreamingResponse:
-    """Events as `text/event-stream`. Each part that is sent holds whole events."""
+class EventStream(StreamingResponse):
+    """Events of a watcher as `text/event-stream`. Each part that is sent holds whole events."""
 
-    async def lines() -> AsyncIterator[bytes]:
-        yield b": open\n\n"  # the head of an answer leaves with its first part
-        async for sent in events:
-            yield _line(sent)
+    def __init__(self, hub: Hub, watcher: Watcher, events: AsyncIterator[Batch]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(_parts(events), media_type="text/event-stream", headers=headers)
+        self._hub, self._watcher = hub, watcher
 
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(lines(), media_type="text/event-stream", headers=headers)
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        try:  # whichever way it ends, also before its first part
+            await super().__call__(scope, receive, send)
+        finally:
+            self._hub.remove(self._watcher)
 
 
-def _line(sent: Sent) -> bytes:
-    if sent.event == "heartbeat":
-        return b": heartbeat\n\n"
-    data = json.dumps(sent.data, default=str)
-    head = f"id: {sent.id}\n" if sent.id else ""
-    return f"{head}event: {sent.event}\ndata: {data}\n\n".encode()
+async def _parts(events: AsyncIterator[Batch]) -> AsyncIterator[bytes]:
+    yield b": open\n\n"  # the head of an answer leaves with its first part
+    async for batch in events:
+        lines = b"".join(sent.lines for sent in batch)
+        yield Hidden(lines or b": heartbeat\n\n")
 
 
 STREAM: Mapping[int | str, dict[str, Any]] = {

@@ -21,13 +21,13 @@ from chartloop.server.common import (
     EDIT,
     READ,
     STREAM,
+    EventStream,
     Parts,
     TheCaller,
     TheParts,
     answer_error,
     problem_answer,
     problems,
-    stream,
 )
 from chartloop.server.problems import Refusal
 from chartloop.server.runs import Caller, public_request
@@ -118,7 +118,12 @@ def start_run(body: StartBody, parts: TheParts, caller: TheCaller, response: Res
     "/events", responses={**problems(*ANY, 410, 422), **STREAM}, dependencies=[READ],
     response_class=StreamingResponse,
 )  # fmt: skip
-async def all_events(request: Request, parts: TheParts) -> StreamingResponse:
+async def all_events(
+    request: Request, parts: TheParts,
+    run: Annotated[
+        str, Query(description="Only this run and its children.", max_length=400)
+    ] = "",
+) -> StreamingResponse:  # fmt: skip
     """The events of all runs as they are committed, and text as it comes.
 
     `Last-Event-ID` goes on behind an event; without it the stream begins now.
@@ -126,7 +131,8 @@ async def all_events(request: Request, parts: TheParts) -> StreamingResponse:
     cursor = request.headers.get("last-event-id")
     if cursor is not None:
         await parts.grouped.tail(cursor or "-", 1)  # refused before the stream begins
-    return stream(parts.hub.of_all(parts.hub.add(), cursor))
+    watcher = parts.hub.add(run, family=run != "")
+    return EventStream(parts.hub, watcher, parts.hub.of_all(watcher, cursor))
 
 
 @router.get(
@@ -140,7 +146,8 @@ async def run_events(run_id: RunPath, request: Request, parts: TheParts) -> Stre
     """
     row = await asyncio.to_thread(parts.runs.row, run_id)
     after = _last_id(request.headers.get("last-event-id"), row)
-    return stream(parts.hub.of_run(parts.hub.add(run_id), after))
+    watcher = parts.hub.add(run_id)
+    return EventStream(parts.hub, watcher, parts.hub.of_run(watcher, after))
 
 
 def _last_id(given: str | None, row: RunRow) -> int:

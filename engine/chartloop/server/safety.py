@@ -44,6 +44,10 @@ HEADERS: Mapping[str, str] = {
 """On every answer. Styles may stand in a picture, scripts nowhere but in files of ours."""
 
 
+class Hidden(bytes):
+    """A part of an answer that has passed the redactor: what many are sent is hidden once."""
+
+
 class Identity(NamedTuple):
     """Who sent a request."""
 
@@ -299,7 +303,7 @@ class _Outlet:
         body, more = message.get("body", b""), message.get("more_body", False)
         if self._start is not None:
             self._binary = _is_binary(self._start)
-        hidden = body if self._binary else self._hide(body)
+        hidden = body if self._binary or isinstance(body, Hidden) else self._hide(body)
         if self._start is not None:
             start, self._start = self._start, None
             headers = [(n, v) for n, v in start.get("headers", []) if n != b"content-length"]
