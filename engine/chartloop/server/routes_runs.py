@@ -367,7 +367,16 @@ def set_value(run_id: RunPath, body: SetBody, parts: TheParts, caller: TheCaller
 @router.get("/runs/{run_id:path}", responses=FOUND, dependencies=[READ])
 def one_run(
     run_id: RunPath, parts: TheParts,
-    seq: Annotated[int | None, Query(ge=0, le=2**31)] = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Everything that a page shows of a run: state, question, facts, records, a decision."""
-    return parts.runs.view(run_id, seq)
+    seq: Annotated[
+        int | None, Query(ge=0, le=2**31, description="The record whose decision is wanted.")
+    ] = None,
+    known: Annotated[
+        int, Query(ge=-1, le=2**31, description="Only records behind this one are wanted.")
+    ] = -1,
+) -> JSONResponse:  # fmt: skip
+    """Everything that a page shows of a run: state, question, facts, records, a decision.
+
+    Of the records the newest 200. `head` is the number of the newest; `last_event` is the id
+    behind which the run's stream goes on.
+    """
+    return JSONResponse(parts.runs.view(run_id, seq, known))

@@ -315,8 +315,7 @@ class Hub:
             while cursor != place:
                 tail = await self._journal.tail(cursor, PAGE)
                 upto = next((n for n, e in enumerate(tail.events, 1) if e.cursor == place), PAGE)
-                told = [self._of_tail(found) for found in tail.events[:upto] if watcher.is_of(found)]
-                if told:
+                if told := [self._of_tail(e) for e in tail.events[:upto] if watcher.is_of(e)]:
                     yield told
                 if upto < PAGE or len(tail.events) < PAGE:
                     break
