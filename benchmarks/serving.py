@@ -34,7 +34,8 @@ from chartloop.run.sync import by_hand
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "server.md"
-SIZES = ((50, 50), (200, 100))
+SIZES = ((50, 50, "of one each"), (200, 100, "of one each"), (50, 50, "of all"))
+"""Runs, watchers, and what each of these watches: a run's page watches one, a list all."""
 IDLE_FOR = 5.0
 PAIRS = 5
 RUNS = 50_000
@@ -123,10 +124,11 @@ def server(folder: Path, workers: int = 1) -> Iterator[tuple[Program, int]]:
 
 
 def start_runs(port: int, count: int, task: str = "short") -> list[str]:
-    """Start runs, eight at a time."""
+    """Start runs, eight at a time: `run-0` and so on, where they are many."""
 
-    def start(_: int) -> str:
-        body = {"machine": "loop", "task": f"look up {task}"}
+    def start(number: int) -> str:
+        named = {"run_id": f"run-{number}"} if count > 1 else {}
+        body = {"machine": "loop", "task": f"look up {task}", **named}
         return Client(port).ask("POST", "/runs", body)["run"]
 
     with ThreadPoolExecutor(8) as threads:
@@ -177,9 +179,10 @@ def quantile(values: list[float], share: float) -> float:
 
 def measure_load() -> Iterator[Figure]:
     """Many runs, many watchers of all of them."""
-    for runs, watchers in SIZES:
+    for runs, watchers, what in SIZES:
+        of = 0 if what == "of all" else runs
         with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as (served, port):
-            with program("serving_watchers.py", port, watchers, "hear") as watching:
+            with program("serving_watchers.py", port, watchers, "hear", of) as watching:
                 watching.line()
                 reader, client = Reader(port), Client(port)
                 used, began = float(served.ask()), time.perf_counter()
@@ -190,21 +193,25 @@ def measure_load() -> Iterator[Figure]:
                 found = json.loads(watching.ask(json.dumps(heads)))
                 reader.end()
                 used = float(served.ask()) - used
-        size = f"{runs} runs × {watchers} watchers of all"
+        size = f"{runs} runs × {watchers} watchers {what}"
         times = f"{digits(found['p50'])} / {digits(found['p99'])} ms"
         reads = [quantile(reader.took, share) for share in (0.5, 0.99)]
         yield Figure(f"{size}: events delivered", f"{found['events']:,} in {digits(took)} s")
         yield Figure("events lost, out of order", f"{found['lost']}, {found['disordered']}", "0, 0")
         yield Figure("streams closed as too slow, and resumed", f"{found['resumed']}")
         yield Figure("from commit to watcher, median / p99", times)
-        yield Figure("`GET /runs` meanwhile, p50 / p99", f"{digits(reads[0])} / {digits(reads[1])} ms", "p99 < 200 ms")  # noqa: E501
+        yield Figure(
+            "`GET /runs` meanwhile, p50 / p99",
+            f"{digits(reads[0])} / {digits(reads[1])} ms",
+            "p99 < 200 ms",
+        )  # noqa: E501
         yield Figure("processor time of the server", f"{digits(used)} s")
 
 
 def measure_idle() -> Iterator[Figure]:
     """Watchers, and nothing to watch."""
     with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as (served, port):
-        with program("serving_watchers.py", port, 100, "hear") as watching:
+        with program("serving_watchers.py", port, 100, "hear", 0) as watching:
             watching.line()
             time.sleep(0.5)
             before = float(served.ask())
@@ -227,7 +234,7 @@ def measure_slow() -> Iterator[Figure]:
         one()
         for _ in range(PAIRS):
             alone.append(one())
-            with program("serving_watchers.py", port, 100, "mute") as watching:
+            with program("serving_watchers.py", port, 100, "mute", 0) as watching:
                 watching.line()
                 beside.append(one())
     ratio = statistics.median(beside) / statistics.median(alone)
@@ -269,7 +276,9 @@ def measure_long() -> Iterator[Figure]:
             again = statistics.median(timed(lambda: client.get("/runs/long")) for _ in range(20))
         with server(Path(folder), workers=0) as (_, port):
             page = load_page(f"http://127.0.0.1:{port}/runs/long")
-    yield Figure(f"`GET` of a run of {STEPS:,} steps, first / again", f"{digits(first)} / {digits(again)} ms")  # noqa: E501
+    yield Figure(
+        f"`GET` of a run of {STEPS:,} steps, first / again", f"{digits(first)} / {digits(again)} ms"
+    )  # noqa: E501
     if page is None:
         yield Figure("its page in a browser", "not measured: `pip install playwright`")
         return

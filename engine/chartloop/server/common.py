@@ -1,11 +1,14 @@
 """What routes share: the parts of the server, who asks, and how an answer is made.
 
+Dependencies are coroutines although they wait for nothing: others are called in another thread, and
+the way there and back takes longer than they do, much longer while workers drive.
+
 Belongs here: dependencies of routes. Never: a route.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Header, Request
@@ -17,7 +20,7 @@ from chartloop.server.machines import Machines
 from chartloop.server.metrics import Metrics
 from chartloop.server.problems import MEDIA_TYPE, Problem, Refusal, problem_of
 from chartloop.server.runs import Caller, Runs
-from chartloop.server.safety import Hidden, Identity
+from chartloop.server.safety import Identity
 from chartloop.server.settings import Scope, Settings
 from chartloop.server.shapes import ProblemBody
 from chartloop.server.watch import Batch, Hub, Watcher
@@ -43,15 +46,15 @@ class Parts(NamedTuple):
         return getattr(self.journal, "grouped", self.journal)
 
 
-def parts_of(request: Request) -> Parts:
+async def parts_of(request: Request) -> Parts:
     """The parts of the server that answers this request."""
     return request.app.state.parts
 
 
-def need(scope: Scope) -> Callable[[Request], None]:
+def need(scope: Scope) -> Callable[[Request], Awaitable[None]]:
     """A dependency: the caller's token reaches as far as `scope`."""
 
-    def check(request: Request) -> None:
+    async def check(request: Request) -> None:
         identity: Identity = request.scope["state"]["identity"]
         if not identity.allows(scope):
             raise Refusal(
@@ -62,7 +65,7 @@ def need(scope: Scope) -> Callable[[Request], None]:
     return check
 
 
-def caller_of(
+async def caller_of(
     request: Request,
     key: Annotated[
         str,
@@ -158,8 +161,7 @@ class EventStream(StreamingResponse):
 async def _parts(events: AsyncIterator[Batch]) -> AsyncIterator[bytes]:
     yield b": open\n\n"  # the head of an answer leaves with its first part
     async for batch in events:
-        lines = b"".join(sent.lines for sent in batch)
-        yield Hidden(lines or b": heartbeat\n\n")
+        yield batch.lines
 
 
 STREAM: Mapping[int | str, dict[str, Any]] = {

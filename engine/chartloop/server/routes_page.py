@@ -51,7 +51,7 @@ class PageMemory(NamedTuple):
         return cls(Kept(KEPT))
 
 
-def memory_of(request: Request) -> PageMemory:
+async def memory_of(request: Request) -> PageMemory:
     """What the server that answers this request keeps."""
     return request.app.state.page
 
