@@ -98,14 +98,18 @@ def run_painting(run_id: RunPath, parts: TheParts, memory: Memory, layout: Layou
 
 @router.get("/runs/{run_id:path}/moment", responses=FOUND)
 def run_moment(
-    run_id: RunPath, parts: TheParts, memory: Memory, seq: Annotated[int, Query(ge=0, le=2**31)],
-    layout: Layout = "",
+    run_id: RunPath, parts: TheParts, memory: Memory,
+    seq: Annotated[int | None, Query(ge=0, le=2**31)] = None, layout: Layout = "",
 ) -> Json:  # fmt: skip
-    """The run as it was after a record: the record in full, its decision, what it changed."""
+    """The run as it was after a record, by default the newest.
+
+    The record in full, its decision, what it changed, the picture.
+    """
     run = parts.runs.open(run_id)
-    if seq >= (count := count_of(run)):
+    count = count_of(run)
+    if seq is not None and seq >= count:
         raise Refusal(404, f"the run has no record {seq}", hint=f"it has {count}")
-    past = parts.runs.past(run, seq)
+    past = parts.runs.past(run, count - 1 if seq is None else seq)
     moment = moment_of(run, past)
     return {
         **moment.to_dict(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -14,6 +14,7 @@ from chartloop.core.errors import ChartloopError
 from chartloop.core.plain import plain
 from chartloop.run.journal import RunRow
 from chartloop.run.journal_pages import RunFilter
+from chartloop.run.lease import how_left
 from chartloop.server.common import (
     ANY,
     CHANGES,
@@ -96,7 +97,21 @@ async def list_runs(  # noqa: PLR0913  each is one filter
         waiting=waiting, created_from=since, created_to=until, children=children,
     )  # fmt: skip
     page = await parts.grouped.page(wanted, after, limit)
-    return {"runs": [summary(row) for row in page.rows], "next": page.next or None}
+    drivers = await _drivers(parts, page.rows)
+    listed = [{**summary(row), "driver": drivers.get(row.run_id)} for row in page.rows]
+    return {"runs": listed, "next": page.next or None}
+
+
+async def _drivers(parts: Parts, rows: Sequence[RunRow]) -> dict[str, str]:
+    """Who drives those of the runs that are driven now."""
+    moving = [row.run_id for row in rows if row.status in ("running", "debugging")]
+    leases = await asyncio.gather(*(parts.grouped.lease(run_id) for run_id in moving))
+    now = time.time()
+    return {
+        run_id: str(lease.driver)
+        for run_id, lease in zip(moving, leases, strict=True)
+        if lease is not None and how_left(lease, now) == "alive"
+    }
 
 
 @router.post(

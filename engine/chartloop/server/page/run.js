@@ -32,6 +32,7 @@ export function openRun(main, { id, given, app }) {
 class RunPage {
   constructor(main, id, given, app) {
     Object.assign(this, { id, app, path: runPath(id), view: null, asked: "", live: "" });
+    this.events = `/events${query({ run: id })}`; // its own, and those of its children
     const step = given.get("step");
     this.chosen = step !== null && /^\d+$/.test(step) ? Number(step) : null; // null: the newest, and follow
     this.picture = new RunPicture((state) => this.timeline.find(state));
@@ -129,8 +130,39 @@ class RunPage {
       this.buttons[name] = made;
     }
     this.buttons.run.classList.add("cl-main");
-    const compare = h("button", { type: "button", textContent: "Compare…", title: "Beside another run", on: { click: () => this.compare() } });
-    return h("div", { className: "cl-bar", attrs: { role: "toolbar", "aria-label": "Drive the run" } }, ...Object.values(this.buttons), compare);
+    const opens = (textContent, title, click) => h("button", { type: "button", textContent, title, attrs: { "aria-haspopup": "dialog" }, on: { click } });
+    const more = opens("More…", "Run until, add tasks, change a limit or a variable (m)", () => this.more());
+    const compare = opens("Compare…", "Beside another run", () => this.compare());
+    return h("div", { className: "cl-bar", attrs: { role: "toolbar", "aria-label": "Drive the run" } }, ...Object.values(this.buttons), more, compare);
+  }
+
+  /** The orders that need words: each a form, with the reason where it cannot be given now. */
+  more() {
+    if (!this.view) return;
+    const form = (name, title, about, fields, body) => {
+      const why = this.refusal(name);
+      const give = (event) => {
+        event.preventDefault();
+        document.getElementById("dialog").close();
+        this.send(name, body());
+      };
+      const button = h("button", { type: "submit", textContent: title, disabled: why !== "" });
+      return h("form", { className: "order", on: { submit: give } }, text("h3", title), text("p", why || about, "cl-muted"), ...fields, button);
+    };
+    const until = h("input", { type: "text", required: true, attrs: { "aria-label": "Until", list: "places" }, placeholder: "a state, or a guard: usage.cost > 0.10" });
+    const places = h("datalist", { id: "places" }, ...this.view.states.map((value) => h("option", { value })));
+    const tasks = h("textarea", { rows: 2, required: true, attrs: { "aria-label": "Tasks" }, placeholder: "a task on each line" });
+    const known = this.view.editable;
+    const name = h("select", { attrs: { "aria-label": "Limit or variable" } }, ...known.map((one) => h("option", { value: one.name, textContent: `${one.name} (${one.type})` })));
+    const value = h("input", { type: "text", value: known[0]?.value ?? "", attrs: { "aria-label": "Value" } });
+    name.addEventListener("change", () => (value.value = known.find((one) => one.name === name.value).value));
+    const lines = () => tasks.value.split("\n").map((line) => line.trim()).filter(Boolean);
+    this.app.dialog(
+      "More orders",
+      form("run", "Run until", "Go on, and rest where a state is entered or a guard holds.", [until, places], () => ({ until: until.value.trim() })),
+      form("enqueue", "Add tasks", "They are put at the end of the run's queue.", [tasks], () => ({ tasks: lines() })),
+      known.length ? form("set", "Set", "Another value for a limit or a variable, as the file would write it; `off` for none.", [name, value], () => ({ name: name.value, value: typed(value.value) })) : null,
+    );
   }
 
   compare() {
@@ -147,7 +179,8 @@ class RunPage {
   // loading ------------------------------------------------------------------------------------------
 
   async load(signal) {
-    const view = await get(this.path, signal);
+    const known = this.newest ?? -1; // only the steps behind it are sent
+    const view = await get(`${this.path}${query({ known })}`, signal);
     const first = this.view === null;
     this.view = view;
     this.title.textContent = view.title;
@@ -160,10 +193,8 @@ class RunPage {
     this.timeline.show(view.records, view.left_out);
     this.showChosen();
     this.showButtons();
-    if (first) {
-      await this.reach();
-      this.moment.want();
-    }
+    if (first) await this.reach();
+    if (this.chosen === null && this.step.seq !== this.newest) this.moment.want();
     this.tick();
   }
 
@@ -177,22 +208,17 @@ class RunPage {
   }
 
   get newest() {
-    return this.view?.records.at(-1)?.seq ?? null;
+    return this.view?.head ?? null;
   }
 
   async loadMoment(signal) {
-    const { layout } = this.picture;
-    if (this.chosen === null) {
-      this.picture.put(await get(`${this.path}/painting${query({ layout })}`, signal));
-      if (this.newest !== null && this.newest !== this.step.seq) this.step.show(await get(`${this.path}/moment${query({ seq: this.newest, layout: this.picture.layout })}`, signal));
-      if (this.newest !== this.step.seq) this.moment.want();
-      return;
-    }
-    const seq = this.chosen;
-    const found = await get(`${this.path}/moment${query({ seq, layout })}`, signal);
+    const { chosen: seq } = this;
+    const found = await get(`${this.path}/moment${query({ seq, layout: this.picture.layout })}`, signal);
     if (seq !== this.chosen) return this.moment.want();
     this.picture.put(found.picture);
-    this.step.show(found);
+    if (seq !== null || found.record.seq !== this.step.seq) this.step.show(found);
+    this.chosenAt = seq === null ? null : found.steps;
+    if (this.spending) this.showCurves();
   }
 
   async loadCurves(signal) {
@@ -291,7 +317,7 @@ class RunPage {
     if (this.view) this.showMeters(this.view);
     const shown = [["tokens", 2, count], ["cost", 3, money]].map(([name, place, say]) => {
       const known = points.filter((point) => point[place] !== null).map((point) => [point[0], point[place]]);
-      return known.length > 1 ? curve({ name, points: known, limit: limits[name], chosen: this.chosen, say }) : null;
+      return known.length > 1 ? curve({ name, points: known, limit: limits[name], chosen: this.chosenAt ?? null, say }) : null;
     });
     const found = shown.filter(Boolean);
     this.curveBox.replaceChildren(...(found.length ? found : [text("p", "nothing yet", "cl-muted")]));
@@ -331,7 +357,6 @@ class RunPage {
     this.app.relink(this.path + query({ step: seq }));
     this.showChosen();
     this.showButtons();
-    if (this.spending) this.showCurves();
     this.moment.want();
   }
 
@@ -349,6 +374,7 @@ class RunPage {
     const moves = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, g: -Infinity };
     if (key in moves) this.move(moves[key]);
     else if (key === "G" || key === "Escape") this.choose(null);
+    else if (key === "m") this.more();
     else if (key === "a") this.banner.querySelector("button, input, textarea")?.focus();
     else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
     else return false;
@@ -362,7 +388,7 @@ class RunPage {
     const { cannot, driver } = this.view ?? { cannot: {} };
     if (!this.view) return "The run is not loaded yet";
     if (this.sending) return "An order is on its way";
-    if (driver && ["step", "run", "back"].includes(name)) return `It is being driven by ${driver.name}: pause it first`;
+    if (driver && ["step", "run", "back", "set"].includes(name)) return `It is being driven by ${driver.name}: pause it first`;
     if (name === "pause" && !driver && !cannot.pause) return "Nothing drives the run";
     return cannot[name] ?? "";
   }
@@ -407,7 +433,7 @@ class RunPage {
     try {
       const done = await post(`${this.path}/${name}`, body);
       this.sending = false;
-      this.taken(`${NAMES[name]}: taken`);
+      this.taken(`${NAMES[name] ?? name}: taken`);
       if (done.made) this.app.go(runPath(done.made));
     } catch (error) {
       this.sending = false;
@@ -426,6 +452,17 @@ class RunPage {
     this.app.fail(error);
     this.again();
     this.showButtons();
+  }
+}
+
+/** A value as it was typed: JSON where it is that, else a text; `off` is no value. */
+function typed(value) {
+  const given = value.trim();
+  if (given === "off") return null;
+  try {
+    return JSON.parse(given);
+  } catch {
+    return given;
   }
 }
 

@@ -5,6 +5,9 @@
 import { h, text } from "./parts.js";
 import { count } from "./words.js";
 
+const MOST = 400; // lines of a run that is followed
+const SPARE = 100; // lines more, before some leave at once
+
 export class Timeline {
   /** `choose(seq)` is told the step that was pressed, `older(before)` asks for those before one. */
   constructor({ choose, older }) {
@@ -35,7 +38,17 @@ export class Timeline {
     }
     for (const record of fresh) this.records.set(record.seq, record);
     this.list.append(...fresh.map((record) => this.line(record)));
+    this.thin(bottom);
     if (bottom || !known) this.root.scrollTop = this.root.scrollHeight;
+  }
+
+  /** Who follows a long run has its newest lines: older ones leave, and come again by the button. */
+  thin(bottom) {
+    const many = this.records.size - MOST;
+    if (!bottom || many < SPARE) return;
+    for (const seq of [...this.records.keys()].slice(0, many)) this.records.delete(seq);
+    for (let left = many; left > 0; left -= 1) this.list.firstChild.remove();
+    this.count(this.first);
   }
 
   /** Older records, before those that are shown. */
