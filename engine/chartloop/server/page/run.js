@@ -12,6 +12,7 @@ import { Step } from "./step.js";
 import { Timeline } from "./timeline.js";
 import { ago, count, money, span, statusWords } from "./words.js";
 
+const FAR = 600; // steps before the first that is shown, from which on those between are left out
 const SURE = 4000; // ms for which a second press is waited for
 const KEYS = { s: "step", r: "run", p: "pause", b: "back", c: "cancel", f: "fork" };
 const ABOUT = {
@@ -36,7 +37,7 @@ class RunPage {
     const step = given.get("step");
     this.chosen = step !== null && /^\d+$/.test(step) ? Number(step) : null; // null: the newest, and follow
     this.picture = new RunPicture((state) => this.timeline.find(state));
-    this.timeline = new Timeline({ choose: (seq) => this.choose(seq), older: (before) => this.older(before) });
+    this.timeline = new Timeline({ choose: (seq) => this.choose(seq), older: (before) => this.older(before), newer: (after) => this.newer(after) });
     this.step = new Step();
     main.append(this.build());
     app.title(`Run ${id}`);
@@ -161,7 +162,7 @@ class RunPage {
       "More orders",
       form("run", "Run until", "Go on, and rest where a state is entered or a guard holds.", [until, places], () => ({ until: until.value.trim() })),
       form("enqueue", "Add tasks", "They are put at the end of the run's queue.", [tasks], () => ({ tasks: lines() })),
-      known.length ? form("set", "Set", "Another value for a limit or a variable, as the file would write it; `off` for none.", [name, value], () => ({ name: name.value, value: typed(value.value) })) : null,
+      known.length ? form("set", "Set", "Another value for a limit or a variable, as the file would write it. The word off is for none.", [name, value], () => ({ name: name.value, value: typed(value.value) })) : null,
     );
   }
 
@@ -202,7 +203,8 @@ class RunPage {
   async reach() {
     const { chosen, timeline } = this;
     if (chosen === null) return;
-    if (chosen < timeline.first) await this.older(timeline.first, Math.min(1_000, timeline.first - chosen + 20));
+    if (chosen < timeline.first - FAR) await this.around(chosen);
+    else if (chosen < timeline.first) await this.older(timeline.first, timeline.first - chosen + 20);
     timeline.mark(chosen);
     timeline.reveal(chosen);
   }
@@ -226,6 +228,30 @@ class RunPage {
     this.showCurves();
   }
 
+  /** The steps around one that is far from the newest. */
+  async around(seq) {
+    const { records, left_out: rest } = await get(`${this.path}/timeline${query({ before: seq + 100, limit: 200 })}`);
+    this.timeline.far(records, rest);
+  }
+
+  async newer(after) {
+    try {
+      const { records } = await get(`${this.path}/timeline${query({ before: after + 201, limit: 200 })}`);
+      this.timeline.near(records, this.newest - (records.at(-1)?.seq ?? after));
+    } catch (error) {
+      this.app.fail(error);
+    }
+  }
+
+  /** Back to the newest steps. */
+  async latest() {
+    const { records, left_out: rest } = await get(`${this.path}/timeline${query({ limit: 200 })}`);
+    this.timeline.clear();
+    this.timeline.show(records, rest);
+    this.showChosen();
+    this.head.want();
+  }
+
   async older(before, limit = 200) {
     try {
       const { records, left_out: rest } = await get(`${this.path}/timeline${query({ before, limit })}`);
@@ -239,7 +265,7 @@ class RunPage {
 
   showStatus(view) {
     const waits = view.answers.length > 0;
-    const said = view.ended ? { natural: "done", limit: "stopped", human: "stopped by a person", error: "failed" }[view.kind] ?? "ended" : statusWords(view.status, waits);
+    const said = view.ended ? { natural: "done", limit: "stopped", human: "stopped by a person", error: "failed" }[view.kind] ?? "ended" : statusWords(view.status, waits, view.request?.open ? undefined : view.driver);
     const task = view.facts.find(({ name }) => name === "run.task")?.value ?? "";
     this.task.textContent = task.replace(/^'([^]*)'$/, "$1");
     this.status.textContent = said;
@@ -354,6 +380,7 @@ class RunPage {
 
   choose(seq) {
     this.chosen = seq;
+    if (seq === null && this.timeline.apart) this.latest().catch((error) => this.app.fail(error));
     this.app.relink(this.path + query({ step: seq }));
     this.showChosen();
     this.showButtons();
