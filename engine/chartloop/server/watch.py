@@ -284,9 +284,12 @@ class Hub:
             now = time.monotonic()
             if now - beat >= 1.0:
                 beat = now
-                for watcher in self.watchers:
-                    watcher.beat(now)
+                self._beat(now)
             await asyncio.sleep(POLL)
+
+    def _beat(self, now: float) -> None:
+        for watcher in self.watchers:
+            watcher.beat(now)
 
     def _move(self, cursor: str) -> None:
         self._cursor, self._number = cursor, event_number(cursor)
