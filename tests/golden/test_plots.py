@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -15,7 +15,7 @@ SCRIPT: dict[str, Any] = runpy.run_path(str(DOCS / "pictures" / "plots.py"))
 
 def texts(path: Path) -> list[str]:
     """Every text of a plot, in its order."""
-    root = ElementTree.parse(path).getroot()  # noqa: S314 - our own file
+    root = ET.parse(path).getroot()  # noqa: S314 - our own file
     return [node.text or "" for node in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
