@@ -47,6 +47,7 @@ from chartloop.view_model.build import children_of, view_run
 from chartloop.view_model.orders import Answer, refusals_of, waits_for_answer
 from chartloop.view_model.perform import answer_data
 from chartloop.view_model.run_view import DecisionView, Json
+from chartloop.view_model.two_runs import compare_runs
 
 FACE = "chartloop serve"
 OPENED = 32
@@ -155,6 +156,15 @@ class Runs:
         if not 0 <= number <= last:
             raise _no_record(number, last + 1)
         return DecisionView(number, run.why(number)).to_dict()
+
+    def compare(self, run_id: str, other: str, start: int | None, limit: int) -> Json:
+        """Two runs side by side. `Refusal` names the field where the other does not exist."""
+        left = self.open(run_id)
+        try:
+            right = self.open(other)
+        except UnknownRunError as error:
+            raise _unknown_other(error) from error
+        return compare_runs(left, right, start=start, limit=limit).to_dict()
 
     def can(self, run: Run) -> list[str]:
         """The orders that a run takes now."""
@@ -392,6 +402,11 @@ def public_request(request: StoredRequest) -> Json:
         "request": request.key, "run": request.run_id, "order": request.kind, "at": request.at,
         "open": request.is_open, "outcome": request.outcome,
     }  # fmt: skip
+
+
+def _unknown_other(error: UnknownRunError) -> Refusal:
+    wrong = Wrong("query.other", error.message, error.hint)
+    return Refusal(404, error.message, hint=error.hint, wrong=[wrong], code=error.code)
 
 
 def _no_record(seq: int, count: int) -> Refusal:
