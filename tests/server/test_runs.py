@@ -274,6 +274,33 @@ def test_a_locked_journal_is_tried_again_later(machines: Path, tmp_path: Path) -
     by_hand(journal.close())
 
 
+@pytest.mark.parametrize(
+    "order", ["", "pause", "answer", "cancel", "enqueue", "fork", "set", "step"]
+)
+def test_every_order_meets_a_locked_journal(machines: Path, tmp_path: Path, order: str) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db", wait=0.2)
+    settings = Settings(machines=(machines,), journal=journal, components={"script": ["Hm."]})
+    bodies = {
+        "": {"machine": "review"}, "answer": {"event": "approve"}, "enqueue": {"tasks": ["more"]},
+        "set": {"name": "limits.steps", "value": 9},
+    }  # fmt: skip
+    with serving(settings) as served:
+        run = served.start(drive="none" if order == "step" else "run")
+        if order != "step":
+            served.until(run, "paused")
+        with sqlite3.connect(journal.path, isolation_level=None) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            path = f"/runs/{run}/{order}" if order else "/runs"
+            answer = served.client.post(path, json=bodies.get(order, {}))
+            assert (answer.status_code, answer.headers.get("retry-after")) == (503, "5"), (
+                answer.text
+            )
+            assert served.get(f"/runs/{run}")["status"]
+            other.execute("ROLLBACK")
+        other.close()
+    by_hand(journal.close())
+
+
 def test_machines_are_served_from_the_named_folders_only(served: Served, machines: Path) -> None:
     (listed,) = served.get("/machines")["machines"]
     assert (listed["name"], listed["errors"]) == ("review", 0)

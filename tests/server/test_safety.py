@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import gzip
+import html
 import json
 import socket
 import time
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chartloop import load
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import SetupError
+from chartloop.run.sync import by_hand
 from chartloop.server.safety import CALLERS, Rates, address_of, depth_of
 from chartloop.server.settings import Limits, Settings, Token, read_tokens
-from tests.server.conftest import Serve, Served, wait_for
+from tests.server.conftest import REVIEW, Serve, Served, wait_for
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
 
@@ -376,12 +381,98 @@ def test_a_secret_of_the_environment_is_in_no_byte_that_leaves(
     assert EDIT.secret.encode() not in seen
 
 
-def test_script_in_texts_stays_text(serve: Serve) -> None:
-    attack = "<script>alert(1)</script>"
-    served = serve(script=[attack])
+WRITTEN_ELSE = r"""pass'"w&rd<>\é-0123"""
+LIKE_A_KEY = "sk-0123456789abcdefghijklmnopqrst"
+
+
+@pytest.mark.parametrize("secret", [SECRET, WRITTEN_ELSE, LIKE_A_KEY])
+@pytest.mark.parametrize("look", ["plain", "live", "report"])
+def test_a_picture_hides_a_secret_however_it_is_written(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, machines: Path, secret: str, look: str
+) -> None:
+    """Graphviz writes some characters as entities, a hyphen among them."""
+    monkeypatch.setenv("SOME_API_KEY", secret)
+    text = (machines / "review.yaml").read_text()
+    label = json.dumps(f"Draft {secret}", ensure_ascii=False)
+    text = text.replace("draft: {do", f"draft: {{label: {label}, do")
+    (machines / "review.yaml").write_text(text)
+    served = serve()
+    run = served.start(drive="none")
+    for path in (f"/runs/{run}/picture?look={look}&theme=auto", "/machines/review/picture"):
+        seen = html.unescape(served.get(path))
+        assert secret[:10] not in seen, path
+        assert "redacted" in seen
+    for path in (f"/runs/{run}/painting", "/machines/review", f"/runs/{run}/timeline"):
+        seen = html.unescape(json.dumps(served.get(path), ensure_ascii=False))
+        assert json.dumps(secret, ensure_ascii=False)[1:-1] not in seen
+
+
+def test_script_in_texts_stays_text(serve: Serve, machines: Path, tmp_path: Path) -> None:
+    """In a label, a task, a reply, what an answer says, a run's id: text in JSON, and in a picture."""
+    attack = "</text><script>alert(1)</script><svg onload='alert(2)'>\"]]>"
+    text = (machines / "review.yaml").read_text()
+    label = json.dumps(attack)
+    (machines / "review.yaml").write_text(
+        text.replace("draft: {do", f"draft: {{label: {label}, do")
+    )
+    served = serve(script=[attack] * 4)
+    journal = SqliteJournal(tmp_path / "journal.db")
+    odd = load(machines / "review.yaml").start(
+        attack, run_id="<script>alert(3)", journal=journal, script=[attack]
+    )
+    odd.advance()
+    by_hand(journal.close())
     run = served.start(task=attack)
     served.until(run, "paused")
-    picture = served.get(f"/runs/{run}/picture")
-    assert "<script" not in picture
-    answer = served.client.get(f"/runs/{run}")
-    assert answer.headers["content-type"] == "application/json"
+    served.post(f"/runs/{run}/answer", {"event": "reject", "data": {"note": attack}})
+    served.post("/runs", {"machine": "review", "run_id": "<script>"}, 422)
+    for one in (run, "%3Cscript%3Ealert(3)"):
+        for path in (f"/runs/{one}/picture?look={look}" for look in ("plain", "live", "report")):
+            elements = list(ET.fromstring(served.get(path)).iter())  # noqa: S314  ours
+            names = {str(element.tag).rpartition("}")[2] for element in elements}
+            assert "script" not in names
+            assert not [name for e in elements for name in e.attrib if name.startswith("on")]
+        for path in ("", "/records", "/timeline", "/painting", "/result", "/trace", "/events"):
+            with served.client.stream("GET", f"/runs/{one}{path}") as answer:
+                kind = answer.headers["content-type"].partition(";")[0]
+                assert (answer.status_code, kind) == (
+                    200,
+                    "text/event-stream" if path == "/events" else "application/json",
+                )
+
+
+class Given(NamedTuple):
+    body: dict[str, Any]
+    status: int
+    at: str = ""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Given({"machine": REVIEW}, 404),
+        Given({"machine": "review.yaml"}, 404),
+        Given({"machine": "../machines/review"}, 404),
+        Given({"machine": "/etc/passwd"}, 404),
+        Given({"machine": "geist"}, 404),  # it ships, and is not served
+        Given({"machine": "review", "tools": ["os:system"]}, 422, "/tools"),
+        Given({"machine": "review", "actions": ["os:system"]}, 422, "/actions"),
+        Given({"machine": "review", "script": ["x"]}, 422, "/script"),
+        Given({"machine": "review", "model": "openai/gpt-4o"}, 422, "/model"),
+        Given(
+            {"machine": "review", "settings": {"api_base": "http://192.0.2.1"}}, 422, "/settings"
+        ),
+        Given({"machine": "review", "journal": "/tmp/j.db"}, 422, "/journal"),
+        Given({"machine": "review", "define": {"x": "1"}}, 422, "/define"),
+        Given({"machine": "review", "continues": "../../etc/passwd"}, 404),
+    ],
+    ids=lambda case: f"{case.at or case.body['machine'][:20]}",
+)
+def test_no_path_python_or_machine_comes_with_a_request(serve: Serve, case: Given) -> None:
+    served = serve()
+    answer = served.client.post("/runs", json=case.body)
+    assert answer.status_code == case.status, answer.text
+    if case.at:
+        assert [one["at"] for one in answer.json()["errors"]] == [case.at]
+    assert served.get("/runs")["runs"] == []
+    assert "root:" not in answer.text

@@ -369,7 +369,7 @@ class _Outlet:
             return
         body, more = message.get("body", b""), message.get("more_body", False)
         if self._start is not None:
-            self._binary = _is_binary(self._start)
+            self._binary = _kind(self._start).startswith((b"image/png", b"font/"))
         hidden = body if self._binary else self._hide(body)
         if self._start is not None:
             start, self._start = self._start, None
@@ -389,12 +389,9 @@ class _Outlet:
 
     def _hide(self, body: bytes) -> bytes:
         text = body.decode("utf-8", "surrogatepass")
-        hidden = self._redactor.text(text)
+        hide = self._redactor.markup if "<svg" in text else self._redactor.text
+        hidden = hide(text)
         return body if hidden == text else hidden.encode("utf-8", "surrogatepass")
-
-
-def _is_binary(start: Mapping[str, Any]) -> bool:
-    return _kind(start).startswith((b"image/png", b"font/"))
 
 
 def _kind(start: Mapping[str, Any]) -> bytes:
