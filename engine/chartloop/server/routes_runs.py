@@ -14,7 +14,7 @@ from chartloop.core.errors import ChartloopError
 from chartloop.core.plain import plain
 from chartloop.run.journal import RunRow
 from chartloop.run.journal_pages import RunFilter
-from chartloop.run.lease import how_left
+from chartloop.run.lease import ancestry, how_left
 from chartloop.server.common import (
     ANY,
     CHANGES,
@@ -38,6 +38,7 @@ from chartloop.server.shapes import (
     BackBody,
     Body,
     CancelBody,
+    Comparison,
     EmptyBody,
     EnqueueBody,
     ForkBody,
@@ -49,6 +50,7 @@ from chartloop.server.shapes import (
     StartedRun,
 )
 from chartloop.view.dot.theme import Theme
+from chartloop.view_model.two_runs import ROWS
 
 router = APIRouter(tags=["runs"])
 FOUND = problems(*ANY, 404, 409, 422)
@@ -105,13 +107,16 @@ async def list_runs(  # noqa: PLR0913  each is one filter
 async def _drivers(parts: Parts, rows: Sequence[RunRow]) -> dict[str, str]:
     """Who drives those of the runs that are driven now."""
     moving = [row.run_id for row in rows if row.status in ("running", "debugging")]
-    leases = await asyncio.gather(*(parts.grouped.lease(run_id) for run_id in moving))
+    above = [*{of for run_id in moving for of in ancestry(run_id)}]
+    leases = await asyncio.gather(*(parts.grouped.lease(run_id) for run_id in above))
     now = time.time()
-    return {
+    alive = {
         run_id: str(lease.driver)
-        for run_id, lease in zip(moving, leases, strict=True)
+        for run_id, lease in zip(above, leases, strict=True)
         if lease is not None and how_left(lease, now) == "alive"
     }
+    found = {run_id: [of for of in ancestry(run_id) if of in alive] for run_id in moving}
+    return {run_id: alive[of[0]] for run_id, of in found.items() if of}
 
 
 @router.post(
@@ -231,6 +236,24 @@ def picture(
     """The flowchart of the run, as SVG."""
     drawn = parts.runs.open(run_id).draw(look=look).with_theme(theme)
     return Response(drawn.svg(), media_type="image/svg+xml")
+
+
+@router.get(
+    "/runs/{run_id:path}/compare", responses=FOUND, response_model=Comparison, dependencies=[READ]
+)
+def compare(
+    run_id: RunPath, parts: TheParts,
+    other: Annotated[
+        str, Query(description="The run on the right.", examples=["f81a"], max_length=400)
+    ],
+    start: Annotated[
+        int | None,
+        Query(ge=0, le=2**31, description="The first row; by default shortly before they differ."),
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = ROWS,
+) -> Any:  # fmt: skip
+    """Two runs side by side: how each stands, the first step that differs, and other facts."""
+    return parts.runs.compare(run_id, other, start, limit)
 
 
 @router.get("/requests/{request_id}", responses=FOUND, dependencies=[READ])

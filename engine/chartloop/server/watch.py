@@ -62,7 +62,8 @@ class Payload:
         """Its lines in a stream, without its id and without secrets."""
         if self._lines is None:
             text = f"event: {self.event}\ndata: {json.dumps(self.data, default=str)}\n\n"
-            self._lines = self._redactor.text(text).encode()
+            hide = self._redactor.markup if "<svg" in text else self._redactor.text
+            self._lines = hide(text).encode()
         return self._lines
 
 
