@@ -219,6 +219,36 @@ def test_an_event_costs_the_same_for_two_and_for_many_watchers() -> None:
     assert few == many == (Counter({"tail": 40}), 40)
 
 
+def test_text_between_two_events_leaves_their_order() -> None:
+    from chartloop.run.events import Delta  # noqa: PLC0415
+    from chartloop.server.settings import Limits  # noqa: PLC0415
+    from chartloop.server.watch import Hub  # noqa: PLC0415
+
+    async def scene() -> None:
+        journal = MemoryJournal()
+        hub = Hub(journal, Limits())
+        await journal.create(RunRow("r", status="running"))
+        row, _ = await journal.acquire("r")
+        await hub.start()
+        watcher = hub.add("r")
+        for seq in range(3):
+            hub.hear("r", Delta(seq, "a", f"piece {seq}"))
+            event = Event(seq, "intent", 1.0, None, {"key": str(seq)})
+            await journal.append("r", seq, row.epoch, [event])
+        while watcher.log.end < 6:  # noqa: ASYNC110  all of it is in the log, and in the journal
+            await asyncio.sleep(0.01)
+        await journal.append("r", 3, row.epoch, [Event(3, "intent", 1.0, None, {"key": "3"})])
+        ids: list[str] = []
+        async for batch in hub.of_run(watcher, -1):
+            ids += [item.id for item in batch.items if item.id]
+            if "3" in ids and len(batch.items) < 4:
+                break
+        assert ids == ["0", "1", "2", "3"]
+        await hub.stop()
+
+    asyncio.run(scene())
+
+
 def test_a_reader_that_was_away_a_moment_costs_the_journal_nothing() -> None:
     from chartloop.server.settings import Limits  # noqa: PLC0415
     from chartloop.server.watch import Hub  # noqa: PLC0415

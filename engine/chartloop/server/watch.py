@@ -406,10 +406,10 @@ class Hub:
             if batch is None:
                 return
             items = batch.items
-            if items and items[0].id:
-                if int(items[0].id) < at:  # they were read before
-                    batch = Batch([item for item in items if int(item.id) >= at])
-                at = max(at, int(items[-1].id) + 1)
+            numbers = [int(item.id) for item in items if item.id]
+            if numbers and numbers[0] < at:  # they were read before
+                batch = Batch([item for item in items if not item.id or int(item.id) >= at])
+            at = max([at, *(number + 1 for number in numbers[-1:])])
             if batch.items or not items:
                 yield batch
             if not items or _may_end(batch):
