@@ -241,7 +241,9 @@ def test_a_person_signs_in_starts_a_run_and_watches_it(chromium: Browser, site: 
         page = context.pages[0]
         run = _start(context, site)
         page.goto(f"{site.address}/runs/{run}")
-        page.get_by_role("button", name="approve", exact=True).click()  # what was asked came by itself
+        page.get_by_role(
+            "button", name="approve", exact=True
+        ).click()  # what was asked came by itself
         page.get_by_text("Stopped for").first.wait_for()
         page.locator(".cl-picture svg").wait_for()
 
@@ -287,6 +289,67 @@ def test_a_page_of_another_site_starts_nothing(chromium: Browser, site: Site) ->
         assert client.get("/runs", headers={"Host": "evil.example"}).is_error
 
 
-def test_the_page_that_explains_it_prints_the_file() -> None:
+def settings_of(text: str) -> list[str]:
+    """Its lines without comments and empty ones."""
+    return [line for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+
+
+def blocks(language: str) -> list[str]:
     text = (ROOT / "docs" / "deploying.md").read_text()
-    assert "deploy/apache.conf" in text
+    return re.findall(rf"^ *```{language}\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL)
+
+
+def test_the_page_prints_the_file_and_its_modules() -> None:
+    text = (DEPLOY / "apache.conf").read_text()
+    assert settings_of(text) in [settings_of(block) for block in blocks("text")]
+    line = re.search(r"a2enmod .*", text)
+    assert line is not None
+    assert line[0] in "\n".join(blocks("sh")).splitlines()
+    needed = set(re.findall(r"\$\{(\w+)\}", text))
+    secrets = next(block for block in blocks("text") if "Define" in block)
+    assert set(re.findall(r"Define (\w+)", secrets)) == needed
+
+
+@pytest.mark.system("caddy", install="apt-get install caddy")
+def test_caddy_adds_tls_and_lets_streams_pass(tmp_path: Path) -> None:
+    """The page's file, with a certificate that Caddy makes itself, since no authority is reached."""
+    import httpx  # noqa: PLC0415
+
+    (block,) = [block for block in blocks("text") if "reverse_proxy" in block]
+    port = free_port()
+    with ExitStack() as stack:
+        served = stack.enter_context(serving(_settings(tmp_path)))
+        block = block.replace("127.0.0.1:8000", f"127.0.0.1:{served.client.base_url.port}")
+        block = block.replace(NAME, f"https://{NAME}:{port}").replace("{", "{\n    tls internal", 1)
+        options = "{\n    admin off\n    skip_install_trust\n    auto_https disable_redirects\n}\n"
+        (tmp_path / "Caddyfile").write_text(options + block)
+        env = {**os.environ, "HOME": str(tmp_path), "XDG_DATA_HOME": str(tmp_path)}
+        command = [
+            "caddy",
+            "run",
+            "--config",
+            str(tmp_path / "Caddyfile"),
+            "--adapter",
+            "caddyfile",
+        ]
+        stack.enter_context(_process(command, tmp_path / "caddy.log", env))
+        authority = tmp_path / "caddy" / "pki" / "authorities" / "local" / "root.crt"
+        wait_for(authority.exists)
+        site = Site(port, authority, served)
+        with site.client() as client:
+
+            def look() -> bool:
+                try:
+                    return client.get("/healthz").status_code == 200
+                except httpx.TransportError:
+                    return False
+
+            wait_for(look)
+            assert client.get("/runs").status_code == 401
+            client.headers["Authorization"] = f"Bearer {EDIT}"
+            with client.stream("GET", "/events") as stream:
+                lines = stream.iter_lines()
+                assert next(lines) == ": open"
+                told = client.post("/runs", json={"machine": "review", "drive": "none"})
+                assert told.status_code == 201, told.text
+                assert told.json()["run"] in next(x for x in lines if x.startswith("data:"))
