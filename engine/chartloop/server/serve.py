@@ -51,13 +51,14 @@ def _impatient(silence: float) -> type[asyncio.Protocol]:
     """
 
     class Connection(AutoHTTPProtocol):
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
-            self.loop.call_later(silence, self._close_silent)
+            asyncio.get_running_loop().call_later(silence, self._close_silent, transport)
 
-        def _close_silent(self) -> None:
-            if self.cycle is None and not self.transport.is_closing():
-                self.transport.close()
+        def _close_silent(self, transport: asyncio.BaseTransport) -> None:
+            begun: object = getattr(self, "cycle", None)  # what uvicorn calls its first request
+            if begun is None and not transport.is_closing():
+                transport.close()
 
     return Connection
 
