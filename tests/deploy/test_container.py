@@ -1,4 +1,4 @@
-"""The container file of docs/deploy: it builds, and what it builds serves, as nobody in particular.
+"""The container file of docs/deploy: it builds, and what it builds serves as a user without rights.
 
 It is built by buildah without a daemon, and run in its own root folder. There the network is that of
 this computer and processes are seen: what a container engine isolates is not tested here.

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from chartloop.server.settings import SCOPES, read_tokens
 from tests.deploy.conftest import (
     DEPLOY,
     DRIVES,
+    ROOT,
     free_port,
     play,
     settings_folder,
@@ -158,3 +160,19 @@ def test_what_it_starts_serves_and_starts_again(folder: Path) -> None:
     assert {path.name for path in state.iterdir()} >= {"journal.db"}
     assert all(path.stat().st_mode & 0o077 == 0 for path in state.iterdir() if path.is_file())
     assert list((folder / "etc" / "chartloop").rglob("*.db")) == []
+
+
+@pytest.mark.system("openssl", install="apt-get install openssl")
+def test_the_page_makes_a_token_for_each_scope(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "deploying.md").read_text()
+    (line,) = [line for line in page.splitlines() if line.startswith("(umask")]
+    subprocess.run(["sh", "-c", line.replace("/etc/chartloop", str(tmp_path))], check=True)
+    assert [token.scope for token in read_tokens(tmp_path / "tokens")] == list(SCOPES)
+    for name in ("tokens", "environment"):
+        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
+
+
+def test_the_page_names_the_files_of_the_unit() -> None:
+    page = (ROOT / "docs" / "deploying.md").read_text()
+    for path in re.findall(r"/(?:etc|opt|var)/[\w/]+", UNIT.read_text()):
+        assert path in page, path
