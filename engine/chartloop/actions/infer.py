@@ -25,6 +25,7 @@ from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.assignment import template_names
 from chartloop.run.context import Context
 from chartloop.run.ports import Model, ModelReply, ModelRequest
+from chartloop.run.tracing import around_model
 from chartloop.run.sanitize import cut_text, is_sound, read_json, sound_data, sound_text
 
 KEEP = "prompt"
@@ -145,12 +146,14 @@ async def complete(
     )  # fmt: skip
     streaming = ctx.streaming or bool(settings.get("stream"))
     before, ctx.so_far = ctx.so_far, partial(_outcome_in_flight, ctx.so_far)
-    made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
+    with around_model(ctx.ports.tracer, request) as trace:
+        made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
+        memory = ctx.host.chart.memory_tools
+        wants_memory = bool(made.tool_calls) and all(c.name in memory for c in made.tool_calls)
+        reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
+        spent, warnings = _measure_spent(made, request, model, reply)
+        trace(reply, spent)
     ctx.so_far = before
-    memory = ctx.host.chart.memory_tools
-    wants_memory = bool(made.tool_calls) and all(c.name in memory for c in made.tool_calls)
-    reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
-    spent, warnings = _measure_spent(made, request, model, reply)
     if made.finish_reason == "length":
         warnings += (CUT_OFF,)
     return Answered(reply, spent, warnings)
