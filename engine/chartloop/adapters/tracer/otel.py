@@ -16,6 +16,7 @@ Belongs here: which span begins and ends when, and what it holds. Never: its key
 from __future__ import annotations
 
 import atexit
+import json
 import logging
 import os
 from collections.abc import Mapping
@@ -183,8 +184,8 @@ class OpenTelemetry:
         """Content as an attribute has it, without secrets; None where it is not exported."""
         if not self.content:
             return None
-        if isinstance(data, str):
-            return redactor.text(data)
+        if isinstance(data, str):  # of a tool it is often JSON, where names say what is secret
+            return json.loads(redactor.json(to_json([data]), EMPTY))[0]
         return redactor.json(to_json(data), EMPTY)
 
 
