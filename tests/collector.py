@@ -13,6 +13,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from chartloop import OpenTelemetry
+
 Tree = tuple[str, tuple[Any, ...]]
 """A span's name, and the trees of its children in the order in which they began."""
 
@@ -34,6 +36,25 @@ class ReadSpan(NamedTuple):
     events: Sequence[tuple[str, Mapping[str, Any]]]
     links: Sequence[tuple[str, str]]
     """Trace and span."""
+
+
+class Spans:
+    """Telemetry whose spans are kept in memory, where a test makes many."""
+
+    def __init__(self) -> None:
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export import SimpleSpanProcessor  # noqa: PLC0415
+        from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter  # noqa: PLC0415
+
+        self._exporter = InMemorySpanExporter()
+        provider = TracerProvider(shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.telemetry: OpenTelemetry = OpenTelemetry(provider)
+
+    def all(self) -> list[ReadSpan]:
+        """Those that have ended."""
+        assert self.telemetry.flush()
+        return from_sdk(self._exporter.get_finished_spans())
 
 
 class Collector:
@@ -93,7 +114,7 @@ class Collector:
 
     def spans(self) -> list[ReadSpan]:
         """All spans, in the order in which they began."""
-        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (  # noqa: PLC0415
             ExportTraceServiceRequest,
         )
 
@@ -107,7 +128,7 @@ class Collector:
 
     def figures(self) -> dict[str, list[tuple[dict[str, Any], float]]]:
         """The newest points of each metric: attributes, and the sum of what was counted."""
-        from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
+        from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (  # noqa: PLC0415
             ExportMetricsServiceRequest,
         )
 

@@ -13,21 +13,19 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop import Machine, MemoryJournal, load, tool
+from chartloop import Machine, MemoryJournal, OpenTelemetry, load, tool
+from chartloop.adapters.tracer.span_queue import MOST, SpanQueue
 from chartloop.core.records import Record
 from chartloop.run.journal import Journal, direct_journal
 from chartloop.run.redact import Redactor
 from chartloop.run.sync import by_hand
 from tests.collector import Collector, ReadSpan, roots, tree
 
-if TYPE_CHECKING:
-    from chartloop import OpenTelemetry
-
-pytestmark = pytest.mark.extra(
+pytestmark = pytest.mark.extra(  # noqa: S610 - no Django
     "opentelemetry.exporter.otlp.proto.http", install='pip install -e ".[test-all]"'
 )
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,14 +47,12 @@ class Kept(NamedTuple):
 
 def exporting(collector: Collector, **options: Any) -> OpenTelemetry:
     """Telemetry that sends to a collector, with providers of its own."""
-    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    from chartloop import OpenTelemetry
+    from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter  # noqa: PLC0415
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+    from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415
+    from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
 
     spans = TracerProvider(shutdown_on_exit=False)
     spans.add_span_processor(
@@ -239,9 +235,7 @@ def test_the_decision_is_on_the_span_of_its_action(kept: Kept) -> None:
     assert event["chartloop.transition.path"] == ["tool_wanted", "use_tools"]
     assert event["chartloop.transition.taken"] == ["think.next.0", "tool_wanted.then"]
     assert event["chartloop.transition.guards"] == ["otherwise", "len(last.tool_calls) > 0"]
-    margins = dict(
-        zip(event["chartloop.rules.guards"], event["chartloop.rules.left"], strict=True)
-    )
+    margins = dict(zip(event["chartloop.rules.guards"], event["chartloop.rules.left"], strict=True))
     why = {row.text: row.atoms[0].margin for row in run.why(2).rows if row.kind == "rule"}
     assert margins == why
     assert margins["run.steps >= limits.steps"] == "10"
@@ -319,12 +313,12 @@ def page() -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.extra("opentelemetry.instrumentation.httpx", install='pip install -e ".[test-all]"')
+@pytest.mark.extra("opentelemetry.instrumentation.httpx", install='pip install -e ".[test-all]"')  # noqa: S610 - no Django
 def test_requests_of_a_tool_are_below_its_span_in_a_thread_and_in_a_coroutine(
     kept: Kept, page: str
 ) -> None:
-    import httpx
-    from opentelemetry.instrumentation.httpx import HTTPXClientInstrumentor
+    import httpx  # noqa: PLC0415
+    from opentelemetry.instrumentation.httpx import HTTPXClientInstrumentor  # noqa: PLC0415
 
     provider = kept.provider
 
@@ -415,7 +409,7 @@ def test_no_secret_is_in_any_byte_that_leaves(
         "chartloop: 1\nmachine: m\ntools: [leak]\ninstructions: Use correct horse battery.\n"
         "vars: {word: ''}\nstates:\n"
         "  task: {do: receive, next: think}\n"
-        f"  think: {{do: infer, next: [{{when: len(last.tool_calls) > 0, to: act}}, {{when: last.text == \"{SECRET}\", to: done}}, {{to: done}}]}}\n"
+        f'  think: {{do: infer, next: [{{when: len(last.tool_calls) > 0, to: act}}, {{when: last.text == "{SECRET}", to: done}}, {{to: done}}]}}\n'
         "  act: {do: call_tools, next: think}\n  done: {stop: completed}\n",
         tools=[leak],
     )
@@ -441,10 +435,8 @@ def test_no_secret_is_in_any_byte_that_leaves(
 
 @pytest.mark.parametrize("processor", ["BatchSpanProcessor", "SimpleSpanProcessor"])
 def test_an_exporter_that_hangs_holds_no_run(tmp_path: Path, processor: str) -> None:
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.trace import TracerProvider, export
-
-    from chartloop import OpenTelemetry
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider, export  # noqa: PLC0415
 
     with Collector(tmp_path, hang=threading.Event()) as collector:
         assert collector.hang is not None
@@ -464,8 +456,6 @@ def test_an_exporter_that_hangs_holds_no_run(tmp_path: Path, processor: str) -> 
 
 
 def test_what_waits_for_an_exporter_that_hangs_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
-    from chartloop.adapters.tracer.span_queue import MOST, SpanQueue
-
     queue, release = SpanQueue(), threading.Event()
     with caplog.at_level(logging.WARNING):
         for _ in range(MOST + 50):
@@ -486,9 +476,7 @@ class Fault(NamedTuple):
 def test_a_processor_that_raises_fails_no_run(
     fault: Fault, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-
-    from chartloop import OpenTelemetry
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider  # noqa: PLC0415
 
     def broken(*given: Any, **more: Any) -> None:
         raise RuntimeError("broken processor")
@@ -507,9 +495,7 @@ def test_a_processor_that_raises_fails_no_run(
 
 
 def test_without_an_sdk_nothing_is_stored_and_nothing_happens() -> None:
-    from opentelemetry.trace import NoOpTracerProvider
-
-    from chartloop import OpenTelemetry
+    from opentelemetry.trace import NoOpTracerProvider  # noqa: PLC0415
 
     run = calculator().start(
         "2 + 3?", script=[CALL, "5"], tracer=OpenTelemetry(NoOpTracerProvider())
@@ -526,7 +512,8 @@ def test_a_damaged_trace_context_is_no_link(kept: Kept, origin: Any, tmp_path: P
     stored = json.dumps(run.records[0].input.data["trace"], separators=(",", ":"))
     with closing(sqlite3.connect(journal)) as file, file:  # as if edited by hand
         done = file.execute(
-            "UPDATE event SET data = replace(data, ?, ?) WHERE seq = 0", (stored, json.dumps(origin))
+            "UPDATE event SET data = replace(data, ?, ?) WHERE seq = 0",
+            (stored, json.dumps(origin)),
         )
         assert done.rowcount == 2
     run.send("yes")
@@ -600,7 +587,9 @@ def test_the_metrics(kept: Kept) -> None:
     figures = kept.collector.figures()
     assert sum(value for _, value in figures["chartloop.runs.waiting"]) == 1
     assert sum(value for _, value in figures["chartloop.cost"]) == 76.0
-    counted = {labels["gen_ai.token.type"]: value for labels, value in figures["gen_ai.client.token.usage"]}
+    counted = {
+        labels["gen_ai.token.type"]: value for labels, value in figures["gen_ai.client.token.usage"]
+    }
     assert counted == {"input": 70, "output": 3}
     assert figures["gen_ai.client.operation.duration"]
     ended = {

@@ -25,8 +25,8 @@ from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.assignment import template_names
 from chartloop.run.context import Context
 from chartloop.run.ports import Model, ModelReply, ModelRequest
-from chartloop.run.tracing import around_model
 from chartloop.run.sanitize import cut_text, is_sound, read_json, sound_data, sound_text
+from chartloop.run.tracing import around_model
 
 KEEP = "prompt"
 """Under this name `prompt` leaves a note for the `infer` that follows."""

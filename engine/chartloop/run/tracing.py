@@ -77,9 +77,7 @@ class Tracer(Protocol):
         """Around one call of a model, inside an action."""
         ...
 
-    def tool_call(
-        self, call: ToolCall, spec: ToolSpec | None
-    ) -> AbstractContextManager[OnResult]:
+    def tool_call(self, call: ToolCall, spec: ToolSpec | None) -> AbstractContextManager[OnResult]:
         """Around one tool call, inside an action. `spec` is None where there is no such tool."""
         ...
 

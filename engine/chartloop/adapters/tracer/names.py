@@ -50,7 +50,7 @@ class Name(StrEnum):
     CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
     CACHE_WRITE_TOKENS = "gen_ai.usage.cache_creation.input_tokens"
     REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
-    TOKEN_TYPE = "gen_ai.token.type"
+    TOKEN_TYPE = "gen_ai.token.type"  # noqa: S105  a kind of token that is counted
     TOOL_NAME = "gen_ai.tool.name"
     TOOL_TYPE = "gen_ai.tool.type"
     TOOL_ABOUT = "gen_ai.tool.description"

@@ -87,6 +87,27 @@ def _api() -> _Api:
     return _Api(context, trace, metrics, TraceContextTextMapPropagator())
 
 
+class _Guard:
+    """What goes wrong inside it is logged, once: it is not the run's."""
+
+    def __init__(self) -> None:
+        self._faults = 0
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:  # fmt: skip
+        if not isinstance(error, Exception):
+            return False
+        self._faults += 1
+        if self._faults == 1:
+            _log.warning("telemetry failed; the run goes on without it", exc_info=error)
+        return True
+
+
 class OpenTelemetry:
     """Follows runs as spans and metrics. Honours the port `Tracer`; one serves every run.
 
@@ -122,7 +143,7 @@ class OpenTelemetry:
         )
         self.ended = SpanQueue()
         self.key = self.api.context.create_key("chartloop-run")
-        self._faults = 0
+        self.guard = _Guard()
         self._given_up = False
         """An exporter hangs, or cannot be reached: it is not waited for again."""
         last = WeakMethod(self._end_of_process)
@@ -130,11 +151,9 @@ class OpenTelemetry:
 
     def run(self, run: TracedRun) -> RunTracer:
         """Follow a run. Source: the port `Tracer`."""
-        try:
+        with self.guard:
             return _Run(self, run)
-        except Exception as error:
-            self.report(error)
-            return _NotFollowed()
+        return _NotFollowed()
 
     def model_call(self, request: ModelRequest) -> AbstractContextManager[OnReply]:
         """A span `chat MODEL`. Source: the port `Tracer`."""
@@ -161,12 +180,6 @@ class OpenTelemetry:
         if not self._given_up:
             self.flush()
 
-    def report(self, error: Exception) -> None:
-        """Log what went wrong here, once: it is not the run's."""
-        self._faults += 1
-        if self._faults == 1:
-            _log.warning("telemetry failed; the run goes on without it", exc_info=error)
-
     def end(self, span: Span) -> None:
         """End a span now, and hand it over soon."""
         at = time_ns()
@@ -177,7 +190,7 @@ class OpenTelemetry:
         return {
             str(name): _clean(value, redactor)
             for name, value in attributes.items()
-            if value is not None and value != "" and value != () and value != []
+            if value is not None and value not in ("", (), [])
         }
 
     def said(self, data: Any, redactor: Redactor) -> str | None:
@@ -190,7 +203,12 @@ class OpenTelemetry:
 
 
 def _asked_for_content() -> bool:
-    return os.environ.get(CONTENT, "").strip().lower() in ("true", "1", "span_only", "span_and_event")
+    return os.environ.get(CONTENT, "").strip().lower() in (
+        "true",
+        "1",
+        "span_only",
+        "span_and_event",
+    )
 
 
 def _clean(value: Any, redactor: Redactor) -> Any:
@@ -254,9 +272,7 @@ class _Run:
     def inside(self, span: Span) -> OtelContext:
         """The current context, with a span of this run and the run itself."""
         api = self.telemetry.api
-        return api.context.set_value(
-            self.telemetry.key, self, api.trace.set_span_in_context(span)
-        )
+        return api.context.set_value(self.telemetry.key, self, api.trace.set_span_in_context(span))
 
     def action(self, position: Position, action: str) -> AbstractContextManager[object]:
         """A span `ACTION STATE`, current inside it. It ends with the record."""
@@ -286,10 +302,8 @@ class _Run:
 
     def record(self, before: Position, record: Record, position: Position) -> None:
         """The event `chartloop.transition`, on the action's span where an action led to it."""
-        try:
+        with self.telemetry.guard:
             self._record(before, record, position)
-        except Exception as error:
-            self.telemetry.report(error)
 
     def _record(self, before: Position, record: Record, position: Position) -> None:
         span = self._action if record.kind in ("step", "blocked") else None
@@ -326,11 +340,9 @@ class _Run:
 
     def rest(self, position: Position) -> None:
         """End the span, with where the run is."""
-        try:
+        with self.telemetry.guard:
             self.close_action("abandoned")
             self._rest(position)
-        except Exception as error:
-            self.telemetry.report(error)
         self.telemetry.end(self._span)
 
     def _rest(self, position: Position) -> None:
@@ -390,7 +402,7 @@ class _Around:
 
     def open(self) -> None:
         """Begin the span and make it the current one."""
-        try:
+        with self.telemetry.guard:
             self.span = self.begin()
             run = self.running
             inside = (
@@ -398,8 +410,6 @@ class _Around:
                 else self.telemetry.api.trace.set_span_in_context(self.span)
             )  # fmt: skip
             self._token = self.telemetry.api.context.attach(inside)
-        except Exception as error:
-            self.telemetry.report(error)
         self._began = perf_counter()
 
     @property
@@ -422,13 +432,12 @@ class _Around:
         self, kind: type[BaseException] | None, error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:  # fmt: skip
-        try:
-            if self.span is not None:
-                self.close(error)
-            if self._token is not None:
+        if self._token is not None:
+            with self.telemetry.guard:
                 self.telemetry.api.context.detach(self._token)
-        except Exception as fault:
-            self.telemetry.report(fault)
+        if self.span is not None:
+            with self.telemetry.guard:
+                self.close(error)
 
 
 class _Action(_Around):

@@ -24,8 +24,8 @@ def configure() -> None:
     """Make the process export spans and metrics, where no SDK is configured yet.
 
     ``OTEL_TRACES_EXPORTER`` and ``OTEL_METRICS_EXPORTER`` name the exporters, by default ``otlp``,
-    which posts to ``OTEL_EXPORTER_OTLP_ENDPOINT``; ``none`` leaves the signal out. The SDK reads the
-    other variables itself. `SetupError` where the API, the SDK or an exporter is not installed.
+    which posts to ``OTEL_EXPORTER_OTLP_ENDPOINT``; ``none`` leaves the signal out. The SDK reads
+    the other variables itself. `SetupError` where the API, the SDK or an exporter is not installed.
     """
     try:
         from opentelemetry import metrics, trace  # noqa: PLC0415  an extra
@@ -53,9 +53,7 @@ def configure() -> None:
         tracers.add_span_processor(BatchSpanProcessor(spans))
     trace.set_tracer_provider(tracers)
     readers = [] if figures is None else [PeriodicExportingMetricReader(figures)]
-    metrics.set_meter_provider(
-        MeterProvider(readers, resource=resource, shutdown_on_exit=False)
-    )
+    metrics.set_meter_provider(MeterProvider(readers, resource=resource, shutdown_on_exit=False))
 
 
 def _exporter(signal: str) -> Any:
@@ -74,7 +72,7 @@ def _exporter(signal: str) -> Any:
         )
     try:
         return point.load()()
-    except Exception as error:
+    except Exception as error:  # an exporter may raise anything
         raise SetupError(
             f"the OpenTelemetry exporter `{name}` cannot be made: {error}",
             hint="see its variables OTEL_*",
@@ -89,7 +87,5 @@ def _protocol(signal: str) -> str:
     found = _PROTOCOLS.get(said.strip())
     if found is None:
         known = ", ".join(_PROTOCOLS)
-        raise SetupError(
-            f"OTEL_EXPORTER_OTLP_PROTOCOL cannot be `{said}`", hint=f"one of {known}"
-        )
+        raise SetupError(f"OTEL_EXPORTER_OTLP_PROTOCOL cannot be `{said}`", hint=f"one of {known}")
     return found

@@ -18,6 +18,8 @@ from time import monotonic
 
 MOST = 4_096
 """Ended spans that wait at most: the rest are dropped."""
+IDLE = 5.0
+"""Seconds without a span after which the thread ends; the next span starts another."""
 _log = logging.getLogger(__name__)
 
 
@@ -29,31 +31,43 @@ class SpanQueue:
         self._waiting: deque[Callable[[], None]] = deque()
         self._news = threading.Condition()
         self._busy = False
+        self._used = False
         self._process = 0
+        """The process that has the thread: not a fork of it."""
 
     def put(self, end: Callable[[], None]) -> None:
         """Call `end` soon, on the thread."""
         with self._news:
-            if self._process != os.getpid():  # the first one, or in a fork of the process
-                self._process, self._busy = os.getpid(), False
-                self._waiting.clear()
-                threading.Thread(target=self._work, name="chartloop-spans", daemon=True).start()
-            if len(self._waiting) < MOST:
+            self._used = True
+            if len(self._waiting) >= MOST and self._process == os.getpid():
+                self.dropped += 1
+            else:
+                self._start()
                 self._waiting.append(end)
                 self._news.notify_all()
                 return
-            self.dropped += 1
         if self.dropped == 1:
             _log.warning("spans are dropped: the exporter is slower than the runs, or hangs")
+
+    def _start(self) -> None:
+        if self._process != os.getpid():
+            self._waiting.clear()
+            self._busy = False
+            threading.Thread(target=self._work, name="chartloop-spans", daemon=True).start()
+            self._process = os.getpid()
 
     def finish(self, work: Callable[[], None], within: float) -> bool:
         """Do `work` behind all that waits. False where that takes longer, in seconds.
 
-        A process that has handed nothing over has nothing to finish.
+        A process that has handed nothing over has nothing to finish; one that is being torn down
+        may start no thread, and what is left is up to its SDK.
         """
-        if self._process != os.getpid():
+        if not self._used:
             return True
-        self.put(work)
+        try:
+            self.put(work)
+        except RuntimeError:
+            return True
         return self.drain(within)
 
     def drain(self, within: float) -> bool:
@@ -67,15 +81,21 @@ class SpanQueue:
         return True
 
     def _work(self) -> None:
-        while True:
-            with self._news:
-                self._busy = False
-                self._news.notify_all()
-                while not self._waiting:
-                    self._news.wait()
-                end, self._busy = self._waiting.popleft(), True
+        while (end := self._next()) is not None:
             try:
                 end()
-            except Exception:
+            except Exception:  # noqa: BLE001  an exporter may raise anything
                 _log.warning("a span could not be handed over", exc_info=True)
             del end
+
+    def _next(self) -> Callable[[], None] | None:
+        """What is to be done next; None where nothing came for a while."""
+        with self._news:
+            self._busy = False
+            self._news.notify_all()
+            while not self._waiting:
+                if not self._news.wait(IDLE) and not self._waiting:
+                    self._process = 0
+                    return None
+            self._busy = True
+            return self._waiting.popleft()
