@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from chartloop import Machine, MemoryJournal, OpenTelemetry, load, tool
+from chartloop.adapters.tracer.names import TRANSITION, Metric, Name
+from chartloop.adapters.tracer.otel import AT_EXIT
 from chartloop.adapters.tracer.span_queue import MOST, SpanQueue
 from chartloop.core.records import Record
 from chartloop.run.journal import Journal, direct_journal
@@ -670,3 +673,16 @@ def test_the_extra_is_named_where_it_is_missing() -> None:
     )
     assert "needs the extra `otel`" in done.stdout
     assert "help: " in done.stdout
+
+
+# the page ---------------------------------------------------------------------------------------
+
+
+def test_the_page_names_only_what_there_is() -> None:
+    text = (ROOT / "docs" / "telemetry.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:gen_ai|chartloop)\.[a-z_.]+[a-z])`", text))
+    known = {str(name) for name in (*Name, *Metric)} | {TRANSITION, f"{Name.BUDGET}.run.steps"}
+    assert len(named) > 15
+    assert named <= known
+    assert f"{MOST:,}" in text
+    assert f"{AT_EXIT:.0f} seconds" in text
