@@ -132,21 +132,27 @@ def _components(options: RunOptions, script: Script | None, clock: Clock) -> dic
     return {name: value for name, value in given.items() if value}
 
 
+_TRACER = "chartloop.tracer"
+"""In what a command keeps: one tracer for all its runs."""
+
+
 def _tracer() -> Tracer:
     """Exports by the process's SDK, and gives it a moment when the command ends."""
     from chartloop.adapters.tracer.otel import AT_EXIT, OpenTelemetry
     from chartloop.adapters.tracer.sdk import configure
 
-    configure()
-    tracer = OpenTelemetry()
+    context = click.get_current_context()
+    if _TRACER not in context.meta:
+        configure()
+        tracer = context.meta[_TRACER] = OpenTelemetry()
 
-    def finish() -> None:
-        if not tracer.flush(AT_EXIT):
-            console.say(f"telemetry: not everything was exported within {AT_EXIT:.0f} s")
+        def finish() -> None:
+            if not tracer.flush(AT_EXIT):
+                said = f"telemetry: not everything was exported within {AT_EXIT:.0f} s"
+                console.say(said, "yellow")
 
-    if (context := click.get_current_context(silent=True)) is not None:
         context.call_on_close(finish)
-    return tracer
+    return context.meta[_TRACER]
 
 
 class TerminalNotifier:
