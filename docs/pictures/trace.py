@@ -128,8 +128,9 @@ def drawn(rows: list[Line]) -> str:
     width, height = LABELS + BARS + 2 * PAD + 60, len(rows) * ROW + 2 * PAD
     parts = [
         (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}"'
-            f' height="{height}" font-family="Inter,Helvetica,Arial,sans-serif" font-size="12">'
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
+            f' width="{width}" height="{height}"'
+            ' font-family="Inter,Helvetica,Arial,sans-serif" font-size="12">'
         ),
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]

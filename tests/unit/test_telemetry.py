@@ -10,11 +10,11 @@ import sqlite3
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -74,7 +74,7 @@ made: list[Any] = []
 
 
 @contextmanager
-def collecting(folder: Path, **options: Any) -> Iterator[Kept]:
+def collecting(folder: Path, **options: Any) -> Generator[Kept]:
     """A collector, and telemetry that sends to it."""
     with Collector(folder) as collector:
         telemetry = exporting(collector, **options)
@@ -157,12 +157,14 @@ def _below(machine: Machine, journal: Journal, record: Record) -> Iterator[Any]:
         return
     if outcome.reply is not None:
         yield f"chat {machine.spec.model.get('name', '')}".strip(), ()
-    if isinstance(outcome.result, list):
-        yield from ((f"execute_tool {call['name']}", ()) for call in outcome.result)
-    if isinstance(outcome.result, Mapping) and "run" in outcome.result:
-        child = machine.spec.machines[outcome.result["machine"]]
+    result: Any = outcome.result
+    if isinstance(result, list):
+        calls = cast("list[Any]", result)
+        yield from ((f"execute_tool {call['name']}", ()) for call in calls)
+    elif "run" in result:
+        child = machine.spec.machines[result["machine"]]
         inner = Machine(machine.chart.child(child.name))
-        below = tuple(expected(inner, journal, outcome.result["run"]))
+        below = tuple(expected(inner, journal, result["run"]))
         yield f"invoke_agent {child.name}", below
 
 
@@ -460,9 +462,13 @@ def test_an_exporter_that_hangs_holds_no_run(tmp_path: Path, processor: str) -> 
 
 def test_what_waits_for_an_exporter_that_hangs_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     queue, release = SpanQueue(), threading.Event()
+
+    def wait() -> None:
+        release.wait(60)
+
     with caplog.at_level(logging.WARNING):
         for _ in range(MOST + 50):
-            queue.put(lambda: bool(release.wait(60)))
+            queue.put(wait)
     assert 48 <= queue.dropped <= 50  # one or none is on its way
     assert caplog.text.count("spans are dropped") == 1
     release.set()
@@ -611,7 +617,7 @@ def test_the_metrics(kept: Kept) -> None:
 
 
 def chartloop(
-    *words: str, collector: Collector | None = None, **environ: str
+    *words: str, environ: Mapping[str, str] = {}, collector: Collector | None = None
 ) -> subprocess.CompletedProcess[str]:
     there = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url} if collector is not None else {}
     return subprocess.run(
@@ -640,7 +646,7 @@ def test_the_command_exports_as_the_environment_says(tmp_path: Path) -> None:
 @pytest.mark.slow("starts commands, and waits until one gives up")
 def test_a_collector_that_hangs_does_not_keep_the_command(tmp_path: Path) -> None:
     with Collector(tmp_path, hang=threading.Event()) as collector:
-        done = chartloop("run", *ARGUMENTS, collector=collector, CHARTLOOP_OTEL="1")
+        done = chartloop("run", *ARGUMENTS, collector=collector, environ={"CHARTLOOP_OTEL": "1"})
         assert collector.hang is not None
         assert not collector.hang.is_set()  # the command has ended while its request hung
     assert (done.returncode, done.stdout) == (0, "2 + 3 is 5.\n")
@@ -657,7 +663,7 @@ def test_a_collector_that_hangs_does_not_keep_the_command(tmp_path: Path) -> Non
     ids=["exporter", "protocol"],
 )
 def test_a_wrong_variable_is_named(environ: dict[str, str], says: str) -> None:
-    done = chartloop("run", *ARGUMENTS, "--otel", **environ)
+    done = chartloop("run", *ARGUMENTS, "--otel", environ=environ)
     assert done.returncode != 0
     assert says in done.stderr
 

@@ -285,11 +285,12 @@ class _Run:
             **self.shared, Name.STATE: position.state, Name.ACTION: action,
             Name.STEP: position.facts.run.steps + 1,
         }  # fmt: skip
-        self._action = self.telemetry.tracer.start_span(
+        span: Span = self.telemetry.tracer.start_span(
             f"{action} {position.state}", context=self.inside(self._span),
             attributes=self.telemetry.clean(attributes, self.redactor),
         )  # fmt: skip
-        return self._action
+        self._action = span
+        return span
 
     def close_action(self, error: str = "") -> None:
         """End the span of an action, without a record if `error` says why."""
