@@ -144,16 +144,22 @@ async def complete(
         asked.tool_choice if tools else None, asked.output and asked.output.schema, ctx.key,
         ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
+    with around_model(ctx.ports.tracer, request) as trace:
+        answered = await _ask(ctx, model, request)
+        trace(answered.reply, answered.spent)
+    return answered
+
+
+async def _ask(ctx: Context, model: Model, request: ModelRequest) -> Answered:
+    settings = request.settings
     streaming = ctx.streaming or bool(settings.get("stream"))
     before, ctx.so_far = ctx.so_far, partial(_outcome_in_flight, ctx.so_far)
-    with around_model(ctx.ports.tracer, request) as trace:
-        made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
-        memory = ctx.host.chart.memory_tools
-        wants_memory = bool(made.tool_calls) and all(c.name in memory for c in made.tool_calls)
-        reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
-        spent, warnings = _measure_spent(made, request, model, reply)
-        trace(reply, spent)
+    made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
     ctx.so_far = before
+    memory = ctx.host.chart.memory_tools
+    wants_memory = bool(made.tool_calls) and all(c.name in memory for c in made.tool_calls)
+    reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
+    spent, warnings = _measure_spent(made, request, model, reply)
     if made.finish_reason == "length":
         warnings += (CUT_OFF,)
     return Answered(reply, spent, warnings)
