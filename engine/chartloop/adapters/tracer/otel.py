@@ -307,8 +307,7 @@ class _Run:
             self._record(before, record, position)
 
     def _record(self, before: Position, record: Record, position: Position) -> None:
-        span = self._action if record.kind in ("step", "blocked") else None
-        span = span or self._span
+        span = self._action or self._span
         if span.is_recording():
             found = self._transition(before, record)
             span.add_event(TRANSITION, self.telemetry.clean(found, self.redactor))
