@@ -81,6 +81,10 @@ class Tracer(Protocol):
         """Around one tool call, inside an action. `spec` is None where there is no such tool."""
         ...
 
+    def flush(self, within: float) -> bool:
+        """Give on what is held, in at most so many seconds. False where that did not suffice."""
+        ...
+
 
 def _ignore_reply(reply: Reply, spent: Spent) -> None:
     """No one follows the call."""
