@@ -53,7 +53,7 @@ class Spans:
 
     def all(self) -> list[ReadSpan]:
         """Those that have ended."""
-        assert self.telemetry.flush()
+        assert self.telemetry.flush(60)
         return from_sdk(self._exporter.get_finished_spans())
 
 

@@ -44,7 +44,7 @@ class Kept(NamedTuple):
 
     def spans(self) -> list[ReadSpan]:
         """Everything that was sent so far."""
-        assert self.telemetry.flush()
+        assert self.telemetry.flush(60)
         return self.collector.spans()
 
 
@@ -187,7 +187,7 @@ def test_the_spans_of_a_run_its_child_and_its_resumed_half_are_its_records(
     again = exporting(kept.collector)
     other = desk().open(run.id, journal=path, script=script, tracer=again)
     assert other.run().reason == "completed"
-    assert again.flush()
+    assert again.flush(60)
 
     spans = kept.spans()
     first, second = roots(spans)
@@ -499,7 +499,7 @@ def test_a_processor_that_raises_fails_no_run(
     run.send("yes")
     assert run.run().reason == "completed"
     assert run.replay().same
-    telemetry.flush()
+    telemetry.flush(60)
     assert "broken processor" in caplog.text
 
 
