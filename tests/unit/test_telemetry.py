@@ -643,6 +643,34 @@ def test_the_command_exports_as_the_environment_says(tmp_path: Path) -> None:
         assert collector.figures()["chartloop.runs"]
 
 
+@pytest.mark.slow("starts commands")
+def test_a_run_that_another_process_resumes_is_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("asks.yaml").write_text(
+        "chartloop: 1\nmachine: asks\nmodel: {name: scripted}\nstates:\n"
+        "  task: {do: receive, next: draft}\n  draft: {do: infer, next: approve}\n"
+        '  approve: {ask: "Publish it?", on: {yes: say, no: draft}}\n'
+        "  say: {do: infer, next: done}\n  done: {stop: completed}\n"
+    )
+    Path("replies.yaml").write_text("- A draft.\n- Published.\n")
+    script = ("--script", "replies.yaml", "--journal", "runs.db", "--otel")
+    with Collector(tmp_path / "collected") as collector:
+        first = chartloop("run", "asks.yaml", "x", *script, "--no-input", collector=collector)
+        assert first.returncode == 4, first.stderr
+        answer = chartloop("answer", "last", "yes", "--journal", "runs.db")
+        assert answer.returncode == 0, answer.stderr
+        second = chartloop("resume", "last", *script, collector=collector)
+        assert second.returncode == 0, second.stderr
+        spans = collector.spans()
+    before, after = roots(spans)
+    assert [name for name, _ in tree(spans, before)[1]] == ["receive task", "infer draft"]
+    assert [name for name, _ in tree(spans, after)[1]] == ["infer say"]
+    assert before.trace != after.trace
+    assert after.links == [(before.trace, before.id)]
+
+
 @pytest.mark.slow("starts commands, and waits until one gives up")
 def test_a_collector_that_hangs_does_not_keep_the_command(tmp_path: Path) -> None:
     with Collector(tmp_path, hang=threading.Event()) as collector:
