@@ -231,6 +231,34 @@ def test_every_span_of_a_family_is_in_one_trace_and_names_its_run(kept: Kept) ->
     }  # fmt: skip
 
 
+def test_a_session_is_the_conversation_of_all_its_spans(kept: Kept) -> None:
+    run = calculator().start("2 + 3?", script=[CALL, "5"], session="s7", tracer=kept.telemetry)
+    run.run()
+    run.next("And 3 + 4?", script=["7"]).run()
+    spans = kept.spans()
+    assert {span.attributes["gen_ai.conversation.id"] for span in spans} == {"s7"}
+    _, following = roots(spans)
+    assert following.attributes["chartloop.run.parent"] == run.id
+
+
+def test_a_provider_that_is_set_later_is_used_and_flushed() -> None:
+    code = """
+from opentelemetry import trace
+from chartloop import OpenTelemetry, load
+telemetry = OpenTelemetry()
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+provider = TracerProvider(shutdown_on_exit=False)
+provider.add_span_processor(BatchSpanProcessor(ConsoleSpanExporter()))
+trace.set_tracer_provider(provider)
+load("agent").run("x", script=["y"], tracer=telemetry)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert '"name": "invoke_agent agent"' in done.stdout
+
+
 def test_the_decision_is_on_the_span_of_its_action(kept: Kept) -> None:
     run = calculator().start("2 + 3?", script=[CALL, "5"], tracer=kept.telemetry)
     run.run()

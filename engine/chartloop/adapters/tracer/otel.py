@@ -21,17 +21,16 @@ import logging
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from time import perf_counter, time_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
-from weakref import WeakMethod
+from weakref import WeakSet
 
 from chartloop.adapters.tracer.content import data_of, input_messages, output_messages
+from chartloop.adapters.tracer.instruments import Instruments
 from chartloop.adapters.tracer.names import (
-    DURATIONS,
-    TOKEN_COUNTS,
     TRANSITION,
-    Metric,
     Name,
     Operation,
     provider_of,
@@ -131,12 +130,9 @@ class OpenTelemetry:
         self.api = _api()
         self.content = _asked_for_content() if content is None else content
         self.redactor = Redactor()
-        self._providers = (
-            tracer_provider or self.api.trace.get_tracer_provider(),
-            meter_provider or self.api.metrics.get_meter_provider(),
-        )
+        self._given = tracer_provider, meter_provider
         self.tracer = self.api.trace.get_tracer(_SCOPE, __version__, tracer_provider)
-        self.meters = _Meters(
+        self.meters = Instruments(
             meter_provider.get_meter(_SCOPE, __version__)
             if meter_provider is not None
             else self.api.metrics.get_meter(_SCOPE, __version__)
@@ -146,8 +142,7 @@ class OpenTelemetry:
         self.guard = _Guard()
         self._given_up = False
         """An exporter hangs, or cannot be reached: it is not waited for again."""
-        last = WeakMethod(self._end_of_process)
-        atexit.register(lambda: (at_exit := last()) is not None and at_exit())
+        _at_exit().add(self)
 
     def run(self, run: TracedRun) -> RunTracer:
         """Follow a run. Source: the port `Tracer`."""
@@ -172,11 +167,16 @@ class OpenTelemetry:
         return not self._given_up
 
     def _force_flush(self) -> None:
-        for provider in self._providers:
+        spans, figures = self._given
+        for provider in (
+            spans or self.api.trace.get_tracer_provider(),
+            figures or self.api.metrics.get_meter_provider(),
+        ):
             if (flush := getattr(provider, "force_flush", None)) is not None:
                 flush()
 
-    def _end_of_process(self) -> None:
+    def finish(self) -> None:
+        """The process ends: flush, unless that was seen to be of no use."""
         if not self._given_up:
             self.flush()
 
@@ -200,6 +200,19 @@ class OpenTelemetry:
         if isinstance(data, str):  # of a tool it is often JSON, where names say what is secret
             return json.loads(redactor.json(to_json([data]), EMPTY))[0]
         return redactor.json(to_json(data), EMPTY)
+
+
+@cache
+def _at_exit() -> WeakSet[OpenTelemetry]:
+    """Those that are flushed when the process ends."""
+    all_of_them = WeakSet[OpenTelemetry]()
+
+    def finish() -> None:
+        for one in [*all_of_them]:
+            one.finish()
+
+    atexit.register(finish)
+    return all_of_them
 
 
 def _asked_for_content() -> bool:
@@ -307,6 +320,9 @@ class _Run:
             self._record(before, record, position)
 
     def _record(self, before: Position, record: Record, position: Position) -> None:
+        if record.kind == "start":  # before it the run has no session
+            session = position.facts.run.session
+            self.shared[Name.CONVERSATION] = session or self.run.id
         span = self._action or self._span
         if span.is_recording():
             found = self._transition(before, record)
@@ -556,7 +572,7 @@ class _Tool(_Around, AbstractContextManager[OnResult]):
             given = data_of(call.arguments)
             attributes[Name.TOOL_ARGUMENTS] = self.telemetry.said(given, self.redactor)
         return self.telemetry.tracer.start_span(
-            f"{Operation.TOOL.value} {self.telemetry.clean({'_': call.name}, self.redactor)['_']}",
+            f"{Operation.TOOL.value} {self.redactor.text(call.name)}",
             attributes=self.telemetry.clean(attributes, self.redactor),
         )
 
@@ -594,53 +610,3 @@ def _kind_of(error: BaseException) -> str:
 
 def _number(value: Any) -> float | int | None:
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
-
-
-# metrics ----------------------------------------------------------------------------------------
-
-
-class _Meters:
-    """The instruments."""
-
-    def __init__(self, meter: Any) -> None:
-        self.durations = meter.create_histogram(
-            Metric.DURATION, unit="s", description="Duration of model calls.",
-            explicit_bucket_boundaries_advisory=DURATIONS,
-        )  # fmt: skip
-        self.tool_durations = meter.create_histogram(
-            Metric.TOOL_DURATION, unit="s", description="Duration of tool calls.",
-            explicit_bucket_boundaries_advisory=DURATIONS,
-        )  # fmt: skip
-        self.tokens = meter.create_histogram(
-            Metric.TOKENS, unit="{token}", description="Tokens of model calls.",
-            explicit_bucket_boundaries_advisory=TOKEN_COUNTS,
-        )  # fmt: skip
-        self.cost = meter.create_counter(Metric.COST, unit="USD", description="Known cost.")
-        self.runs = meter.create_counter(Metric.RUNS, unit="{run}", description="Runs that ended.")
-        self._waits = meter.create_up_down_counter(
-            Metric.WAITING, unit="{run}", description="Runs that this process left waiting."
-        )
-        self._waiting: dict[str, Attributes] = {}
-
-    def count_tokens(self, spent: Spent, labels: Attributes) -> None:
-        """Tokens and cost of a model call. Estimates are not counted: the conventions forbid it."""
-        if not spent.estimated:
-            self.tokens.record(spent.prompt_tokens, {**labels, Name.TOKEN_TYPE: "input"})
-            self.tokens.record(spent.completion_tokens, {**labels, Name.TOKEN_TYPE: "output"})
-        if spent.cost:
-            self.cost.add(spent.cost, labels)
-
-    def take_up(self, run_id: str) -> None:
-        """A run goes on."""
-        if (labels := self._waiting.pop(run_id, None)) is not None:
-            self._waits.add(-1, labels)
-
-    def rest(self, run: TracedRun, position: Position, reason: str) -> None:
-        """A run has ended or waits."""
-        labels: Attributes = {Name.MACHINE: run.chart.spec.name}
-        if position.ended:
-            kind = {Name.STOP_REASON: reason, Name.STOP_KIND: how_of(position)}
-            self.runs.add(1, {**labels, **kind, Name.DEPTH: position.facts.run.depth})
-        elif position.status == "paused" and not position.facts.run.depth:
-            self._waiting[run.id] = labels
-            self._waits.add(1, labels)
