@@ -125,7 +125,7 @@ def _end(span: ReadableSpan) -> int:
 def drawn(rows: list[Line]) -> str:
     """The picture as SVG."""
     whole = max(row.start + row.took for row in rows)
-    width, height = LABELS + BARS + 2 * PAD + 60, len(rows) * ROW + 2 * PAD
+    width, height = LABELS + BARS + 2 * PAD + 80, len(rows) * ROW + 2 * PAD
     parts = [
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"'
