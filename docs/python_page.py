@@ -54,6 +54,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("Model", "ModelRequest", "ModelReply", "Journal", "SqliteJournal", "MemoryJournal"),
         *("RunFilter", "RunPage", "Tail"),
         *("Clock", "Sandbox", "SandboxResult", "Notifier", "Tokenizer"),
+        *("Tracer", "OpenTelemetry"),
     ),
     "Errors": (
         "ChartloopError", "SpecError", "RunError", "StatusError", "AnswerError", "WaitError",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chartloop.actions.declare import action, guard, tool
     from chartloop.adapters.cancel import Cancellation, FileCancellation, SignalCancellation
     from chartloop.adapters.journal.sqlite import SqliteJournal
+    from chartloop.adapters.tracer.otel import OpenTelemetry
     from chartloop.analysis.coverage.coverage import Coverage
     from chartloop.analysis.coverage.measure import coverage
     from chartloop.analysis.simulation.simulate import simulate, simulated_run
@@ -96,6 +97,7 @@ if TYPE_CHECKING:
     from chartloop.run.steps import Step
     from chartloop.run.tally import StateProfile
     from chartloop.run.trace import Trace
+    from chartloop.run.tracing import Tracer
     from chartloop.versions.diff.diff import Diff, diff
     from chartloop.view.picture import Picture
 
@@ -156,6 +158,7 @@ _WHERE = {
     "ModelRequest": "chartloop.run.ports",
     "Note": "chartloop.core.errors",
     "Notifier": "chartloop.run.ports",
+    "OpenTelemetry": "chartloop.adapters.tracer.otel",
     "Outcome": "chartloop.core.outcome",
     "panel": "chartloop.notebook.panel.open",
     "Picture": "chartloop.view.picture",
@@ -199,6 +202,7 @@ _WHERE = {
     "ToolError": "chartloop.core.errors",
     "ToolResult": "chartloop.core.outcome",
     "ToolSpec": "chartloop.core.specs",
+    "Tracer": "chartloop.run.tracing",
     "Trace": "chartloop.run.trace",
     "UnknownRunError": "chartloop.core.errors",
     "upgrade": "chartloop.analysis.upgrade",
@@ -254,6 +258,7 @@ __all__ = [
     "ModelRequest",
     "Note",
     "Notifier",
+    "OpenTelemetry",
     "Outcome",
     "Picture",
     "Place",
@@ -295,6 +300,7 @@ __all__ = [
     "ToolResult",
     "ToolSpec",
     "Trace",
+    "Tracer",
     "UnknownRunError",
     "Upgraded",
     "WaitError",

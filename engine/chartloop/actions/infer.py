@@ -26,6 +26,7 @@ from chartloop.machine.assignment import template_names
 from chartloop.run.context import Context
 from chartloop.run.ports import Model, ModelReply, ModelRequest
 from chartloop.run.sanitize import cut_text, is_sound, read_json, sound_data, sound_text
+from chartloop.run.tracing import around_model
 
 KEEP = "prompt"
 """Under this name `prompt` leaves a note for the `infer` that follows."""
@@ -143,6 +144,14 @@ async def complete(
         asked.tool_choice if tools else None, asked.output and asked.output.schema, ctx.key,
         ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
+    with around_model(ctx.ports.tracer, request) as trace:
+        answered = await _ask(ctx, model, request)
+        trace(answered.reply, answered.spent)
+    return answered
+
+
+async def _ask(ctx: Context, model: Model, request: ModelRequest) -> Answered:
+    settings = request.settings
     streaming = ctx.streaming or bool(settings.get("stream"))
     before, ctx.so_far = ctx.so_far, partial(_outcome_in_flight, ctx.so_far)
     made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)

@@ -24,6 +24,7 @@ from chartloop.run.job import suspends as spec_suspends
 from chartloop.run.journal import Journal
 from chartloop.run.ports import Cancel, Clock, Model, Notifier, Sandbox, Tokenizer
 from chartloop.run.session import Session
+from chartloop.run.tracing import Tracer
 
 
 class PortOptions(TypedDict, total=False):
@@ -42,6 +43,8 @@ class PortOptions(TypedDict, total=False):
     sandbox: Sandbox | None
     notifier: Notifier | None
     tokenizer: Tokenizer | None
+    tracer: Tracer | None
+    """Follows each action, model call and tool call: `OpenTelemetry`, say."""
     durability: Durability | None
     """What a write to the journal's file survives: ``"process"``, the end of the process by
     ``kill -9`` too, or ``"power"``, the loss of power as well. By default as the file is open in
@@ -72,6 +75,7 @@ def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Po
         clock,
         notifier=given.get("notifier") or LogNotifier(),
         tokenizer=given.get("tokenizer"),
+        tracer=given.get("tracer"),
         settings={**settings, "name": named} if isinstance(named, str) else settings,
         folder=folder,
         first_tasks=lambda part: first_tasks(part, _folder_of(part, spec, folder)),

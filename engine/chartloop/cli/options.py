@@ -31,6 +31,7 @@ class RunOptions:
     model: str | None = None
     api_base: str | None = None
     clock: str = "system"
+    otel: bool = False
     journal: str | None = None
     durability: str | None = None
     in_memory: bool = False

@@ -154,6 +154,10 @@ model_options = together(
         "--clock", type=click.Choice(["system", "simulated"]), default="system",
         help="`simulated`: waits pass at once.",
     ),
+    click.option(
+        "--otel", is_flag=True, envvar="CHARTLOOP_OTEL",
+        help="Export spans and metrics by OpenTelemetry, as the variables OTEL_* say.",
+    ),
 )  # fmt: skip
 tasks_option = click.option(
     "--tasks", type=click.Path(exists=True, dir_okay=False), metavar="FILE",

@@ -21,6 +21,7 @@ from chartloop.run.events import Event
 from chartloop.run.journal import RunRow
 from chartloop.run.ports import Clock, Model, Notifier, Sandbox, Tokenizer
 from chartloop.run.tally import Tally
+from chartloop.run.tracing import Tracer
 
 NoteType = Literal["intent", "result", "in_doubt"]
 
@@ -34,6 +35,7 @@ class Ports:
     sandbox: Sandbox | None = None
     notifier: Notifier | None = None
     tokenizer: Tokenizer | None = None
+    tracer: Tracer | None = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the caller said about the model, over the file's `model`."""
     folder: Path | None = None

@@ -42,6 +42,7 @@ from chartloop.run.redact_events import EventRedactor, event_redactor
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.sync import off_loop
 from chartloop.run.tally import Tally
+from chartloop.run.tracing import CARRIER, RunTracer, TracedRun
 from chartloop.run.validate_record import UNFIT, wrong_with
 
 UPKEEP = "upkeep"
@@ -145,6 +146,7 @@ class Session:
         self.listener: Callable[[StreamEvent], None] | None = None
         self.closing = False
         """This run is to be stopped, after the child that it waits for."""
+        self._trace: RunTracer | None = None
         self._watch: Watch | None = None
         self._goes_on = False
         self._spent: Sequence[str] = ()
@@ -304,7 +306,9 @@ class Session:
 
     async def complete_start(self, begun: Input) -> Input:
         """The `start` with what decides it, and where the journal outlives us, its certificate."""
-        own = {UPKEEP: [*self.upkeep]} if self.upkeep else {}
+        own: dict[str, Any] = {UPKEEP: [*self.upkeep]} if self.upkeep else {}
+        if self.ports.tracer is not None and (where := (await self.trace()).carrier):
+            own[CARRIER] = dict(where)
         begun = begun.replace(data={**begun.data, **rules_version.marks(self.engine), **own})
         if self._certify is None or self.journal.name == MemoryJournal.name:
             return begun
@@ -342,6 +346,8 @@ class Session:
         self.calls.close(record)
         if self.listener is not None:
             self._tell_record(Recorded(record, decision, position))
+        if self.ports.tracer is not None:
+            (await self.trace()).record(before, record, position)
         if log.wants_snapshot(self.tally.records) and not self.calls.intents:
             await self.put_snapshot()
         return record
@@ -361,6 +367,34 @@ class Session:
         calls, self.calls.doubt_noted = self.calls.in_doubt, True
         for key in calls:
             await self.note("in_doubt", key, about)
+
+    async def trace(self) -> RunTracer:
+        """Who follows the run from here until it rests, where a tracer was given."""
+        if self._trace is None:
+            assert self.ports.tracer is not None
+            origin = await self._traced_origin() if self.head else None
+            run = TracedRun(
+                self.run_id, self.chart, self.position, self.row.parent, origin,
+                getattr(self.journal, "redactor", None),
+            )  # fmt: skip
+            self._trace = self.ports.tracer.run(run)
+        return self._trace
+
+    async def _traced_origin(self) -> Mapping[str, str]:
+        """Where the run was traced first, as its `start` says; empty where it does not."""
+        first = await self.journal.events(self.run_id, 0, 1)
+        record = first[0].record if first else None
+        found: Any = EMPTY if record is None else record.input.data.get(CARRIER)
+        if not isinstance(found, Mapping):
+            return EMPTY
+        named = cast("Mapping[Any, Any]", found).items()
+        return {n: v for n, v in named if isinstance(n, str) and isinstance(v, str)}
+
+    def end_trace(self) -> None:
+        """The run rests: what it does next is followed anew."""
+        if (traced := self._trace) is not None:
+            self._trace = None
+            traced.rest(self.position)
 
     def settle(self) -> Awaitable[None]:
         """What the run has come to is in the journal when this is done."""

@@ -158,6 +158,10 @@ _EXTRAS = (
         "no z3: guards that intervals cannot settle stay open in `chartloop check`",
     ),
     _Extra(
+        "telemetry", "opentelemetry-api", "otel",
+        "no opentelemetry: no spans and metrics (`--otel`, `OpenTelemetry`)",
+    ),
+    _Extra(
         "plots", "matplotlib", "plots",
         "no matplotlib: `chartloop stats` has tables, but no --plot",
     ),
