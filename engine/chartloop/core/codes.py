@@ -162,6 +162,7 @@ _ROWS = (
     Code("CL619", "cursor gone", "The cursor of an event is of another journal, or beyond the newest event of this one.", "Begin again at the oldest or the newest cursor, which the error names."),
     Code("CL621", "chart closed", "Code tried to change a live machine after it was built: a transition added or taken away, a guard set, a callback given.", "Change the machine's file and load it: the new chart has its own picture and hash."),
     Code("CL622", "journal of a newer version", "A newer version of chartloop wrote the journal, or an event in it, which this version cannot read. The journal is not damaged.", "Update chartloop, or name another journal with `--journal`. Nothing was written."),
+    Code("CL640", "arguments not taken", "A client called a tool of `chartloop mcp` with arguments that the tool's input schema does not allow, or named a machine that the server does not have.", "Read the tool's input schema. The error names each place; nothing was started."),
 )  # fmt: skip
 
 CODES: Mapping[str, Code] = MappingProxyType({row.code: row for row in _ROWS})

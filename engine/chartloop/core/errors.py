@@ -9,6 +9,7 @@
         ├── AnswerError      a wait does not take this event, or its data
         ├── LimitError       a limit or variable cannot take this value
         ├── TaskError        what was given is not a task of the queue
+        ├── ArgumentsError   a tool of `chartloop mcp` does not take these arguments
         ├── UnknownRunError  no run of that id, prefix or agent
         ├── CursorError      a place in a list that no page gave
         │   └── CursorGoneError  a place in the events that this journal does not have
@@ -43,6 +44,7 @@ from chartloop.core.units import say_count
 
 __all__ = [
     "AnswerError",
+    "ArgumentsError",
     "Category",
     "ChartloopError",
     "ClosedChartError",
@@ -449,6 +451,12 @@ class TaskError(RunError):
     def __init__(self, message: str, *, hint: str = "", number: int = 0) -> None:
         self.number = number
         super().__init__(message, hint=hint)
+
+
+class ArgumentsError(RunError):
+    """A call of a tool of `chartloop mcp` does not fit the schema of that tool."""
+
+    code = "CL640"
 
 
 class UnknownRunError(RunError):
