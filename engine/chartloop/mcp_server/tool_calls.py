@@ -32,7 +32,13 @@ from chartloop.core.errors import (
 )
 from chartloop.core.plain import plain
 from chartloop.language.json_schema.validator import Validator
-from chartloop.mcp_server.machine_tools import OWN, ToolShape, machine_tool, output_schema
+from chartloop.mcp_server.machine_tools import (
+    OWN,
+    ToolShape,
+    machine_tool,
+    output_schema,
+    refuse_taken,
+)
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.journal_pages import RunFilter
@@ -100,12 +106,16 @@ class FailedCallError(Exception):
 
 
 class Calls:
-    """The runs behind the tools of a server. Used on one event loop, which it never holds up."""
+    """The runs behind the tools of a server. Used on one event loop, which it never holds up.
+
+    `SetupError` for a machine that has the name of another tool.
+    """
 
     def __init__(self, settings: Settings) -> None:
         journal = journal_of(settings.journal)
         self.settings = settings
         self.machines = Machines(settings, journal)
+        refuse_taken(file.name for file in self.machines.listing())
         self.runs = Runs(settings, journal, self.machines)
         self.workers = Workers(self.runs, _hear_nothing)
         self.redactor = Redactor([token.secret for token in settings.tokens])

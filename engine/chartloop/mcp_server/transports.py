@@ -16,7 +16,6 @@ from anyio.to_thread import run_sync
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
-from chartloop.mcp_server.machine_tools import refuse_taken
 from chartloop.mcp_server.protocol import Door
 from chartloop.mcp_server.tool_calls import Calls
 from chartloop.server.metrics import Metrics
@@ -39,10 +38,9 @@ def serve_stdio(settings: Settings) -> None:
 
 
 def open_calls(settings: Settings) -> Calls:
-    """What the tools work on. `SetupError` for machines that cannot be tools."""
+    """What the tools work on; says which machines are not offered."""
     calls = Calls(settings)
     for file in calls.machines.listing():
-        refuse_taken([file.name])
         if file.machine is None:
             _log.warning("machine `%s` has errors and is not offered", file.name)
     return calls
