@@ -56,6 +56,21 @@ states:
   late: {do: nothing, set: {vars.said: '"too late"'}, next: done}
   done: {stop: completed}
 """
+RATING = """\
+chartloop: 1
+machine: rating
+title: A mail that a person rates
+model: {name: scripted}
+vars: {urgency: 0}
+output: {urgency: vars.urgency, reply: last.text}
+states:
+  mail: {do: receive, next: draft}
+  draft: {do: infer, next: rate}
+  rate:
+    ask: How urgent is it?
+    on: {rate: {to: done, data: {urgency: int}, set: {vars.urgency: last.answer.urgency}}}
+  done: {stop: completed}
+"""
 BROKEN = "chartloop: 1\nmachine: broken\nstates:\n  a: {do: receive, next: nowhere}\n"
 
 
@@ -64,7 +79,13 @@ def machines(tmp_path: Path) -> Path:
     """A folder with machines, one of which has an error."""
     folder = tmp_path / "machines"
     folder.mkdir()
-    texts = {"review": REVIEW, "triage": TRIAGE, "hurry": DEADLINE, "broken": BROKEN}
+    texts = {
+        "review": REVIEW,
+        "triage": TRIAGE,
+        "hurry": DEADLINE,
+        "rating": RATING,
+        "broken": BROKEN,
+    }
     for name, text in texts.items():
         (folder / f"{name}.yaml").write_text(text)
     return folder
@@ -138,7 +159,14 @@ class Talk:
         raise AssertionError(told)
 
 
-Reply = Callable[[str, Any], Any]
+async def first_run(client: Client) -> str:
+    """The newest run, once there is one."""
+    for _ in range(2_000):
+        told: Any = (await client.call_tool("status", {})).structured_content
+        if told["runs"]:
+            return told["runs"][0]["run"]
+        await asyncio.sleep(0.01)
+    raise AssertionError("no run was started")
 
 
 def person(*replies: Any) -> Any:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mcp_server.conftest import Make, needs_mcp, person, play, talking
+from tests.mcp_server.conftest import Make, first_run, needs_mcp, person, play, talking
 
 pytestmark = needs_mcp
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -30,7 +31,7 @@ def test_a_machine_is_a_tool_with_typed_input_and_output(make: Make, mode: str) 
         async with talking(make(['{"urgency": 4}']), mode=mode) as talk:
             tools = {tool.name: tool for tool in (await talk.client.list_tools()).tools}
             own = ["answer", "cancel", "resume", "start", "status", "why"]
-            assert sorted(tools) == sorted(["hurry", "review", "triage", *own])
+            assert sorted(tools) == sorted(["hurry", "rating", "review", "triage", *own])
             triage = tools["triage"]
             assert (triage.title, triage.input_schema["required"]) == (
                 "How urgent a mail is", ["task"],
@@ -209,10 +210,8 @@ def test_a_call_that_is_cancelled_pauses_its_run(make: Make, machines: Path, mod
     async def client() -> None:
         async with talking(make(script), mode=mode) as talk:
             task = asyncio.create_task(talk.call("twice", task="x"))
-            while not (runs := (await talk.call("status"))["runs"]):
-                await asyncio.sleep(0.01)
+            run = await first_run(talk.client)
             task.cancel()
-            run = runs[0]["run"]
             await asyncio.wait([task])
             told = await talk.until(run, "paused", "completed")
             assert told["status"] == "paused", told
@@ -282,7 +281,7 @@ def test_a_state_that_this_server_did_not_give_is_refused(make: Make) -> None:
                     "review", {"task": "x"}, request_state=state
                 )
                 assert given.is_error, state
-            other = '{"run": "%s", "wait": "0"}' % started["run"]
+            other = json.dumps({"run": started["run"], "wait": "0"})
             given = await talk.client.session.call_tool(
                 "review", {"task": "x"}, request_state=other
             )
@@ -315,7 +314,9 @@ def test_secrets_do_not_leave(make: Make, monkeypatch: pytest.MonkeyPatch) -> No
             assert "«redacted:SHOP_TOKEN»" in given.structured_content["question"]["text"]
             run = given.structured_content["run"]
             for name in ("status", "why"):
-                assert "hunter2-hunter2" not in repr(await talk.client.call_tool(name, {"run": run}))
+                assert "hunter2-hunter2" not in repr(
+                    await talk.client.call_tool(name, {"run": run})
+                )
         assert "hunter2-hunter2" not in repr(eve.asked)
 
     play(client())

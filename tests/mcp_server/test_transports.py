@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from tests.mcp_server.conftest import Make, command, needs_mcp, person, play, serving
+from tests.mcp_server.conftest import Make, command, first_run, needs_mcp, person, play, serving
 
 pytestmark = needs_mcp
-REPLIES = '- First.\n- Second.\n'
+REPLIES = "- First.\n- Second.\n"
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
 NOISY = """\
 import os, sys
@@ -172,8 +172,7 @@ def test_a_client_that_goes_away_in_a_call_leaves_a_run_that_can_be_resumed(
     async def leave() -> None:
         async with Client(server) as talk:
             call = asyncio.create_task(talk.call_tool("twice", {"task": "x"}))
-            while not (await talk.call_tool("status", {})).structured_content["runs"]:
-                await asyncio.sleep(0.02)
+            await first_run(talk)
             call.cancel()
             await asyncio.wait([call])
 
