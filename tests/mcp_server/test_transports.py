@@ -14,6 +14,7 @@ import pytest
 from tests.mcp_server.conftest import Make, command, first_run, needs_mcp, person, play, serving
 
 pytestmark = needs_mcp
+ROOT = Path(__file__).resolve().parents[2]
 REPLIES = "- First.\n- Second.\n"
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
 NOISY = """\
@@ -184,6 +185,25 @@ def test_a_client_that_goes_away_in_a_call_leaves_a_run_that_can_be_resumed(
 
     play(leave())
     play(come_back())
+
+
+@pytest.mark.slow("starts a process")
+def test_the_settings_that_the_page_shows_start_the_server(tmp_path: Path) -> None:
+    from mcp import Client, StdioServerParameters  # noqa: PLC0415
+
+    page = (ROOT / "docs" / "mcp-server.md").read_text()
+    text = page.partition("```json\n")[2].partition("```")[0]
+    text = text.replace("/path/to/machines.db", str(tmp_path / "machines.db"))
+    told = json.loads(text.replace("/path/to", str(ROOT)))["mcpServers"]["machines"]
+    assert told["command"] == "chartloop"
+    server = StdioServerParameters(command=sys.executable, args=["-m", "chartloop", *told["args"]])
+
+    async def client() -> None:
+        async with Client(server) as talk:
+            given = await talk.call_tool("buyer", {"task": "How fast does demand rise?"})
+            assert given.structured_content["question"]["answers"].keys() == {"accept", "deny"}
+
+    play(client())
 
 
 # HTTP -------------------------------------------------------------------------------------------
