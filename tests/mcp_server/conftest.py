@@ -71,6 +71,15 @@ states:
     on: {rate: {to: done, data: {urgency: int}, set: {vars.urgency: last.answer.urgency}}}
   done: {stop: completed}
 """
+TWICE = """\
+chartloop: 1
+machine: twice
+model: {name: scripted}
+states:
+  a: {do: infer, next: b}
+  b: {do: infer, next: done}
+  done: {stop: completed}
+"""
 BROKEN = "chartloop: 1\nmachine: broken\nstates:\n  a: {do: receive, next: nowhere}\n"
 
 

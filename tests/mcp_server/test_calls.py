@@ -9,20 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.mcp_server.conftest import Make, first_run, needs_mcp, person, play, talking
+from tests.mcp_server.conftest import TWICE, Make, first_run, needs_mcp, person, play, talking
 
 pytestmark = needs_mcp
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
 """Revision 2026-07-28, in which a call returns what it needs, and 2025-11-25, in which it asks."""
-TWICE = """\
-chartloop: 1
-machine: twice
-model: {name: scripted}
-states:
-  a: {do: infer, next: b}
-  b: {do: infer, next: done}
-  done: {stop: completed}
-"""
 
 
 @MODES

@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 
-from tests.mcp_server.conftest import Make, command, first_run, needs_mcp, person, play, serving
+from tests.mcp_server.conftest import (
+    TWICE,
+    Make,
+    command,
+    first_run,
+    needs_mcp,
+    person,
+    play,
+    serving,
+)
 
 pytestmark = needs_mcp
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,10 +172,7 @@ def test_a_client_that_goes_away_in_a_call_leaves_a_run_that_can_be_resumed(
 ) -> None:
     from mcp import Client  # noqa: PLC0415
 
-    (machines / "twice.yaml").write_text(
-        "chartloop: 1\nmachine: twice\nmodel: {name: scripted}\nstates:\n"
-        "  a: {do: infer, next: b}\n  b: {do: infer, next: done}\n  done: {stop: completed}\n"
-    )
+    (machines / "twice.yaml").write_text(TWICE)
     (tmp_path / "replies.yaml").write_text('- {text: "First.", delay: 1.0}\n- Second.\n')
     server = command(tmp_path, "--script", "replies.yaml")
 
@@ -226,6 +232,33 @@ def test_over_http_a_machine_asks_and_gives_its_result(make: Make, mode: Any) ->
             assert told == ["take → draft", "draft → approve", "draft → approve"]
 
     with serving(make()) as address:
+        play(client(address))
+
+
+@MODES
+def test_over_http_a_call_that_is_cancelled_pauses_its_run(
+    make: Make, machines: Path, mode: Any
+) -> None:
+    from mcp import Client  # noqa: PLC0415
+
+    (machines / "twice.yaml").write_text(TWICE)
+
+    async def client(address: str) -> None:
+        async with Client(address, mode=mode) as talk:
+            call = asyncio.create_task(talk.call_tool("twice", {"task": "x"}))
+            run = await first_run(talk)
+            call.cancel()
+            await asyncio.wait([call])
+            for _ in range(2_000):
+                told = (await talk.call_tool("status", {"run": run})).structured_content
+                if told["status"] != "running":
+                    break
+                await asyncio.sleep(0.01)
+            assert told["status"] == "paused", told
+            done = await talk.call_tool("resume", {"run": run})
+            assert done.structured_content["output"] == "Second."
+
+    with serving(make([{"text": "First.", "delay": 0.5}, "Second."])) as address:
         play(client(address))
 
 

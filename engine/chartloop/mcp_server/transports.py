@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import uvicorn
@@ -18,6 +18,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from chartloop.mcp_server.protocol import Door
 from chartloop.mcp_server.tool_calls import Calls
+from chartloop.server.connection import impatient
 from chartloop.server.metrics import Metrics
 from chartloop.server.safety import Safety
 from chartloop.server.settings import Settings
@@ -82,12 +83,14 @@ class HttpServer(uvicorn.Server):
                 yield state
 
         app.router.lifespan_context = lifespan
+        app.add_middleware(cast("Any", Safety), settings=settings, metrics=Metrics())
+        app.state.connections = lambda: len(self.server_state.connections)
         super().__init__(
             uvicorn.Config(
-                Safety(app, settings, Metrics()),
+                app,
                 host=settings.host,
                 port=settings.port,
-                limit_concurrency=settings.limits.connections,
+                http=impatient(settings.limits.silence),
                 timeout_graceful_shutdown=GRACE,
                 server_header=False,
                 ws="none",
