@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import socket
 import sys
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from chartloop import Context, action
+from chartloop.api.wiring import journal_of
 from tests.server.conftest import REVIEW, wait_for
 
 if TYPE_CHECKING:
@@ -76,11 +79,44 @@ chartloop: 1
 machine: twice
 model: {name: scripted}
 states:
-  a: {do: infer, next: b}
+  a: {do: pass_gate, next: b}
   b: {do: infer, next: done}
   done: {stop: completed}
 """
 BROKEN = "chartloop: 1\nmachine: broken\nstates:\n  a: {do: receive, next: nowhere}\n"
+
+
+class Gate:
+    """An action of the machine `twice` that lasts until the test opens the gate."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+
+        @action(effect="pure")
+        def pass_gate(context: Context) -> str:
+            """Wait for the gate."""
+            self.open.wait(30)
+            return "passed"
+
+        self.action = pass_gate
+
+    async def open_once_paused(self, settings: Settings, run: str) -> None:
+        """Open it when the message that pauses the run is there."""
+        journal = journal_of(settings.journal)
+        for _ in range(2_000):
+            if any(message.data["kind"] == "pause" for message in await journal.inbox(run)):
+                break
+            await asyncio.sleep(0.01)
+        self.open.set()
+
+
+@pytest.fixture
+def gate(machines: Path) -> Iterator[Gate]:
+    """The gate of the machine `twice`, which is there with it."""
+    (machines / "twice.yaml").write_text(TWICE)
+    made = Gate()
+    yield made
+    made.open.set()
 
 
 @pytest.fixture
@@ -109,12 +145,11 @@ def make(machines: Path, tmp_path: Path) -> Make:
     from chartloop.server import Settings  # noqa: PLC0415
 
     def settings(script: Sequence[Any] = ("First.", "Second."), **given: Any) -> Settings:
-        return Settings(
-            **{
-                "machines": (machines,), "journal": tmp_path / "journal.db",
-                "components": {"script": list(script)}, "face": "chartloop mcp", **given,
-            }
-        )  # fmt: skip
+        every: dict[str, Any] = {
+            "machines": (machines,), "journal": tmp_path / "journal.db",
+            "components": {"script": list(script)}, "face": "chartloop mcp", **given,
+        }  # fmt: skip
+        return Settings(**every)
 
     return settings
 
@@ -129,11 +164,11 @@ async def talking(settings: Settings, *, mode: Any = "auto", **more: Any) -> Asy
     """A client of a server in this process: everything of both but the bytes between them."""
     from mcp import Client  # noqa: PLC0415
 
-    from chartloop.mcp_server.protocol import Door  # noqa: PLC0415
+    from chartloop.mcp_server.protocol import ProtocolServer  # noqa: PLC0415
     from chartloop.mcp_server.transports import open_calls, working  # noqa: PLC0415
 
     calls = open_calls(settings)
-    async with working(calls), Client(Door(calls).server(), mode=mode, **more) as client:
+    async with working(calls), Client(ProtocolServer(calls).server(), mode=mode, **more) as client:
         yield Talk(client, calls)
 
 
@@ -146,13 +181,13 @@ class Talk:
 
     async def call(self, name: str, **arguments: Any) -> Any:
         """What a call gives, which is no error."""
-        given = await self.client.call_tool(name, arguments)
+        given: Any = await self.client.call_tool(name, arguments)
         assert not given.is_error, given
         return given.structured_content
 
     async def refused(self, name: str, **arguments: Any) -> Any:
         """The error that a call gives."""
-        given = await self.client.call_tool(name, arguments)
+        given: Any = await self.client.call_tool(name, arguments)
         assert given.is_error, given
         told = given.structured_content["error"]
         assert told["detail"] in given.content[0].text
@@ -160,6 +195,7 @@ class Talk:
 
     async def until(self, run: str, *statuses: str) -> Any:
         """The run as it is told of once it has one of these statuses."""
+        told: Any = None
         for _ in range(2_000):
             told = await self.call("status", run=run)
             if told["status"] in statuses:
@@ -192,7 +228,7 @@ def person(*replies: Any) -> Any:
         reply = left.pop(0) if left else "cancel"
         if isinstance(reply, str):
             return types.ElicitResult(action=reply)  # pyright: ignore[reportArgumentType]
-        if asyncio.iscoroutinefunction(reply):
+        if inspect.iscoroutinefunction(reply):
             reply = await reply()
         return types.ElicitResult(action="accept", content=reply)
 

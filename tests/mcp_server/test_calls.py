@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.mcp_server.conftest import TWICE, Make, first_run, needs_mcp, person, play, talking
+from tests.mcp_server.conftest import Gate, Make, first_run, needs_mcp, person, play, talking
 
 pytestmark = needs_mcp
 MODES = pytest.mark.parametrize("mode", ["auto", "legacy"])
@@ -100,7 +100,7 @@ def test_no_answer_leaves_the_run_waiting(make: Make, mode: str, does: str, says
 def test_with_nobody_there_the_call_gives_the_question(make: Make, mode: str) -> None:
     async def client() -> None:
         async with talking(make(), mode=mode) as talk:
-            given = await talk.client.call_tool("review", {"task": "x"})
+            given: Any = await talk.client.call_tool("review", {"task": "x"})
             told = given.structured_content
             assert (told["status"], told["state"]) == ("waiting", "approve")
             asked = told["question"]
@@ -194,16 +194,16 @@ def test_long_work_is_started_and_looked_at_later(make: Make, mode: str) -> None
 
 
 @MODES
-def test_a_call_that_is_cancelled_pauses_its_run(make: Make, machines: Path, mode: str) -> None:
-    (machines / "twice.yaml").write_text(TWICE)
-    script = [{"text": "First.", "delay": 0.5}, "Second."]
+def test_a_call_that_is_cancelled_pauses_its_run(make: Make, gate: Gate, mode: str) -> None:
+    settings = make(["Second."], tools=gate.action)
 
     async def client() -> None:
-        async with talking(make(script), mode=mode) as talk:
+        async with talking(settings, mode=mode) as talk:
             task = asyncio.create_task(talk.call("twice", task="x"))
             run = await first_run(talk.client)
             task.cancel()
             await asyncio.wait([task])
+            await gate.open_once_paused(settings, run)
             told = await talk.until(run, "paused", "completed")
             assert told["status"] == "paused", told
             after = await talk.call("resume", run=run)
@@ -226,7 +226,7 @@ def test_two_calls_at_once_are_two_runs(make: Make, mode: str) -> None:
 class Wrong:
     """Calls that are wrong: tool, arguments, the code that they give, and a word of the error."""
 
-    CASES = (
+    CASES: tuple[tuple[str, dict[str, Any], str, str], ...] = (
         ("review", {}, "CL640", "task"),
         ("review", {"task": 5}, "CL640", "task"),
         ("review", {"task": "x", "limits": {"steps": 9}}, "CL640", "limits"),

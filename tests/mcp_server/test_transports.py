@@ -13,6 +13,7 @@ import pytest
 
 from tests.mcp_server.conftest import (
     TWICE,
+    Gate,
     Make,
     command,
     first_run,
@@ -172,8 +173,9 @@ def test_a_client_that_goes_away_in_a_call_leaves_a_run_that_can_be_resumed(
 ) -> None:
     from mcp import Client  # noqa: PLC0415
 
-    (machines / "twice.yaml").write_text(TWICE)
-    (tmp_path / "replies.yaml").write_text('- {text: "First.", delay: 1.0}\n- Second.\n')
+    text = TWICE.replace("do: pass_gate", "do: infer")
+    (machines / "twice.yaml").write_text(text)
+    (tmp_path / "replies.yaml").write_text('- {text: "First.", delay: 3.0}\n- Second.\n')
     server = command(tmp_path, "--script", "replies.yaml")
 
     async def leave() -> None:
@@ -237,11 +239,11 @@ def test_over_http_a_machine_asks_and_gives_its_result(make: Make, mode: Any) ->
 
 @MODES
 def test_over_http_a_call_that_is_cancelled_pauses_its_run(
-    make: Make, machines: Path, mode: Any
+    make: Make, gate: Gate, mode: Any
 ) -> None:
     from mcp import Client  # noqa: PLC0415
 
-    (machines / "twice.yaml").write_text(TWICE)
+    settings = make(["Second."], tools=gate.action)
 
     async def client(address: str) -> None:
         async with Client(address, mode=mode) as talk:
@@ -249,6 +251,8 @@ def test_over_http_a_call_that_is_cancelled_pauses_its_run(
             run = await first_run(talk)
             call.cancel()
             await asyncio.wait([call])
+            await gate.open_once_paused(settings, run)
+            told: Any = {}
             for _ in range(2_000):
                 told = (await talk.call_tool("status", {"run": run})).structured_content
                 if told["status"] != "running":
@@ -258,14 +262,14 @@ def test_over_http_a_call_that_is_cancelled_pauses_its_run(
             done = await talk.call_tool("resume", {"run": run})
             assert done.structured_content["output"] == "Second."
 
-    with serving(make([{"text": "First.", "delay": 0.5}, "Second."])) as address:
+    with serving(settings) as address:
         play(client(address))
 
 
 class Request:
     """What stands before the protocol over HTTP: headers, and the status that they give."""
 
-    CASES = (
+    CASES: tuple[tuple[str, dict[str, str], int], ...] = (
         ("no-token", {}, 401),
         ("wrong-token", {"Authorization": "Bearer wrong"}, 401),
         ("other-host", {"Authorization": "Bearer 0123456789abcdef", "Host": "evil.com"}, 421),

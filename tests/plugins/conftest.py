@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -115,7 +115,7 @@ Offer = Callable[..., Path]
 
 
 @pytest.fixture
-def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
+def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Offer]:
     """Puts a distribution onto the path of this process; its modules are forgotten afterwards."""
     before = set(sys.modules)
 
@@ -125,11 +125,11 @@ def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
         site = tmp_path / f"site-{name}"
         with zipfile.ZipFile(build(tmp_path, name, files, points)) as wheel:
             wheel.extractall(site)
-        monkeypatch.syspath_prepend(site)
+        monkeypatch.setattr(sys, "path", [str(site), *sys.path])
         return site
 
     monkeypatch.setenv("SHOP_IMPORTED", str(tmp_path / "imported"))
-    yield put  # pyright: ignore[reportReturnType]
+    yield put
     for module in set(sys.modules) - before:
         if module.startswith(("shop_", "bad_", "other_")):
             del sys.modules[module]

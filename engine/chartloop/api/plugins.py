@@ -105,8 +105,13 @@ def _load(name: str, points: Mapping[str, Sequence[EntryPoint]]) -> Registry:
     distribution, version = owners[0]
     where = f"plugin `{name}` of {distribution} {version}"
     things = {point.group: _import(point, where) for point in points[name]}
-    parts = ((what, things.get(f"chartloop.{what}s")) for what in _SPECS)
-    own = specs_of(*(_declared(part, what, where) for what, part in parts if part is not None))
+    own = specs_of(
+        [
+            _declared(thing, what, where)
+            for what in _SPECS
+            if (thing := things.get(f"chartloop.{what}s")) is not None
+        ]
+    )
     _refuse_incomplete(own, where)
     spec = PluginSpec(
         name,

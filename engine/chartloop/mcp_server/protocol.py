@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import anyio
 import mcp_types as types
@@ -57,7 +57,7 @@ INSTRUCTIONS = (
 )
 
 
-class Door:
+class ProtocolServer:
     """Handles the requests of clients. One for a server, for all its connections."""
 
     def __init__(self, calls: Calls) -> None:
@@ -90,7 +90,7 @@ class Door:
         except MCPError:
             raise
         except Exception as error:  # noqa: BLE001  told to the client; a fault of ours is logged
-            told, text = self._calls.error(error)
+            told, text = self._calls.error(_single(error))
             return types.CallToolResult(
                 content=[types.TextContent(text=text)], structured_content=told, is_error=True
             )
@@ -181,6 +181,8 @@ class Door:
                 given = await ctx.session.elicit_form(message, form.schema, ctx.request_id)
             except MCPError as error:
                 return _Asked(False, f"the client could not ask: {error}")
+            except ValueError:  # what it sent is no answer to a form
+                return _Asked(False, "what the client answered cannot be read")
             if given.action != "accept":
                 return _Asked(False, _NOT_ANSWERED[given.action])
             try:
@@ -292,6 +294,14 @@ _NOT_ANSWERED = {
     "decline": "the person declined to answer: the run still waits",
     "cancel": "the person closed the form without an answer: the run still waits",
 }
+
+
+def _single(error: Exception) -> Exception:
+    """The one error of a group that holds no other."""
+    found: Any = error
+    while isinstance(found, ExceptionGroup) and len(cast("Any", found).exceptions) == 1:
+        found = cast("Any", found).exceptions[0]
+    return cast("Exception", found)
 
 
 def _tool(shape: ToolShape) -> types.Tool:

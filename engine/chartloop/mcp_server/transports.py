@@ -16,7 +16,7 @@ from anyio.to_thread import run_sync
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
-from chartloop.mcp_server.protocol import Door
+from chartloop.mcp_server.protocol import ProtocolServer
 from chartloop.mcp_server.tool_calls import Calls
 from chartloop.server.connection import impatient
 from chartloop.server.metrics import Metrics
@@ -48,7 +48,7 @@ def open_calls(settings: Settings) -> Calls:
 
 
 async def _serve_stdio(calls: Calls) -> None:
-    server = Door(calls).server()
+    server = ProtocolServer(calls).server()
     async with working(calls), stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
@@ -71,7 +71,7 @@ class HttpServer(uvicorn.Server):
         calls = open_calls(settings)
         # `Safety` looks at host and origin, by the names that the settings know
         unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-        app = Door(calls).server().streamable_http_app(
+        app = ProtocolServer(calls).server().streamable_http_app(
             streamable_http_path=PATH, transport_security=unchecked,
             max_request_body_size=settings.limits.body,
         )  # fmt: skip

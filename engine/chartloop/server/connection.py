@@ -6,8 +6,11 @@ Belongs here: uvicorn's connections. Never: what is served over them.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+_BASE: Any = AutoHTTPProtocol  # one of two classes, by what is installed
 
 
 def impatient(silence: float) -> type[asyncio.Protocol]:
@@ -17,9 +20,9 @@ def impatient(silence: float) -> type[asyncio.Protocol]:
     text and counts such connections too, so the application refuses instead, see `safety`.
     """
 
-    class Connection(AutoHTTPProtocol):
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
+    class Connection(_BASE):
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            _BASE.connection_made(self, transport)
             self.loop.call_later(silence, self._close_silent)
 
         def _close_silent(self) -> None:
