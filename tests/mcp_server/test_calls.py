@@ -295,20 +295,29 @@ def test_a_run_that_cannot_be_driven_is_an_error_of_its_call(make: Make, machine
 
 
 def test_secrets_do_not_leave(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    from chartloop.server import Token  # noqa: PLC0415
+
     monkeypatch.setenv("SHOP_TOKEN", "hunter2-hunter2")
+    token = Token("0123456789-the-tokens-own", "drive")  # the journal does not know it
+    script = [f"It is hunter2-hunter2, or {token.secret}."]
 
     async def client() -> None:
         eve = person("decline")
-        async with talking(make(["It is hunter2-hunter2."]), elicitation_callback=eve) as talk:
-            given = await talk.client.call_tool("review", {"task": "x"})
-            assert "hunter2-hunter2" not in repr(given)
+        settings = make(script, tokens=(token,))
+        async with talking(settings, elicitation_callback=eve) as talk:
+            given: Any = await talk.client.call_tool("review", {"task": "x"})
             assert "«redacted:SHOP_TOKEN»" in given.structured_content["question"]["text"]
             run = given.structured_content["run"]
-            for name in ("status", "why"):
-                assert "hunter2-hunter2" not in repr(
-                    await talk.client.call_tool(name, {"run": run})
-                )
-        assert "hunter2-hunter2" not in repr(eve.asked)
+            seen = [given, eve.asked]
+            for name, arguments in (
+                ("status", {"run": run}),
+                ("why", {"run": run}),
+                ("status", {}),
+            ):
+                seen.append(await talk.client.call_tool(name, arguments))
+            seen.append(await talk.client.call_tool("status", {"run": token.secret}))
+        for secret in ("hunter2-hunter2", token.secret):
+            assert secret not in repr(seen)
 
     play(client())
 
