@@ -150,6 +150,8 @@ def test_an_installed_plugin_is_imported_when_a_command_names_it(tmp_path: Path)
     refused = chartloop("check", "buyer.yaml")
     assert refused.returncode == 1, refused.stderr
     assert chartloop("draw", "buyer.yaml", "-o", "buyer.mmd").returncode == 0
+    listed = " ".join(chartloop("doctor").stdout.split())
+    assert "shop (shop_tools 1.2: tools, actions, journals, models)" in listed
     assert not marker.exists()
     assert chartloop("check", "buyer.yaml", "--plugin", "shop").returncode == 0
     assert marker.exists()
