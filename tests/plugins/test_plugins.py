@@ -177,3 +177,28 @@ def test_an_installed_plugin_is_imported_when_a_command_names_it(tmp_path: Path)
     assert not marker.exists()
     again = chartloop("resume", "r2", "--journal", "j.db", "--plugin", "shop")
     assert again.stdout.strip() == "shop/small: What is it?", again.stderr
+
+
+@pytest.mark.slow("starts pytest")
+def test_scenarios_use_the_plugins_that_the_settings_of_pytest_name(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    install(build(tmp_path, "shop_tools", FILES, POINTS), site)
+    (tmp_path / "buyer.yaml").write_text(USES_SHOP)
+    (tmp_path / "a.scenario.yaml").write_text(
+        "machine: buyer.yaml\ntask: What?\nreplies: [A report.]\nexpect: {output: A report.}\n"
+    )
+    env = {
+        **os.environ, "PYTHONPATH": str(site), "SHOP_IMPORTED": str(tmp_path / "imported"),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }  # fmt: skip
+
+    def code() -> int:
+        command = [sys.executable, "-m", "pytest", "-p", "chartloop.scenarios.pytest_plugin"]
+        return subprocess.run(
+            command, cwd=tmp_path, env=env, capture_output=True, check=False
+        ).returncode  # fmt: skip
+
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    assert code() == 1
+    (tmp_path / "pytest.ini").write_text("[pytest]\nchartloop_plugins = shop\n")
+    assert code() == 0

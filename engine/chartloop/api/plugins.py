@@ -31,7 +31,7 @@ from chartloop.core.errors import MissingPluginError, PluginError, SetupError, n
 from chartloop.core.specs import PluginSpec, Registry
 from chartloop.run.journal import Journal, direct_journal
 from chartloop.run.lease import ancestry
-from chartloop.run.sync import by_hand
+from chartloop.run.sync import wait
 
 GROUPS = ("chartloop.tools", "chartloop.actions", "chartloop.journals", "chartloop.models")
 
@@ -205,7 +205,8 @@ def recall_plugins(journal: Journal, run_id: str) -> Mapping[str, str]:
     Those of a child are those of the run that somebody began.
     """
     *_, top = ancestry(run_id)
-    events = by_hand(direct_journal(journal).events(top, limit=8))
+    direct = direct_journal(journal)
+    events = wait(direct.events(top, limit=8), suspends=direct.suspends)
     first = next((event.record.input for event in events if event.record is not None), None)
     found: Any = first.data.get("plugins") if first is not None else None
     return cast("Mapping[str, str]", found) if isinstance(found, Mapping) else {}
