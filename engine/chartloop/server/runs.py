@@ -50,7 +50,6 @@ from chartloop.view_model.perform import answer_data
 from chartloop.view_model.run_view import DecisionView, Json
 from chartloop.view_model.two_runs import compare_runs
 
-FACE = "chartloop serve"
 OPENED = 32
 """Runs that are kept open for reading."""
 ORDERS = ("step", "run", "pause", "resume", "answer", "enqueue", "cancel", "fork", "set", "back")
@@ -107,14 +106,14 @@ class Runs:
                 hint="nothing has happened yet: start it again",
             )
         run = self.machines.to_read(row).open(row.run_id, journal=self.journal)
-        run.session.holder.face = FACE
+        run.session.holder.face = self.settings.face
         return run
 
     def to_drive(self, row: RunRow) -> Run:
         """The run as it stands, with the server's components, to be driven."""
         machine = self.machines.to_drive(row)
         run = machine.open(row.run_id, journal=self.journal, **self.settings.components)
-        run.session.holder.face = FACE
+        run.session.holder.face = self.settings.face
         return run
 
     def view(self, run_id: str, seq: int | None = None) -> Json:
@@ -210,7 +209,7 @@ class Runs:
         run = machine.start(
             body.get("task", ""), **cast("StartOptions", {**options, "journal": self.journal})
         )
-        run.session.holder.face = FACE
+        run.session.holder.face = self.settings.face
         run.advance()
         rest(run)
 
@@ -297,7 +296,7 @@ class Runs:
         sent = run.send(event, data, wait=body.get("wait", ""), ahead=ahead, message_id=id)
         told = {"wait": sent.wait, "run_asked": sent.run}
         if self.settings.workers and not ahead:
-            self._go_on("take", run, f"answer-{id}")
+            self._go_on(body.get("then", "take"), run, f"answer-{id}")
         return told
 
     def _go_on(self, kind: str, run: Run, key: str) -> None:
