@@ -30,6 +30,10 @@ def reply(*names: str, arguments: str = "{}", memory: bool = False, text: str = 
     )
 
 
+def spent(prompt: int, completion: int, **parts: int) -> Outcome:
+    return Outcome(spent=Spent(1, prompt, completion, **parts))
+
+
 def changed(**values: Any) -> Outcome:
     return Outcome(changes={name.replace("__", "."): value for name, value in values.items()})
 
@@ -87,6 +91,9 @@ CASES = [
     Case("progress.stalled_steps", [reply(), failure()], [0, 1, 2]),
     Case("progress.repeats", [reply("x"), reply("x"), OK, reply("x")], [0, 0, 1, 1, 2]),
     Case("progress.repeats", [reply("x"), reply("x"), OK, reply("y")], [0, 0, 1, 1, 0]),
+    Case("usage.cached_tokens", [spent(5, 1, cached_tokens=2), OK, spent(5, 1, cached_tokens=3)], [0, 2, 2, 5]),
+    Case("usage.cache_write_tokens", [spent(5, 1, cache_write_tokens=2), OK, spent(5, 1)], [0, 2, 2, 2]),
+    Case("usage.reasoning_tokens", [spent(5, 4, reasoning_tokens=4), OK, spent(5, 4, reasoning_tokens=1)], [0, 4, 4, 5]),
     Case("progress.repeats", [reply(), reply()], [0, 0, 0]),
     Case("progress.repeats", [reply("x"), reply("x"), OK, reply()], [0, 0, 1, 1, 0]),
     Case("progress.recent", [OK, Outcome(spent=Spent(tools={"x": 2, "y": 1})), OK, OK], [(), ("act",), ("act", "x", "y"), ("act", "x", "y"), ("act", "x", "y", "act")]),

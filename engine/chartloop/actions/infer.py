@@ -15,7 +15,7 @@ from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import system, tool_reply, user
 from chartloop.core.errors import Category, SetupError
 from chartloop.core.facts import ToolCall
-from chartloop.core.outcome import Message, Outcome, Reply, Spent, is_cost, is_tokens, say
+from chartloop.core.outcome import PARTS, Message, Outcome, Reply, Spent, is_cost, is_tokens, say
 from chartloop.core.position import REPAIRED, repair_count
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.traits import ActionTraits
@@ -149,8 +149,12 @@ async def complete(
     ctx.so_far = before
     memory = ctx.host.chart.memory_tools
     wants_memory = bool(made.tool_calls) and all(c.name in memory for c in made.tool_calls)
-    reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
+    reply = Reply(
+        made.text, made.finish_reason, made.tool_calls, wants_memory, made.model, made.reasoning
+    )
     spent, warnings = _measure_spent(made, request, model, reply)
+    if made.warnings:
+        warnings += tuple(w for w in made.warnings if w not in ctx.host.tally.warnings)
     if made.finish_reason == "length":
         warnings += (CUT_OFF,)
     return Answered(reply, spent, warnings)
@@ -176,7 +180,29 @@ def _measure_spent(
         written = estimate_messages((reply.message,))
     if cost is None:
         cost = _cost(made, request.settings, model, (sent, written))
-    return Spent(1, sent, written, cost, bool(wrong or missing)), warnings
+    spent = Spent(1, sent, written, cost, bool(wrong or missing))
+    if made.cached_tokens or made.cache_write_tokens or made.reasoning_tokens:
+        parts, odd = _parts_of(made, spent)
+        return spent.replace(**parts), (*warnings, *odd)
+    return spent, warnings
+
+
+def _parts_of(made: ModelReply, spent: Spent) -> tuple[dict[str, int], tuple[str, ...]]:
+    """What was cached and thought, as reported; what cannot be a part of the whole is left out."""
+    if spent.estimated:
+        return {}, ()
+    told: dict[str, Any] = {name: count for name in PARTS if (count := getattr(made, name))}
+    wrong = {
+        name: count for name, count in told.items()
+        if not is_tokens(count) or count > getattr(spent, PARTS[name])
+    }  # fmt: skip
+    both = told.get("cached_tokens", 0), told.get("cache_write_tokens", 0)
+    if not wrong and sum(both) > spent.prompt_tokens:
+        wrong = {name: told[name] for name in ("cached_tokens", "cache_write_tokens")}
+    if not wrong:
+        return told, ()
+    listed = ", ".join(f"{name} {say(count)}" for name, count in wrong.items())
+    return {n: c for n, c in told.items() if n not in wrong}, (UNBELIEVED_PART.format(listed),)
 
 
 def _outcome_in_flight(so_far: Callable[[], Outcome] | None) -> Outcome:
@@ -255,6 +281,8 @@ ESTIMATED = "a reply came without usage; its tokens were estimated"
 """A warning: the limits on tokens are kept by an estimate."""
 UNBELIEVED = "a reply came with usage that cannot be: {}; these tokens were estimated"
 """A warning: what the provider counts is not used."""
+UNBELIEVED_PART = "a reply came with usage that cannot be: {}; this is not counted"
+"""A warning: a part is larger than the whole that it belongs to."""
 WRONG_COST = "a reply came with a cost that cannot be: {} USD; it was reckoned by the model's price"
 """A warning: as for tokens. Without a price the cost is not known."""
 CUT_OFF = "a reply was cut off at its longest (finish_reason `length`): see `max_tokens`"

@@ -132,6 +132,9 @@ class UsageFacts(Value, frozen=True, gc=False):
     context_window: int = 0
     context_ratio: float = 0.0
     prunable: bool = False
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 class ErrorFacts(Value, frozen=True, gc=False):
@@ -318,6 +321,9 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "usage.prompt_tokens": FactSpec(COUNTER, "Tokens sent to models.", "tokens", "model calls"),
         "usage.completion_tokens": FactSpec(COUNTER, "Tokens that models wrote.", "tokens", "model calls"),
         "usage.total_tokens": FactSpec(COUNTER, "Prompt and completion tokens.", "tokens", "model calls"),
+        "usage.cached_tokens": FactSpec(COUNTER, "Prompt tokens that providers read from their caches, where they say so.", "tokens", "model calls"),
+        "usage.cache_write_tokens": FactSpec(COUNTER, "Prompt tokens that providers wrote into their caches, where they say so.", "tokens", "model calls"),
+        "usage.reasoning_tokens": FactSpec(COUNTER, "Completion tokens of reasoning, where providers say so.", "tokens", "model calls"),
         "usage.cost": FactSpec(Type("float", nonneg=True, grows=True, nullable=True), "What the model calls cost; None while no price is known.", "USD", "model calls"),
         "usage.messages": FactSpec(COUNT, "Messages in the conversation.", "messages", "actions that add or prune messages"),
         "usage.context_tokens": FactSpec(COUNT, "Tokens of the conversation as the next model call will send it, as last counted or estimated.", "tokens", "model calls and messages"),

@@ -191,6 +191,9 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
         usage.llm_calls + spent.llm_calls, usage.tool_calls + sum(spent.tools.values()), calls,
         sent, written, sent + written, cost, messages, context, window,
         context / window if window else 0.0, prunable,
+        usage.cached_tokens + spent.cached_tokens,
+        usage.cache_write_tokens + spent.cache_write_tokens,
+        usage.reasoning_tokens + spent.reasoning_tokens,
     )  # fmt: skip
 
 

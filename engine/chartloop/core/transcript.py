@@ -16,6 +16,7 @@ from typing import Any, overload
 
 from chartloop.core.conversation import calls_of, tool_reply
 from chartloop.core.outcome import Message
+from chartloop.core.reasoning import reasoning_text
 
 NO_REPLY = "error: this call was not executed"
 """What a model reads where a call has no reply: it was cut off, or no one made it."""
@@ -331,6 +332,8 @@ def estimate_message(message: Message) -> int:
         function = call["function"]
         tokens += PER_CALL + estimate_tokens(function["name"])
         tokens += estimate_tokens(function["arguments"])
+    if "reasoning" in message:
+        tokens += estimate_tokens(reasoning_text(message["reasoning"]))
     return tokens
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from chartloop.core.facts import RunFacts, ToolCall
+from chartloop.core.facts import EMPTY, RunFacts, ToolCall
 from chartloop.core.outcome import Message
 from chartloop.core.values import Value
 
@@ -73,6 +73,16 @@ class ModelReply(Value, frozen=True, gc=False):
     cost: float | None = None
     """USD; None when no price is known."""
     model: str = ""
+    reasoning: Mapping[str, Any] = EMPTY
+    """Thinking blocks and the like, as the provider sent them: see `core.reasoning`."""
+    cached_tokens: int | None = None
+    """Of the prompt tokens, those that the provider read from its cache."""
+    cache_write_tokens: int | None = None
+    """Of the prompt tokens, those that it wrote into its cache."""
+    reasoning_tokens: int | None = None
+    """Of the completion tokens, those of the reasoning."""
+    warnings: tuple[str, ...] = ()
+    """What is odd about the call, for those who look after the run."""
 
 
 OnText = Callable[[str], None]

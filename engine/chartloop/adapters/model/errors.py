@@ -50,6 +50,9 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "too_long": Kind(_R, "ask for less, set `max_tokens`, or raise `model.reply_limit`"),
         "context_overflow": Kind(_R, "prune the conversation"),
         "content_filter": Kind(_R, "change the prompt"),
+        "reasoning": Kind(
+            _R, "prune the conversation down to replies without thinking, or turn thinking off"
+        ),
         "quota": Kind(_C, "raise the limit or add credit at the provider"),
         "auth": Kind(_C, "check the key, and what it may be used for"),
         "model_not_found": Kind(_C, "check `model.name`"),
@@ -83,6 +86,21 @@ _SIGNS = (
     _Sign("too_long", "TooLongError"),
     _Sign("context_overflow", "ContextWindowExceededError", (400, 413), ("context_length",)),
     _Sign("content_filter", "ContentPolicyViolationError", (400,), ("content_policy", "safety")),
+    _Sign(
+        "reasoning",
+        "",
+        (400, 422),
+        (
+            "thinking block",
+            "`thinking`",
+            "redacted_thinking",
+            "reasoning_content",
+            "reasoning_details",
+            "thought_signature",
+            "thought signature",
+            "reasoning item",
+        ),
+    ),
     _Sign("quota", "", (403, 429), ("quota", "billing", "credit balance")),
     _Sign("quota", "PaymentRequiredError", (402,)),
     _Sign("auth", "AuthenticationError PermissionDeniedError", (401, 403)),

@@ -21,17 +21,18 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
 from chartloop.adapters.model.errors import FALL_BACK_ON, KINDS, Kind, classify_error, failure
+from chartloop.adapters.model.reasoning import with_reasoning
 from chartloop.adapters.model.reply import ReceivedReply
 from chartloop.adapters.model.target import Target, row_of, targets_of
 from chartloop.adapters.model.wire import Wire, watch
 from chartloop.core.errors import Category, ModelError, SetupError
-from chartloop.core.outcome import is_tokens
+from chartloop.core.outcome import Message, is_tokens
 from chartloop.extras import install
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
@@ -159,10 +160,12 @@ def _litellm() -> Any:
 _PASSED = ("temperature", "top_p", "max_tokens", "stop", "seed")
 
 
-def _arguments(request: ModelRequest, target: Target, *, streamed: bool) -> dict[str, Any]:
+def _arguments(
+    request: ModelRequest, target: Target, messages: Iterable[Message], *, streamed: bool
+) -> dict[str, Any]:
     settings = request.settings
     given = {name: settings[name] for name in _PASSED if settings.get(name) is not None}
-    given |= {"model": target.name, "messages": request.messages, **target.where}
+    given |= {"model": target.name, "messages": messages, **target.where}
     given |= {"timeout": target.timeout, "num_retries": 0, "max_retries": 0}
     if request.tools:
         # 1.106.2 imports `mcp`, which is not installed, whenever there are tools.
@@ -197,10 +200,11 @@ async def _ask(
     streamed = on_text is not None if wanted is None else bool(wanted)
     received, outer = ReceivedReply(on_text, target.most), sys.exception()
     wire = Wire(target.most, streamed)
+    sent = with_reasoning(request.messages, target.provider)
     try:
         with wire:
             async with asyncio.timeout(target.timeout):
-                arguments = _arguments(request, target, streamed=streamed)
+                arguments = _arguments(request, target, sent.messages, streamed=streamed)
                 response = await litellm.acompletion(**arguments)
                 if streamed:
                     await received.listen(response, target.idle)
@@ -211,7 +215,8 @@ async def _ask(
             return classify_error(error, target, received, wire, outer)
     if problem := received.problem(streamed=streamed):
         return failure(problem[0], f"{target.name}: {problem[1]}", partial=received.text)
-    return received.reply(request, target, _cost(litellm, request.settings, target, received))
+    reply = received.reply(request, target, _cost(litellm, request.settings, target, received))
+    return reply.replace(warnings=(*sent.warnings, *reply.warnings)) if sent.warnings else reply
 
 
 def _cost(

@@ -39,6 +39,7 @@ class Target(NamedTuple):
     most: int  # characters of a reply
     headers: Any  # what `extra` sends along: it may hold keys
     row: Mapping[str, Any]  # of litellm's table; empty where it does not know the model
+    provider: str = ""  # as litellm calls it
 
 
 def targets_of(litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
@@ -57,7 +58,8 @@ def targets_of(litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
         # The file's server and key are not for a fallback at another provider.
         where = _where(litellm, name, settings if provider == providers[0] else {})
         row = row_of(litellm, name)
-        targets.append(Target(name, where, timeout, idle, most, extra.get("extra_headers"), row))
+        headers = extra.get("extra_headers")
+        targets.append(Target(name, where, timeout, idle, most, headers, row, provider))
     return targets
 
 

@@ -17,6 +17,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from chartloop.core.errors import LimitError
+from chartloop.core.outcome import PARTS
 from chartloop.core.specs import ActionSpec
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Items
@@ -343,6 +344,8 @@ class Spending:
             ends = {**base, TOKENS: (tokens, tokens), **self._cost(tokens, written)}
             ends["usage.prompt_tokens"] = (0 if written == tokens else 1, tokens)
             ends["usage.completion_tokens"] = (0, tokens)
+            for part in PARTS:  # whatever a provider does with its cache
+                ends[f"usage.{part}"] = (0, tokens)
             yield Uses(ends)
 
     def _cost(self, tokens: int, written: int) -> dict[str, Ends]:
