@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         WaitError,
     )
     from chartloop.core.facts import AgentStatus, Facts, Task
+    from chartloop.core.media import File, Image
     from chartloop.core.outcome import Outcome, ToolResult
     from chartloop.core.reasons import AgentStop, Continuation, StopReason, StopSignal, StopSignals
     from chartloop.core.records import Record
@@ -131,6 +132,8 @@ _WHERE = {
     "draw": "chartloop.api",
     "Driven": "chartloop.core.errors",
     "Explanation": "chartloop.machine.explain",
+    "File": "chartloop.core.media",
+    "Image": "chartloop.core.media",
     "Facts": "chartloop.core.facts",
     "Fenced": "chartloop.core.errors",
     "FileCancellation": "chartloop.adapters.cancel",
@@ -234,10 +237,12 @@ __all__ = [
     "Explanation",
     "Facts",
     "Fenced",
+    "File",
     "FileCancellation",
     "Finding",
     "Findings",
     "FromChild",
+    "Image",
     "Journal",
     "JournalCorrupt",
     "JournalError",

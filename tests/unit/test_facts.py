@@ -19,10 +19,12 @@ LINE = "tools: [conversation_search]\nvars: {n: 0, x: 0}\nmemory: {b: ''}\nmodel
 SIGNAL = "states:\n  a: {do: act, failed: next, next: b}\nrules:\n  - {when: run.steps >= 1, signal: error_rate}\n"
 
 
-def reply(*names: str, arguments: str = "{}", memory: bool = False, text: str = "t") -> Outcome:
+def reply(
+    *names: str, arguments: str = "{}", memory: bool = False, text: str = "t", model: str = "a"
+) -> Outcome:
     """A model's reply that asks for these calls."""
     asked = tuple(ToolCall(str(n), name, arguments) for n, name in enumerate(names))
-    said = Reply(text, "tool_calls" if names else "stop", asked, memory)
+    said = Reply(text, "tool_calls" if names else "stop", asked, memory, model)
     return Outcome(
         reply=said,
         spent=Spent(1, 20, 5, 0.25),
@@ -109,6 +111,7 @@ CASES = [
     Case("last.text", [reply(text="p"), OK, OK, reply(text="q")], ["", "p", "p", "p", "q"]),
     Case("last.finish_reason", [reply("x"), OK, OK, reply()], ["", "tool_calls", "tool_calls", "tool_calls", "stop"]),
     Case("last.tool_calls", [reply("x"), OK, OK, reply()], [(), (ToolCall("0", "x", "{}"),), (ToolCall("0", "x", "{}"),), (ToolCall("0", "x", "{}"),), ()]),
+    Case("last.model", [reply(), OK, OK, reply(model="b")], ["", "a", "a", "a", "b"]),
     Case("last.wants_memory", [reply("x", memory=True), OK, OK, reply("x")], [False, True, True, True, False]),
     Case("last.calls_dropped", [Outcome(dropped=(ToolCall("1", "x", "{}"),)), OK, reply("x")], [0, 1, 1, 0]),
     Case("queue.size", [Outcome(queue=(T1, T2)), Outcome(queue=(T2,)), Outcome(queue=(T2.replace(cycle=1),))], [0, 1, 0, 1]),

@@ -244,6 +244,9 @@ def test_blocks_of_another_provider_are_not_sent(
             made = machine(f"anthropic/{CLAUDE}", server.messages_url, stream=stream, more=more)
             result = made.run("a task")
     assert (str(result.reason), result.output) == ("completed", "1")
+    assert result.facts.last.model == "openai/loopback"
+    said = f"`anthropic/{CLAUDE}` gave no answer (server): `openai/loopback` answered"
+    assert result.warnings.count(said) == 1
     (sent,) = other.requests
     assert assistant(sent.body).keys() == {"role", "content", "tool_calls"}
     assert assistant(server.requests[1].body)["content"][:3] == BLOCKS

@@ -149,7 +149,7 @@ class _Batch:
                 }
                 for c, d in done
             ],
-            messages=tuple([tool_reply(c, d.text) for c, d in done]),
+            messages=tuple([tool_reply(c, d.text, d.parts) for c, d in done]),
             spent=Spent(tools=counts) if counts else NOTHING_SPENT,
             kept=self.approvals.kept_after_use if len(done) == len(self.calls) else EMPTY,
         )
@@ -216,6 +216,7 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
         "changes": dict(result.changes), "partial": list(result.partial),
         "signals": [signal.to_dict() for signal in result.signals],
         "progressed": result.progressed, "warnings": list(result.warnings),
+        "parts": list(result.parts),
     }  # fmt: skip
     return data | {name: value for name, value in more.items() if value}
 
@@ -225,6 +226,7 @@ def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
     reasons = ctx.machine.reasons
     given["partial"] = tuple(data.get("partial", ()))
     given["warnings"] = tuple(data.get("warnings", ()))
+    given["parts"] = tuple(data.get("parts", ()))
     given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in data.get("signals", ()))
     return ToolResult(**given)
 

@@ -15,8 +15,9 @@ from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import system, tool_reply, user
 from chartloop.core.errors import Category, SetupError
 from chartloop.core.facts import ToolCall
+from chartloop.core.media import with_parts
 from chartloop.core.outcome import PARTS, Message, Outcome, Reply, Spent, is_cost, is_tokens, say
-from chartloop.core.position import REPAIRED, repair_count
+from chartloop.core.position import FILES, REPAIRED, repair_count
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.traits import ActionTraits
 from chartloop.core.transcript import estimate, estimate_messages, sendable, with_head
@@ -39,18 +40,22 @@ REPLY: Type = struct(
 def receive(ctx: Context, optional: bool = False) -> Outcome:
     """The task, into the conversation. A run that only continues a conversation has none."""
     task = ctx.facts.run.task
-    if task:
-        return Outcome(result={"text": task}, messages=(user(task),))
+    files = ctx.kept.get(FILES, ())
+    if task or files:
+        return Outcome(result={"text": task}, messages=(with_parts(user(task), files),))
     if ctx.messages or optional:
         return Outcome(result={"text": ""})
     return Outcome.failure(Category.RECOVERABLE, "the run was given no task", kind="no_task")
 
 
-def prompt(ctx: Context, user: str = "", system: str = "", keep: bool = False) -> Outcome:
+def prompt(
+    ctx: Context, user: str = "", system: str = "", keep: bool = False, files: bool = False
+) -> Outcome:
     """The messages of the next model call."""
     said: list[Message] = []
-    if user:
-        said.append({"role": "user", "content": user})
+    parts = ctx.kept.get(FILES, ()) if files else ()
+    if user or parts:
+        said.append(with_parts({"role": "user", "content": user}, parts))
     head: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
     note = {KEEP: {"keep": keep}}
     if not keep:
@@ -403,6 +408,12 @@ ACTIONS = (
             ),
             ArgSpec(
                 "keep", "value", BOOL, about="Keep the text and the reply in the conversation."
+            ),
+            ArgSpec(
+                "files",
+                "value",
+                BOOL,
+                about="Whether the images and files of the task follow the user message.",
             ),
         ),
         work=False,

@@ -174,6 +174,7 @@ class LastFacts(Value, frozen=True, gc=False):
     tool_calls: tuple[ToolCall, ...] = ()
     wants_memory: bool = False
     calls_dropped: int = 0
+    model: str = ""
 
 
 class QueueFacts(Value, frozen=True, gc=False):
@@ -352,6 +353,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "last.text": FactSpec(STR, "The newest model reply's text.", changed_by="model calls"),
         "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls"),
         "last.tool_calls": FactSpec(list_of(TOOL_CALL), "The calls that the newest reply asks for: `id`, `name`, `arguments`.", changed_by="model calls", moved_by="tools"),
+        "last.model": FactSpec(STR, "The model that wrote the newest reply: the file's, or the fallback that answered.", changed_by="model calls"),
         "last.wants_memory": FactSpec(BOOL, "Whether the newest reply asks for tool calls, and all of them are memory tools.", changed_by="model calls", moved_by="tools"),
         "last.calls_dropped": FactSpec(COUNT, "How many calls of the newest reply were not executed: more than `at_most` of `call_tools`, or all but the first of `call_tool`.", "calls", "model calls, `call_tools`, `call_tool`", moved_by="tools"),
         "queue.size": FactSpec(COUNT, "Tasks that wait; improvements from the beginning of their cycle on.", "tasks", "`work`, `enqueue`"),

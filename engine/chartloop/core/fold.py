@@ -124,7 +124,7 @@ def _newest(last: LastFacts, outcome: Outcome, state: str, name: str) -> LastFac
     if reply is not None:
         now = now.replace(
             text=reply.text, finish_reason=reply.finish_reason, tool_calls=reply.tool_calls,
-            wants_memory=reply.wants_memory, calls_dropped=0,
+            wants_memory=reply.wants_memory, calls_dropped=0, model=reply.model,
         )  # fmt: skip
     return now.replace(calls_dropped=len(outcome.dropped)) if outcome.dropped else now
 

@@ -200,6 +200,8 @@ class ToolResult(Value, frozen=True, gc=False):
     """The tool reports progress, ok or not: `progress.stalled_for` starts again."""
     warnings: tuple[str, ...] = ()
     """What is odd about the call, for those who look after the run; the model does not read it."""
+    parts: tuple[Mapping[str, Any], ...] = ()
+    """Images and files after the text, as parts of a message: ``Image.read("a.png").part``."""
 
     @property
     def is_text(self) -> bool:

@@ -15,6 +15,7 @@ from itertools import chain, islice
 from typing import Any, overload
 
 from chartloop.core.conversation import calls_of, tool_reply
+from chartloop.core.media import media_tokens
 from chartloop.core.outcome import Message
 from chartloop.core.reasoning import reasoning_text
 
@@ -344,7 +345,9 @@ def estimate_messages(messages: Iterable[Message]) -> int:
 
 def _part(part: object) -> int:
     text = part if isinstance(part, str) else _text_of(part)
-    return PER_IMAGE if text is None else estimate_tokens(text)
+    if text is not None:
+        return estimate_tokens(text)
+    return media_tokens(part, PER_IMAGE) if isinstance(part, Mapping) else PER_IMAGE  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _text_of(part: object) -> str | None:

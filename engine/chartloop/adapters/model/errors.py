@@ -53,6 +53,9 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "reasoning": Kind(
             _R, "prune the conversation down to replies without thinking, or turn thinking off"
         ),
+        "media": Kind(
+            _R, "take a model that reads such images or files, or send others: see its message"
+        ),
         "quota": Kind(_C, "raise the limit or add credit at the provider"),
         "auth": Kind(_C, "check the key, and what it may be used for"),
         "model_not_found": Kind(_C, "check `model.name`"),
@@ -137,6 +140,8 @@ def classify_error(
     if kind in {"server", "connection", "broken_body"}:
         kind = "stream_broken" if partial or "MidStreamFallbackError" in names else kind
     kind = "unreadable" if received.unreadable else kind
+    if kind == "bad_request" and received.media and any(word in text for word in _OF_MEDIA):
+        kind = "media"
     if kind == "timeout":
         said = f"no answer within {target.timeout:g} s"
         said = f"no further piece within {target.idle:g} s" if received.idle else said
@@ -153,6 +158,8 @@ def classify_error(
     return failure(kind, f"{target.name}: {_without_keys(said, target)}", partial=partial, **more)
 
 
+_OF_MEDIA = ("image", "media", "file", "pdf", "document", "vision", "content part", "content type")
+"""Words of a provider that refuses an image or a file, where one was sent."""
 _PLAIN = frozenset({"rate_limit", "quota", "auth", "context_overflow", "content_filter"})
 """Kinds of which the status says nothing more."""
 

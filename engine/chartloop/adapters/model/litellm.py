@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from chartloop.adapters.model.errors import FALL_BACK_ON, KINDS, Kind, classify_error, failure
+from chartloop.adapters.model.media import with_media
 from chartloop.adapters.model.reasoning import with_reasoning
 from chartloop.adapters.model.reply import ReceivedReply
 from chartloop.adapters.model.target import Target, row_of, targets_of
@@ -105,7 +106,7 @@ class LiteLLM:
         for target in targets:
             answer = await _ask(litellm, target, request, on_text)
             if isinstance(answer, ModelReply):
-                return answer
+                return _instead(answer, failures) if failures else answer
             failures.append(answer)
             if answer.kind not in FALL_BACK_ON or answer.partial:
                 break
@@ -122,6 +123,18 @@ class LiteLLM:
         targets = targets_of(litellm, settings)
         self._settled = [(dict(settings), targets), *self._settled[:_SETTLED]]
         return targets
+
+
+ANSWERED = "`{}` gave no answer ({}): `{}` answered"
+"""A warning: which of `fallbacks` took over."""
+
+
+def _instead(answer: ModelReply, failures: Sequence[ModelError]) -> ModelReply:
+    """The answer of a fallback, with who did not answer and why."""
+    asked = [error.message.partition(": ")[0] for error in failures]
+    kinds = ", ".join(dict.fromkeys(error.kind.replace("_", " ") for error in failures))
+    said = ANSWERED.format("`, `".join(asked), kinds, answer.model)
+    return answer.replace(warnings=(said, *answer.warnings))
 
 
 _SETTLED = 7
@@ -201,10 +214,11 @@ async def _ask(
     received, outer = ReceivedReply(on_text, target.most), sys.exception()
     wire = Wire(target.most, streamed)
     sent = with_reasoning(request.messages, target.provider)
+    messages, received.media = with_media(sent.messages, target.provider)
     try:
         with wire:
             async with asyncio.timeout(target.timeout):
-                arguments = _arguments(request, target, sent.messages, streamed=streamed)
+                arguments = _arguments(request, target, messages, streamed=streamed)
                 response = await litellm.acompletion(**arguments)
                 if streamed:
                     await received.listen(response, target.idle)

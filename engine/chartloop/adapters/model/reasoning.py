@@ -148,7 +148,7 @@ def checked(reasoning: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]
 class Sent(NamedTuple):
     """Messages as litellm takes them, and what is odd about them."""
 
-    messages: Iterable[Message]
+    messages: list[Message]
     warnings: tuple[str, ...] = ()
 
 

@@ -31,6 +31,8 @@ class ReceivedReply:
         self.most = most
         self.idle = False
         """The last piece of a stream was waited for in vain."""
+        self.media = False
+        """Images or files were sent."""
         self.unreadable = False
         """A whole reply came, in an unreadable form."""
         self.usage: Any = None
