@@ -18,10 +18,10 @@ from chartloop.core.facts import ToolCall
 from chartloop.core.media import with_parts
 from chartloop.core.outcome import PARTS, Message, Outcome, Reply, Spent, is_cost, is_tokens, say
 from chartloop.core.position import FILES, REPAIRED, repair_count
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.specs import CACHED, ActionSpec, ArgSpec, Effect
 from chartloop.core.traits import ActionTraits
 from chartloop.core.transcript import estimate, estimate_messages, sendable, with_head
-from chartloop.core.types import BOOL, FLOAT, INT, STR, Type, list_of, struct
+from chartloop.core.types import ANY, BOOL, DURATION, FLOAT, INT, STR, Type, list_of, map_of, struct
 from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.assignment import template_names
 from chartloop.run.context import Context
@@ -105,11 +105,35 @@ class Asked(NamedTuple):
     temperature: float | None = None
     keep: bool | None = None
     repair: int = 0
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stop: Any = None
+    seed: int | None = None
+    stream: bool | None = None
+    timeout: float | None = None
+    idle_timeout: float | None = None
+    reply_limit: int | None = None
+    fallbacks: Sequence[str] | None = None
+    extra: Mapping[str, Any] | None = None
+    cache: Sequence[str] | None = None
+
+
+SETTINGS = (
+    "temperature", "top_p", "max_tokens", "stop", "seed", "stream", "timeout", "idle_timeout",
+    "reply_limit", "fallbacks", "cache",
+)  # fmt: skip
+"""Fields of `infer` that stand for the same setting of the file's `model`."""
+_ABOVE_ZERO = ("max_tokens", "timeout", "idle_timeout", "reply_limit")
 
 
 async def infer(ctx: Context, **fields: Any) -> Outcome:
     """One model call."""
     asked = Asked(**fields)
+    for name in _ABOVE_ZERO:
+        value = fields.get(name)
+        if value is not None and not value > 0:
+            said = f"`{name}` of this call is {value:,}: it must be above zero"
+            return Outcome.failure(Category.RECOVERABLE, said, kind="settings")
     answered = await complete(ctx, request_messages(ctx), ctx.tool_schemas, asked)
     outcome = _refuse_unoffered(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
     if asked.output is None:
@@ -141,8 +165,11 @@ async def complete(
     settings = {**ctx.machine.model, **ctx.ports.settings}
     if asked.model:
         settings["name"] = asked.model
-    if asked.temperature is not None:
-        settings["temperature"] = asked.temperature
+    for name in SETTINGS:
+        if (value := getattr(asked, name)) is not None:
+            settings[name] = value
+    if asked.extra is not None:
+        settings["extra"] = {**(settings.get("extra") or {}), **asked.extra}
     request = ModelRequest(
         messages, tools, settings,
         asked.tool_choice if tools else None, asked.output and asked.output.schema, ctx.key,
@@ -371,6 +398,69 @@ def _times(value: Any) -> str | None:
 
 MOST_REPAIRS = 10
 
+
+def _above_zero(value: Any) -> str | None:
+    """What is wrong with a quantity that cannot be none."""
+    return None if value > 0 else "a number above zero"
+
+
+def _share(value: Any) -> str | None:
+    """What is wrong with `top_p`."""
+    return None if 0 < value <= 1 else "a number above 0, up to 1"
+
+
+def _heat(value: Any) -> str | None:
+    """What is wrong with a temperature."""
+    return None if 0 <= value <= 2 else "a number from 0 to 2"
+
+
+def _words(value: Any) -> str | None:
+    """What is wrong with a list of texts."""
+    words: list[Any] = value if isinstance(value, list) else [None]
+    return None if words and all(isinstance(w, str) and w for w in words) else "a list of texts"
+
+
+def _stops(value: Any) -> str | None:
+    """What is wrong with where a model stops writing."""
+    return None if isinstance(value, str) and value else _words(value) and "a text, or a list"
+
+
+def _marks(value: Any) -> str | None:
+    """What is wrong with what is marked for the provider's cache."""
+    known = ", ".join(f"`{word}`" for word in CACHED)
+    words: list[Any] = value if isinstance(value, list) else [None]
+    return None if all(word in CACHED for word in words) else f"a list of {known}"
+
+
+_INSTEAD = "In place of the file's `model.{}`."
+_SETTINGS = (
+    ArgSpec(
+        "temperature", "value", FLOAT, check=_heat, about="Another temperature than the file's."
+    ),
+    ArgSpec("top_p", "value", FLOAT, check=_share, about=_INSTEAD.format("top_p")),
+    ArgSpec(
+        "max_tokens", "value", INT, check=_above_zero,
+        about="The longest reply, in place of the file's `model.max_tokens`.",
+    ),
+    ArgSpec("stop", "data", ANY, check=_stops, about=_INSTEAD.format("stop")),
+    ArgSpec("seed", "value", INT, about=_INSTEAD.format("seed")),
+    ArgSpec("stream", "value", BOOL, about=_INSTEAD.format("stream")),
+    ArgSpec("timeout", "duration", DURATION, about=_INSTEAD.format("timeout")),
+    ArgSpec("idle_timeout", "duration", DURATION, about=_INSTEAD.format("idle_timeout")),
+    ArgSpec(
+        "reply_limit", "value", INT, check=_above_zero, about=_INSTEAD.format("reply_limit")
+    ),
+    ArgSpec("fallbacks", "data", list_of(STR), check=_words, about=_INSTEAD.format("fallbacks")),
+    ArgSpec(
+        "extra", "data", map_of(ANY),
+        about="Goes to the provider as it is: over the file's `model.extra`, key by key.",
+    ),
+    ArgSpec(
+        "cache", "data", list_of(STR), check=_marks,
+        about="What is marked for the provider's cache, in place of the file's `model.cache`.",
+    ),
+)  # fmt: skip
+
 ACTIONS = (
     ActionSpec(
         "receive",
@@ -457,7 +547,7 @@ ACTIONS = (
                 STR,
                 about="`auto`, `none`, `required`, or one tool as the provider writes it.",
             ),
-            ArgSpec("temperature", "value", FLOAT, about="Another temperature than the file's."),
+            *_SETTINGS,
             ArgSpec("keep", "value", BOOL, about="Whether the reply stays in the conversation."),
         ),
         result=REPLY,

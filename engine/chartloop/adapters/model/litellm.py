@@ -26,6 +26,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
+from chartloop.adapters.model.caching import mark_for_cache
 from chartloop.adapters.model.errors import FALL_BACK_ON, KINDS, Kind, classify_error, failure
 from chartloop.adapters.model.media import with_media
 from chartloop.adapters.model.reasoning import with_reasoning
@@ -191,7 +192,10 @@ def _arguments(
     if streamed:
         given |= {"stream": True, "stream_options": {"include_usage": True}}
     # litellm writes into what it is given.
-    return copy_json(given | (settings.get("extra") or {}))
+    made: dict[str, Any] = copy_json(given | (settings.get("extra") or {}))
+    if cached := settings.get("cache"):
+        mark_for_cache(made, cached, target.provider)
+    return made
 
 
 def copy_json(value: Any) -> Any:

@@ -20,8 +20,8 @@ __all__ = ["Target", "provider_of", "row_of", "targets_of"]
 
 _NOT_EXTRA = frozenset(
     "model messages tools tool_choice response_format temperature top_p max_tokens stop seed "
-    "stream timeout api_base base_url api_key fallbacks num_retries max_retries mock_response "
-    "callbacks custom_llm_provider".split()
+    "stream timeout cache api_base base_url api_key fallbacks num_retries max_retries "
+    "mock_response callbacks custom_llm_provider".split()
 )
 """What `extra` may not hold: it has its own key, or would hide calls, hosts or retries."""
 _PATIENCE = 600.0  # seconds, when the file sets no `timeout`
