@@ -64,7 +64,6 @@ if TYPE_CHECKING:
         WaitError,
     )
     from chartloop.core.facts import AgentStatus, Facts, Task
-    from chartloop.core.media import File, Image
     from chartloop.core.outcome import Outcome, ToolResult
     from chartloop.core.reasons import AgentStop, Continuation, StopReason, StopSignal, StopSignals
     from chartloop.core.records import Record
@@ -78,15 +77,25 @@ if TYPE_CHECKING:
     from chartloop.run.answer import Sent
     from chartloop.run.breakpoints import Breakpoints
     from chartloop.run.context import Context
-    from chartloop.run.events import Delta, FromChild, Recorded, Rewound, Started
+    from chartloop.run.events import (
+        Delta,
+        FromChild,
+        ReasoningDelta,
+        Recorded,
+        Rewound,
+        Started,
+        ToolCallDelta,
+    )
     from chartloop.run.journal import Journal, MemoryJournal
     from chartloop.run.journal_pages import RunFilter, RunPage, Tail
+    from chartloop.run.media import File, Image
     from chartloop.run.ports import (
         Clock,
         Model,
         ModelReply,
         ModelRequest,
         Notifier,
+        Pieces,
         Sandbox,
         SandboxResult,
         Tokenizer,
@@ -127,13 +136,15 @@ _WHERE = {
     "coverage": "chartloop.analysis.coverage.measure",
     "Decision": "chartloop.machine.decision",
     "Delta": "chartloop.run.events",
+    "ReasoningDelta": "chartloop.run.events",
+    "ToolCallDelta": "chartloop.run.events",
     "Diff": "chartloop.versions.diff.diff",
     "diff": "chartloop.versions.diff.diff",
     "draw": "chartloop.api",
     "Driven": "chartloop.core.errors",
     "Explanation": "chartloop.machine.explain",
-    "File": "chartloop.core.media",
-    "Image": "chartloop.core.media",
+    "File": "chartloop.run.media",
+    "Image": "chartloop.run.media",
     "Facts": "chartloop.core.facts",
     "Fenced": "chartloop.core.errors",
     "FileCancellation": "chartloop.adapters.cancel",
@@ -156,6 +167,7 @@ _WHERE = {
     "Model": "chartloop.run.ports",
     "ModelError": "chartloop.core.errors",
     "ModelReply": "chartloop.run.ports",
+    "Pieces": "chartloop.run.ports",
     "ModelRequest": "chartloop.run.ports",
     "Note": "chartloop.core.errors",
     "Notifier": "chartloop.run.ports",
@@ -261,8 +273,10 @@ __all__ = [
     "Notifier",
     "Outcome",
     "Picture",
+    "Pieces",
     "Place",
     "Question",
+    "ReasoningDelta",
     "Record",
     "Recorded",
     "Replay",
@@ -296,6 +310,7 @@ __all__ = [
     "Task",
     "TaskError",
     "Tokenizer",
+    "ToolCallDelta",
     "ToolError",
     "ToolResult",
     "ToolSpec",

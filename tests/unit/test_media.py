@@ -17,8 +17,9 @@ import pytest
 from chartloop import File, Image, SetupError, ToolResult, load, tool
 from chartloop.api import Machine
 from chartloop.core.conversation import text_of
-from chartloop.core.media import LARGEST, MOST, read_media, say_part
+from chartloop.core.media_parts import say_part
 from chartloop.core.transcript import PER_IMAGE, PER_MESSAGE, estimate_message
+from chartloop.run.media import LARGEST, MOST, read_media
 from chartloop.testing import LoopbackServer
 from tests.provider import Provider, http
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop.actions.declare import tool
-from chartloop.adapters.model.reasoning import (
+from chartloop.adapters.model.thinking import (
     BROKEN,
     HIDDEN,
     UNKNOWN,

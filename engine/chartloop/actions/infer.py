@@ -15,7 +15,7 @@ from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import system, tool_reply, user
 from chartloop.core.errors import Category, SetupError
 from chartloop.core.facts import ToolCall
-from chartloop.core.media import with_parts
+from chartloop.core.media_parts import with_parts
 from chartloop.core.outcome import PARTS, Message, Outcome, Reply, Spent, is_cost, is_tokens, say
 from chartloop.core.position import FILES, REPAIRED, repair_count
 from chartloop.core.specs import CACHED, ActionSpec, ArgSpec, Effect
@@ -177,7 +177,7 @@ async def complete(
     )  # fmt: skip
     streaming = ctx.streaming or bool(settings.get("stream"))
     before, ctx.so_far = ctx.so_far, partial(_outcome_in_flight, ctx.so_far)
-    made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
+    made = _sound(await model.complete(request, ctx.pieces if streaming else None), ctx)
     ctx.so_far = before
     memory = ctx.host.chart.memory_tools
     wants_memory = bool(made.tool_calls) and all(c.name in memory for c in made.tool_calls)

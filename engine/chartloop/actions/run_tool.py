@@ -17,12 +17,13 @@ from functools import partial
 from typing import Any, cast
 
 from chartloop.core.errors import Category, ModelError, ScriptError, SetupError, ToolError
-from chartloop.core.media import MOST, File, Image, is_media, parts_of, say_parts
+from chartloop.core.media_parts import is_media, say_parts
 from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import ToolSpec
 from chartloop.run.abandon import or_leave
 from chartloop.run.context import Context
 from chartloop.run.exceptions import AgentStop, describe, is_own, stop_signal
+from chartloop.run.media import MOST, File, Image, parts_of
 from chartloop.run.sanitize import cut_text, is_sound, sound_data, sound_signal, text_for_model
 from chartloop.run.workers import Made, in_thread
 

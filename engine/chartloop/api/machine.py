@@ -35,7 +35,6 @@ from chartloop.api.wiring import (
 from chartloop.checker.notes import notes_of
 from chartloop.core.errors import Finding, Findings, SetupError, SpecError, refuse_unknown
 from chartloop.core.facts import Facts
-from chartloop.core.media import split_task
 from chartloop.core.outcome import Message
 from chartloop.core.records import Input
 from chartloop.core.version import __version__
@@ -46,6 +45,7 @@ from chartloop.language.values import block_value, limit_value, var_value
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, region_graph
 from chartloop.run.journal import Journal, MemoryJournal, RunRow, digest, direct_journal
+from chartloop.run.media import split_task
 from chartloop.run.result import Result
 from chartloop.run.session import Session, start_data
 from chartloop.run.sync import off_loop, wait

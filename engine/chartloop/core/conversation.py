@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from chartloop.core.facts import ToolCall
-from chartloop.core.media import say_part, with_parts
+from chartloop.core.media_parts import is_media, say_part, with_parts
 from chartloop.core.outcome import Message, Reply
 
 Messages = tuple[Message, ...]
@@ -54,14 +54,17 @@ def text_of(message: Message) -> str:
     content: str | Iterable[Any] | None = message.get("content")
     if isinstance(content, str):
         return content
-    return "\n".join(map(_text_of_part, content or ()))
+    texts = (_text_of_part(part) for part in content or ())
+    return "\n".join(text for text in texts if text is not None)
 
 
-def _text_of_part(part: Any) -> str:
+def _text_of_part(part: Any) -> str | None:
     if isinstance(part, str):
         return part
+    if is_media(part):
+        return say_part(part)
     text = part.get("text") if isinstance(part, Mapping) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-    return text if isinstance(text, str) else say_part(part)
+    return text if isinstance(text, str) else None
 
 
 def calls_of(message: Message) -> tuple[ToolCall, ...]:

@@ -12,7 +12,7 @@ result. The mapping is a message's ``reasoning``:
     calls                    what belongs to a tool call (Gemini's signature), in the order of calls
 
 Belongs here: what the mapping holds, as text and in words. Never: how it comes off the wire or
-goes back (`adapters.model.reasoning`).
+goes back (`adapters.model.thinking`).
 Source: Anthropic API reference, "Extended thinking"; litellm, "Reasoning content"; OpenRouter,
 "Reasoning tokens".
 """

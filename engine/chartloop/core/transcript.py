@@ -15,7 +15,7 @@ from itertools import chain, islice
 from typing import Any, overload
 
 from chartloop.core.conversation import calls_of, tool_reply
-from chartloop.core.media import media_tokens
+from chartloop.core.media_parts import media_tokens
 from chartloop.core.outcome import Message
 from chartloop.core.reasoning import reasoning_text
 

@@ -86,7 +86,30 @@ class ModelReply(Value, frozen=True, gc=False):
 
 
 OnText = Callable[[str], None]
-"""Called with each piece of text as it arrives."""
+"""Called with each piece of text as it arrives. See `Pieces` for what else may be told."""
+
+
+class Pieces:
+    """The `OnText` that a run gives to its model: called with text, asked for the rest by name.
+
+    A model that knows of reasoning and of tool calls as they arrive tells them by `reasoning` and
+    `call`; one that does not calls it with text alone.
+    """
+
+    __slots__ = ("_text", "call", "reasoning")
+
+    def __init__(
+        self, text: OnText, reasoning: OnText, call: Callable[[int, str, str, str], None]
+    ) -> None:
+        self._text = text
+        self.reasoning = reasoning
+        """Called with each piece of the model's reasoning that a person may read."""
+        self.call = call
+        """Called with the number of a tool call within the reply, from 0, its id and name as far as
+        they are known, and the next piece of its arguments."""
+
+    def __call__(self, text: str) -> None:
+        self._text(text)
 
 
 class Model(Protocol):

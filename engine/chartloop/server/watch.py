@@ -13,13 +13,13 @@ Belongs here: who is told what. Never: HTTP, driving.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from chartloop.core.errors import ChartloopError, CursorGoneError
 from chartloop.core.plain import plain
-from chartloop.run.events import Delta, Started
+from chartloop.run.events import Delta, ReasoningDelta, Started, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Event, Journal
 from chartloop.server.problems import Refusal
@@ -30,6 +30,12 @@ POLL = 0.05
 PAGE = 256
 HEARTBEAT = 15.0
 """Seconds after which a stream that has nothing to say says so: proxies close silent ones."""
+
+
+_LIVE: Mapping[type, str] = {
+    Started: "started", Delta: "text", ReasoningDelta: "reasoning", ToolCallDelta: "tool_call",
+}  # fmt: skip
+"""What is told as it happens, and never stored: its name in a stream."""
 
 
 class Sent(NamedTuple):
@@ -125,13 +131,12 @@ class Hub:
 
     def hear(self, run_id: str, event: StreamEvent) -> None:
         """An event of a run that is driven here. From any thread."""
-        if isinstance(event, (Delta, Started)) and self._loop is not None and self.watchers:
+        if type(event) in _LIVE and self._loop is not None and self.watchers:
             with suppress(RuntimeError):  # the loop is closed: the server stops
                 self._loop.call_soon_threadsafe(self._live, run_id, event)
 
-    def _live(self, run_id: str, event: Delta | Started) -> None:
-        kind = "text" if isinstance(event, Delta) else "started"
-        item = Sent(kind, {"run": run_id, **event.to_dict()})
+    def _live(self, run_id: str, event: StreamEvent) -> None:
+        item = Sent(_LIVE[type(event)], {"run": run_id, **event.to_dict()})
         for watcher in self.watchers:
             if watcher.run_id in ("", run_id):
                 watcher.put(item)

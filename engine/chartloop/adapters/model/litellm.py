@@ -28,10 +28,10 @@ from typing import Any, cast
 
 from chartloop.adapters.model.caching import mark_for_cache
 from chartloop.adapters.model.errors import FALL_BACK_ON, KINDS, Kind, classify_error, failure
-from chartloop.adapters.model.media import with_media
-from chartloop.adapters.model.reasoning import with_reasoning
 from chartloop.adapters.model.reply import ReceivedReply
+from chartloop.adapters.model.sent_parts import with_media
 from chartloop.adapters.model.target import Target, row_of, targets_of
+from chartloop.adapters.model.thinking import with_reasoning
 from chartloop.adapters.model.wire import Wire, watch
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.outcome import Message, is_tokens

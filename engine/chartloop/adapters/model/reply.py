@@ -13,8 +13,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
-from chartloop.adapters.model.reasoning import ReceivedReasoning, checked
 from chartloop.adapters.model.target import Target
+from chartloop.adapters.model.thinking import ReceivedReasoning, checked
 from chartloop.adapters.model.wire import TooLongError, Wire
 from chartloop.core.facts import ToolCall
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
@@ -39,6 +39,8 @@ class ReceivedReply:
         self.cost: float | None = None
         """USD, where litellm has counted them."""
         self._on_text = on_text
+        self._tell_reasoning = getattr(on_text, "reasoning", None)
+        self._tell_call = getattr(on_text, "call", None)
         self._reasoning = ReceivedReasoning()
         self._calls: list[dict[str, Any]] = []
         self._finish = ""
@@ -108,8 +110,10 @@ class ReceivedReply:
 
     def _add(self, part: Any, finish: str | None) -> None:
         self._finish = finish or self._finish
-        _, thought = self._reasoning.add(part)
+        text, thought = self._reasoning.add(part)
         self._measure(part, thought)
+        if text and self._tell_reasoning is not None:
+            self._tell_reasoning(text)
         if part.content:
             self.text += part.content
             if self._on_text is not None:
@@ -118,7 +122,11 @@ class ReceivedReply:
             call = self._call(getattr(delta, "index", n), delta.id or "")
             call["name"] += delta.function.name or ""
             call["arguments"] += delta.function.arguments or ""
-            self._reasoning.call(self._calls.index(call), delta)
+            number = self._calls.index(call)
+            self._reasoning.call(number, delta)
+            if self._tell_call is not None:
+                id = self._reasoning.id_of(number, call["id"])
+                self._tell_call(number, id, call["name"], delta.function.arguments or "")
 
     def _measure(self, part: Any, thought: int) -> None:
         self.size += thought + len(part.content or "")
@@ -222,7 +230,7 @@ def _parts(usage: Any) -> Iterator[int | None]:
     for places in _PARTS:
         holders = ((getattr(usage, at, None) if at else usage, name) for at, name in places)
         found = (getattr(holder, name, None) for holder, name in holders)
-        yield next((count for count in found if count is not None), None)
+        yield next((count for count in found if count), None)  # litellm makes zeros up
 
 
 def _counts(usage: Any) -> _Usage | None:

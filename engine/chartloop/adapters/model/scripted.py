@@ -28,6 +28,7 @@ import anyio
 
 from chartloop.core.errors import Category, ModelError, ScriptError, nearest
 from chartloop.core.facts import ToolCall
+from chartloop.core.reasoning import reasoning_text
 from chartloop.core.units import parse_duration, parse_number
 from chartloop.run.ports import Clock, ModelReply, ModelRequest, OnText
 
@@ -157,8 +158,7 @@ async def deliver(
     if reply.delay:
         await (clock.sleep if clock else anyio.sleep)(reply.delay)
     if on_text is not None:
-        for piece in pieces(reply.text):
-            on_text(piece)
+        _tell(reply, request, on_text)
     if (error := reply.error) is not None:
         raise ModelError(
             error.message,
@@ -180,6 +180,20 @@ async def deliver(
         reply.cache_write_tokens,
         reply.reasoning_tokens,
     )
+
+
+def _tell(reply: ScriptedReply, request: ModelRequest, on_text: OnText) -> None:
+    """A reply in pieces: its reasoning, its text, its calls."""
+    reasoning: OnText | None = getattr(on_text, "reasoning", None)
+    if reasoning is not None:
+        for piece in pieces(reasoning_text(_reasoning(reply.reasoning))):
+            reasoning(piece)
+    for piece in pieces(reply.text):
+        on_text(piece)
+    call: Any = getattr(on_text, "call", None)
+    if call is not None:
+        for number, asked in enumerate(reply.calls(request.number)):
+            call(number, asked.id, asked.name, asked.arguments)
 
 
 def _reasoning(given: str | Sequence[Mapping[str, Any]]) -> dict[str, Any]:

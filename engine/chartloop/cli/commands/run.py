@@ -96,7 +96,7 @@ def run_one(source: str, task: str, options: RunCommandOptions) -> int:
     from chartloop.cli.journal_access import find_run, machine_of, open_journal, remember
     from chartloop.cli.machine_loader import load_machine
     from chartloop.cli.run_factory import script_of, start
-    from chartloop.core.media import read_media
+    from chartloop.run.media import read_media
 
     machine = load_machine(source, options)
     script = script_of(options)

@@ -1,23 +1,19 @@
 """Images and files that a model sees: in a task, in a prompt, and in what a tool returns.
 
-A run keeps them as parts of a message in the chat format, ``image_url`` and ``file`` with the
-data in a ``data:`` URL; the journal moves what is large into a blob. In text faces such a part
-reads ``[image 12 kB]``.
-
-Belongs here: what may be sent, and parts in words. Never: a provider's own form of them
-(`adapters.model.media`), or reading a file that nobody named.
+Belongs here: what may be sent, and reading it from a file that the caller names. Never: a
+provider's own form of it (`adapters.model.sent_parts`).
 Source: OpenAI API reference, "Images and vision", "File inputs".
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self
 
 from chartloop.core.errors import SetupError
-from chartloop.core.facts import EMPTY
+from chartloop.core.media_parts import say_size
 
 LARGEST = 10_000_000
 """Bytes of one image or file."""
@@ -146,75 +142,6 @@ def parts_of(media: Sequence[Image | File]) -> list[dict[str, Any]]:
     return [one.part for one in media]
 
 
-def with_parts(message: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """A message of plain text with images and files after it."""
-    if not parts:
-        return message
-    text = message["content"]
-    return {**message, "content": [*([{"type": "text", "text": text}] if text else []), *parts]}
-
-
-def say_part(part: object) -> str:
-    """A part of a message that is not a text, in words: ``[image 12 kB]``."""
-    if not isinstance(part, Mapping):
-        return "[part]"
-    given = cast("Mapping[str, Any]", part)
-    kind = str(given.get("type"))
-    size = _size(given)
-    told = f" {_say_size(size)}" if size else ""
-    if kind == "image_url":
-        return f"[image{told}]"
-    if kind == "file":
-        file: Any = given.get("file")
-        name = cast("Mapping[str, Any]", file).get("filename") if isinstance(file, Mapping) else ""
-        return f"[file{f' {name}' if isinstance(name, str) and name else ''}{told}]"
-    return f"[{kind[:40]}]"
-
-
-def say_parts(parts: Iterable[object]) -> str:
-    """Several of them, a line each."""
-    return "\n".join(map(say_part, parts))
-
-
-def is_media(part: object) -> bool:
-    """Whether a part of a message is an image or a file."""
-    given: Mapping[str, Any] = cast("Any", part) if isinstance(part, Mapping) else EMPTY
-    return given.get("type") in ("image_url", "file")
-
-
-def url_of(part: Mapping[str, Any]) -> str:
-    """Where the data of an image or file is: a ``data:`` URL, or an address. May be empty."""
-    for kind, name in (("image_url", "url"), ("file", "file_data")):
-        holder: Any = part.get(kind)
-        found: Any = cast("Any", holder).get(name) if isinstance(holder, Mapping) else holder
-        if isinstance(found, str):
-            return found
-    return ""
-
-
-def _size(part: Mapping[str, Any]) -> int:
-    """Bytes of the data; 0 where they are not here."""
-    head, comma, data = url_of(part).partition(",")
-    return len(data) * 3 // 4 if comma and head.startswith("data:") else 0
-
-
-def media_tokens(part: Mapping[str, Any], image: int) -> int:
-    """About how many tokens an image or file takes; `image` is what one image does.
-
-    Of a PDF 50 kB count as a page, and a page as two images: providers send each page as its
-    text and as a picture.
-    """
-    if part.get("type") != "file":
-        return image
-    return 2 * image * (1 + _size(part) // 50_000)
-
-
-def _say_size(size: int) -> str:
-    if size < 1_000_000:
-        return f"{max(1, round(size / 1_000))} kB"
-    return f"{size / 1_000_000:.1f} MB"
-
-
 def _url(media_type: str, data: bytes) -> str:
     return f"data:{media_type};base64,{b64encode(data).decode()}"
 
@@ -223,8 +150,8 @@ def _sized(data: bytes, what: str) -> bytes:
     if not data:
         raise SetupError(f"this {what} is empty", hint="check the file")
     if len(data) > LARGEST:
-        said = f"this {what} has {_say_size(len(data))}"
-        raise SetupError(said, hint=f"give at most {_say_size(LARGEST)}: make it smaller")
+        said = f"this {what} has {say_size(len(data))}"
+        raise SetupError(said, hint=f"give at most {say_size(LARGEST)}: make it smaller")
     return bytes(data)
 
 

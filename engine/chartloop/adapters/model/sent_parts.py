@@ -4,7 +4,7 @@ litellm translates parts of the chat format for each provider. Two things are le
 result with an image, which the chat format itself does not take, and data in which the journal
 hid a secret.
 
-Belongs here: the parts of messages as they are sent. Never: what they are (`core.media`).
+Belongs here: the parts of messages as they are sent. Never: what they are (`core.media_parts`).
 Source: OpenAI API reference, "Create chat completion"; Anthropic API reference, "Tool use".
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from chartloop.core.media import is_media, say_part, url_of
+from chartloop.core.media_parts import is_media, say_part, url_of
 from chartloop.core.outcome import Message
 from chartloop.run.redact import has_marks
 
