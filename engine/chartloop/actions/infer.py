@@ -139,7 +139,15 @@ async def infer(ctx: Context, **fields: Any) -> Outcome:
     if asked.output is None:
         return outcome
     structured = _parse_structured(outcome, answered.reply.text, asked.output)
-    return structured if structured.ok else ask_again(ctx, structured, asked)
+    if structured.ok or _calls_offered(ctx, answered.reply):
+        return structured if structured.ok else outcome
+    return ask_again(ctx, structured, asked)
+
+
+def _calls_offered(ctx: Context, reply: Reply) -> bool:
+    """Whether a reply calls a tool that this state showed: its data comes with a later reply."""
+    offered = {tool.name for tool in ctx.tools} if reply.tool_calls else set[str]()
+    return any(call.name in offered for call in reply.tool_calls)
 
 
 class Answered(NamedTuple):

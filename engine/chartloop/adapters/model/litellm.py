@@ -126,6 +126,11 @@ class LiteLLM:
         return targets
 
 
+BOTH = (
+    "some servers refuse an output schema next to tools: ask for `output` in a state of its own, "
+    "with `allow: []`"
+)
+"""What may be the reason where a request with both is refused."""
 ANSWERED = "`{}` gave no answer ({}): `{}` answered"
 """A warning: which of `fallbacks` took over."""
 
@@ -230,7 +235,11 @@ async def _ask(
                     received.take(response)
     except Exception as error:  # noqa: BLE001 - litellm lets through whatever its parts raise
         if not received.read(wire):
-            return classify_error(error, target, received, wire, outer)
+            refused = classify_error(error, target, received, wire, outer)
+            both = request.tools and request.output is not None
+            if both and refused.kind in ("bad_request", "server"):
+                return failure(refused.kind, f"{refused.message}; {BOTH}", status=refused.status)
+            return refused
     if problem := received.problem(streamed=streamed):
         return failure(problem[0], f"{target.name}: {problem[1]}", partial=received.text)
     reply = received.reply(request, target, _cost(litellm, request.settings, target, received))
