@@ -32,6 +32,7 @@ from chartloop.core.types import (
     map_of,
     struct,
 )
+from chartloop.core.units import say_count
 from chartloop.core.values import Value
 
 
@@ -135,6 +136,13 @@ class UsageFacts(Value, frozen=True, gc=False):
     cached_tokens: int = 0
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
+
+    @property
+    def tokens(self) -> str:
+        """All tokens in words: ``1,204 tokens (800 from the cache, 120 of reasoning)``."""
+        parts = ((self.cached_tokens, "from the cache"), (self.reasoning_tokens, "of reasoning"))
+        more = ", ".join(f"{count:,} {what}" for count, what in parts if count)
+        return say_count(self.total_tokens, "token") + (f" ({more})" if more else "")
 
 
 class ErrorFacts(Value, frozen=True, gc=False):

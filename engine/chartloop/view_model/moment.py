@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from chartloop.api import Run
+from chartloop.core.conversation import text_of
 from chartloop.core.facts import Facts
 from chartloop.core.outcome import Message
 from chartloop.core.plain import plain
+from chartloop.core.reasoning import say_reasoning
 from chartloop.core.records import Record
 from chartloop.machine.evolve import evolve
 from chartloop.run.progress import standing_at
@@ -50,8 +52,19 @@ class Moment(NamedTuple):
         return {
             "record": self.record.to_dict(), "said": self.standing.said,
             "facts": [fact.to_dict() for fact in self.facts],
-            "messages": plain(list(self.messages)), "left_out": self.left_out,
+            "messages": plain([shown_message(m) for m in self.messages]),
+            "left_out": self.left_out,
         }  # fmt: skip
+
+
+def shown_message(message: Message) -> Message:
+    """A message as a page shows it: images and files by name, reasoning folded to its size."""
+    if "reasoning" not in message and isinstance(message.get("content"), str):
+        return message
+    shown = {**message, "content": text_of(message)}
+    if "reasoning" in shown:
+        shown["reasoning"] = say_reasoning(shown["reasoning"])
+    return shown
 
 
 def moment_of(run: Run, records: Sequence[Record], seq: int) -> Moment:
