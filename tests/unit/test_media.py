@@ -7,7 +7,7 @@ import json
 import sqlite3
 import zlib
 from base64 import b64decode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from struct import pack
 from typing import Any
@@ -142,7 +142,11 @@ class TestOverTheWire:
 
     def test_a_refused_image_is_named_with_its_cure(self) -> None:
         no = {"error": {"message": "This model does not support image input.", "type": "x"}}
-        with Provider(lambda *_: http(no, "400 Bad Request")) as provider:
+
+        def refusing(_number: int, _body: Mapping[str, Any]) -> Iterator[bytes]:
+            yield from http(no, "400 Bad Request")
+
+        with Provider(refusing) as provider:
             result = seeing("openai/gpt-4o-mini", provider.url).run(["What?", Image(PNG)])
         assert "does not support image input" in str(result.errors)
         assert result.errors[0]["category"] == "RECOVERABLE"
@@ -190,8 +194,9 @@ states:
 """)
     run = machine.start(["unused", Image(PNG)], script=["ok"])
     run.step()
-    (message,) = run.session.position.prompt or ()
-    assert message["content"] == [{"type": "text", "text": "Describe it."}, Image(PNG).part]
+    prompt = run.session.position.prompt
+    assert prompt is not None
+    assert prompt[0]["content"] == [{"type": "text", "text": "Describe it."}, Image(PNG).part]
 
 
 def test_in_text_it_is_named_with_its_size() -> None:
@@ -214,7 +219,10 @@ def test_a_tool_may_write_the_parts_itself() -> None:
     assert "base64" not in json.dumps(run.result.to_dict())
 
 
-@pytest.mark.parametrize("parts", [("x",), ({"a": object()},), ({},) * (MOST + 1)], ids=repr)
+WRONG: list[Any] = [("x",), ({"a": object()},), ({},) * (MOST + 1)]
+
+
+@pytest.mark.parametrize("parts", WRONG, ids=["text", "object", "too-many"])
 def test_parts_that_are_none_fail_the_call(parts: Any) -> None:
     @tool
     def camera() -> ToolResult:

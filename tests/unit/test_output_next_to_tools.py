@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -98,7 +99,11 @@ class TestOverHttp:
 
     def test_a_server_that_refuses_both_is_understood(self) -> None:
         no = {"error": {"message": "Failed to initialize samplers", "type": "x", "code": 400}}
-        with Provider(lambda *_: http(no, "400 Bad Request")) as provider:
+
+        def refusing(_number: int, _body: Mapping[str, Any]) -> Iterator[bytes]:
+            yield from http(no, "400 Bad Request")
+
+        with Provider(refusing) as provider:
             result = made(f"name: openai/gpt-4o-mini, api_base: '{provider.url}'").run("a task")
         assert "Failed to initialize samplers; some servers refuse" in str(result.errors)
         assert "allow: []" in str(result.errors)

@@ -117,11 +117,10 @@ def test_no_piece_holds_a_secret_that_was_cut_anywhere(tmp_path: Path) -> None:
     with LoopbackServer([said, "3"]) as server:
         machine = made(f"name: openai/loopback, api_base: '{server.url}', timeout: 20s")
         events = [*machine.start("a task", journal=tmp_path / "j.db").stream()]
-    pieces = [e for e in events if isinstance(e, (Delta, ReasoningDelta))]
-    told = {kind: "".join(e.text for e in pieces if isinstance(e, kind)) for kind in
-            (Delta, ReasoningDelta)}  # fmt: skip
-    assert told[ReasoningDelta] == "r «redacted:THE_PASSWORD»"
-    assert told[Delta].startswith("t «redacted:THE_PASSWORD»")
+    thoughts = "".join(e.text for e in events if isinstance(e, ReasoningDelta))
+    assert thoughts == "r «redacted:THE_PASSWORD»"
+    text = "".join(e.text for e in events if isinstance(e, Delta))
+    assert text.startswith("t «redacted:THE_PASSWORD»")
     arguments = "".join(e.arguments for e in events if isinstance(e, ToolCallDelta))
     assert SECRET not in arguments
     assert "«redacted:THE_PASSWORD»" in arguments

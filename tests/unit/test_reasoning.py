@@ -297,10 +297,18 @@ class TestHostile:
 
 
 texts = st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size=8)
-thinking = st.builds(
-    lambda t, s: {"type": "thinking", "thinking": t, "signature": s}, st.text(max_size=8), texts
-)
-redacted = texts.map(lambda data: {"type": "redacted_thinking", "data": data})
+
+
+def _thinking(text: str, signature: str) -> dict[str, Any]:
+    return {"type": "thinking", "thinking": text, "signature": signature}
+
+
+def _redacted(data: str) -> dict[str, Any]:
+    return {"type": "redacted_thinking", "data": data}
+
+
+thinking = st.builds(_thinking, st.text(max_size=8), texts)
+redacted = texts.map(_redacted)
 
 
 def cut(block: Mapping[str, Any], at: Sequence[int]) -> Iterator[dict[str, Any]]:

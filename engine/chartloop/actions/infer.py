@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import system, tool_reply, user
@@ -424,7 +424,7 @@ def _heat(value: Any) -> str | None:
 
 def _words(value: Any) -> str | None:
     """What is wrong with a list of texts."""
-    words: list[Any] = value if isinstance(value, list) else [None]
+    words = cast("list[Any]", value) if isinstance(value, list) else [None]
     return None if words and all(isinstance(w, str) and w for w in words) else "a list of texts"
 
 
@@ -436,7 +436,7 @@ def _stops(value: Any) -> str | None:
 def _marks(value: Any) -> str | None:
     """What is wrong with what is marked for the provider's cache."""
     known = ", ".join(f"`{word}`" for word in CACHED)
-    words: list[Any] = value if isinstance(value, list) else [None]
+    words = cast("list[Any]", value) if isinstance(value, list) else [None]
     return None if all(word in CACHED for word in words) else f"a list of {known}"
 
 

@@ -145,7 +145,7 @@ def _media_of(made: Any) -> list[Image | File]:
 
 def _with_media(made: Any, media: Sequence[Image | File]) -> ToolResult:
     parts = parts_of(media)
-    given = cast("Sequence[Any]", made) if isinstance(made, (list, tuple)) else []
+    given = cast("list[Any]", list(made) if isinstance(made, (list, tuple)) else [])  # pyright: ignore[reportUnknownArgumentType]
     texts = [text_for_model(one) for one in given if not isinstance(one, (Image, File))]
     said = say_parts(part for part in parts if is_media(part))
     text = cut_text("\n".join(filter(None, [*texts, said])) or "done")
@@ -154,7 +154,7 @@ def _with_media(made: Any, media: Sequence[Image | File]) -> ToolResult:
 
 def _sound_parts(parts: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:
     """The parts of a result that a tool wrote itself."""
-    if len(parts) > MOST or not all(isinstance(p, Mapping) and is_sound(p) for p in parts):
+    if len(parts) > MOST or not all(isinstance(p, Mapping) and is_sound(p) for p in parts):  # pyright: ignore[reportUnknownArgumentType]
         raise SetupError(
             "`parts` are at most 20 parts of a message", hint='take `Image.read("a.png").part`'
         )

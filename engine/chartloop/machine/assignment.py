@@ -71,7 +71,8 @@ def saved_values(
 def _asks_first(outcome: Outcome) -> bool:
     """Whether a model called tools instead of giving the data that its state asks for."""
     asked = outcome.reply is not None and outcome.reply.tool_calls
-    return bool(asked) and isinstance(outcome.result, Mapping) and "data" not in outcome.result
+    result: object = outcome.result
+    return bool(asked) and isinstance(result, Mapping) and "data" not in result
 
 
 def _reads_data(save: Save) -> bool:

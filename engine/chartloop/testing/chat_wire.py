@@ -102,7 +102,7 @@ class Answer:
         if self.turn.fault == "stream_error":
             return json.dumps(REFUSALS["server_error"].body())
         reply, calls = self.turn.reply, self.calls()
-        message = {"role": "assistant", "content": reply.text or None}
+        message: dict[str, Any] = {"role": "assistant", "content": reply.text or None}
         message |= {"tool_calls": calls} if calls else {}
         if reply.reasoning:
             named = isinstance(reply.reasoning, str)

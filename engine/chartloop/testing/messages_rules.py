@@ -96,7 +96,7 @@ def _order(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Each call has its result in the next message, and each result its call before it."""
     for number, message in enumerate(messages):
         asked = {b.get("id") for b in _blocks(message) if b.get("type") == "tool_use"}
-        after = messages[number + 1] if number + 1 < len(messages) else {}
+        after: Mapping[str, Any] = messages[number + 1] if number + 1 < len(messages) else {}
         answered = {b.get("tool_use_id") for b in _blocks(after) if b.get("type") == "tool_result"}
         if missing := sorted(map(str, asked - answered)):
             yield (

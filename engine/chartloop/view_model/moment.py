@@ -8,7 +8,7 @@ Belongs here: what is found by deciding again. Never: how any of it looks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chartloop.api import Run
 from chartloop.core.conversation import text_of
@@ -61,7 +61,7 @@ def shown_message(message: Message) -> Message:
     """A message as a page shows it: images and files by name, reasoning folded to its size."""
     if "reasoning" not in message and isinstance(message.get("content"), str):
         return message
-    shown = {**message, "content": text_of(message)}
+    shown: dict[str, Any] = {**message, "content": text_of(message)}
     if "reasoning" in shown:
         shown["reasoning"] = say_reasoning(shown["reasoning"])
     return shown

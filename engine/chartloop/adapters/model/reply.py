@@ -162,9 +162,10 @@ class ReceivedReply:
         prompt = getattr(self.usage, "prompt_tokens", None)
         completion = getattr(self.usage, "completion_tokens", None)
         reasoning, warnings = checked(self._reasoning.whole(target.provider, len(calls)))
+        cached, written, thought = _parts(self.usage)
         return ModelReply(
             self.text, calls, finish, prompt, completion, cost, target.name, reasoning,
-            *_parts(self.usage), warnings,
+            cached, written, thought, warnings,
         )  # fmt: skip
 
 

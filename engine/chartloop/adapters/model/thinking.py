@@ -113,10 +113,11 @@ class ReceivedReasoning:
         for piece in cast("Sequence[Any]", pieces):
             block = _plain(piece)
             size += _size(block)
-            if not (isinstance(block, dict) and blocks and _continues(blocks[-1], block)):
+            fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
+            if not (fields and blocks and _continues(blocks[-1], fields)):
                 blocks.append(block)
                 continue
-            for key, value in cast("dict[str, Any]", block).items():
+            for key, value in fields.items():
                 if key in _GROWING and isinstance(value, str):
                     blocks[-1][key] = blocks[-1].get(key, "") + value
                 elif value is not None:
@@ -181,14 +182,15 @@ def _given_back(message: Message, reasoning: Mapping[str, Any], *, current: bool
     found = {name: reasoning[name] for name in _WHOLE if name in reasoning}
     if current and "reasoning_content" in reasoning:
         found["reasoning_content"] = reasoning["reasoning_content"]
-    more = reasoning.get("provider_specific_fields") or {}
+    specific: object = reasoning.get("provider_specific_fields")
+    more = cast("Mapping[str, Any]", specific) if isinstance(specific, Mapping) else {}
     if "reasoning_details" in more:
         found["reasoning_details"] = more["reasoning_details"]
     if "thought_signatures" in more:
         found["provider_specific_fields"] = {"thought_signatures": more["thought_signatures"]}
-    signed = reasoning.get("calls")
-    if signed and (asked := message.get("tool_calls")):
-        pairs = zip(asked, [*signed, *[None] * len(asked)], strict=False)
+    signed: object = reasoning.get("calls")
+    if isinstance(signed, (list, tuple)) and (asked := message.get("tool_calls")):
+        pairs = zip(asked, [*cast("Sequence[Any]", signed), *[None] * len(asked)], strict=False)
         found["tool_calls"] = [
             {**call, "provider_specific_fields": own} if own else call for call, own in pairs
         ]
@@ -215,9 +217,9 @@ def _continues(block: Any, piece: Mapping[str, Any]) -> bool:
 
     A signature ends a thinking block. What has another kind, or comes whole, is its own block.
     """
-    if not isinstance(block, dict) or block.get("type") != piece.get("type"):
+    before = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
+    if not before or before.get("type") != piece.get("type"):
         return False
-    before = cast("dict[str, Any]", block)
     match piece.get("type"):
         case "thinking":
             return not before.get("signature")
