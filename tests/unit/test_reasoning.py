@@ -17,6 +17,7 @@ from chartloop.actions.declare import tool
 from chartloop.adapters.model.thinking import (
     BROKEN,
     HIDDEN,
+    LOST,
     UNKNOWN,
     ReceivedReasoning,
     with_reasoning,
@@ -191,6 +192,14 @@ class TestAnthropic:
                 run.step()
         usage = run.facts.usage
         assert (usage.prompt_tokens, usage.cached_tokens, usage.cache_write_tokens) == (100, 20, 30)
+
+    def test_a_block_that_litellm_leaves_out_is_named(self, stream: bool) -> None:
+        odd = {"type": "dream", "about": "sheep"}
+        replies = [{**THOUGHT, "reasoning": [*BLOCKS[:1], odd]}, "1"]
+        with LoopbackServer(replies, models=[CLAUDE]) as server:
+            result = claude(server, stream=stream).run("a task")
+        assert result.output == "1"
+        assert [w for w in result.warnings if "dream" in w] == [LOST.format("dream")]
 
 
 RC = "I add one to it."

@@ -150,7 +150,7 @@ class TestBound:
         assert self.usd("max_tokens: 5_000") == pytest.approx(0.005 + 0.05)
 
     def test_an_expression_counts_as_high_as_it_may_be(self) -> None:
-        assert self.usd("max_tokens: vars.most") == pytest.approx(0.1)
+        assert self.usd("max_tokens: 10 * vars.most") == pytest.approx(0.00993 + 0.0007)
 
     def test_the_files_price_says_nothing_of_another_model(self) -> None:
         assert self.usd("model: x/y") == self.usd("seed: 1")

@@ -31,7 +31,7 @@ from chartloop.adapters.model.errors import FALL_BACK_ON, KINDS, Kind, classify_
 from chartloop.adapters.model.reply import ReceivedReply
 from chartloop.adapters.model.sent_parts import with_media
 from chartloop.adapters.model.target import Target, row_of, targets_of
-from chartloop.adapters.model.thinking import with_reasoning
+from chartloop.adapters.model.thinking import lost_blocks, with_reasoning
 from chartloop.adapters.model.wire import Wire, watch
 from chartloop.core.errors import Category, ModelError, SetupError
 from chartloop.core.outcome import Message, is_tokens
@@ -243,7 +243,8 @@ async def _ask(
     if problem := received.problem(streamed=streamed):
         return failure(problem[0], f"{target.name}: {problem[1]}", partial=received.text)
     reply = received.reply(request, target, _cost(litellm, request.settings, target, received))
-    return reply.replace(warnings=(*sent.warnings, *reply.warnings)) if sent.warnings else reply
+    odd = (*sent.warnings, *(lost_blocks(wire) if target.provider == "anthropic" else ()))
+    return reply.replace(warnings=(*odd, *reply.warnings)) if odd else reply
 
 
 def _cost(

@@ -10,17 +10,20 @@ Source: litellm, "Reasoning content"; Anthropic API reference, "Streaming", "Ext
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
+from chartloop.adapters.model.wire import Wire
 from chartloop.core.outcome import Message
 from chartloop.core.reasoning import unknown_kinds
 from chartloop.run.payload import too_deep
 from chartloop.run.redact import has_marks
 from chartloop.run.sanitize import is_sound
 
-__all__ = ["ReceivedReasoning", "Sent", "with_reasoning"]
+__all__ = ["ReceivedReasoning", "Sent", "lost_blocks", "with_reasoning"]
 
 _WHOLE = ("thinking_blocks", "reasoning_items")
 _SPECIFIC = ("reasoning_details", "thought_signatures")
@@ -31,6 +34,11 @@ _IN_ID = "__thought__"
 
 UNKNOWN = "a reply came with a block of an unknown kind `{}`: it is kept, and given back unchanged"
 """A warning: whether the provider takes it back is for it to say."""
+LOST = (
+    "a reply came with a block of an unknown kind `{}`, which litellm does not hand on: the run "
+    "goes on without it; a newer litellm may know it"
+)
+"""A warning: only the kind is known."""
 BROKEN = "the reasoning of a reply is not JSON data: it is not kept"
 """A warning: the next call goes without it."""
 HIDDEN = (
@@ -144,6 +152,26 @@ def checked(reasoning: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]
     if not is_sound(reasoning) or too_deep(reasoning, json.dumps(reasoning)):
         return {}, (BROKEN,)
     return reasoning, tuple(UNKNOWN.format(kind) for kind in unknown_kinds(reasoning))
+
+
+_HANDED_ON = re.compile(
+    r"text|thinking|redacted_thinking|compaction|tool_use|\w+_tool_use|\w+_tool_result"
+)
+_STARTS = re.compile(rb'"content_block":\s*\{[^{}]{0,400}?"type":\s*"([^"\\]{1,60})"')
+
+
+def lost_blocks(wire: Wire) -> tuple[str, ...]:
+    """Warnings about blocks of a reply of Anthropic's that litellm leaves out."""
+    kinds = [
+        found[1].decode("utf-8", "replace") for found in _STARTS.finditer(b"".join(wire.starts))
+    ]
+    if wire.whole:
+        with contextlib.suppress(ValueError, RecursionError):
+            content = _field(json.loads(b"".join(wire.whole)), "content")
+            blocks = cast("list[Any]", content) if isinstance(content, list) else []
+            kinds = [str(_field(block, "type"))[:60] for block in blocks]
+    odd = dict.fromkeys(kind for kind in kinds if not _HANDED_ON.fullmatch(kind))
+    return tuple(LOST.format(kind) for kind in odd)
 
 
 class Sent(NamedTuple):

@@ -31,6 +31,9 @@ AROUND = 1_000_000
 """Bytes of a whole reply next to its text."""
 PER_CHARACTER = 6
 """Bytes of a character in JSON at most: ``\\u00e9``."""
+MOST_STARTS = 256
+"""Pieces that are kept of a stream."""
+_START = b'"content_block_start"'
 PER_PIECE = 100
 """Bytes of a stream for each character of its text."""
 
@@ -51,6 +54,8 @@ class Wire:
     """The header `Retry-After`, as it came."""
     whole: list[bytes] = field(default_factory=list[bytes])
     """What has been read of a reply that is not a stream."""
+    starts: list[bytes] = field(default_factory=list[bytes])
+    """Of a stream of Anthropic's, the pieces in which a block of content begins."""
 
     @property
     def retry_after(self) -> float | None:
@@ -117,6 +122,7 @@ def _watch_transport(ask: Any) -> Any:
             if not lines and await body.begins_as_json():
                 return await _as_stream(response, body)
             body.most = wire.most * PER_PIECE + AROUND
+            body.starts = wire.starts
         response.stream = body
         return response
 
@@ -190,6 +196,7 @@ class _Measured:
 
     def __init__(self, stream: Any, most: int, kept: list[bytes] | None) -> None:
         self.most = most
+        self.starts: list[bytes] | None = None
         self._stream, self._kept = stream, kept
         self._rest = self._read()
         self._ahead: list[bytes] = []
@@ -216,6 +223,8 @@ class _Measured:
                 raise TooLongError
             if self._kept is not None:
                 self._kept.append(chunk)
+            if self.starts is not None and _START in chunk and len(self.starts) < MOST_STARTS:
+                self.starts.append(chunk)
             yield chunk
 
     async def aclose(self) -> None:
