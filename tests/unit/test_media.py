@@ -207,6 +207,15 @@ def test_in_text_it_is_named_with_its_size() -> None:
     assert say_part({"type": "audio"}) == "[audio]"
 
 
+def test_what_a_tool_returned_is_on_the_record_by_name() -> None:
+    run = scripted().start("x", script=[CALL, "ok"])
+    run.run()
+    assert run.messages[2]["content"] == [{"type": "text", "text": "Taken."}, Image(PNG).part]
+    outcome = run.records[3].outcome
+    assert outcome is not None
+    assert outcome.result[0]["content"] == outcome.result[0]["result"] == "Taken.\n[image 1 kB]"
+
+
 def test_a_tool_may_write_the_parts_itself() -> None:
     @tool
     def camera() -> ToolResult:

@@ -342,7 +342,9 @@ def test_pieces_make_the_blocks_that_came_whole(
     for block in blocks:
         for piece in cut(block, at):
             streamed.add({"thinking_blocks": [piece]})
-    assert streamed.whole("p", 0) == whole.whole("p", 0)
+    kept = {"provider": "p", "thinking_blocks": blocks} if blocks else {}
+    assert whole.whole("p", 0) == kept
+    assert streamed.whole("p", 0) == kept
 
 
 def test_a_signature_of_a_call_goes_back_with_its_call() -> None:

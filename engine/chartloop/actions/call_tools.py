@@ -18,7 +18,7 @@ import anyio
 from chartloop.actions.approval import Approvals
 from chartloop.actions.builtin_tools import append_text, replace_text
 from chartloop.actions.run_tool import failed_result, refusal, run_tool
-from chartloop.core.conversation import calls_of, open_calls, tool_reply, trim_calls
+from chartloop.core.conversation import calls_of, open_calls, text_of, tool_reply, trim_calls
 from chartloop.core.errors import Category
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Spent, ToolResult
@@ -144,7 +144,7 @@ class _Batch:
                     "id": sound_text(c.id),
                     "name": sound_text(c.name),
                     "ok": d.ok,
-                    "content": d.text,
+                    "content": text_of(tool_reply(c, d.text, d.parts)) if d.parts else d.text,
                     "result": d.result,
                 }
                 for c, d in done

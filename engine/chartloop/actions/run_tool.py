@@ -148,8 +148,9 @@ def _with_media(made: Any, media: Sequence[Image | File]) -> ToolResult:
     given = cast("list[Any]", list(made) if isinstance(made, (list, tuple)) else [])  # pyright: ignore[reportUnknownArgumentType]
     texts = [text_for_model(one) for one in given if not isinstance(one, (Image, File))]
     said = say_parts(part for part in parts if is_media(part))
-    text = cut_text("\n".join(filter(None, [*texts, said])) or "done")
-    return ToolResult(text, result=text, parts=tuple(parts))
+    text = cut_text("\n".join(texts))
+    shown = "\n".join(filter(None, (text, said)))
+    return ToolResult(text, result=shown or "done", parts=tuple(parts))
 
 
 def _sound_parts(parts: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:

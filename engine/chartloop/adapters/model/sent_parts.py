@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from chartloop.core.conversation import text_of
 from chartloop.core.media_parts import is_media, say_part, url_of
 from chartloop.core.outcome import Message
 from chartloop.run.redact import has_marks
@@ -50,8 +51,7 @@ def with_media(messages: list[Message], provider: str) -> tuple[list[Message], b
         if not (tool and media and provider not in SHOWS):
             out.append({**message, "content": parts})
             continue
-        texts = [part.get("text", "") for part in parts if not is_media(part)]
-        out.append({**message, "content": "\n".join(texts)})
+        out.append({**message, "content": text_of({"content": parts})})
         head = {"type": "text", "text": _OF_TOOL.format(message.get("name", ""))}
         aside.append({"role": "user", "content": [head, *media]})
     return [*out, *aside], found

@@ -118,11 +118,12 @@ class ReceivedReasoning:
             return 0
         blocks = self._lists.setdefault(name, [])
         size = 0
-        for piece in cast("Sequence[Any]", pieces):
+        for number, piece in enumerate(cast("Sequence[Any]", pieces)):
             block = _plain(piece)
             size += _size(block)
             fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
-            if not (fields and blocks and _continues(blocks[-1], fields)):
+            # what comes together are different blocks
+            if number or not (fields and blocks and _continues(blocks[-1], fields)):
                 blocks.append(block)
                 continue
             for key, value in fields.items():
