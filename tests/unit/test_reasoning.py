@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,10 @@ from chartloop.adapters.model.thinking import (
     LOST,
     UNKNOWN,
     ReceivedReasoning,
+    lost_blocks,
     with_reasoning,
 )
+from chartloop.adapters.model.wire import Measured, Wire
 from chartloop.api import Machine, load
 from chartloop.core.reasoning import reasoning_text, say_reasoning
 from chartloop.run.result import Result
@@ -345,6 +349,31 @@ def test_pieces_make_the_blocks_that_came_whole(
     kept = {"provider": "p", "thinking_blocks": blocks} if blocks else {}
     assert whole.whole("p", 0) == kept
     assert streamed.whole("p", 0) == kept
+
+
+@given(st.lists(st.integers(0, 400), max_size=8))
+def test_the_kind_of_a_block_is_found_wherever_a_stream_is_cut(at: list[int]) -> None:
+    odd = {"type": "dream", "about": "x" * 30}
+    events = [
+        {"type": "content_block_start", "index": n, "content_block": block}
+        for n, block in enumerate([{"type": "text", "text": ""}, odd])
+    ]
+    data = "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
+    ends = [0, *sorted(min(n, len(data)) for n in at), len(data)]
+
+    async def body() -> AsyncIterator[bytes]:
+        for start, end in pairwise(ends):
+            yield data[start:end]
+
+    async def read() -> Wire:
+        wire = Wire(1_000, streamed=True)
+        measured = Measured(body(), 10_000, None)
+        measured.starts = wire.starts
+        async for _ in measured:
+            pass
+        return wire
+
+    assert lost_blocks(asyncio.run(read())) == (LOST.format("dream"),)
 
 
 def test_a_signature_of_a_call_goes_back_with_its_call() -> None:

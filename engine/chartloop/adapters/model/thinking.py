@@ -163,9 +163,8 @@ _STARTS = re.compile(rb'"content_block":\s*\{[^{}]{0,400}?"type":\s*"([^"\\]{1,6
 
 def lost_blocks(wire: Wire) -> tuple[str, ...]:
     """Warnings about blocks of a reply of Anthropic's that litellm leaves out."""
-    kinds = [
-        found[1].decode("utf-8", "replace") for found in _STARTS.finditer(b"".join(wire.starts))
-    ]
+    begun = filter(None, map(_STARTS.search, wire.starts))
+    kinds = [found[1].decode("utf-8", "replace") for found in begun]
     if wire.whole:
         with contextlib.suppress(ValueError, RecursionError):
             content = _field(json.loads(b"".join(wire.whole)), "content")
