@@ -55,7 +55,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("FromChild",),
     ),
     "Ports": (
-        *("Model", "ModelRequest", "ModelReply", "Pieces", "Journal", "SqliteJournal", "MemoryJournal"),
+        *("Model", "ModelRequest", "ModelReply", "Pieces"),
+        *("Journal", "SqliteJournal", "MemoryJournal"),
         *("RunFilter", "RunPage", "Tail"),
         *("Clock", "Sandbox", "SandboxResult", "Notifier", "Tokenizer"),
     ),

@@ -32,8 +32,13 @@ def reply(
     )
 
 
-def spent(prompt: int, completion: int, **parts: int) -> Outcome:
-    return Outcome(spent=Spent(1, prompt, completion, **parts))
+def spent(
+    prompt: int, completion: int, cached_tokens: int = 0, cache_write_tokens: int = 0,
+    reasoning_tokens: int = 0,
+) -> Outcome:  # fmt: skip
+    used = Spent(1, prompt, completion, cached_tokens=cached_tokens)
+    more = {"cache_write_tokens": cache_write_tokens, "reasoning_tokens": reasoning_tokens}
+    return Outcome(spent=used.replace(**more))
 
 
 def changed(**values: Any) -> Outcome:

@@ -211,7 +211,9 @@ def _given_back(message: Message, reasoning: Mapping[str, Any], *, current: bool
     if current and "reasoning_content" in reasoning:
         found["reasoning_content"] = reasoning["reasoning_content"]
     specific: object = reasoning.get("provider_specific_fields")
-    more = cast("Mapping[str, Any]", specific) if isinstance(specific, Mapping) else {}
+    more: Mapping[str, Any] = (
+        cast("Mapping[str, Any]", specific) if isinstance(specific, Mapping) else {}
+    )
     if "reasoning_details" in more:
         found["reasoning_details"] = more["reasoning_details"]
     if "thought_signatures" in more:

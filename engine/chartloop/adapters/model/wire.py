@@ -231,7 +231,7 @@ class Measured:
             yield chunk
 
     def _note_starts(self, chunk: bytes) -> None:
-        """Keep how blocks of content begin. Where a chunk ends within one, its end is read again."""
+        """Keep how blocks of content begin. Where a chunk ends in one, it is read again."""
         assert self.starts is not None
         text = self._tail + chunk
         at = text.find(_START)
