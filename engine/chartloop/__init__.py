@@ -81,15 +81,25 @@ if TYPE_CHECKING:
     from chartloop.run.answer import Sent
     from chartloop.run.breakpoints import Breakpoints
     from chartloop.run.context import Context
-    from chartloop.run.events import Delta, FromChild, Recorded, Rewound, Started
+    from chartloop.run.events import (
+        Delta,
+        FromChild,
+        ReasoningDelta,
+        Recorded,
+        Rewound,
+        Started,
+        ToolCallDelta,
+    )
     from chartloop.run.journal import Journal, MemoryJournal
     from chartloop.run.journal_pages import RunFilter, RunPage, Tail
+    from chartloop.run.media import File, Image
     from chartloop.run.ports import (
         Clock,
         Model,
         ModelReply,
         ModelRequest,
         Notifier,
+        Pieces,
         Sandbox,
         SandboxResult,
         Tokenizer,
@@ -132,11 +142,15 @@ _WHERE = {
     "coverage": "chartloop.analysis.coverage.measure",
     "Decision": "chartloop.machine.decision",
     "Delta": "chartloop.run.events",
+    "ReasoningDelta": "chartloop.run.events",
+    "ToolCallDelta": "chartloop.run.events",
     "Diff": "chartloop.versions.diff.diff",
     "diff": "chartloop.versions.diff.diff",
     "draw": "chartloop.api",
     "Driven": "chartloop.core.errors",
     "Explanation": "chartloop.machine.explain",
+    "File": "chartloop.run.media",
+    "Image": "chartloop.run.media",
     "Facts": "chartloop.core.facts",
     "Fenced": "chartloop.core.errors",
     "FileCancellation": "chartloop.adapters.cancel",
@@ -160,6 +174,7 @@ _WHERE = {
     "MissingPluginError": "chartloop.core.errors",
     "ModelError": "chartloop.core.errors",
     "ModelReply": "chartloop.run.ports",
+    "Pieces": "chartloop.run.ports",
     "ModelRequest": "chartloop.run.ports",
     "Note": "chartloop.core.errors",
     "Notifier": "chartloop.run.ports",
@@ -245,10 +260,12 @@ __all__ = [
     "Explanation",
     "Facts",
     "Fenced",
+    "File",
     "FileCancellation",
     "Finding",
     "Findings",
     "FromChild",
+    "Image",
     "Journal",
     "JournalCorrupt",
     "JournalError",
@@ -269,9 +286,11 @@ __all__ = [
     "OpenTelemetry",
     "Outcome",
     "Picture",
+    "Pieces",
     "Place",
     "PluginError",
     "Question",
+    "ReasoningDelta",
     "Record",
     "Recorded",
     "Replay",
@@ -305,6 +324,7 @@ __all__ = [
     "Task",
     "TaskError",
     "Tokenizer",
+    "ToolCallDelta",
     "ToolError",
     "ToolResult",
     "ToolSpec",

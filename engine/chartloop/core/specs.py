@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.traits import UNDECLARED, ActionTraits
@@ -75,7 +75,7 @@ class ArgSpec:
     """What a `name` names: ``tool``, ``machine``, ``state``, ``variable``, ``block`` or
     ``reason``."""
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
-    """For `data`: what is wrong with a value, or None."""
+    """For `data`, and for a `value` that is written plainly: what is wrong with it, or None."""
     fields: tuple[ArgSpec, ...] = ()
     """For `fields`: what is under each name."""
     needs: str = ""
@@ -100,6 +100,11 @@ class ArgSpec:
             "required": self.required, "default": self.default, "choices": list(self.choices),
             "about": self.about,
         }  # fmt: skip
+
+
+CacheMark = Literal["instructions", "tools", "conversation"]
+"""What of a request may be marked for the provider's cache."""
+CACHED: tuple[str, ...] = get_args(CacheMark)
 
 
 @dataclass(frozen=True, slots=True)
