@@ -17,7 +17,7 @@ from chartloop.core.errors import Category, SetupError
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message, Outcome, Reply, Spent, is_cost, is_tokens, say
 from chartloop.core.position import REPAIRED, repair_count
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.specs import ActionSpec, ArgSpec, Effect, wire_name
 from chartloop.core.traits import ActionTraits
 from chartloop.core.transcript import estimate, estimate_messages, sendable, with_head
 from chartloop.core.types import BOOL, FLOAT, INT, STR, Type, list_of, struct
@@ -133,6 +133,8 @@ async def complete(
             "this run has no model",
             hint="give one: `model=` in Python, `--model` or `--script` on the command line",
         )
+    if ctx.machine.servers:
+        messages = [_for_wire(message) for message in messages]
     settings = {**ctx.machine.model, **ctx.ports.settings}
     if asked.model:
         settings["name"] = asked.model
@@ -202,12 +204,33 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
         if not unique or unique in ids or len(unique) > LONGEST_ID:
             unique = f"call_{ctx.step}_{n}"
         ids.add(unique)
-        called = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
+        called = str(call.name or "")
+        if not (ctx.machine.servers and (called := _server_tool(ctx, called))):
+            called = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
         calls.append(ToolCall(unique, called, cut_text(call.arguments or "{}")))
     return reply.replace(
         text=sound_text(reply.text or ""), tool_calls=tuple(calls),
         finish_reason=sound_text(str(reply.finish_reason)), model=sound_text(str(reply.model)),
     )  # fmt: skip
+
+
+def _server_tool(ctx: Context, called: str) -> str:
+    """The tool of an MCP server that a model means by what it was called in the request."""
+    names = (name for name in ctx.machine.registry.tools if "." in name)
+    return next((name for name in names if called in (name, wire_name(name))), "")
+
+
+def _for_wire(message: Message) -> Message:
+    """A message with its tools as a provider takes their names: `calc__add` for `calc.add`."""
+    if message.get("role") == "tool" and "." in message.get("name", ""):
+        return {**message, "name": wire_name(message["name"])}
+    if not (calls := message.get("tool_calls")):
+        return message
+    named = [
+        {**call, "function": {**call["function"], "name": wire_name(call["function"]["name"])}}
+        for call in calls
+    ]
+    return {**message, "tool_calls": named}
 
 
 def _outcome(ctx: Context, answered: Answered, keep: bool | None) -> Outcome:

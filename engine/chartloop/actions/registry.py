@@ -54,7 +54,7 @@ def own_sources(registry: Registry) -> tuple[object, ...]:
     base = builtin()
     known = {id(spec) for entries in _entries(base) for spec in entries.values()}
     own = [s for entries in _entries(registry) for s in entries.values() if id(s) not in known]
-    return tuple(_source(spec) for spec in own)
+    return tuple(_source(spec) for spec in own if not getattr(spec, "server", ""))
 
 
 def _entries(registry: Registry) -> tuple[Mapping[str, Any], ...]:

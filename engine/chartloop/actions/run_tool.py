@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
-from chartloop.core.errors import Category, ModelError, ScriptError, ToolError
+from chartloop.core.errors import Category, ModelError, ScriptError, ToolError, ToolsChangedError
 from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import ToolSpec
 from chartloop.run.abandon import or_leave
@@ -42,7 +42,7 @@ def _result_of(ctx: Context, spec: ToolSpec, made: Any, error: BaseException | N
         text = cut_text(error.message) or "stopped"
         signal = stop_signal(ctx, error, spec.name)
         return ToolResult(text, result=dict(signal.context), signals=(signal,))
-    if isinstance(error, ScriptError):
+    if isinstance(error, (ScriptError, ToolsChangedError)):
         raise error
     if error is not None:
         return failed_result(_error_text(error), _category(error))

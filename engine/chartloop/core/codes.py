@@ -138,6 +138,11 @@ _ROWS = (
     Code("CL414", "unknown class", "`output` of `infer` names a Python class that was not passed, or that JSON Schema cannot describe.", "Pass its file with `--tools`, or the class with `tools=`."),
     Code("CL415", "class has changed", "A recorded machine names a class whose schema has changed since.", "Load the file that names the class, or restore the old class."),
     Code("CL417", "name that `approve` needs", "The file has a state with a name that `approve` needs for a state it adds.", "Give the state another name."),
+    Code("CL430", "tools not locked", "The file declares MCP servers, and no lock beside it says which tools they offer. Checks and proofs read the lock and start no server.", "Run `chartloop tools lock FILE`, look at what it wrote, and keep it with the machine."),
+    Code("CL431", "damaged lock", "The lock of the MCP tools cannot be read, was written by a newer version, or was changed by hand.", "Run `chartloop tools lock FILE` again. It shows what changes before it writes."),
+    Code("CL432", "lock that does not fit", "The lock lacks a server of the file, or is of another command, address or environment than the file declares.", "Run `chartloop tools lock FILE` again."),
+    Code("CL433", "tools that look alike", "Two tools of the machine would have one name in a request: providers take no dots, so `calc.add` is sent as `calc__add`.", "Rename the server or the Python tool."),
+    Code("CL434", "too many tools", "A pattern takes more tools of one MCP server than a model can be offered.", "Name the tools that the machine needs, or use a narrower pattern: `tools: [calc.read_*]`."),
     Code("CL418", "label braces in a template", "A template prints `{run.task}` literally: only labels use single braces.", "Write `{{ run.task }}`.", _W),
     Code("CL419", "template braces in a label", "A label reads `{{` as a literal brace: only templates use double braces.", "Write `{limits.steps}`.", _W),
     # CL6xx: a call
@@ -160,6 +165,8 @@ _ROWS = (
     Code("CL617", "answer ahead not taken", "An answer ahead of its question names a state that does not wait, is waiting now, or has an answer already.", "Name a later wait; answer the current question without `ahead`."),
     Code("CL618", "no cursor", "The cursor is not one that a page of the journal gave.", "Give the `next` of a page of runs, or the `cursor` of an event, as it came; without one you get the first page."),
     Code("CL619", "cursor gone", "The cursor of an event is of another journal, or beyond the newest event of this one.", "Begin again at the oldest or the newest cursor, which the error names."),
+    Code("CL630", "MCP server not available", "A server could not be started or reached, did not greet in time, or gave a listing that cannot be read. The error shows its last lines on stderr.", "Start its command by hand in the machine's folder, check the address, or give it more time with `connect_timeout`. Then run or resume."),
+    Code("CL631", "tools changed since the lock", "A server offers a tool in another form than the lock holds, or no longer offers it. Descriptions and schemas steer the model, so the run stops before it uses them.", "Look at the difference in the error. Where it is right, run `chartloop tools lock FILE` and resume with the new lock."),
     Code("CL621", "chart closed", "Code tried to change a live machine after it was built: a transition added or taken away, a guard set, a callback given.", "Change the machine's file and load it: the new chart has its own picture and hash."),
     Code("CL622", "journal of a newer version", "A newer version of chartloop wrote the journal, or an event in it, which this version cannot read. The journal is not damaged.", "Update chartloop, or name another journal with `--journal`. Nothing was written."),
 )  # fmt: skip

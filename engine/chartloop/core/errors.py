@@ -16,6 +16,8 @@
         ├── RulesChangedError  the run was decided by rules that this version does not have
         ├── ScriptError      a script has too few replies, or some left over
         ├── SetupError       something the run needs is missing: an extra, a key, a tool
+        ├── ServerUnavailableError  an MCP server cannot be started or reached
+        ├── ToolsChangedError  an MCP server offers something else than the lock holds
         └── JournalError
             ├── Driven       another process drives this run: it was not started here
             ├── Fenced       another process took this run over from here
@@ -64,11 +66,13 @@ __all__ = [
     "RulesChangedError",
     "RunError",
     "ScriptError",
+    "ServerUnavailableError",
     "SetupError",
     "Severity",
     "SpecError",
     "StatusError",
     "TaskError",
+    "ToolsChangedError",
     "UnknownRunError",
     "count_findings",
     "finding_lines",
@@ -518,6 +522,34 @@ class SetupError(RunError):
     """Something that the run needs is not there: an extra, an API key, a program, a tool."""
 
     code = "CL607"
+
+
+class ServerUnavailableError(RunError):
+    """An MCP server could not be started or reached, or gave no listing that can be read.
+
+    The run rests where it was: drive it on, or resume it, when the server works.
+    """
+
+    code = "CL630"
+
+
+class ToolsChangedError(RunError):
+    """An MCP server offers a tool in another form than the lock holds, or no longer.
+
+    Its description steers the model: nothing of it was used. The run rests where it was.
+    """
+
+    code = "CL631"
+
+    def __init__(self, server: str, differences: tuple[str, ...]) -> None:
+        self.server = server
+        self.differences = differences
+        """What differs, in lines: ``~ calc.add description: "Add." → "Add, and ..."``."""
+        listed = "".join(f"\n  {line}" for line in differences)
+        super().__init__(
+            f"the tools of MCP server `{server}` are not those of the lock:{listed}",
+            hint="look at each line; where it is right, run `chartloop tools lock` again",
+        )
 
 
 class JournalError(RunError):

@@ -189,6 +189,8 @@ class ToolResult(Value, frozen=True, gc=False):
     """The tool reports progress, ok or not: `progress.stalled_for` starts again."""
     warnings: tuple[str, ...] = ()
     """What is odd about the call, for those who look after the run; the model does not read it."""
+    in_doubt: bool = False
+    """The call was made, and whether it was carried out is not known."""
 
     @property
     def is_text(self) -> bool:

@@ -9,6 +9,7 @@ Source: design "language", section 8; 004 "Step Types"; 000 "Adapters".
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -241,17 +242,35 @@ class ToolSpec:
     """It edits memory blocks: a reply that asks for nothing else `wants_memory`."""
     wants_context: bool = False
     """Its first parameter is the context of the step."""
+    server: str = ""
+    """The MCP server that carries it out; empty for a function of Python."""
 
     def for_model(self) -> dict[str, Any]:
         """The tool as chat APIs take it."""
         return {
             "type": "function",
             "function": {
-                "name": self.name,
+                "name": wire_name(self.name),
                 "description": self.description,
                 "parameters": dict(self.parameters),
             },
         }
+
+
+LONGEST_WIRE_NAME = 64
+
+
+def wire_name(name: str) -> str:
+    """What a tool is called in a request to a provider, which takes no dots and 64 characters.
+
+    ``calc.add`` is ``calc__add``. A name that fits is itself; of a longer one a part, with its hash.
+    """
+    if "." not in name and len(name) <= LONGEST_WIRE_NAME:
+        return name
+    made = name.replace(".", "__")
+    if len(made) <= LONGEST_WIRE_NAME:
+        return made
+    return f"{made[:LONGEST_WIRE_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from chartloop.core.codes import finding
@@ -42,6 +43,7 @@ from chartloop.language.readers.loops import (
 )
 from chartloop.language.readers.reader import NULLABLE, Named, Reader, make_roots
 from chartloop.language.readers.rules import read_rule
+from chartloop.language.readers.servers import ReadLock, read_servers, wanted_tools
 from chartloop.language.readers.settings import (
     ACCEPTABLE,
     EVERY,
@@ -52,11 +54,11 @@ from chartloop.language.readers.settings import (
     read_renamed,
     read_tasks,
     read_tools,
-    refuse_servers,
 )
 from chartloop.language.readers.states import read_state
 from chartloop.language.readers.words import doubts_a_word, written_words
 from chartloop.language.spec import Edge, LimitSpec, MachineSpec, StateSpec
+from chartloop.language.tool_lock import lock_name
 from chartloop.language.yaml.document import dotted_path, short
 from chartloop.language.yaml.reading import Document, Path, read
 
@@ -171,12 +173,13 @@ def _machine(
         if spec is not None:
             children[child] = spec
     reader = _reader(given, base, unread)
-    spec = _read(reader, name, shape, children)
+    lock = partial(_lock_text, given)
+    spec = _read(reader, name, shape, children, lock)
     words = written_words(spec) if spec is not None else {}
     if spec is not None and (reader.unsure or doubts_a_word(spec, words)):
         reader = _reader(given, base, unread, flow(spec) if reader.unsure else None)
         reader.words = words
-        spec = _read(reader, name, shape, children)
+        spec = _read(reader, name, shape, children, lock)
     declared = shape.machines or {}
     said = {n: ((*base, *p), n) for n, p in reader.children.items() if n not in declared}
     for child, (path, source) in (named | said).items():
@@ -188,6 +191,14 @@ def _machine(
     if spec is not None and spec.ignore:
         own = [f for f in own if f.code not in ACCEPTABLE or not spec.accepts(f)]
     return spec, [*findings, *own], reader.unread
+
+
+def _lock_text(given: _File) -> str:
+    """The text of the lock beside the file. `SetupError` where there is none."""
+    find, here = given.reading.find, given.document.file
+    if find is None or here.startswith("<"):
+        raise SetupError("there is no file for it")
+    return find(lock_name(here), here).text
 
 
 def _load_linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | None, list[Finding]]:
@@ -228,8 +239,9 @@ def _names(path: Path) -> bool:
 
 
 def _read(
-    reader: Reader, name: str, shape: file.MachineShape, children: dict[str, MachineSpec]
-) -> MachineSpec | None:
+    reader: Reader, name: str, shape: file.MachineShape, children: dict[str, MachineSpec],
+    lock: ReadLock,
+) -> MachineSpec | None:  # fmt: skip
     names = tuple(shape.states or {})
     if not names and not reader.is_gone(("states",)) and not reader.is_gone(()):
         said = f"machine `{name}` has no states"
@@ -248,13 +260,13 @@ def _read(
         scope = Scope(roots, defines={**texts, **reader.define}, guards=reader.registry.guards)
         loops = declare_loops(reader, loops, variables, scope)
     reader.variables = {n: _spoken(v.type, reader.words.get(n)) for n, v in variables.items()}
+    reader.servers = read_servers(reader, shape.mcp_servers, [*wanted_tools(shape)], lock)
     reader.tools = read_tools(reader, shape.tools)
     reader.reasons = read_reasons(reader, shape.reasons)
     roots = _roots(reader, name, shape, limits)
     reader.scope = Scope(roots, guards=reader.registry.guards)
     defined = read_defines(reader, shape.define, reader.define)
     memory = read_memory(reader, shape.memory)
-    refuse_servers(reader, shape.mcp_servers)
     if loops:
         loops = [check_loop(reader, loop) for loop in loops]
         shapes = with_loops(shape.states or {}, loops)
@@ -271,7 +283,7 @@ def _read(
         name, states, start, tuple(rules),
         limits=limits, vars=variables, define=defined, memory=memory, reasons=reader.reasons,
         own_reasons=tuple(n for n in shape.reasons or {} if n in reader.reasons),
-        tools=reader.tools, machines=children, tasks=read_tasks(reader, shape.tasks),
+        tools=reader.tools, servers=reader.servers, machines=children, tasks=read_tasks(reader, shape.tasks),
         model=read_model(reader, shape.model), on_error=_on_error(reader, shape.on_error),
         on_stop=(reader.state(("on_stop",), shape.on_stop) or "") if shape.on_stop else "",
         output=_output(reader, shape.output), start_given=shape.start is not None,
