@@ -44,8 +44,7 @@ from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import Effect
 from chartloop.core.units import say_duration
 from chartloop.extras import install
-from chartloop.language.readers.servers import VARIABLE
-from chartloop.language.server_tools import ServerSpec
+from chartloop.language.server_tools import VARIABLE, ServerSpec
 from chartloop.language.tool_lock import LockedServer, lock_offers, server_differences
 from chartloop.run.sync import loop_thread
 

@@ -9,7 +9,7 @@ Source: design "language", sections 1 and 9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -43,7 +43,12 @@ from chartloop.language.readers.loops import (
 )
 from chartloop.language.readers.reader import NULLABLE, Named, Reader, make_roots
 from chartloop.language.readers.rules import read_rule
-from chartloop.language.readers.servers import ReadLock, read_servers, wanted_tools
+from chartloop.language.readers.servers import (
+    ReadLock,
+    read_server_shape,
+    read_servers,
+    wanted_tools,
+)
 from chartloop.language.readers.settings import (
     ACCEPTABLE,
     EVERY,
@@ -57,6 +62,7 @@ from chartloop.language.readers.settings import (
 )
 from chartloop.language.readers.states import read_state
 from chartloop.language.readers.words import doubts_a_word, written_words
+from chartloop.language.server_tools import ServerSpec
 from chartloop.language.spec import Edge, LimitSpec, MachineSpec, StateSpec
 from chartloop.language.tool_lock import lock_name
 from chartloop.language.yaml.document import dotted_path, short
@@ -122,6 +128,55 @@ def load(
     Child machines that it names and does not hold are looked up by `find`, and become part of it.
     """
     return _load(text, file_name, _Reading(registry, define or {}, find, ()))
+
+
+class Declared(NamedTuple):
+    """An MCP server that a file declares, and the tools of it that the file names."""
+
+    server: ServerSpec
+    tools: tuple[str, ...]
+    """Names and patterns, without the server's."""
+
+
+def declared_servers(
+    text: str, file_name: str
+) -> tuple[dict[str, Declared], tuple[Finding, ...]]:
+    """The MCP servers of a file and of the machines in it, with no lock; and what is wrong.
+
+    Of the rest of the file only its shape is read: without a lock it has no meaning.
+    """
+    document = read(text, file_name)
+    shaped = shape(document)
+    findings = list(shaped.findings)
+    found: dict[str, Declared] = {}
+    given = _File(document, shaped, _Reading(Registry(), {}, None, ()))
+    for base, machine in _machines_in(shaped.file, ()):
+        reader = _reader(given, base, deepcopy(shaped.unread))
+        wanted = [*wanted_tools(machine)]
+        for name, server_shape in (machine.mcp_servers or {}).items():
+            if (server := read_server_shape(reader, name, server_shape)) is None:
+                continue
+            named = [n.partition(".")[2] for n in wanted if n.startswith(f"{name}.")]
+            before = found.get(name, Declared(server, ()))
+            if before.server.definition != server.definition:
+                said = f"two machines of this file declare different servers `{name}`"
+                hint = "rename one of them"
+                reader.say("CL211", ("mcp_servers", name), said, hint=hint, key=True)
+            found[name] = Declared(server, tuple(dict.fromkeys((*before.tools, *named))))
+        findings += reader.findings
+    return found, _sort_findings(findings)
+
+
+def _machines_in(
+    machine: file.MachineShape | None, base: Path
+) -> Iterator[tuple[Path, file.MachineShape]]:
+    """The machine of a file, and those that are in it."""
+    if machine is None:
+        return
+    yield base, machine
+    for name, child in (machine.machines or {}).items():
+        if not isinstance(child, str):
+            yield from _machines_in(child, (*base, "machines", name))
 
 
 def _load(text: str, file_name: str, reading: _Reading) -> Loaded:

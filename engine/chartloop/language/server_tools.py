@@ -6,6 +6,7 @@ Belongs here: a locked tool as a `ToolSpec`. Never: how a server is asked (`adap
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,10 @@ from typing import Any, cast
 from chartloop.core.specs import Effect, ToolSpec
 from chartloop.language.json_schema.validator import Validator
 from chartloop.language.tool_lock import LockedTool, arguments_validator, definition_hash
+
+
+VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", re.ASCII)
+"""``${VAR}``, or ``${VAR:-default}``: a variable of our environment."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,15 @@ class ServerSpec:
             "command": self.command, "args": list(self.args), "cwd": self.cwd, "url": self.url,
             "env": sorted(self.env), "headers": sorted(self.headers),
         })  # fmt: skip
+
+    @property
+    def reaches(self) -> str:
+        """What it does outside the machine, in words: ``starts `npx server` ...``."""
+        given = sorted({name for text in self.texts for name, _ in VARIABLE.findall(text)})
+        what = " ".join((self.command, *self.args))
+        said = f"starts `{what}`" if self.command else f"sends tool calls to `{self.url}`"
+        handed = f", with {', '.join(f'`{name}`' for name in given)}" if given else ""
+        return f"{said} as MCP server `{self.name}`{handed}"
 
     @property
     def texts(self) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from chartloop.core.specs import Effect, ToolSpec, wire_name
 from chartloop.core.units import parse_duration
 from chartloop.language.file import file
 from chartloop.language.readers.reader import Reader
-from chartloop.language.server_tools import ServerSpec, tool_of
+from chartloop.language.server_tools import VARIABLE, ServerSpec, tool_of
 from chartloop.language.tool_lock import (
     MOST_TOOLS,
     LockedServer,
@@ -39,8 +39,6 @@ ReadLock = Callable[[], str]
 """Gives the text of the lock beside the file. Raises `SetupError` where there is none."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
-VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", re.ASCII)
-"""``${VAR}``, or ``${VAR:-default}``."""
 _STDIO = ("command", "args", "env", "cwd")
 _HTTP = ("url", "headers")
 
@@ -55,8 +53,7 @@ def read_servers(
     declared = [
         made
         for name, given in (shape or {}).items()
-        if not reader.is_gone(("mcp_servers", name))
-        and (made := _server(reader, ("mcp_servers", name), name, given)) is not None
+        if (made := read_server_shape(reader, name, given)) is not None
     ]
     if not declared:
         return {}
@@ -68,6 +65,7 @@ def read_servers(
         if known is None:  # it was said; what the file names stands in for it
             known = LockedServer("", _stand_ins(server.name, wanted))
             reader.unlocked.add(server.name)
+            reader.broken.add("usage.calls")
         server = replace(server, tools=known.tools, left_out=known.left_out)
         servers[server.name] = server
         tools |= {f"{server.name}.{name}": tool_of(server, t) for name, t in known.tools.items()}
@@ -87,7 +85,11 @@ def _stand_ins(server: str, wanted: Iterable[str]) -> dict[str, LockedTool]:
 # the file -----------------------------------------------------------------------------------
 
 
-def _server(reader: Reader, path: Path, name: str, given: file.McpShape) -> ServerSpec | None:
+def read_server_shape(reader: Reader, name: str, given: file.McpShape) -> ServerSpec | None:
+    """A server as the file declares it, without what the lock says."""
+    path: Path = ("mcp_servers", name)
+    if reader.is_gone(path):
+        return None
     if not _NAME.fullmatch(name):
         said = f"`{short(name)}` is not a name of a server"
         hint = "letters, digits, `_` and `-`: its tools are named `server.tool`"
