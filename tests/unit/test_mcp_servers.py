@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from chartloop import Machine, load
-from chartloop.api.tool_lock import lock_tools, locked_nothing
+from chartloop.api import find_faults
+from chartloop.api.tool_lock import declared_in, lock_tools, locked_nothing
 from chartloop.core.errors import ServerUnavailableError, SetupError, ToolsChangedError
 from chartloop.testing import LoopbackServer
 from tests.mcp_peers import (
@@ -34,7 +35,7 @@ from tests.mcp_peers import (
     put_server,
 )
 
-pytestmark = [pytest.mark.extra("mcp", install='pip install -e ".[mcp]"')]
+pytestmark = [pytest.mark.extra("mcp", install='pip install -e ".[mcp]"')]  # noqa: S610 - no Django
 EVERYTHING = (
     Path(__file__).parents[1]
     / "node/node_modules/@modelcontextprotocol/server-everything/dist/index.js"
@@ -115,16 +116,14 @@ def test_a_tool_without_a_model(tmp_path: Path) -> None:
   sum: {do: tool, with: {name: calc.add, arguments: {a: 2, b: 3}}, save: {vars.sum: result.sum}, next: done}
   done: {stop: completed}
 """
-    text = machine("calc.add", states=states, head='vars: {sum: 0}\noutput: vars.sum\n')
+    text = machine("calc.add", states=states, head="vars: {sum: 0}\noutput: vars.sum\n")
     run = locked(tmp_path, text).start()
     assert run.run().output == 5
     wrong = put_machine(tmp_path, text.replace("b: 3", "c: 3"))
-    from chartloop.api import find_faults
-
     assert "CL341" in [f.code for f in find_faults(wrong)[1]]
 
 
-@pytest.mark.extra("litellm", install='pip install -e ".[llm]"')
+@pytest.mark.extra("litellm", install='pip install -e ".[llm]"')  # noqa: S610 - no Django
 def test_a_provider_reads_names_without_dots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,8 +330,6 @@ def test_a_tool_that_is_new_is_not_offered_and_does_not_stop_a_run(tmp_path: Pat
 
 
 def test_names_that_no_tool_fits_are_said(tmp_path: Path) -> None:
-    from chartloop.api.tool_lock import declared_in
-
     put_server(tmp_path)
     path = put_machine(tmp_path, machine("calc.add, calc.x_*"))
     assert [*locked_nothing(declared_in(path), lock_tools(path))] == ["calc.x_*"]
@@ -437,7 +434,7 @@ def test_the_reference_server_over_stdio_and_over_http(tmp_path: Path, over_http
     ]  # fmt: skip
     run = load(path).start("go", script=script)
     assert run.run().reason == "completed"
-    echo, sum, weather, image = answers(run)
+    echo, sum, _, image = answers(run)
     assert "hi" in echo
     assert "5" in sum
     assert run.trace().calls[2].result["temperature"]

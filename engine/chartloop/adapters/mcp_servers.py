@@ -89,9 +89,7 @@ class McpServers:
         if waiting:
             await _cross(_open_all(waiting))
 
-    async def call(
-        self, server: ServerSpec, tool: str, arguments: Mapping[str, Any]
-    ) -> ToolResult:
+    async def call(self, server: ServerSpec, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
         """One call; whatever goes wrong in it is a reply.
 
         `ToolsChangedError` where the server was started again and offers something else.
@@ -163,7 +161,7 @@ def _end(connections: Sequence[_Connection]) -> None:
             future.result(_ENDING)
 
 
-class _Died(Exception):  # noqa: N818  what happened
+class _Died(Exception):
     """The connection ended while a call was under way."""
 
 
@@ -305,7 +303,9 @@ class _Connection:
         cursor: str | None = None
         while True:
             page = await client.list_tools(cursor=cursor)
-            offers += [t.model_dump(by_alias=True, exclude_none=True, mode="json") for t in page.tools]
+            offers += [
+                t.model_dump(by_alias=True, exclude_none=True, mode="json") for t in page.tools
+            ]
             cursor = page.next_cursor
             if len(offers) > MOST_OFFERED:
                 raise _TooManyError(f"offers more than {MOST_OFFERED:,} tools")
@@ -346,7 +346,9 @@ class _Connection:
             return self._unavailable(str(error), "run a server that offers fewer")
         if type(error).__name__ == "ValidationError":
             said = " ".join(str(error).split())[:_LINE]
-            return self._unavailable(f"gave a listing that cannot be read: {said}", "report it there")
+            return self._unavailable(
+                f"gave a listing that cannot be read: {said}", "report it there"
+            )
         if _is_closed(error):
             return self._unavailable("ended before it answered", "start it by hand and look")
         said = f"cannot be reached: {type(error).__name__}: {error}"
@@ -449,7 +451,8 @@ def _texts(content: Sequence[Any]) -> Iterator[str]:
             case "text":
                 yield part.text
             case "image" | "audio":
-                yield f"[{part.type} {part.mime_type}, {len(part.data) * 3 // 4:,} bytes, not shown]"
+                size = len(part.data) * 3 // 4
+                yield f"[{part.type} {part.mime_type}, {size:,} bytes, not shown]"
             case "resource_link":
                 yield f"[{part.name}: {part.uri}]"
             case "resource":

@@ -62,7 +62,9 @@ def declared_in(source: str | Path) -> dict[str, Declared]:
     if any(found.is_error for found in findings):
         raise SpecError(findings)
     if not declared:
-        raise SetupError(f"{name} declares no MCP servers", hint="add `mcp_servers`, see docs/mcp.md")
+        raise SetupError(
+            f"{name} declares no MCP servers", hint="add `mcp_servers`, see docs/mcp.md"
+        )
     return declared
 
 

@@ -56,7 +56,6 @@ _ROWS = (
     Code("CL202", "missing key", "A required key is missing.", "Add it."),
     Code("CL203", "wrong kind of value", "For example text in place of a mapping, or a number in place of a list.", "Write the kind named in the message."),
     Code("CL204", "bad name", "Names are lower case: a letter, then letters, digits and underscores.", "Rename it."),
-    Code("CL205", "not in this version", "The key is part of the language, but this version does not support it.", "Remove it, or use a version that does."),
     Code("CL206", "unknown format version", "The file names a format version other than `chartloop: 1`.", "Write `chartloop: 1` as the first line."),
     Code("CL207", "keys do not go together", "A state or edge has keys of two different jobs.", "Give each state one job; split it into two states."),
     Code("CL208", "unknown word", "The value is not one of the words allowed here.", "Use one of the listed words."),

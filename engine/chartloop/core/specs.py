@@ -263,14 +263,14 @@ LONGEST_WIRE_NAME = 64
 def wire_name(name: str) -> str:
     """What a tool is called in a request to a provider, which takes no dots and 64 characters.
 
-    ``calc.add`` is ``calc__add``. A name that fits is itself; of a longer one a part, with its hash.
+    ``calc.add`` is ``calc__add``. A name that fits stays; a longer one is cut, and its hash added.
     """
     if "." not in name and len(name) <= LONGEST_WIRE_NAME:
         return name
     made = name.replace(".", "__")
     if len(made) <= LONGEST_WIRE_NAME:
         return made
-    return f"{made[:LONGEST_WIRE_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"{made[: LONGEST_WIRE_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True)

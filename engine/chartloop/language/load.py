@@ -138,9 +138,7 @@ class Declared(NamedTuple):
     """Names and patterns, without the server's."""
 
 
-def declared_servers(
-    text: str, file_name: str
-) -> tuple[dict[str, Declared], tuple[Finding, ...]]:
+def declared_servers(text: str, file_name: str) -> tuple[dict[str, Declared], tuple[Finding, ...]]:
     """The MCP servers of a file and of the machines in it, with no lock; and what is wrong.
 
     Of the rest of the file only its shape is read: without a lock it has no meaning.
@@ -338,7 +336,8 @@ def _read(
         name, states, start, tuple(rules),
         limits=limits, vars=variables, define=defined, memory=memory, reasons=reader.reasons,
         own_reasons=tuple(n for n in shape.reasons or {} if n in reader.reasons),
-        tools=reader.tools, servers=reader.servers, machines=children, tasks=read_tasks(reader, shape.tasks),
+        tools=reader.tools, servers=reader.servers, machines=children,
+        tasks=read_tasks(reader, shape.tasks),
         model=read_model(reader, shape.model), on_error=_on_error(reader, shape.on_error),
         on_stop=(reader.state(("on_stop",), shape.on_stop) or "") if shape.on_stop else "",
         output=_output(reader, shape.output), start_given=shape.start is not None,

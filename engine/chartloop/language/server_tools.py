@@ -16,7 +16,6 @@ from chartloop.core.specs import Effect, ToolSpec
 from chartloop.language.json_schema.validator import Validator
 from chartloop.language.tool_lock import LockedTool, arguments_validator, definition_hash
 
-
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", re.ASCII)
 """``${VAR}``, or ``${VAR:-default}``: a variable of our environment."""
 

@@ -44,7 +44,7 @@ _LINES = 12
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
-class LockFault(ValueError):  # noqa: N818  what it says is a fault of the lock
+class LockFault(ValueError):
     """A text that is not a lock, or one that was changed by hand. Its text says which."""
 
 
@@ -196,9 +196,9 @@ def write_lock(servers: Mapping[str, LockedServer]) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text with each sign that is not seen written as JSON's ``\\u200b``."""
+    """The text with each sign that is not seen as JSON writes it, by its number."""
     return "".join(
-        c if c in "\n" or unicodedata.category(c) not in _HIDDEN else json.dumps(c)[1:-1]
+        c if c == "\n" or unicodedata.category(c) not in _HIDDEN else json.dumps(c)[1:-1]
         for c in text
     )
 
@@ -237,7 +237,7 @@ def read_server(data: Any, name: str) -> LockedServer:
 def _read_tool(name: str, data: Mapping[str, Any], server: str) -> LockedTool:
     given = {n: v for n, v in data.items() if n != "hash"}
     if unknown := given.keys() - LockedTool.__dataclass_fields__.keys():
-        raise LockFault(f"has an unknown key `{short(sorted(unknown)[0])}` in `{server}.{name}`")
+        raise LockFault(f"has an unknown key `{short(min(unknown))}` in `{server}.{name}`")
     tool = LockedTool(name, **given)
     if tool.hash != data.get("hash"):
         raise LockFault(f"was changed by hand: the hash of `{server}.{name}` is another")

@@ -149,9 +149,7 @@ class ToolServers(Protocol):
         """Connect what is not connected. Cheap where all is. A `RunError` where one cannot be."""
         ...
 
-    async def call(
-        self, server: ServerSpec, tool: str, arguments: Mapping[str, Any]
-    ) -> ToolResult:
+    async def call(self, server: ServerSpec, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Carry out one call; what goes wrong in it is in the result."""
         ...
 

@@ -147,6 +147,7 @@ class _Extra(NamedTuple):
 
 _MODELS = _Extra("models", "litellm", "llm", "no litellm: scripted models, and your own")
 _EXTRAS = (
+    _Extra("mcp", "mcp", "mcp", "no mcp: tools of MCP servers can be checked, not called"),
     _Extra("screen", "textual", "tui", "no textual: `chartloop step` is a prompt"),
     _Extra("server", "fastapi", "server", "no FastAPI: no `chartloop serve`"),
     _Extra(

@@ -167,7 +167,7 @@ class McpShape(Shape):
     timeout: Scalar | None = None
     """How long a call may take; default: `60s`."""
     lock: dict[str, Data] | None = None
-    """Its locked tools, in a recorded machine. Your file has them beside it, in `*.tools.lock.json`."""
+    """Its locked tools, in a recorded machine; your file has them in `*.tools.lock.json`."""
 
 
 Limit = Annotated[

@@ -37,8 +37,8 @@ from chartloop.language.expression import Expression, ExpressionFault, Scope, pa
 from chartloop.language.file.unreadable import TOO_MANY, Unread, names_in
 from chartloop.language.label import Label, LabelFault, parse_label
 from chartloop.language.readers.flow import Flow, Moment
-from chartloop.language.spec import said_at
 from chartloop.language.server_tools import ServerSpec
+from chartloop.language.spec import said_at
 from chartloop.language.template.template import Template, TemplateFault
 from chartloop.language.template.template import parse as parse_template
 from chartloop.language.text_fault import TextFault

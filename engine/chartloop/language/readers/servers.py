@@ -13,7 +13,6 @@ import re
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import PurePath
 from typing import Any, cast
 
 from chartloop.core.errors import SetupError, nearest
@@ -55,17 +54,17 @@ def read_servers(
         for name, given in (shape or {}).items()
         if (made := read_server_shape(reader, name, given)) is not None
     ]
-    if not declared:
+    if not shape:
         return {}
-    locked = _locked(reader, shape or {}, declared, lock)
+    locked = _locked(reader, shape, declared, lock)
+    reader.unlocked = set(shape) - set(locked)  # it was said, for each of them
+    if reader.unlocked:
+        reader.broken.add("usage.calls")
     servers: dict[str, ServerSpec] = {}
     tools: dict[str, ToolSpec] = {}
     for server in declared:
-        known = locked.get(server.name)
-        if known is None:  # it was said; what the file names stands in for it
-            known = LockedServer("", _stand_ins(server.name, wanted))
-            reader.unlocked.add(server.name)
-            reader.broken.add("usage.calls")
+        # what the file names stands in for what is not known
+        known = locked.get(server.name) or LockedServer("", _stand_ins(server.name, wanted))
         server = replace(server, tools=known.tools, left_out=known.left_out)
         servers[server.name] = server
         tools |= {f"{server.name}.{name}": tool_of(server, t) for name, t in known.tools.items()}
@@ -117,13 +116,13 @@ def read_server_shape(reader: Reader, name: str, given: file.McpShape) -> Server
 def _kind_fits(reader: Reader, path: Path, given: file.McpShape) -> bool:
     """Whether the keys are those of one kind of server."""
     if reader.lost_in(path):
-        return bool(given.command or given.url)
+        return False
     if bool(given.command) == bool(given.url):
         both = "has both" if given.command else "has neither"
         said = f"an MCP server has a `command` or a `url`; this one {both}"
         hint = "`command` is started and spoken to on stdin, `url` runs already"
         reader.say("CL207" if given.command else "CL202", path, said, hint=hint, key=True)
-        return bool(given.command)
+        return False
     over_http = bool(given.url)
     if given.type is not None and over_http != (given.type != "stdio"):
         said = f"`type: {given.type}` does not go with `{'url' if over_http else 'command'}`"
@@ -157,6 +156,8 @@ def _locked(
 ) -> dict[str, LockedServer]:
     """The servers that are locked and fit the file, by name; what is wrong is said."""
     found: dict[str, LockedServer] = {}
+    if not declared:
+        return found
     inline = {name: one.lock for name, one in shape.items() if one.lock is not None}
     name, at = lock_name(reader.document.file), ("mcp_servers",)
     try:
@@ -177,9 +178,7 @@ def _locked(
             hint = f"`chartloop tools lock {reader.document.file}` asks the servers and writes it"
         reader.say("CL430", at, said, hint=hint, key=True)
         return {}
-    return {
-        server.name: found[server.name] for server in declared if _fits(reader, server, found)
-    }
+    return {server.name: found[server.name] for server in declared if _fits(reader, server, found)}
 
 
 def _fits(reader: Reader, server: ServerSpec, found: Mapping[str, LockedServer]) -> bool:
@@ -224,10 +223,10 @@ def wanted_tools(shape: file.MachineShape) -> Iterator[str]:
 def tools_named(reader: Reader, path: Path, name: str) -> list[str]:
     """The tools of a server that a name or pattern means: ``calc.add``, ``calc.*``."""
     server, _, tool = name.partition(".")
+    if server in reader.unlocked or reader.is_gone(("mcp_servers",)):
+        return [] if "*" in tool else [name]
     spec = reader.servers.get(server)
     if spec is None:
-        if reader.is_gone(("mcp_servers", server)) or reader.is_gone(("mcp_servers",)):
-            return [name]
         known = [f"{s}.{t}" for s, one in reader.servers.items() for t in one.tools]
         hint = nearest(name, known) if known else ""
         hint = hint or f"declare it: `mcp_servers: {{{server}: {{command: ...}}}}`"
@@ -236,8 +235,6 @@ def tools_named(reader: Reader, path: Path, name: str) -> list[str]:
         return [name]
     if name in set(reader.registry.tools):
         return [name]
-    if server in reader.unlocked:
-        return [] if "*" in tool else [name]
     found = [f"{server}.{t}" for t in spec.tools if matches(tool, t)]
     if found:
         return found

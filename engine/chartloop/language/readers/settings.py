@@ -84,7 +84,9 @@ def offered_names(reader: Reader, path: Path, names: list[str]) -> tuple[str, ..
     for number, name in (given := list(reader.items(path, names))):
         found = [known for known in reader.tools if "." in name and matches(name, known)]
         if not found and name.partition(".")[0] not in reader.unlocked:
-            meant = reader.name((*path, number), name, reader.tools, "tool of this machine", "CL405")
+            meant = reader.name(
+                (*path, number), name, reader.tools, "tool of this machine", "CL405"
+            )
             found = [meant] if meant else []
         out += found
     reader.once(path, given, "tool")

@@ -239,7 +239,7 @@ _MACHINE: Mapping[str, _Aspect] = MappingProxyType(
 _TOOL: Mapping[str, _Aspect] = MappingProxyType(
     {
         "description": _Aspect("description", "Model"), "title": _Aspect("title", _TEXT),
-        "parameters": _Aspect("arguments", "Model"), "output": _Aspect("form of the result", "Model"),
+        "parameters": _Aspect("arguments", "Model"), "output": _Aspect("result", "Model"),
         "annotations": _Aspect("claims of the server", _TEXT),
     }
 )  # fmt: skip
@@ -285,8 +285,13 @@ def phrase(what: What, aspect: str) -> str:
 
 
 _CALLED: Mapping[What, str] = MappingProxyType(
-    {"child": "child machine", "memory": "memory block", "reason": "stop reason", "edge": "way",
-     "server": "MCP server"}
+    {
+        "child": "child machine",
+        "memory": "memory block",
+        "reason": "stop reason",
+        "edge": "way",
+        "server": "MCP server",
+    }
 )
 
 

@@ -347,6 +347,12 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
         yield Part("model", name, name, ("model", name), said, said[""].text)
     for number, name in enumerate(spec.tools):
         yield Part("tool", name, name, ("tools", number), _locked(spec, name))
+    yield from _server_parts(spec)
+    yield from _notes(spec)
+
+
+def _server_parts(spec: MachineSpec) -> Iterator[Part]:
+    """The MCP servers; their tools are parts of their own."""
     for name, server in spec.servers.items():
         said = _Aspects(("mcp_servers", name))
         for one in ("command", "args", "cwd", "url"):
@@ -360,7 +366,6 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
             "connect_timeout", server.connect_timeout, text=write_duration(server.connect_timeout)
         )
         yield Part("server", name, name, ("mcp_servers", name), said, server.reaches)
-    yield from _notes(spec)
 
 
 def _locked(spec: MachineSpec, tool: str) -> _Aspects:
