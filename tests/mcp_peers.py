@@ -37,6 +37,12 @@ def call(name, given):
         time.sleep(given.get("seconds", 60))
     if name == "env":
         return {"content": [{"type": "text", "text": os.environ.get(given["name"], "unset")}]}
+    if name == "ask":  # as servers of 2025 do: a request of its own, in the middle of the call
+        asked = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+        request = {"jsonrpc": "2.0", "id": 1000, "method": "elicitation/create", "params": asked}
+        print(json.dumps(request), flush=True)
+        reply = json.loads(sys.stdin.readline())
+        return {"content": [{"type": "text", "text": reply["error"]["message"]}], "isError": True}
     if name == "fail":
         return {"content": [{"type": "text", "text": "no"}], "isError": True}
     if name == "picture":
@@ -72,7 +78,9 @@ for line in sys.stdin:
 '''
 
 PACKAGE = '''\
+import mcp_types as types
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 
 server = MCPServer("calc")
 
@@ -87,6 +95,14 @@ def add(a: int, b: int) -> int:
 def fail(why: str) -> str:
     """Always fails."""
     raise RuntimeError(why)
+
+
+@server.tool()
+async def sample(ctx: Context) -> str:
+    """Asks the client's model."""
+    text = types.TextContent(type="text", text="hi")
+    message = types.SamplingMessage(role="user", content=text)
+    return str(await ctx.session.create_message([message], max_tokens=5))
 
 
 if __name__ == "__main__":
@@ -106,6 +122,7 @@ DIE = offer("die", "Ends the server.")
 OFFERS = (
     ADD, DIE, offer("sleep", "Sleeps.", seconds={"type": "number"}), offer("fail", "Fails."),
     offer("env", "A variable.", name=TEXT), offer("picture", "A picture."),
+    offer("ask", "Asks a person."),
 )  # fmt: skip
 
 

@@ -123,6 +123,12 @@ def test_a_tool_without_a_model(tmp_path: Path) -> None:
     assert "CL341" in [f.code for f in find_faults(wrong)[1]]
 
 
+def test_a_server_that_asks_a_person_is_refused_and_the_run_goes_on(tmp_path: Path) -> None:
+    run = locked(tmp_path).start("go", script=[call("calc.ask"), "done"])
+    assert run.run().reason == "completed"
+    assert answers(run) == ["error: Elicitation not supported"]
+
+
 @pytest.mark.extra("litellm", install='pip install -e ".[llm]"')  # noqa: S610 - no Django
 def test_a_provider_reads_names_without_dots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -378,11 +384,16 @@ def test_a_server_of_the_protocols_own_package(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(PACKAGE)
     path = put_machine(tmp_path, machine())
     lock_tools(path).write()
-    script = [call("calc.add", a=2, b=3), call("calc.fail", why="because"), "done"]
+    script = [
+        call("calc.add", a=2, b=3), call("calc.fail", why="because"), call("calc.sample"), "done",
+    ]  # fmt: skip
     run = load(path).start("go", script=script)
-    run.run()
-    assert answers(run)[0] == "5"
-    assert answers(run)[1].startswith("error: Error executing tool fail")
+    result = run.run()
+    added, failed, sampled = answers(run)
+    assert added == "5"
+    assert failed.startswith("error: Error executing tool fail")
+    assert sampled.endswith("chartloop does not answer model calls of MCP servers")
+    assert result.warnings == (f"calc.sample: {sampled.removeprefix('error: ')}",)
 
 
 @pytest.fixture

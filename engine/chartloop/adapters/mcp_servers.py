@@ -400,7 +400,11 @@ class _Connection:
             if client is not self._client or _is_closed(_first(error)):
                 raise _Died from error
             said = str(self._mask(f"the server refused the call: {_first(error)}"))
-            return _failed(said, Category.RECOVERABLE)
+            if (asked := _asked_of_us(said)) is None:
+                return _failed(said, Category.RECOVERABLE)
+            said = f"{said}; chartloop does not answer {asked} of MCP servers"
+            warning = f"{self.server.name}.{tool}: {said}"
+            return _failed(said, Category.RECOVERABLE, (warning,))
         return self._result(reply)
 
     def _lost(self, name: str, why: str) -> ToolResult:
@@ -431,6 +435,14 @@ class _Connection:
         self._owner = None
         if not again:
             self._starts = 0
+
+
+_REQUESTS = {"elicitation": "questions", "sampling": "model calls", "roots": "requests for folders"}
+
+
+def _asked_of_us(said: str) -> str | None:
+    """What a server wanted of its client that no client of ours does, by its error."""
+    return next((what for word, what in _REQUESTS.items() if word in said.lower()), None)
 
 
 class _TooManyError(Exception):
