@@ -53,13 +53,14 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Ports": (
         *("Model", "ModelRequest", "ModelReply", "Journal", "SqliteJournal", "MemoryJournal"),
         *("RunFilter", "RunPage", "Tail"),
-        *("Clock", "Sandbox", "SandboxResult", "Notifier", "Tokenizer"),
+        *("Clock", "Sandbox", "SandboxResult", "Notifier", "Tokenizer", "ToolServers"),
     ),
     "Errors": (
         "ChartloopError", "SpecError", "RunError", "StatusError", "AnswerError", "WaitError",
         "AnsweredError", "AheadError", "LimitError", "TaskError", "UnknownRunError",
         "CursorError", "CursorGoneError",
-        "MachineChangedError", "ScriptError", "SetupError", "ClosedChartError", "JournalError",
+        "MachineChangedError", "ScriptError", "SetupError", "ServerUnavailableError",
+        "ToolsChangedError", "ClosedChartError", "JournalError",
         "Driven", "RulesChangedError", "Fenced", "JournalLocked", "JournalCorrupt",
         "JournalTooNew", "ModelError",
         "ToolError", "Category",

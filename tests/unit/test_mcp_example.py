@@ -64,6 +64,7 @@ def test_it_runs_with_both_servers_and_stops_when_one_changes(folder: Path) -> N
     run = before.start("My lamp (order A17) arrived broken.", script=SCRIPT)
     run.run()
     assert run.state == "approve"
+    assert run.question is not None
     assert "payments.refund" in run.question.text
     run.send("accept", {"by": "kim"})
     assert run.run().output == "You get 49 USD back."

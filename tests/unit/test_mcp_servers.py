@@ -76,7 +76,7 @@ def test_a_run_inside_an_event_loop_and_several_at_once(tmp_path: Path) -> None:
     async def several() -> list[str]:
         runs = [made.start("2 + 3?", script=ONE) for _ in range(3)]
         done = await asyncio.gather(*(run.arun() for run in runs))
-        return [result.reason for result in done]
+        return [str(result.reason) for result in done]
 
     assert asyncio.run(several()) == ["completed"] * 3
 
@@ -89,7 +89,7 @@ def test_a_run_is_stepped_by_hand(tmp_path: Path) -> None:
 
 
 def test_what_a_tool_gives_is_a_reply_whatever_it_is(tmp_path: Path) -> None:
-    script = [
+    script: list[Any] = [
         {"text": "", "tool_calls": [
             {"name": "calc.fail", "arguments": {}},
             {"name": "calc.picture", "arguments": {}},

@@ -139,10 +139,11 @@ def lock_offers(
 
 
 def _tool(name: str, offer: Mapping[str, Any]) -> LockedTool:
+    claims = cast("Mapping[str, Any]", offer.get("annotations") or {})
     return LockedTool(
         name, str(offer.get("description") or ""), dict(offer["inputSchema"]),
         offer.get("outputSchema"), str(offer.get("title") or ""),
-        {k: v for k, v in (offer.get("annotations") or {}).items() if v is not None},
+        {k: v for k, v in claims.items() if v is not None},
     )  # fmt: skip
 
 

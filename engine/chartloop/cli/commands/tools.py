@@ -13,7 +13,12 @@ from chartloop.cli.options import RunOptions, pass_options
 from chartloop.core.units import say_count
 
 
-@click.group()
+@click.group(
+    epilog="""\b
+Example:
+  chartloop tools lock machine.yaml --trust
+"""
+)
 def tools() -> None:
     """Lock the tools that the MCP servers of a machine offer.
 
