@@ -95,11 +95,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """``-n auto``: two processes a core, since many tests wait for servers and clocks.
-
-    Where every test runs, one: some of them fill a core and gigabytes by themselves.
-    """
-    return None if ALL else 2 * (os.cpu_count() or 1)
+    """``-n auto``: two processes a core, since many tests wait for servers and clocks."""
+    return 2 * (os.cpu_count() or 1)
 
 
 _ALLOWED = pytest.StashKey[list[AllowedSkip]]()

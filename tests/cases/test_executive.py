@@ -171,14 +171,14 @@ def test_what_a_turn_leaves(case: Update) -> None:
 def test_code_that_takes_too_long_forces_debugging_and_what_it_printed_is_evidence() -> None:
     run = load("executive").start(
         "Find x.", script=[code("print('so far')\nwhile True: pass", UPDATE), FINISHED],
-        limits={"code_time": 0.5},
+        limits={"code_time": 2.0},
     )  # fmt: skip
     while run.state != "save_turn":
         run.advance()
     assert (run.facts.vars["progress"], run.status) == ("Debugging", "debugging")
     run.run()
     assert (
-        "Turn 1: the code failed.\nso far\npython took too long: stopped after 500 ms"
+        "Turn 1: the code failed.\nso far\npython took too long: stopped after 2.0 s"
         in (asked(run)[1]["user"])
     )
 

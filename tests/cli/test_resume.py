@@ -11,7 +11,8 @@ import pytest
 
 from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
-from chartloop.cli.journal_access import REMEMBERED, resume_line
+from chartloop.api.stored_run import begun_with
+from chartloop.cli.journal_access import resume_line
 from chartloop.cli.options import RunOptions
 from chartloop.run.journal import MemoryJournal, RunRow
 from chartloop.run.sync import by_hand
@@ -358,7 +359,7 @@ def test_the_line_that_goes_on_names_the_server_that_must_be_said_again() -> Non
     begun = run.session.begun
     assert begun is not None
     before = {"model": "openai/x", "api_base": "http://h/v1", "tools": ["a.py"]}
-    run.session.begun = begun.replace(data={**begun.data, REMEMBERED: before})
+    run.session.begun = begun_with(begun, before)
     run.advance()
     row = by_hand(journal.row("r"))
     assert row is not None

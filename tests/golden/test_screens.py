@@ -45,3 +45,18 @@ def test_the_panel_is_taken_of_the_notebook_s_shop() -> None:
     exec(shop, names)  # noqa: S102 - the notebook that ships
     assert names["again"].run().status == "paused"
     assert script["PICTURE"].read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow("needs the library that asks the server")
+@pytest.mark.extra("httpx", install='pip install -e ".[test-all]"')  # noqa: S610 - no Django
+def test_the_run_page_is_taken_of_the_server_that_the_docs_start() -> None:
+    """A browser takes it; here is what it would open."""
+    script = runpy.run_path(str(DOCS / "run_page_screen.py"))
+    page = (DOCS / "server.md").read_text("utf-8")
+    folder = script["EXAMPLE"].relative_to(script["ROOT"]).as_posix()
+    assert (
+        f"serve --machines {folder} --tools {folder}/tools.py --script {folder}/replies.yaml"
+        in page
+    )
+    assert script["TASK"] in page
+    assert script["PICTURE"].read_bytes().startswith(b"\x89PNG")

@@ -36,6 +36,7 @@ ROUTES = """
 /runs/{run_id}/result GET
 /runs/{run_id}/trace GET
 /runs/{run_id}/picture GET
+/runs/{run_id}/compare GET
 /runs/{run_id}/painting GET
 /runs/{run_id}/moment GET
 /runs/{run_id}/timeline GET

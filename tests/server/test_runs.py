@@ -10,9 +10,12 @@ import pytest
 
 from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
+from chartloop.api.stored_run import begun_with
+from chartloop.core.errors import SetupError
 from chartloop.run.lease import Driver
 from chartloop.run.processes import Process
 from chartloop.run.sync import by_hand
+from chartloop.server.machines import Machines
 from chartloop.server.settings import Settings
 from tests.server.conftest import Serve, Served, serving, wait_for
 
@@ -271,6 +274,33 @@ def test_a_locked_journal_is_tried_again_later(machines: Path, tmp_path: Path) -
     by_hand(journal.close())
 
 
+@pytest.mark.parametrize(
+    "order", ["", "pause", "answer", "cancel", "enqueue", "fork", "set", "step"]
+)
+def test_every_order_meets_a_locked_journal(machines: Path, tmp_path: Path, order: str) -> None:
+    journal = SqliteJournal(tmp_path / "journal.db", wait=0.2)
+    settings = Settings(machines=(machines,), journal=journal, components={"script": ["Hm."]})
+    bodies = {
+        "": {"machine": "review"}, "answer": {"event": "approve"}, "enqueue": {"tasks": ["more"]},
+        "set": {"name": "limits.steps", "value": 9},
+    }  # fmt: skip
+    with serving(settings) as served:
+        run = served.start(drive="none" if order == "step" else "run")
+        if order != "step":
+            served.until(run, "paused")
+        with sqlite3.connect(journal.path, isolation_level=None) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            path = f"/runs/{run}/{order}" if order else "/runs"
+            answer = served.client.post(path, json=bodies.get(order, {}))
+            assert (answer.status_code, answer.headers.get("retry-after")) == (503, "5"), (
+                answer.text
+            )
+            assert served.get(f"/runs/{run}")["status"]
+            other.execute("ROLLBACK")
+        other.close()
+    by_hand(journal.close())
+
+
 def test_machines_are_served_from_the_named_folders_only(served: Served, machines: Path) -> None:
     (listed,) = served.get("/machines")["machines"]
     assert (listed["name"], listed["errors"]) == ("review", 0)
@@ -294,3 +324,55 @@ def test_the_server_says_how_it_is(served: Served) -> None:
     assert 'chartloop_requests_total{method="GET",route="/healthz",status="200"} 1' in metrics
     assert "chartloop_requests_open 1" in metrics
     assert served.get("/problems/CL601")["cure"]
+
+
+PARENT = """\
+chartloop: 1
+machine: parent
+machines: {inner: ./review.yaml}
+states:
+  hand_over: {do: run_machine, with: {machine: inner, task: x}, next: done}
+  done: {stop: completed}
+"""
+
+
+def started_parent(serve: Serve, machines: Path) -> tuple[Served, str, str]:
+    """A server, a run whose child asks, and that child."""
+    (machines / "parent.yaml").write_text(PARENT)
+    served = serve()
+    run = served.start("parent")
+    served.until(run, "paused")
+    (child,) = served.get(f"/runs/{run}")["children"]
+    return served, run, child["run"]
+
+
+def test_a_child_is_driven_by_whoever_drives_the_run_above_it(
+    serve: Serve, machines: Path, tmp_path: Path
+) -> None:
+    served, run, child = started_parent(serve, machines)
+    with_lease = Driver("token", "chartloop run", Process("elsewhere", 7, "another", "long ago"))
+    journal = SqliteJournal(tmp_path / "journal.db")
+    by_hand(journal.acquire(run, with_lease))
+    driver = served.get(f"/runs/{child}")["driver"]
+    assert (driver["run"], driver["name"]) == (run, "`chartloop run`, pid 7 on elsewhere")
+    problem = served.post(f"/runs/{child}/back", {"records": 1}, 409)
+    assert (problem["code"], problem["driver"]["pid"]) == ("CL613", 7)
+    by_hand(journal.close())
+
+
+def test_a_child_of_a_scripted_run_is_driven_where_that_was_begun(
+    machines: Path, tmp_path: Path
+) -> None:
+    """Its own first record does not say that the model was scripted: the first one above does."""
+    (machines / "parent.yaml").write_text(PARENT)
+    journal = SqliteJournal(tmp_path / "journal.db")
+    run = load(machines / "parent.yaml").start("x", script=["A."], journal=journal, run_id="r")
+    begun = run.session.begun
+    assert begun is not None
+    run.session.begun = begun_with(begun, {"script": "replies.yaml"})
+    run.run()
+    (child,) = by_hand(journal.rows(prefix="r/"))
+    served = Machines(Settings(machines=(machines,), journal=journal), journal)
+    with pytest.raises(SetupError, match="run `r` was started with a script"):
+        served.to_drive(child)
+    by_hand(journal.close())

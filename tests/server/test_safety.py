@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import gzip
+import html
 import json
-from contextlib import suppress
+import socket
+import time
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+from xml.etree import ElementTree as ET
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chartloop import load
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import SetupError
-from chartloop.server.problems import Refusal
-from chartloop.server.safety import Rates, depth_of
+from chartloop.run.sync import by_hand
+from chartloop.server.safety import CALLERS, Rates, address_of, depth_of
 from chartloop.server.settings import Limits, Settings, Token, read_tokens
-from tests.server.conftest import Serve, Served
+from tests.server.conftest import REVIEW, Serve, Served, wait_for
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
 
@@ -154,11 +159,14 @@ def test_a_page_of_another_site_starts_nothing(served: Served, case: From) -> No
 
 
 def test_every_answer_has_the_headers(served: Served) -> None:
-    for path in ("/runs", "/nowhere", "/machines/review/picture", "/metrics", "/openapi.json"):
+    picture = "/machines/review/picture?theme=auto"
+    for path in ("/runs", "/nowhere", picture, "/metrics", "/openapi.json"):
         headers = served.client.get(path).headers
         policy = headers["content-security-policy"]
-        assert "script-src 'self'" in policy
-        assert "unsafe-inline" not in policy.split("script-src")[1].split(";")[0]
+        assert policy.startswith("default-src 'none'")
+        assert "unsafe" not in policy
+        assert "script-src" not in policy
+        assert ("style-src" in policy) == (path == picture)
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["cache-control"] == "no-store"
         assert "server" not in headers
@@ -219,14 +227,16 @@ def test_depth_is_that_of_the_data(data: Any) -> None:
 @given(st.lists(st.floats(0, 2), max_size=60))
 def test_no_caller_sends_more_than_its_rate(pauses: list[float]) -> None:
     now = [0.0]
-    rates = Rates(Limits(rate=2.0, burst=3), now=lambda: now[0])
+    rates = Rates(2.0, 3, now=lambda: now[0])
     taken: list[float] = []
     for number, pause in enumerate(pauses):
         now[0] += pause
-        with suppress(Refusal):
+        if not (after := rates.wait("a")):
             rates.take("a")
             taken.append(now[0])
-        rates.take(f"another {number}")  # is not held up by it
+        else:
+            assert 0 < after <= 0.5 + 1e-9
+        assert rates.wait(f"another {number}") == 0  # is not held up by it
     for first in range(len(taken)):
         for last in range(first, len(taken)):
             assert last - first + 1 <= 3 + 2.0 * (taken[last] - taken[first]) + 1e-6
@@ -237,6 +247,105 @@ def test_a_caller_who_sends_too_often_is_told_when_to_come_again(serve: Serve) -
     statuses = [served.client.get("/runs") for _ in range(4)]
     assert [one.status_code for one in statuses] == [200, 200, 200, 429]
     assert int(statuses[-1].headers["retry-after"]) >= 1
+
+
+def test_who_guesses_tokens_is_slowed_down(serve: Serve) -> None:
+    """Also the right one is not looked at for a while: else guessing would go on."""
+    served = serve(tokens=(READ, EDIT), limits=Limits(guess_rate=0.01, guesses=3))
+    wrong = {"Authorization": "Bearer guessed-0123456789"}
+    statuses = [served.client.get("/runs", headers=wrong).status_code for _ in range(5)]
+    assert statuses == [401, 401, 401, 429, 429]
+    answer = served.client.get("/runs", headers=bearer(EDIT))
+    assert (answer.status_code, answer.headers["content-type"]) == (429, "application/problem+json")
+    assert 1 <= int(answer.headers["retry-after"]) <= 100
+    assert answer.json()["hint"] == "this address has sent wrong tokens"
+    elsewhere = {"X-Forwarded-For": "203.0.113.7"}  # as a proxy on this computer says
+    assert served.client.get("/runs", headers={**bearer(EDIT), **elsewhere}).status_code == 200
+    assert served.client.get("/runs").status_code == 401  # without a token nothing was guessed
+    assert served.client.get("/healthz").status_code == 200
+
+
+def test_requests_without_a_token_are_counted_too(serve: Serve) -> None:
+    served = serve(tokens=(READ,), limits=Limits(rate=0.01, burst=2))
+    statuses = [served.client.get("/runs").status_code for _ in range(3)]
+    assert statuses == [401, 401, 429]
+    assert served.client.get("/runs", headers=bearer(READ)).status_code == 200
+
+
+def test_callers_of_long_ago_are_forgotten() -> None:
+    rates = Rates(1.0, 1, now=lambda: 0.0)
+    for number in range(CALLERS + 10):
+        rates.take(str(number))
+    assert (rates.wait("0"), rates.wait(str(CALLERS))) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("203.0.113.7", "203.0.113.8", False),
+        ("2001:db8::1", "2001:db8::ffff:1", True),
+        ("2001:db8::1", "2001:db8:0:1::1", False),
+        ("::ffff:203.0.113.7", "203.0.113.7", True),
+        ("fe80::1%eth0", "fe80::2", True),
+        ("not:an:address", "another", False),
+    ],
+)
+def test_a_customer_has_many_ipv6_addresses(one: str, other: str, same: bool) -> None:
+    found = [address_of({"client": (address, 1)}) for address in (one, other)]
+    assert (found[0] == found[1]) == same
+
+
+# connections ------------------------------------------------------------------------------------
+
+
+def test_too_many_connections_are_a_problem(serve: Serve) -> None:
+    served = serve(limits=Limits(connections=3))
+    address = served.client.base_url.host, served.client.base_url.port or 0
+    served.get("/healthz")
+    others = [socket.create_connection(address) for _ in range(3)]
+    answer = wait_for(lambda: (a := served.client.get("/runs")).status_code == 503 and a)
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["retry-after"] == "5"
+    assert answer.headers["connection"] == "close"
+    for one in others:
+        one.close()
+    wait_for(lambda: served.client.get("/runs").status_code == 200)
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"", b"GET /runs HT", b"GET /runs HTTP/1.1\r\nHost: 127.0.0.1\r\n"],
+    ids=["nothing", "half a line", "half a head"],
+)
+def test_a_connection_that_sends_no_request_is_closed(serve: Serve, begun: bytes) -> None:
+    served = serve(limits=Limits(silence=0.2))
+    address = served.client.base_url.host, served.client.base_url.port or 0
+    with socket.create_connection(address, timeout=30) as silent:
+        silent.sendall(begun)
+        assert silent.recv(1_000) == b""
+    assert served.get("/healthz")
+
+
+def test_a_body_that_does_not_arrive_is_a_problem(serve: Serve) -> None:
+    served = serve(limits=Limits(silence=0.2))
+    address = served.client.base_url.host, served.client.base_url.port or 0
+    head = b"POST /runs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(address, timeout=30) as slow:
+        slow.sendall(head + b"Content-Length: 20\r\n\r\n{")
+        answer = slow.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 408")
+    assert b"application/problem+json" in answer
+
+
+def test_a_stream_outlives_the_time_that_a_request_may_take(serve: Serve) -> None:
+    served = serve(limits=Limits(silence=0.2))
+    with served.client.stream("GET", "/events") as stream:
+        lines = stream.iter_lines()
+        next(lines)
+        served.client.get("/healthz")
+        time.sleep(0.5)
+        served.start()
+        assert next(line for line in lines if line.startswith("event:"))
 
 
 # secrets ----------------------------------------------------------------------------------------
@@ -272,12 +381,98 @@ def test_a_secret_of_the_environment_is_in_no_byte_that_leaves(
     assert EDIT.secret.encode() not in seen
 
 
-def test_script_in_texts_stays_text(serve: Serve) -> None:
-    attack = "<script>alert(1)</script>"
-    served = serve(script=[attack])
+WRITTEN_ELSE = r"""pass'"w&rd<>\é-0123"""
+LIKE_A_KEY = "sk-0123456789abcdefghijklmnopqrst"
+
+
+@pytest.mark.parametrize("secret", [SECRET, WRITTEN_ELSE, LIKE_A_KEY])
+@pytest.mark.parametrize("look", ["plain", "live", "report"])
+def test_a_picture_hides_a_secret_however_it_is_written(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch, machines: Path, secret: str, look: str
+) -> None:
+    """Graphviz writes some characters as entities, a hyphen among them."""
+    monkeypatch.setenv("SOME_API_KEY", secret)
+    text = (machines / "review.yaml").read_text()
+    label = json.dumps(f"Draft {secret}", ensure_ascii=False)
+    text = text.replace("draft: {do", f"draft: {{label: {label}, do")
+    (machines / "review.yaml").write_text(text)
+    served = serve()
+    run = served.start(drive="none")
+    for path in (f"/runs/{run}/picture?look={look}&theme=auto", "/machines/review/picture"):
+        seen = html.unescape(served.get(path))
+        assert secret[:10] not in seen, path
+        assert "redacted" in seen
+    for path in (f"/runs/{run}/painting", "/machines/review", f"/runs/{run}/timeline"):
+        seen = html.unescape(json.dumps(served.get(path), ensure_ascii=False))
+        assert json.dumps(secret, ensure_ascii=False)[1:-1] not in seen
+
+
+def test_script_in_texts_stays_text(serve: Serve, machines: Path, tmp_path: Path) -> None:
+    """In a label, a task, a reply, what an answer says, a run's id: text in JSON, and in a picture."""
+    attack = "</text><script>alert(1)</script><svg onload='alert(2)'>\"]]>"
+    text = (machines / "review.yaml").read_text()
+    label = json.dumps(attack)
+    (machines / "review.yaml").write_text(
+        text.replace("draft: {do", f"draft: {{label: {label}, do")
+    )
+    served = serve(script=[attack] * 4)
+    journal = SqliteJournal(tmp_path / "journal.db")
+    odd = load(machines / "review.yaml").start(
+        attack, run_id="<script>alert(3)", journal=journal, script=[attack]
+    )
+    odd.advance()
+    by_hand(journal.close())
     run = served.start(task=attack)
     served.until(run, "paused")
-    picture = served.get(f"/runs/{run}/picture")
-    assert "<script" not in picture
-    answer = served.client.get(f"/runs/{run}")
-    assert answer.headers["content-type"] == "application/json"
+    served.post(f"/runs/{run}/answer", {"event": "reject", "data": {"note": attack}})
+    served.post("/runs", {"machine": "review", "run_id": "<script>"}, 422)
+    for one in (run, "%3Cscript%3Ealert(3)"):
+        for path in (f"/runs/{one}/picture?look={look}" for look in ("plain", "live", "report")):
+            elements = list(ET.fromstring(served.get(path)).iter())  # noqa: S314  ours
+            names = {str(element.tag).rpartition("}")[2] for element in elements}
+            assert "script" not in names
+            assert not [name for e in elements for name in e.attrib if name.startswith("on")]
+        for path in ("", "/records", "/timeline", "/painting", "/result", "/trace", "/events"):
+            with served.client.stream("GET", f"/runs/{one}{path}") as answer:
+                kind = answer.headers["content-type"].partition(";")[0]
+                assert (answer.status_code, kind) == (
+                    200,
+                    "text/event-stream" if path == "/events" else "application/json",
+                )
+
+
+class Given(NamedTuple):
+    body: dict[str, Any]
+    status: int
+    at: str = ""
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Given({"machine": REVIEW}, 404),
+        Given({"machine": "review.yaml"}, 404),
+        Given({"machine": "../machines/review"}, 404),
+        Given({"machine": "/etc/passwd"}, 404),
+        Given({"machine": "geist"}, 404),  # it ships, and is not served
+        Given({"machine": "review", "tools": ["os:system"]}, 422, "/tools"),
+        Given({"machine": "review", "actions": ["os:system"]}, 422, "/actions"),
+        Given({"machine": "review", "script": ["x"]}, 422, "/script"),
+        Given({"machine": "review", "model": "openai/gpt-4o"}, 422, "/model"),
+        Given(
+            {"machine": "review", "settings": {"api_base": "http://192.0.2.1"}}, 422, "/settings"
+        ),
+        Given({"machine": "review", "journal": "/tmp/j.db"}, 422, "/journal"),
+        Given({"machine": "review", "define": {"x": "1"}}, 422, "/define"),
+        Given({"machine": "review", "continues": "../../etc/passwd"}, 404),
+    ],
+    ids=lambda case: f"{case.at or case.body['machine'][:20]}",
+)
+def test_no_path_python_or_machine_comes_with_a_request(serve: Serve, case: Given) -> None:
+    served = serve()
+    answer = served.client.post("/runs", json=case.body)
+    assert answer.status_code == case.status, answer.text
+    if case.at:
+        assert [one["at"] for one in answer.json()["errors"]] == [case.at]
+    assert served.get("/runs")["runs"] == []
+    assert "root:" not in answer.text

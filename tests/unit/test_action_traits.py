@@ -108,6 +108,27 @@ def test_traits_that_the_spec_contradicts_are_refused(case: Wrong) -> None:
         with_own(specs_of(spec))
 
 
+@pytest.mark.parametrize(
+    ("says", "wanted"),
+    [
+        ({"family": "model"}, "that is for an action with `asks` 'reply'"),
+        ({"family": "child"}, "that is for an action with `runs` 'one' or 'several'"),
+        ({"step": "llm-inference"}, "that is for an action that asks the model"),
+    ],
+)
+def test_the_error_says_what_the_family_or_the_step_needs(
+    says: dict[str, Any], wanted: str
+) -> None:
+    with pytest.raises(SetupError) as found:
+        check_traits(made(replace(QUIET, **says)))
+    assert wanted in str(found.value)
+
+
+def test_an_action_that_asks_for_a_text_can_be_a_step_of_inference() -> None:
+    traits = replace(QUIET, asks="text", step="llm-inference")
+    check_traits(made(traits, uses=frozenset({"model"})))
+
+
 def test_traits_can_be_hashed_and_compared() -> None:
     counts = (Count("progress.cycles", 0, 1),)
     one, other = (replace(QUIET, counts=counts, asks_if=("how", "so")) for _ in range(2))

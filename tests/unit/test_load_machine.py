@@ -195,6 +195,7 @@ FAULTS = [
     Fault("renamed-and-still-there", "renamed: {«a»: z}\n", "CL207", "still a state"),
     Fault("unknown-key", "«limts»: {x: 5}\n" + USES, "CL201", "limts", "`limits`"),
     Fault("word-of-another-tool", "«initial»: a\n", "CL201", "initial", "`start`"),
+    Fault("not-alike-enough", "states: {a: {do: receive, «catch»: b}, b: {end: completed}}\n", "CL201", "catch", "`on_error` is a key of the machine"),
     Fault("key-of-another-place", "«warn_at»: 80%\n", "CL201", "warn_at", "key of a state"),
 ]  # fmt: skip
 

@@ -19,6 +19,7 @@ from chartloop.actions.builtin_tools import TOOLS
 from chartloop.actions.declare import ATTRIBUTE, specs_of
 from chartloop.core.errors import SetupError
 from chartloop.core.specs import ActionSpec, Effect, Registry, TypeSpec
+from chartloop.core.traits import Family
 
 
 @cache
@@ -106,14 +107,16 @@ def _misfits(action: ActionSpec) -> Iterator[tuple[str, str]]:
     if ("run.continuations" in action.changes) != bool(traits.continues):
         yield "continues", "`changes` contradicts `run.continuations`"
     yield from _lost_fields(action)
-    if not _is_played(action):
-        yield "family", "its other traits do not fit that"
+    if unmet := _unmet_by_family(action):
+        yield "family", f"that is for an action with {unmet}"
     steps = {
-        "llm-inference": traits.asks == "reply", "tool-call": traits.calls != "none",
-        "memory-update": traits.calls == "memory",
-    }  # fmt: skip
-    if not steps.get(traits.step, True):
-        yield "step", "its other traits do not fit that"
+        "llm-inference": (traits.asks != "never", "asks the model"),
+        "tool-call": (traits.calls != "none", "calls tools"),
+        "memory-update": (traits.calls == "memory", "edits memory"),
+    }
+    met, what = steps.get(traits.step, (True, ""))
+    if not met:
+        yield "step", f"that is for an action that {what}"
 
 
 def _lost_fields(action: ActionSpec) -> Iterator[tuple[str, str]]:
@@ -128,22 +131,20 @@ def _lost_fields(action: ActionSpec) -> Iterator[tuple[str, str]]:
             yield trait, f"it has no field `{field}`"
 
 
-def _is_played(action: ActionSpec) -> bool:
-    """Whether an action can be played as its family says."""
+def _unmet_by_family(action: ActionSpec) -> str:
+    """What an action must have to be played as its family says, where it does not."""
     traits = action.traits
-    match traits.family:
-        case "model":
-            return traits.asks == "reply"
-        case "tools":
-            return traits.calls in ("all", "first", "memory")
-        case "child":
-            return traits.runs in ("one", "several")
-        case "work":
-            return action.needs == "tasks"
-        case "pure":
-            quiet = (traits.asks, traits.calls, traits.runs) == ("never", "none", "none")
-            return action.effect is Effect.PURE and quiet
-        case "prune" | "said" | "own":
-            return True
-        case "wait":
-            return False
+    quiet = (traits.asks, traits.calls, traits.runs) == ("never", "none", "none")
+    needs: dict[Family, tuple[bool, str]] = {
+        "model": (traits.asks == "reply", "`asks` 'reply'"),
+        "tools": (traits.calls in ("all", "first", "memory"), "`calls` 'all', 'first' or 'memory'"),
+        "child": (traits.runs in ("one", "several"), "`runs` 'one' or 'several'"),
+        "work": (action.needs == "tasks", "`needs` 'tasks'"),
+        "pure": (
+            action.effect is Effect.PURE and quiet,
+            "the effect `pure`, and without model, tools and children",
+        ),
+        "wait": (False, "no function: a state that only waits"),
+    }
+    met, what = needs.get(traits.family, (True, ""))
+    return "" if met else what

@@ -59,6 +59,7 @@ def post_message(
 
 def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: Posted) -> None:
     """Say what became of a message."""
+    from chartloop.api.stored_run import living_lease
     from chartloop.cli.journal_access import resume_line
     from chartloop.run.sync import by_hand
 
@@ -80,19 +81,10 @@ def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: P
         if "ahead" in data:
             will = f"takes it when it first waits at {console.plain(data['ahead'])}"
         console.say(f"the {what} {are} kept for run {row.run_id}, which {will}")
-        if _is_driven(journal, row.run_id):
+        if living_lease(journal, row.run_id, time.time()) is not None:
             console.say("a process drives it, and takes this after the current action")
         else:
             console.say(f"continue with:  {resume_line(journal, now, options)}")
-
-
-def _is_driven(journal: Journal, run_id: str) -> bool:
-    """Whether a process drives the run, or one that it is a child of."""
-    from chartloop.run.lease import ancestry, how_left
-    from chartloop.run.sync import by_hand
-
-    leases = (by_hand(journal.lease(one)) for one in ancestry(run_id))
-    return any(one is not None and how_left(one, time.time()) == "alive" for one in leases)
 
 
 def _is_taken(journal: Journal, run_id: str, message_id: str) -> bool:

@@ -9,21 +9,18 @@ said again. What could run code or send a key elsewhere must be said again all t
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from chartloop.cli import console
 from chartloop.cli.machine_loader import load_tools, locate, refuse_untrusted
 from chartloop.core.errors import (
-    JournalCorrupt,
     SetupError,
-    SpecError,
     UnknownRunError,
     nearest,
 )
@@ -31,14 +28,10 @@ from chartloop.core.errors import (
 if TYPE_CHECKING:
     from chartloop.api import Machine, Run
     from chartloop.cli.options import RunOptions
-    from chartloop.core.records import Input
     from chartloop.run.journal import Journal, RunRow
 
 LAST = "last"
 _WRITING = ("resume", "answer")
-REMEMBERED = "cli"
-"""The key of the first record's data under which the command line keeps how it was called."""
-
 
 # the journal --------------------------------------------------------------------------------
 
@@ -132,41 +125,20 @@ def machine_of(
     To look at a run its own tools, actions and guards are not needed: what they gave is on the
     record. `to_run` asks for them.
     """
-    from chartloop.actions.undeclared import upkeep_stand_ins
-    from chartloop.api import find_faults, load
-    from chartloop.run.session import upkeep_of
-    from chartloop.run.sync import by_hand
+    from chartloop.api.stored_run import machine_to_drive, machine_to_read
 
-    text = by_hand(journal.blob(row.machine_hash))
-    if text is None:
-        raise SetupError(
-            f"the journal does not hold the machine of run `{row.run_id}`",
-            hint=f"`chartloop resume {row.run_id} --machine FILE` continues with its file",
-        )
-    try:
-        json.loads(text)
-    except ValueError as error:
-        raise JournalCorrupt(
-            f"the machine of run `{row.run_id}` cannot be read from the journal",
-            hint="the file was changed by hand or by another program; give --machine FILE",
-        ) from error
-    # a newline makes it be taken for the text that it is
-    text = text if "\n" in text else f"{text}\n"
     if not to_run:
-        first = _first(journal, row)
-        own = load_tools(options.tools) or upkeep_stand_ins(upkeep_of(first) if first else ())
-        machine, findings = find_faults(text, tools=own, assume=True)
-        if machine is None:
-            raise SpecError(findings)
-        return machine
+        return machine_to_read(journal, row, load_tools(options.tools))
     _ask_for_tools(journal, row, options)
-    machine = load(text, tools=load_tools(options.tools))
+    machine = machine_to_drive(journal, row, load_tools(options.tools))
     refuse_untrusted(machine, options)
     return machine
 
 
 def _ask_for_tools(journal: Journal, row: RunRow, options: RunOptions) -> None:
-    tools: list[str] = recall_start(journal, row).get("tools", [])
+    from chartloop.api.stored_run import recall_start, top_row
+
+    tools: list[str] = recall_start(journal, top_row(journal, row)).get("tools", [])
     if tools and not options.tools:
         raise SetupError(
             f"run `{row.run_id}` was started with your own tools, which are Python code",
@@ -177,23 +149,10 @@ def _ask_for_tools(journal: Journal, row: RunRow, options: RunOptions) -> None:
 # the run ------------------------------------------------------------------------------------
 
 
-def recall_start(journal: Journal, row: RunRow) -> Mapping[str, Any]:
-    """How the run was started, as far as it was started from a command line."""
-    first = _first(journal, row)
-    found: Any = first.data.get(REMEMBERED) if first is not None else None
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
-
-
-def _first(journal: Journal, row: RunRow) -> Input | None:
-    """The run's `start`."""
-    from chartloop.run.sync import by_hand
-
-    events = by_hand(journal.events(row.run_id, limit=8))
-    return next((e.record.input for e in events if e.record is not None), None)
-
-
 def remember(run: Run, machine: str, options: RunOptions) -> None:
     """Put into the first record, which is not written yet, how the run was started."""
+    from chartloop.api.stored_run import begun_with
+
     begun = run.session.begun
     if begun is None:
         return
@@ -205,8 +164,7 @@ def remember(run: Run, machine: str, options: RunOptions) -> None:
         "clock": options.clock if options.clock != "system" else None,
         "notify": getattr(run.session.ports.notifier, "shown", None),
     }  # fmt: skip
-    data = {**begun.data, REMEMBERED: {n: v for n, v in kept.items() if v}}
-    run.session.begun = begun.replace(data=data)
+    run.session.begun = begun_with(begun, kept)
 
 
 def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
@@ -215,7 +173,9 @@ def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
     Not `--tools` and `--api-base`: they run code, and send a key somewhere. Nor `--notify`, whose
     address may be a secret and is not kept.
     """
-    before = recall_start(journal, row)
+    from chartloop.api.stored_run import recall_start, top_row
+
+    before = recall_start(journal, top_row(journal, row))
     if (told := before.get("notify")) and not options.notify:
         console.say(
             f"this run told {told} what it notifies; say --notify again, or only a log is told"
@@ -237,10 +197,9 @@ def resume_line(journal: Journal, row: RunRow, options: RunOptions) -> str:
 
     A child run continues with the run that started it: that is the one named.
     """
-    from chartloop.run.sync import by_hand
+    from chartloop.api.stored_run import recall_start, top_row
 
-    top = row.run_id.partition("/")[0]
-    row = (by_hand(journal.row(top)) if top != row.run_id else None) or row
+    row = top_row(journal, row)
     before = recall_start(journal, row)
     tools: Iterable[str] = options.tools or before.get("tools", ())
     base = options.api_base or (None if before.get("script") else before.get("api_base"))

@@ -26,6 +26,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias, cast
 from urllib.parse import quote
+from xml.sax.saxutils import escape
 
 from chartloop.core.credentials import PATTERNS
 from chartloop.core.records import to_json
@@ -164,6 +165,18 @@ class Redactor:
     def text(self, text: str) -> str:
         """Plain text without its secrets: a log line, an error, a file."""
         return self._hide_values(_hide_patterns(text))
+
+    def markup(self, text: str) -> str:
+        """Markup, or JSON that holds some, without its secrets: found with entities in them too.
+
+        Graphviz writes a hyphen as one. Nothing changes where nothing is hidden.
+        """
+        plain = _HYPHEN.sub(lambda found: found[1] or "-", text)
+        hidden = self.text(plain)
+        for value, name in self._names.items():
+            for form in _markup_forms(value):
+                hidden = hidden.replace(form, mark(name))
+        return text if hidden == plain else hidden
 
     def sure(self, text: str) -> int:
         """How much of a text that continues holds no beginning of a secret."""
@@ -319,6 +332,20 @@ def _forms(value: str) -> Iterator[str]:
         yield from (inner, inner.replace("+", "-").replace("/", "_"))
     yield from (raw.hex(), raw.hex().upper())
 
+
+_HYPHEN = re.compile(r"(<!--.*?-->)|&#45;", re.DOTALL)
+
+
+def _markup_forms(value: str) -> Iterator[str]:
+    """A secret as markup writes it, where it has characters that are written with an entity."""
+    if not _ENTITIES.search(value):
+        return
+    for quotes in ('"', "&quot;", "&#34;", '\\"'):
+        for apostrophe in ("'", "&#39;", "&#x27;", "&apos;"):
+            yield escape(value, {'"': quotes, "'": apostrophe})
+
+
+_ENTITIES = re.compile("[&<>'\"]")
 
 _LOWER = re.compile("%[0-9A-F]{2}")
 

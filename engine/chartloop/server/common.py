@@ -89,19 +89,20 @@ _ABOUT = {
     403: "The token does not reach so far, or a page of another site asked.",
     404: "There is no such run, machine or record.",
     405: "There is no such method here.",
+    408: "The body did not arrive in time.",
     409: "Not at this moment: `can` lists what the run takes now, `driver` who drives it.",
     410: "The id is stale or of the future: `oldest` and `newest` are given.",
     413: "The body is too large or nested too deeply.",
     415: "The body is not JSON.",
     421: "The server is not addressed by this name.",
     422: "A field is not accepted: `errors` holds its place.",
-    429: "Too many requests: `Retry-After` says when to come again.",
+    429: "Too many requests, or wrong tokens: `Retry-After` says when to come again.",
     500: "A fault of the server: its log says more.",
     502: "A model call failed.",
-    503: "The journal is locked, or too many streams are open: `Retry-After`.",
+    503: "The journal is locked, or too many streams or connections are open: `Retry-After`.",
 }
 ANY = (400, 401, 403, 421, 429, 500, 503)
-CHANGES = (*ANY, 404, 409, 413, 415, 422)
+CHANGES = (*ANY, 404, 408, 409, 413, 415, 422)
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -12,28 +12,30 @@ from __future__ import annotations
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from chartloop import catalog
-from chartloop.actions.undeclared import upkeep_stand_ins
-from chartloop.api import Machine, find_faults, load
+from chartloop.api import Machine, find_faults
+from chartloop.api.stored_run import (
+    machine_to_drive,
+    machine_to_read,
+    recall_start,
+    recall_upkeep,
+    top_row,
+)
 from chartloop.checker.trust import needs_trust
 from chartloop.core.errors import Finding, SetupError, SpecError, nearest
 from chartloop.core.facts import FACTS
-from chartloop.core.records import Input
 from chartloop.language.tool_lock import lock_name
 from chartloop.run.journal import Journal, RunRow
-from chartloop.run.session import upkeep_of
-from chartloop.run.sync import by_hand
 from chartloop.server.problems import Refusal
 from chartloop.server.settings import Settings
 
 RECORDED = 64
 """Machines of recorded runs that are kept compiled."""
-REMEMBERED = "cli"
-"""Under which the first record of a run keeps how a command line began it."""
 _MACHINE = re.compile(r"^chartloop\s*:", re.MULTILINE)
 _NAME = re.compile(r"""^machine\s*:\s*["']?([A-Za-z_][\w-]*)""", re.MULTILINE)
 
@@ -118,56 +120,37 @@ class Machines:
 
     def to_read(self, row: RunRow) -> Machine:
         """The machine that a run was started with. Its tools need not be known here."""
-        first = self._first(row)
-        upkeep = tuple(upkeep_of(first)) if first is not None else ()
-        return self._kept(("read", row.machine_hash, *upkeep), lambda: self._readable(row, upkeep))
+        upkeep = recall_upkeep(self._journal, row)
+        read = partial(machine_to_read, self._journal, row, self._settings.tools)
+        return self._kept(("read", row.machine_hash, *upkeep), read)
 
     def to_drive(self, row: RunRow) -> Machine:
         """The machine that a run was started with, with the server's tools.
 
         `SetupError` where only the command line that began the run can drive it.
         """
-        first = self._first(row)
-        given: Any = first.data.get(REMEMBERED) if first is not None else None
-        if isinstance(given, dict) and {"script", "clock"} & given.keys():
+        begun = recall_start(self._journal, top := top_row(self._journal, row))
+        if {"script", "clock"} & begun.keys():
             raise SetupError(
-                f"run `{row.run_id}` was started with a script or a simulated clock",
-                hint=f"`chartloop resume {row.run_id}` goes on with it",
+                f"run `{top.run_id}` was started with a script or a simulated clock",
+                hint=f"`chartloop resume {top.run_id}` goes on with it",
             )
         return self._kept(("drive", row.machine_hash), lambda: self._runnable(row))
 
-    def _kept(self, key: tuple[str, ...], make: Any) -> Machine:
+    def _kept(self, key: tuple[str, ...], make: Callable[[], Machine]) -> Machine:
         with self._lock:
             if (known := self._recorded.get(key)) is not None:
                 self._recorded.move_to_end(key)
                 return known
-        made: Machine = make()
+        made = make()
         with self._lock:
             self._recorded[key] = made
             while len(self._recorded) > RECORDED:
                 self._recorded.popitem(last=False)
         return made
 
-    def _first(self, row: RunRow) -> Input | None:
-        events = by_hand(self._journal.events(row.run_id, limit=8))
-        return next((e.record.input for e in events if e.record is not None), None)
-
-    def _text(self, row: RunRow) -> str:
-        text = by_hand(self._journal.blob(row.machine_hash))
-        if text is None:
-            said = f"the journal does not hold the machine of run `{row.run_id}`"
-            raise SetupError(said, hint=f"`chartloop resume {row.run_id} --machine FILE`")
-        return text if "\n" in text else f"{text}\n"
-
-    def _readable(self, row: RunRow, upkeep: Sequence[str]) -> Machine:
-        own = self._settings.tools or upkeep_stand_ins(upkeep)
-        machine, findings = find_faults(self._text(row), tools=own, assume=True)
-        if machine is None:
-            raise SpecError(findings)
-        return machine
-
     def _runnable(self, row: RunRow) -> Machine:
-        machine = load(self._text(row), tools=self._settings.tools)
+        machine = machine_to_drive(self._journal, row, self._settings.tools)
         self._refuse_untrusted(machine)
         return machine
 

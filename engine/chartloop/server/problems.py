@@ -38,7 +38,7 @@ from chartloop.core.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER = 5
-"""Seconds after which a locked journal may be tried again."""
+"""Seconds after which a locked journal, or a full server, may be tried again."""
 _log = logging.getLogger(__name__)
 
 _STATUS: tuple[tuple[type[ChartloopError], int], ...] = (
@@ -67,9 +67,10 @@ _STATUS: tuple[tuple[type[ChartloopError], int], ...] = (
 
 TITLES = {
     400: "Bad request", 401: "A token is needed", 403: "Not allowed", 404: "Not found",
-    405: "Method not allowed", 409: "Not at this moment", 410: "Gone", 413: "Too large",
-    415: "Not JSON", 421: "Unknown host", 422: "Not accepted", 429: "Too many requests",
-    500: "A fault of the server", 502: "The model failed", 503: "Try again later",
+    405: "Method not allowed", 408: "Too slow", 409: "Not at this moment", 410: "Gone",
+    413: "Too large", 415: "Not JSON", 421: "Unknown host", 422: "Not accepted",
+    429: "Too many requests", 500: "A fault of the server", 502: "The model failed",
+    503: "Try again later",
 }  # fmt: skip
 
 

@@ -37,6 +37,7 @@ from chartloop.server.shapes import (
     BackBody,
     Body,
     CancelBody,
+    Comparison,
     EmptyBody,
     EnqueueBody,
     ForkBody,
@@ -48,6 +49,7 @@ from chartloop.server.shapes import (
     StartedRun,
 )
 from chartloop.view.dot.theme import Theme
+from chartloop.view_model.two_runs import ROWS
 
 router = APIRouter(tags=["runs"])
 FOUND = problems(*ANY, 404, 409, 422)
@@ -209,6 +211,24 @@ def picture(
     """The flowchart of the run, as SVG."""
     drawn = parts.runs.open(run_id).draw(look=look).with_theme(theme)
     return Response(drawn.svg(), media_type="image/svg+xml")
+
+
+@router.get(
+    "/runs/{run_id:path}/compare", responses=FOUND, response_model=Comparison, dependencies=[READ]
+)
+def compare(
+    run_id: RunPath, parts: TheParts,
+    other: Annotated[
+        str, Query(description="The run on the right.", examples=["f81a"], max_length=400)
+    ],
+    start: Annotated[
+        int | None,
+        Query(ge=0, le=2**31, description="The first row; by default shortly before they differ."),
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = ROWS,
+) -> Any:  # fmt: skip
+    """Two runs side by side: how each stands, the first step that differs, and other facts."""
+    return parts.runs.compare(run_id, other, start, limit)
 
 
 @router.get("/requests/{request_id}", responses=FOUND, dependencies=[READ])

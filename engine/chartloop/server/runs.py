@@ -22,6 +22,7 @@ from typing import Any, NamedTuple, cast
 from chartloop.api import Machine, Run, StartOptions, new_run_id
 from chartloop.api.continuing import first_taken_back
 from chartloop.api.run_messages import post, refuse_resume, tasks_message
+from chartloop.api.stored_run import living_lease
 from chartloop.core.errors import (
     ChartloopError,
     Driven,
@@ -36,7 +37,7 @@ from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.journal_pages import EVENTS as PAGE
 from chartloop.run.journal_records import DAMAGED
-from chartloop.run.lease import Lease, driven, how_left
+from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
 from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand, wait
@@ -47,6 +48,7 @@ from chartloop.view_model.build import children_of, view_run
 from chartloop.view_model.orders import Answer, refusals_of, waits_for_answer
 from chartloop.view_model.perform import answer_data
 from chartloop.view_model.run_view import DecisionView, Json
+from chartloop.view_model.two_runs import compare_runs
 
 FACE = "chartloop serve"
 OPENED = 32
@@ -126,13 +128,11 @@ class Runs:
 
     def driving(self, run_id: str) -> Json:
         """Who drives a run now, and what was asked of it last."""
-        lease = self._living_lease(run_id)
+        found = living_lease(self.journal, run_id, time.time())
         asked = by_hand(self.journal.requests(run_id, limit=20))
         newest = next((one for one in asked if one.kind in ("run", "step")), None)
         return {
-            "driver": {"name": str(lease.driver), "since": lease.since, "until": lease.until}
-            if lease is not None
-            else None,
+            "driver": None if found is None else _driver(*found),
             "request": None if newest is None else public_request(newest),
         }
 
@@ -155,6 +155,15 @@ class Runs:
         if not 0 <= number <= last:
             raise _no_record(number, last + 1)
         return DecisionView(number, run.why(number)).to_dict()
+
+    def compare(self, run_id: str, other: str, start: int | None, limit: int) -> Json:
+        """Two runs side by side. `Refusal` names the field where the other does not exist."""
+        left = self.open(run_id)
+        try:
+            right = self.open(other)
+        except UnknownRunError as error:
+            raise _unknown_other(error) from error
+        return compare_runs(left, right, start=start, limit=limit).to_dict()
 
     def can(self, run: Run) -> list[str]:
         """The orders that a run takes now."""
@@ -241,13 +250,8 @@ class Runs:
             )
 
     def _refuse_driven(self, run_id: str) -> None:
-        if (lease := self._living_lease(run_id)) is not None:
-            raise driven(run_id, lease)
-
-    def _living_lease(self, run_id: str) -> Lease | None:
-        """The lease of whoever drives the run now."""
-        lease = by_hand(self.journal.lease(run_id))
-        return lease if lease is not None and how_left(lease, time.time()) == "alive" else None
+        if (found := living_lease(self.journal, run_id, time.time())) is not None:
+            raise driven(*found)
 
     # orders that are done at once ----------------------------------------------------------
 
@@ -392,6 +396,17 @@ def public_request(request: StoredRequest) -> Json:
         "request": request.key, "run": request.run_id, "order": request.kind, "at": request.at,
         "open": request.is_open, "outcome": request.outcome,
     }  # fmt: skip
+
+
+def _driver(of: str, lease: Lease) -> Json:
+    return {
+        "name": str(lease.driver), "run": of, "since": lease.since, "until": lease.until,
+    }  # fmt: skip
+
+
+def _unknown_other(error: UnknownRunError) -> Refusal:
+    wrong = Wrong("query.other", error.message, error.hint)
+    return Refusal(404, error.message, hint=error.hint, wrong=[wrong], code=error.code)
 
 
 def _no_record(seq: int, count: int) -> Refusal:

@@ -1,6 +1,6 @@
 """What every request passes before a route, and every answer before it leaves.
 
-    host ─▶ origin ─▶ token, scope ─▶ rate ─▶ size, depth ─▶ route ─▶ redaction, headers
+    connections ─▶ host ─▶ origin ─▶ token ─▶ rate ─▶ size, depth ─▶ route ─▶ redaction, headers
 
 A browser on another site can start nothing: what changes state needs an origin of this server,
 or none at all (a program's request), and JSON that says so. Whatever leaves passes the redactor.
@@ -10,18 +10,24 @@ Belongs here: ASGI, and nothing that knows a run. Never: which route needs which
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import hashlib
 import hmac
+import ipaddress
 import json
+import math
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
+from xml.sax.saxutils import unescape
 
 from chartloop.run.redact import Redactor
 from chartloop.server.metrics import Metrics
-from chartloop.server.problems import MEDIA_TYPE, Problem, Refusal, Wrong, problem_of
+from chartloop.server.problems import MEDIA_TYPE, RETRY_AFTER, Problem, Refusal, Wrong, problem_of
 from chartloop.server.settings import SCOPES, Limits, Scope, Settings, Token
 
 ASGI = Callable[..., Awaitable[None]]
@@ -30,10 +36,10 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 CALLERS = 10_000
 """Callers whose rate is remembered."""
+POLICY = "default-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; sandbox"
+"""What an answer may do where a browser shows it as a page: nothing. A picture's own styles are
+added by their hash."""
 HEADERS: Mapping[str, str] = {
-    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' "
-    "'unsafe-inline'; img-src 'self' data:; connect-src 'self'; font-src 'self'; "
-    "manifest-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -41,7 +47,7 @@ HEADERS: Mapping[str, str] = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""On every answer. Styles may stand in a picture, scripts nowhere but in files of ours."""
+"""On every answer, beside the policy."""
 
 
 class Identity(NamedTuple):
@@ -68,7 +74,9 @@ class Safety:
         self._settings = settings
         self._metrics = metrics
         self._redactor = Redactor([token.secret for token in settings.tokens])
-        self._rates = Rates(settings.limits)
+        limits = settings.limits
+        self._rates = Rates(limits.rate, limits.burst)
+        self._guesses = Rates(limits.guess_rate, limits.guesses)
         self._tokens = [(token, _hash(token.secret)) for token in settings.tokens]
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -89,19 +97,46 @@ class Safety:
     ) -> None:
         try:
             headers = _headers(scope)
+            self._refuse_crowd(scope)
             self._refuse_host(headers)
             if scope["method"] in _CHANGING:
                 self._refuse_origin(headers)
             identity = self._identify(scope, headers)
-            self._rates.take(identity.name or _address(scope))
+            if identity.name:  # else its address was counted
+                self._take(identity.name)
             scope.setdefault("state", {})["identity"] = identity
             if scope["method"] in _CHANGING:
-                body = await _read(receive, headers, self._settings.limits)
+                body = await self._body(receive, headers)
                 receive = _Replay(body, receive)
         except Refusal as refusal:
             await _answer(guarded, problem_of(refusal))
             return
         await self._app(scope, receive, guarded)
+
+    async def _body(self, receive: Receive, headers: Mapping[str, str]) -> bytes:
+        limits = self._settings.limits
+        try:
+            async with asyncio.timeout(limits.silence):
+                return await _read(receive, headers, limits)
+        except TimeoutError:
+            said = f"the body did not arrive within {limits.silence:g} seconds"
+            raise Refusal(408, said, headers={"Connection": "close"}) from None
+
+    def _refuse_crowd(self, scope: Mapping[str, Any]) -> None:
+        """More connections than there may be. Whoever serves the application counts them."""
+        count: Callable[[], int] = getattr(scope["app"].state, "connections", lambda: 0)
+        if count() > self._settings.limits.connections:
+            raise Refusal(
+                503, "too many connections are open", hint="come again when others have left",
+                headers={"Retry-After": str(RETRY_AFTER), "Connection": "close"},
+            )  # fmt: skip
+
+    def _take(self, caller: str) -> None:
+        if after := self._rates.wait(caller):
+            raise _too_often(
+                f"send at most {self._settings.limits.rate:g} requests a second", after
+            )
+        self._rates.take(caller)
 
     def _refuse_host(self, headers: Mapping[str, str]) -> None:
         host = headers.get("host", "").lower()
@@ -119,21 +154,43 @@ class Safety:
             raise Refusal(403, "a page of another site may change nothing here")
 
     def _identify(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> Identity:
+        """Whose token it is. Without one the address is counted against the rate."""
+        kind, _, secret = headers.get("authorization", "").partition(" ")
+        if self._tokens and kind.lower() == "bearer":
+            token = self._token(secret.strip(), scope)
+            return Identity(token.name or _name_of(token), token.scope)
+        self._take(address_of(scope))
         if not self._tokens:
             return ANYBODY
-        kind, _, secret = headers.get("authorization", "").partition(" ")
-        given, found = _hash(secret.strip()), None
-        for token, known in self._tokens:  # each is compared: the time says nothing of which
-            if hmac.compare_digest(given, known) and kind.lower() == "bearer":
-                found = token
-        if found is not None:
-            return Identity(found.name or _name_of(found), found.scope)
         if scope["path"] in OPEN_PATHS:
             return Identity("", "read")
-        raise Refusal(
-            401, "send a token: `Authorization: Bearer TOKEN`",
-            headers={"WWW-Authenticate": 'Bearer realm="chartloop"'},
-        )  # fmt: skip
+        raise _no_token()
+
+    def _token(self, secret: str, scope: Mapping[str, Any]) -> Token:
+        """The token that was sent. An address that has guessed is not looked at for a while."""
+        address = address_of(scope)
+        if after := self._guesses.wait(address):
+            raise _too_often("this address has sent wrong tokens", after)
+        given, found = _hash(secret), None
+        for token, known in self._tokens:  # each is compared: the time says nothing of which
+            if hmac.compare_digest(given, known):
+                found = token
+        if found is None:
+            self._guesses.take(address)
+            raise _no_token()
+        return found
+
+
+def _no_token() -> Refusal:
+    return Refusal(
+        401, "send a token: `Authorization: Bearer TOKEN`",
+        headers={"WWW-Authenticate": 'Bearer realm="chartloop"'},
+    )  # fmt: skip
+
+
+def _too_often(hint: str, after: float) -> Refusal:
+    seconds = {"Retry-After": str(math.ceil(after))}
+    return Refusal(429, "too many requests at once", hint=hint, headers=seconds)
 
 
 def _name_of(token: Token) -> str:
@@ -148,9 +205,17 @@ def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-def _address(scope: Mapping[str, Any]) -> str:
+def address_of(scope: Mapping[str, Any]) -> str:
+    """Where it comes from. Of an IPv6 address the part that one customer of a provider has."""
     client = scope.get("client")
-    return client[0] if client else ""
+    text = client[0] if client else ""
+    if ":" not in text:
+        return text
+    try:
+        found = ipaddress.IPv6Address(text.partition("%")[0])
+    except ValueError:
+        return text
+    return str(found.ipv4_mapped or ipaddress.IPv6Network((found, 64), strict=False))
 
 
 def _has_port(host: str) -> bool:
@@ -158,27 +223,33 @@ def _has_port(host: str) -> bool:
 
 
 class Rates:
-    """How often each caller may send: a bucket that fills with `rate` and holds `burst`."""
+    """How often each caller may do something: a bucket that fills with `rate` and holds `burst`.
 
-    def __init__(self, limits: Limits, now: Callable[[], float] = time.monotonic) -> None:
-        self._limits = limits
+    The callers of longest ago are forgotten: it never holds more than `CALLERS`.
+    """
+
+    def __init__(
+        self, rate: float, burst: int, now: Callable[[], float] = time.monotonic
+    ) -> None:  # fmt: skip
+        self._rate, self._burst = rate, float(burst)
         self._now = now
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
+    def wait(self, caller: str) -> float:
+        """Seconds until the caller may again; 0 for now."""
+        return max(0.0, (1 - self._left(caller)) / self._rate)
+
     def take(self, caller: str) -> None:
-        """One request more. `Refusal` with the seconds until the next may come."""
-        now, limits = self._now(), self._limits
-        left, at = self._buckets.pop(caller, (float(limits.burst), now))
-        left = min(float(limits.burst), left + (now - at) * limits.rate)
-        self._buckets[caller] = (max(0.0, left - 1), now)
+        """It was done once more."""
+        left = self._left(caller)
+        self._buckets[caller] = (max(0.0, left - 1), self._now())
+        self._buckets.move_to_end(caller)
         if len(self._buckets) > CALLERS:
             self._buckets.popitem(last=False)
-        if left < 1:
-            after = max(1, round((1 - left) / limits.rate))
-            raise Refusal(
-                429, "too many requests at once", hint=f"send at most {limits.rate:g} a second",
-                headers={"Retry-After": str(after)},
-            )  # fmt: skip
+
+    def _left(self, caller: str) -> float:
+        left, at = self._buckets.get(caller, (self._burst, self._now()))
+        return min(self._burst, left + (self._now() - at) * self._rate)
 
 
 # bodies -----------------------------------------------------------------------------------------
@@ -226,7 +297,7 @@ def _refuse_unreadable(body: bytes) -> None:
 
 
 def _refuse_constant(word: str) -> float:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _too_large(limits: Limits) -> Refusal:
@@ -298,7 +369,7 @@ class _Outlet:
             return
         body, more = message.get("body", b""), message.get("more_body", False)
         if self._start is not None:
-            self._binary = _is_binary(self._start)
+            self._binary = _kind(self._start).startswith((b"image/png", b"font/"))
         hidden = body if self._binary else self._hide(body)
         if self._start is not None:
             start, self._start = self._start, None
@@ -307,21 +378,40 @@ class _Outlet:
             if had and not more:
                 headers.append((b"content-length", str(len(hidden)).encode()))
             known = {name for name, _ in headers}
+            policy = {"content-security-policy": _policy(start, hidden)}
             headers += [
-                (n.encode(), v.encode()) for n, v in HEADERS.items() if n.encode() not in known
+                (n.encode(), v.encode())
+                for n, v in {**policy, **HEADERS}.items()
+                if n.encode() not in known
             ]
             await self._send({**start, "headers": headers})
         await self._send({**message, "body": hidden})
 
     def _hide(self, body: bytes) -> bytes:
         text = body.decode("utf-8", "surrogatepass")
-        hidden = self._redactor.text(text)
+        hide = self._redactor.markup if "<svg" in text else self._redactor.text
+        hidden = hide(text)
         return body if hidden == text else hidden.encode("utf-8", "surrogatepass")
 
 
-def _is_binary(start: Mapping[str, Any]) -> bool:
-    kinds = [value for name, value in start.get("headers", []) if name == b"content-type"]
-    return any(kind.startswith((b"image/png", b"font/")) for kind in kinds)
+def _kind(start: Mapping[str, Any]) -> bytes:
+    found = (value for name, value in start.get("headers", []) if name == b"content-type")
+    return next(found, b"")
+
+
+_STYLE = re.compile(rb"<style(?: [^<>]*)?>([^<]*)</style>")
+
+
+def _policy(start: Mapping[str, Any], body: bytes) -> str:
+    """What the answer may do in a browser: a picture applies the styles that are in it now."""
+    if not _kind(start).startswith(b"image/svg+xml"):
+        return POLICY
+    hashes = (
+        base64.b64encode(hashlib.sha256(unescape(style.decode()).encode()).digest()).decode()
+        for style in _STYLE.findall(body)
+    )
+    styles = " ".join(f"'sha256-{known}'" for known in dict.fromkeys(hashes))
+    return f"{POLICY}; style-src {styles}" if styles else POLICY
 
 
 async def _answer(send: Send | _Outlet, problem: Problem) -> None:

@@ -46,7 +46,13 @@ class Limits:
     """Requests per second that one caller may send, on average."""
     burst: int = 1_000
     """Requests that one caller may send at once."""
+    guess_rate: float = 0.1
+    """Wrong tokens per second that one address may send, on average."""
+    guesses: int = 10
+    """Wrong tokens that one address may send at once."""
     connections: int = 1_000
+    silence: float = 10.0
+    """How long a caller may take to send the head of its first request, and any body."""
     watchers: int = 200
     """Streams of events that may be open at once."""
     queue: int = 1_000

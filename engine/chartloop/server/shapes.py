@@ -265,3 +265,71 @@ class RecordList(BaseModel):
     records: list[Json]
     next: int | None = None
     """The number of the next record, where there are more."""
+
+
+class ComparedRun(BaseModel):
+    """How one of two runs stands."""
+
+    model_config = ConfigDict(extra="allow")
+    run: str
+    machine: str
+    status: str
+    state: str
+    ended: bool
+    said: str
+    """Why it stopped, or where it is."""
+    spent: str
+
+
+class ComparedRecords(BaseModel):
+    """The records of one number in two runs."""
+
+    seq: int
+    same: bool
+    """Both did the same, it came to the same and led to the same states."""
+    left: Json | None = None
+    """As in `GET /runs/ID`; null where the run has no such record."""
+    right: Json | None = None
+
+
+class ComparedValue(BaseModel):
+    """A fact whose value is not the same in both runs."""
+
+    name: str
+    left: str
+    right: str
+
+
+_COMPARED: Json = {
+    "machine": "review", "status": "completed", "state": "done", "ended": True,
+    "said": "Stopped for `completed` at `done`.", "spent": "3 steps",
+}  # fmt: skip
+
+
+class Comparison(BaseModel):
+    """Two runs side by side."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "said": "They differ from the start.",
+                    "first": 0,
+                    "left": _COMPARED | {"run": "k3f9"},
+                    "right": _COMPARED | {"run": "f81a", "state": "draft", "ended": False},
+                    "steps": [{"seq": 0, "same": False, "right": {"seq": 0, "at": ""}}],
+                    "facts": [{"name": "run.steps", "left": "2", "right": "3"}],
+                }
+            ]
+        }
+    )
+    said: str
+    first: int | None = None
+    """The first record that differs, or that only one of them has; null: they went the same way."""
+    left: ComparedRun
+    right: ComparedRun
+    steps: list[ComparedRecords]
+    next: int | None = None
+    """The number of the next row, where there are more."""
+    facts: list[ComparedValue]
+    """Facts that are not the same now; what a clock changes is left out."""

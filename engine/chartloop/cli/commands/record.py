@@ -67,7 +67,8 @@ def record(
     run: str, output: str | None, file: str | None, redact: tuple[str, ...], options: RecordOptions
 ) -> None:  # fmt: skip
     """Write a scenario that plays what a recorded run did."""
-    from chartloop.cli.journal_access import find_run, machine_of, open_journal, recall_start
+    from chartloop.api.stored_run import recall_start
+    from chartloop.cli.journal_access import find_run, machine_of, open_journal
     from chartloop.run.recorded import Unread, read_run
     from chartloop.run.sync import by_hand
     from chartloop.scenarios.recorder.record import recording

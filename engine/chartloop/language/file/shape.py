@@ -253,11 +253,16 @@ def _is_plain_map(models: list[type[Any]], holder: Any) -> bool:
     return models in ([TypedValue], [Append]) and not any(k in holder for k in keys_of(models[0]))
 
 
+_ALIKE = 0.7
+"""How alike two keys are before one is read in place of the other: `nxt` and `next`, not `catch`
+and `each`, whose own findings would follow."""
+
+
 def _meant(key: str, known: list[str]) -> str:
     """The key that is meant by a misspelt one, or by a word of another tool; empty if none is."""
     found = [k for k in IN_PLACE_OF.get(key, ()) if k in known]
     if not found and not _home(key, known):
-        found = get_close_matches(key, known, n=1)
+        found = get_close_matches(key, known, n=1, cutoff=_ALIKE)
     return found[0] if found else ""
 
 
@@ -273,8 +278,10 @@ def _home(key: str, known: list[str]) -> str:
 def _cure(key: str, known: list[str]) -> str:
     if meant := _meant(key, known):
         return f"did you mean `{meant}`?"
-    home = _home(key, known)
-    return f"`{key}` is a key of {home}" if home else nearest(key, known)
+    for word in (key, *IN_PLACE_OF.get(key, ())):
+        if home := _home(word, known):
+            return f"`{word}` is a key of {home}"
+    return nearest(key, known)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -46,6 +46,7 @@ IN_PLACE_OF: Mapping[str, tuple[str, ...]] = {
     "system": ("instructions",), "variables": ("vars",), "context": ("vars",), "final": ("end",),
     "on_enter": ("set",), "entry": ("set",), "events": ("on",), "reason": ("stop",),
     "version": ("chartloop",), "nodes": ("states",), "budget": ("limits",),
+    "catch": ("on_error",), "except": ("on_error",), "on_failure": ("on_error",),
 }  # fmt: skip
 """Words of other tools, and the keys that they are here."""
 

@@ -49,26 +49,23 @@ class Compare {
   }
 
   async load(signal) {
-    const [a, b] = await Promise.all(this.sides.map((side) => side.load(signal)));
-    const shift = Math.max(a[0]?.seq ?? 0, b[0]?.seq ?? 0);
-    const pairs = new Map();
-    a.forEach((record) => pairs.set(record.seq, [record, null]));
-    b.forEach((record) => pairs.set(record.seq, [pairs.get(record.seq)?.[0] ?? null, record]));
-    const shown = [...pairs].filter(([seq]) => seq >= shift).sort(([x], [y]) => x - y);
-    const first = shown.find(([, [x, y]]) => words(x) !== words(y))?.[0];
-    this.about.textContent = first === undefined ? "They went the same way." : `They went the same way up to step ${first - 1}; step ${first} is the first that differs.`;
+    const [found] = await Promise.all([
+      get(`${runPath(this.ids[0])}/compare${query({ other: this.ids[1] })}`, signal), ...this.sides.map((side) => side.load(signal)),
+    ]);
+    this.about.textContent = found.next === null ? found.said : `${found.said} The table ends before step ${found.next}.`;
+    this.sides.forEach((side, place) => side.put(place ? found.right : found.left));
     const cell = (id, record) => h("td", {}, record ? h("a", { href: `${runPath(id)}?step=${record.seq}`, textContent: words(record) }) : "");
     this.body.replaceChildren(
-      ...shown.map(([seq, [x, y]]) => {
-        const kind = words(x) === words(y) ? "" : seq === first ? "differs first" : x && y ? "differs" : "";
-        return h("tr", { className: kind }, h("th", { textContent: seq, attrs: { scope: "row" } }), cell(this.ids[0], x), cell(this.ids[1], y));
+      ...found.steps.map(({ seq, same, left, right }) => {
+        const kind = same ? "" : seq === found.first ? "differs first" : left && right ? "differs" : "";
+        return h("tr", { className: kind }, h("th", { textContent: seq, attrs: { scope: "row" } }), cell(this.ids[0], left), cell(this.ids[1], right));
       }),
     );
     await Promise.all(this.sides.map((side) => side.paint(signal)));
   }
 }
 
-const words = (record) => (record ? [record.at || "start", record.did, record.came === "ok" ? "" : record.came, record.then && `→ ${record.then}`].filter(Boolean).join(" ") : "");
+const words = (record) => [record.at || "start", record.did, record.came === "ok" ? "" : record.came, record.then && `→ ${record.then}`].filter(Boolean).join(" ");
 
 class Side {
   constructor(id) {
@@ -88,15 +85,16 @@ class Side {
     this.picture.put(await get(`${runPath(this.id)}/painting${query({ layout: this.picture.layout })}`, signal));
   }
 
-  /** Gives the records. */
+  /** Tokens, cost and time, of its newest step. */
   async load(signal) {
-    const path = runPath(this.id);
-    const [view, spent] = await Promise.all([get(path, signal), get(`${path}/spending`, signal)]);
-    const [, elapsed, tokens, cost] = spent.points.at(-1) ?? [0, 0, 0, null];
-    const said = view.ended ? view.said : `${view.status} at \`${view.state}\``;
-    this.about.replaceChildren(...said.split("\n").map((line) => ticked(line, "p")));
+    const spent = await get(`${runPath(this.id)}/spending`, signal);
+    this.spent = spent.points.at(-1) ?? [0, 0, 0, null];
+  }
+
+  put(view) {
+    const [, elapsed, tokens, cost] = this.spent;
+    this.about.replaceChildren(...view.said.split("\n").map((line) => ticked(line, "p")));
     const rows = [["machine", view.machine], ["steps", count(view.step - 1)], ["tokens", count(tokens)], ["cost", money(cost)], ["time", `${elapsed.toFixed(1)} s`]];
     this.facts.replaceChildren(...rows.map(([name, value]) => h("tr", {}, h("th", { textContent: name, attrs: { scope: "row" } }), text("td", value))));
-    return view.records;
   }
 }
