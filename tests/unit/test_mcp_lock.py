@@ -198,7 +198,7 @@ def test_a_machine_is_read_from_its_lock_and_starts_no_process(tmp_path: Path) -
     text = text.replace('["server.py", "calc.json"]', json.dumps([str(touched)]))
     path = lock(tmp_path, text)
     made = load(path)
-    assert made.spec.tools[:2] == ("calc.add", "calc.die")
+    assert made.spec.tools[:3] == ("calc.add", "calc.ask", "calc.die")
     assert made.query("never calc.add before state:act").holds
     assert made.bound().figures
     assert made.draw().mermaid
@@ -278,8 +278,8 @@ def test_a_tool_that_the_lock_does_not_have(tmp_path: Path) -> None:
 
 def test_patterns_under_allow_and_approve(tmp_path: Path) -> None:
     states = """\
-  think: {do: infer, allow: [calc.a*], next: act}
-  act: {do: call_tools, allow: [calc.a*, calc.die], next: done}
+  think: {do: infer, allow: [calc.ad*], next: act}
+  act: {do: call_tools, allow: [calc.ad*, calc.die], next: done}
   done: {stop: completed}
 """
     path = lock(tmp_path, machine(states=states, head="approve: {tools: [calc.*]}\n"))
