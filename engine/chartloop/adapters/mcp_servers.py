@@ -251,6 +251,7 @@ class _Connection:
             async with asyncio.timeout(self.server.connect_timeout):
                 return await asyncio.shield(ready)
         except TimeoutError:
+            ready.cancel()
             owner.cancel()
             await asyncio.wait({owner}, timeout=_ENDING)
             raise self._unavailable(
@@ -351,7 +352,8 @@ class _Connection:
             )
         if _is_closed(error):
             return self._unavailable("ended before it answered", "start it by hand and look")
-        said = f"cannot be reached: {type(error).__name__}: {error}"
+        told = " ".join(str(error).split())[:_LINE]
+        said = f"cannot be reached: {type(error).__name__}: {told}"
         return self._unavailable(said, f"look at `{where}`")
 
     def _unavailable(self, what: str, hint: str) -> ServerUnavailableError:
@@ -386,7 +388,8 @@ class _Connection:
         if self._client is not None:
             return
         if self._starts >= STARTS:
-            raise self._unavailable("has ended twice in this run", "look at what it says")
+            said = "has ended, and was already started again once"
+            raise self._unavailable(said, "look at what it says; a resumed run tries again")
         await self.open()
 
     async def _ask(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
@@ -491,6 +494,8 @@ def _first(error: BaseException) -> BaseException:
 def _is_closed(error: BaseException) -> bool:
     """Whether an error says that the connection has ended."""
     if type(error).__name__ in ("ClosedResourceError", "BrokenResourceError", "EndOfStream"):
+        return True
+    if str(error) == "Session terminated":  # an HTTP server that was started again forgets it
         return True
     return getattr(error, "code", None) == _CLOSED or isinstance(error, ConnectionError)
 
