@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -405,12 +406,9 @@ def test_a_server_of_the_protocols_own_package(tmp_path: Path) -> None:
     assert result.warnings == (f"calc.sample: {sampled.removeprefix('error: ')}",)
 
 
-@pytest.fixture
-def over_http() -> Iterator[str]:
+@contextmanager
+def reference_server(port: int) -> Iterator[str]:
     """The reference server over streamable HTTP, in a process of its own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     command = ["node", str(EVERYTHING), "streamableHttp"]
     with subprocess.Popen(
         command, env={**os.environ, "PORT": str(port)},
@@ -423,6 +421,18 @@ def over_http() -> Iterator[str]:
             time.sleep(0.05)
         yield f"http://127.0.0.1:{port}/mcp"
         process.kill()
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+@pytest.fixture
+def over_http() -> Iterator[str]:
+    with reference_server(free_port()) as address:
+        yield address
 
 
 NODE = """\
@@ -459,6 +469,28 @@ def test_the_reference_server_over_stdio_and_over_http(tmp_path: Path, over_http
     assert "5" in sum
     assert run.trace().calls[2].result["temperature"]
     assert "[image image/png" in image
+
+
+@pytest.mark.node("@modelcontextprotocol/server-everything")
+@pytest.mark.slow("starts the reference server twice")
+def test_a_server_over_http_that_was_started_again_is_asked_again(tmp_path: Path) -> None:
+    """It has forgotten the session: the call that finds out fails, the next one is carried out."""
+    port = free_port()
+    script = [call("remote.get-sum", a=1, b=n) for n in (1, 2, 3)]
+    with reference_server(port) as address:
+        text = NODE.format(path=EVERYTHING, url=address).replace("local.echo, ", "")
+        path = put_machine(tmp_path, text)
+        lock_tools(path).write()
+        run = load(path).start("go", script=[*script, "done"])
+        while len(answers(run)) < 1:
+            run.step()
+    with reference_server(port):
+        while not run.ended:
+            run.step()
+    first, second, third = answers(run)
+    assert "2" in first
+    assert "server `remote` ended in this call" in second
+    assert "4" in third
 
 
 @pytest.mark.node("@modelcontextprotocol/server-everything")

@@ -350,7 +350,7 @@ class _Connection:
             return self._unavailable(
                 f"gave a listing that cannot be read: {said}", "report it there"
             )
-        if _is_closed(error):
+        if _is_closed(error) and not self.server.url:
             return self._unavailable("ended before it answered", "start it by hand and look")
         told = " ".join(str(error).split())[:_LINE]
         said = f"cannot be reached: {type(error).__name__}: {told}"
@@ -495,11 +495,14 @@ def _is_closed(error: BaseException) -> bool:
     """Whether an error says that the connection has ended."""
     if type(error).__name__ in ("ClosedResourceError", "BrokenResourceError", "EndOfStream"):
         return True
-    if str(error) == "Session terminated":  # an HTTP server that was started again forgets it
+    if str(error) in _FORGOTTEN:
         return True
     return getattr(error, "code", None) == _CLOSED or isinstance(error, ConnectionError)
 
 
+_FORGOTTEN = ("Session terminated", "Server returned an error response")
+"""What `mcp` says where an HTTP server answers outside the protocol: one that was restarted does
+not know the session. The next call connects anew."""
 _CLOSED = -32000
 """The code that `mcp` gives to calls whose connection ended."""
 
