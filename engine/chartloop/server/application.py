@@ -5,6 +5,7 @@ Belongs here: what is wired to what. Never: a route of runs or machines.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -36,7 +37,7 @@ from chartloop.server.runs import Runs
 from chartloop.server.safety import Safety
 from chartloop.server.settings import Settings
 from chartloop.server.watch import Hub
-from chartloop.server.workers import Workers
+from chartloop.server.workers import GRACE, Workers
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -61,6 +62,8 @@ def create_app(settings: Settings) -> FastAPI:
         finally:
             await hub.stop()
             workers.stop()
+            if (tracer := settings.components.get("tracer")) is not None:
+                await asyncio.to_thread(tracer.flush, GRACE)  # the signal ends the process next
 
     app = FastAPI(
         title="chartloop", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,

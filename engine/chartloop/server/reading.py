@@ -33,7 +33,6 @@ from chartloop.run.tally import Tally
 from chartloop.server.machines import Machines
 from chartloop.view_model.moment import Past
 
-FACE = "chartloop serve"
 OPENED = 64
 """Runs that are kept open for reading."""
 APART = 256
@@ -92,8 +91,9 @@ class _Opened(NamedTuple):
 class OpenRuns:
     """Runs that are open for reading. Methods may block: call them from threads."""
 
-    def __init__(self, journal: Journal, machines: Machines) -> None:
+    def __init__(self, journal: Journal, machines: Machines, face: str) -> None:
         self._journal = journal
+        self._face = face
         self._machines = machines
         self._kept = Kept[str, _Opened](OPENED)
 
@@ -118,7 +118,7 @@ class OpenRuns:
         if row.head < was.head or row.epoch < was.epoch:
             return None
         run = Run(known.run.machine, by_hand(known.run.session.follow()))
-        run.session.holder.face = FACE
+        run.session.holder.face = self._face
         return run
 
     def fresh(self, row: RunRow) -> Run:
@@ -129,7 +129,7 @@ class OpenRuns:
                 hint="nothing has happened yet: start it again",
             )
         run = self._machines.to_read(row).open(row.run_id, journal=self._journal)
-        run.session.holder.face = FACE
+        run.session.holder.face = self._face
         return run
 
 

@@ -40,7 +40,6 @@ from chartloop.run.sync import by_hand, wait
 from chartloop.server.machines import Machines
 from chartloop.server.problems import Refusal, Wrong
 from chartloop.server.reading import (
-    FACE,
     OPENED,
     History,
     Kept,
@@ -75,7 +74,7 @@ class Runs:
         self.settings = settings
         self.journal = journal
         self.machines = machines
-        self._open = OpenRuns(journal, machines)
+        self._open = OpenRuns(journal, machines, settings.face)
         self._history = Kept[tuple[str, str, str], History](OPENED)
 
     # reading -------------------------------------------------------------------------------
@@ -98,7 +97,7 @@ class Runs:
         """The run as it stands, with the server's components, to be driven."""
         machine = self.machines.to_drive(row)
         run = machine.open(row.run_id, journal=self.journal, **self.settings.components)
-        run.session.holder.face = FACE
+        run.session.holder.face = self.settings.face
         return run
 
     def view(self, run_id: str, seq: int | None = None, known: int = -1) -> Json:
@@ -210,7 +209,7 @@ class Runs:
         run = machine.start(
             body.get("task", ""), **cast("StartOptions", {**options, "journal": self.journal})
         )
-        run.session.holder.face = FACE
+        run.session.holder.face = self.settings.face
         run.advance()
         rest(run)
 
@@ -297,7 +296,7 @@ class Runs:
         sent = run.send(event, data, wait=body.get("wait", ""), ahead=ahead, message_id=id)
         told = {"wait": sent.wait, "run_asked": sent.run}
         if self.settings.workers and not ahead:
-            self._go_on("take", run, f"answer-{id}")
+            self._go_on(body.get("then", "take"), run, f"answer-{id}")
         return told
 
     def _go_on(self, kind: str, run: Run, key: str) -> None:
