@@ -404,6 +404,24 @@ def test_a_picture_that_could_act_cannot(seen: Seen, refused: list[str]) -> None
     refused.clear()  # here the policy had something to refuse, while the text was read
 
 
+def test_orders_that_need_words(seen: Seen) -> None:
+    run = seen.server.start(drive="none")
+    seen.open(f"/runs/{run}")
+    expect_text(seen.page, seen.page.locator(".cl-status"), "not driven")
+    seen.page.keyboard.press("m")
+    form = seen.page.locator("form.order", has_text="Another value")
+    form.locator("select").select_option("limits.steps")
+    form.locator("input").fill("9")
+    form.locator("button").click()
+    expect_text(seen.page, seen.page.locator(".meters"), "of 9")
+    seen.page.keyboard.press("m")
+    form = seen.page.locator("form.order", has_text="Go on, and rest")
+    form.locator("input").fill("draft")
+    form.locator("button").click()
+    expect_text(seen.page, seen.page.locator(".cl-state"), "draft")
+    expect_text(seen.page, seen.page.locator(".cl-status"), "not driven")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_fits_a_phone(chromium: Browser, server: Server, scheme: Any) -> None:
     run = server.start()
