@@ -100,6 +100,8 @@ def main(folder: Path, workers: int) -> None:
     """Serve until the standard input ends."""
     listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65_536)
+    # as on the sockets that uvicorn opens itself: else an answer of two parts waits 40 ms
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     server = Server(settings_of(folder, workers), log_level="warning")
 
     def answer() -> None:
