@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chartloop.actions.declare import action, guard, tool
     from chartloop.adapters.cancel import Cancellation, FileCancellation, SignalCancellation
     from chartloop.adapters.journal.sqlite import SqliteJournal
+    from chartloop.adapters.tracer.otel import OpenTelemetry
     from chartloop.analysis.coverage.coverage import Coverage
     from chartloop.analysis.coverage.measure import coverage
     from chartloop.analysis.simulation.simulate import simulate, simulated_run
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         AheadError,
         AnsweredError,
         AnswerError,
+        ArgumentsError,
         Category,
         ChartloopError,
         ClosedChartError,
@@ -48,18 +50,22 @@ if TYPE_CHECKING:
         JournalTooNew,
         LimitError,
         MachineChangedError,
+        MissingPluginError,
         ModelError,
         Note,
         Place,
+        PluginError,
         RulesChangedError,
         RunError,
         ScriptError,
+        ServerUnavailableError,
         SetupError,
         Severity,
         SpecError,
         StatusError,
         TaskError,
         ToolError,
+        ToolsChangedError,
         UnknownRunError,
         WaitError,
     )
@@ -99,6 +105,7 @@ if TYPE_CHECKING:
         Sandbox,
         SandboxResult,
         Tokenizer,
+        ToolServers,
     )
     from chartloop.run.question import Question
     from chartloop.run.replay import Replay
@@ -106,6 +113,7 @@ if TYPE_CHECKING:
     from chartloop.run.steps import Step
     from chartloop.run.tally import StateProfile
     from chartloop.run.trace import Trace
+    from chartloop.run.tracing import Tracer
     from chartloop.versions.diff.diff import Diff, diff
     from chartloop.view.picture import Picture
 
@@ -117,6 +125,7 @@ _WHERE = {
     "Answer": "chartloop.proofs.query.query_answer",
     "AnsweredError": "chartloop.core.errors",
     "AnswerError": "chartloop.core.errors",
+    "ArgumentsError": "chartloop.core.errors",
     "Bound": "chartloop.proofs.bound",
     "Breakpoints": "chartloop.run.breakpoints",
     "Cancellation": "chartloop.adapters.cancel",
@@ -165,12 +174,14 @@ _WHERE = {
     "MachineChangedError": "chartloop.core.errors",
     "MemoryJournal": "chartloop.run.journal",
     "Model": "chartloop.run.ports",
+    "MissingPluginError": "chartloop.core.errors",
     "ModelError": "chartloop.core.errors",
     "ModelReply": "chartloop.run.ports",
     "Pieces": "chartloop.run.ports",
     "ModelRequest": "chartloop.run.ports",
     "Note": "chartloop.core.errors",
     "Notifier": "chartloop.run.ports",
+    "OpenTelemetry": "chartloop.adapters.tracer.otel",
     "Outcome": "chartloop.core.outcome",
     "panel": "chartloop.notebook.panel.open",
     "Picture": "chartloop.view.picture",
@@ -187,7 +198,11 @@ _WHERE = {
     "Sandbox": "chartloop.run.ports",
     "SandboxResult": "chartloop.run.ports",
     "ScriptError": "chartloop.core.errors",
+    "ServerUnavailableError": "chartloop.core.errors",
+    "ToolServers": "chartloop.run.ports",
+    "ToolsChangedError": "chartloop.core.errors",
     "Sent": "chartloop.run.answer",
+    "PluginError": "chartloop.core.errors",
     "SetupError": "chartloop.core.errors",
     "Severity": "chartloop.core.errors",
     "SignalCancellation": "chartloop.adapters.cancel",
@@ -214,6 +229,7 @@ _WHERE = {
     "ToolError": "chartloop.core.errors",
     "ToolResult": "chartloop.core.outcome",
     "ToolSpec": "chartloop.core.specs",
+    "Tracer": "chartloop.run.tracing",
     "Trace": "chartloop.run.trace",
     "UnknownRunError": "chartloop.core.errors",
     "upgrade": "chartloop.analysis.upgrade",
@@ -230,6 +246,7 @@ __all__ = [
     "Answer",
     "AnswerError",
     "AnsweredError",
+    "ArgumentsError",
     "Bound",
     "Breakpoints",
     "Cancellation",
@@ -265,16 +282,19 @@ __all__ = [
     "Machine",
     "MachineChangedError",
     "MemoryJournal",
+    "MissingPluginError",
     "Model",
     "ModelError",
     "ModelReply",
     "ModelRequest",
     "Note",
     "Notifier",
+    "OpenTelemetry",
     "Outcome",
     "Picture",
     "Pieces",
     "Place",
+    "PluginError",
     "Question",
     "ReasoningDelta",
     "Record",
@@ -291,6 +311,7 @@ __all__ = [
     "SandboxResult",
     "ScriptError",
     "Sent",
+    "ServerUnavailableError",
     "SetupError",
     "Severity",
     "SignalCancellation",
@@ -313,8 +334,11 @@ __all__ = [
     "ToolCallDelta",
     "ToolError",
     "ToolResult",
+    "ToolServers",
     "ToolSpec",
+    "ToolsChangedError",
     "Trace",
+    "Tracer",
     "UnknownRunError",
     "Upgraded",
     "WaitError",

@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from _pytest.mark import ParameterSet
 from pydantic import BaseModel
 
 from chartloop import SpecError, load
@@ -80,6 +81,18 @@ def blocks(page: Path) -> Iterator[Block]:
 
 def _name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
+
+
+NEEDS = {"telemetry.md": "opentelemetry.sdk"}
+"""Pages that need a module which the core does not bring."""
+
+
+def _with_needs(page: Path) -> ParameterSet | Path:
+    if page.name not in NEEDS:
+        return page
+    install = 'pip install -e ".[test-all]"'
+    needs = pytest.mark.extra(NEEDS[page.name], install=install)  # noqa: S610 - no Django
+    return pytest.param(page, marks=needs)
 
 
 # console ------------------------------------------------------------------------------------
@@ -227,7 +240,7 @@ def reader(tmp_path: Path) -> Reader:
 @pytest.mark.slow("plays whole pages in processes of their own")
 @pytest.mark.system("bash", install="apt-get install bash")
 @pytest.mark.system("timeout", install="apt-get install coreutils")
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@pytest.mark.parametrize("page", [_with_needs(page) for page in PAGES], ids=_name)
 def test_a_page_does_what_it_says(page: Path, reader: Reader) -> None:
     for block in blocks(page):
         if block.title:

@@ -30,6 +30,7 @@ from chartloop.core.units import say_count
 from chartloop.run.context import Context
 from chartloop.run.exceptions import describe
 from chartloop.run.sanitize import cut_text, sound_text
+from chartloop.run.tracing import around_tool
 
 AT_ONCE = 64
 """Calls of one reply that are made at the same time; the others wait for a place."""
@@ -176,8 +177,15 @@ class _Batch:
             await self._do(self.ctx, n)
 
     async def _do(self, ctx: Context, n: int) -> None:
+        call = self.calls[n]
+        spec = self.known.get(call.name)
+        with around_tool(ctx.ports.tracer, call, spec) as trace:
+            await self._carry_out_one(ctx, n, spec)
+            trace(self.done[n])
+
+    async def _carry_out_one(self, ctx: Context, n: int, spec: ToolSpec | None) -> None:
         """One call, whatever the model wrote."""
-        call, spec = self.calls[n], self.known.get(self.calls[n].name)
+        call = self.calls[n]
         if (refused := self.approvals.refusal(call)) is not None:
             self.done[n] = refused
             return
@@ -238,7 +246,10 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
         given = spec.parse(json.dumps(arguments or {}, ensure_ascii=False))
     except ValueError as error:
         return Outcome.failure(Category.RECOVERABLE, str(error), kind="arguments")
-    done = await run_tool(ctx, spec, given)
+    call = ToolCall("", name, "" if ctx.ports.tracer is None else json.dumps(arguments or {}))
+    with around_tool(ctx.ports.tracer, call, spec) as trace:
+        done = await run_tool(ctx, spec, given)
+        trace(done)
     outcome = Outcome(
         result=done.result if done.result is not None else done.text, spent=Spent(tools={name: 1}),
         changes=done.changes, signals=done.signals, partial=done.partial,
@@ -246,8 +257,9 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     )  # fmt: skip
     if done.ok:
         return outcome
-    error = Outcome.failure(done.category, done.text, kind="tool").error
-    return outcome.replace(ok=False, error=error)
+    kind = "in_doubt" if done.in_doubt else "tool"
+    error = Outcome.failure(done.category, done.text, kind=kind).error
+    return outcome.replace(ok=False, error=error, in_doubt=done.in_doubt)
 
 
 async def update_memory(

@@ -56,7 +56,6 @@ _ROWS = (
     Code("CL202", "missing key", "A required key is missing.", "Add it."),
     Code("CL203", "wrong kind of value", "For example text in place of a mapping, or a number in place of a list.", "Write the kind named in the message."),
     Code("CL204", "bad name", "Names are lower case: a letter, then letters, digits and underscores.", "Rename it."),
-    Code("CL205", "not in this version", "The key is part of the language, but this version does not support it.", "Remove it, or use a version that does."),
     Code("CL206", "unknown format version", "The file names a format version other than `chartloop: 1`.", "Write `chartloop: 1` as the first line."),
     Code("CL207", "keys do not go together", "A state or edge has keys of two different jobs.", "Give each state one job; split it into two states."),
     Code("CL208", "unknown word", "The value is not one of the words allowed here.", "Use one of the listed words."),
@@ -138,6 +137,11 @@ _ROWS = (
     Code("CL414", "unknown class", "`output` of `infer` names a Python class that was not passed, or that JSON Schema cannot describe.", "Pass its file with `--tools`, or the class with `tools=`."),
     Code("CL415", "class has changed", "A recorded machine names a class whose schema has changed since.", "Load the file that names the class, or restore the old class."),
     Code("CL417", "name that `approve` needs", "The file has a state with a name that `approve` needs for a state it adds.", "Give the state another name."),
+    Code("CL430", "tools not locked", "The file declares MCP servers, and no lock beside it says which tools they offer. Checks and proofs read the lock and start no server.", "Run `chartloop tools lock FILE`, look at what it wrote, and keep it with the machine."),
+    Code("CL431", "damaged lock", "The lock of the MCP tools cannot be read, was written by a newer version, or was changed by hand.", "Run `chartloop tools lock FILE` again. It shows what changes before it writes."),
+    Code("CL432", "lock that does not fit", "The lock lacks a server of the file, or is of another command, address or environment than the file declares.", "Run `chartloop tools lock FILE` again."),
+    Code("CL433", "tools that look alike", "Two tools of the machine would have one name in a request: providers take no dots, so `calc.add` is sent as `calc__add`.", "Rename the server or the Python tool."),
+    Code("CL434", "too many tools", "A pattern takes more tools of one MCP server than a model can be offered.", "Name the tools that the machine needs, or use a narrower pattern: `tools: [calc.read_*]`."),
     Code("CL418", "label braces in a template", "A template prints `{run.task}` literally: only labels use single braces.", "Write `{{ run.task }}`.", _W),
     Code("CL419", "template braces in a label", "A label reads `{{` as a literal brace: only templates use double braces.", "Write `{limits.steps}`.", _W),
     # CL6xx: a call
@@ -160,8 +164,13 @@ _ROWS = (
     Code("CL617", "answer ahead not taken", "An answer ahead of its question names a state that does not wait, is waiting now, or has an answer already.", "Name a later wait; answer the current question without `ahead`."),
     Code("CL618", "no cursor", "The cursor is not one that a page of the journal gave.", "Give the `next` of a page of runs, or the `cursor` of an event, as it came; without one you get the first page."),
     Code("CL619", "cursor gone", "The cursor of an event is of another journal, or beyond the newest event of this one.", "Begin again at the oldest or the newest cursor, which the error names."),
+    Code("CL630", "MCP server not available", "A server could not be started or reached, did not greet in time, or gave a listing that cannot be read. The error shows its last lines on stderr.", "Start its command by hand in the machine's folder, check the address, or give it more time with `connect_timeout`. Then run or resume."),
+    Code("CL631", "tools changed since the lock", "A server offers a tool in another form than the lock holds, or no longer offers it. Descriptions and schemas steer the model, so the run stops before it uses them.", "Look at the difference in the error. Where it is right, run `chartloop tools lock FILE` and resume with the new lock."),
     Code("CL621", "chart closed", "Code tried to change a live machine after it was built: a transition added or taken away, a guard set, a callback given.", "Change the machine's file and load it: the new chart has its own picture and hash."),
     Code("CL622", "journal of a newer version", "A newer version of chartloop wrote the journal, or an event in it, which this version cannot read. The journal is not damaged.", "Update chartloop, or name another journal with `--journal`. Nothing was written."),
+    Code("CL640", "arguments not taken", "A client called a tool of `chartloop mcp` with arguments that the tool's input schema does not allow, or named a machine that the server does not have.", "Read the tool's input schema. The error names each place; nothing was started."),
+    Code("CL641", "plugin not usable", "A plugin that was asked for is not installed, cannot be imported, brings something incomplete, or a name that is taken.", "The error lists the installed plugins, or names the fault and whose it is. Leave the plugin out, or install another version of it."),
+    Code("CL642", "plugin missing", "The run was started with a plugin that is not given now.", "Name it again, with `--plugin` or `plugins=`. The error says which, and of which distribution; install that where it is missing."),
 )  # fmt: skip
 
 CODES: Mapping[str, Code] = MappingProxyType({row.code: row for row in _ROWS})

@@ -9,6 +9,7 @@
         ├── AnswerError      a wait does not take this event, or its data
         ├── LimitError       a limit or variable cannot take this value
         ├── TaskError        what was given is not a task of the queue
+        ├── ArgumentsError   a tool of `chartloop mcp` does not take these arguments
         ├── UnknownRunError  no run of that id, prefix or agent
         ├── CursorError      a place in a list that no page gave
         │   └── CursorGoneError  a place in the events that this journal does not have
@@ -16,6 +17,10 @@
         ├── RulesChangedError  the run was decided by rules that this version does not have
         ├── ScriptError      a script has too few replies, or some left over
         ├── SetupError       something the run needs is missing: an extra, a key, a tool
+        │   ├── PluginError  a plugin is not installed, cannot be imported, or clashes
+        │   └── MissingPluginError  a run was started with a plugin that is not given now
+        ├── ServerUnavailableError  an MCP server cannot be started or reached
+        ├── ToolsChangedError  an MCP server offers something else than the lock holds
         └── JournalError
             ├── Driven       another process drives this run: it was not started here
             ├── Fenced       another process took this run over from here
@@ -43,6 +48,7 @@ from chartloop.core.units import say_count
 
 __all__ = [
     "AnswerError",
+    "ArgumentsError",
     "Category",
     "ChartloopError",
     "ClosedChartError",
@@ -58,17 +64,21 @@ __all__ = [
     "JournalTooNew",
     "LimitError",
     "MachineChangedError",
+    "MissingPluginError",
     "ModelError",
     "Note",
     "Place",
+    "PluginError",
     "RulesChangedError",
     "RunError",
     "ScriptError",
+    "ServerUnavailableError",
     "SetupError",
     "Severity",
     "SpecError",
     "StatusError",
     "TaskError",
+    "ToolsChangedError",
     "UnknownRunError",
     "count_findings",
     "finding_lines",
@@ -451,6 +461,12 @@ class TaskError(RunError):
         super().__init__(message, hint=hint)
 
 
+class ArgumentsError(RunError):
+    """A call of a tool of `chartloop mcp` does not fit the schema of that tool."""
+
+    code = "CL640"
+
+
 class UnknownRunError(RunError):
     """No run has this id or prefix, or several have."""
 
@@ -518,6 +534,50 @@ class SetupError(RunError):
     """Something that the run needs is not there: an extra, an API key, a program, a tool."""
 
     code = "CL607"
+
+
+class PluginError(SetupError):
+    """A plugin cannot be used: it is not installed, fails, is incomplete, or clashes."""
+
+    code = "CL641"
+
+
+class MissingPluginError(SetupError):
+    """A run was started with plugins that are not given now; `plugins` has their names."""
+
+    code = "CL642"
+
+    def __init__(self, message: str, *, plugins: Sequence[str] = (), hint: str = "") -> None:
+        self.plugins = tuple(plugins)
+        super().__init__(message, hint=hint)
+
+
+class ServerUnavailableError(RunError):
+    """An MCP server could not be started or reached, or gave no listing that can be read.
+
+    The run rests where it was: drive it on, or resume it, when the server works.
+    """
+
+    code = "CL630"
+
+
+class ToolsChangedError(RunError):
+    """An MCP server offers a tool in another form than the lock holds, or no longer.
+
+    Its description steers the model: nothing of it was used. The run rests where it was.
+    """
+
+    code = "CL631"
+
+    def __init__(self, server: str, differences: tuple[str, ...]) -> None:
+        self.server = server
+        self.differences = differences
+        """What differs, in lines: ``~ calc.add description: "Add." → "Add, and ..."``."""
+        listed = "".join(f"\n  {line}" for line in differences)
+        super().__init__(
+            f"the tools of MCP server `{server}` are not those of the lock:{listed}",
+            hint="look at each line; where it is right, run `chartloop tools lock` again",
+        )
 
 
 class JournalError(RunError):

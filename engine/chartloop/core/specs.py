@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from chartloop.core.facts import wire_name
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.traits import UNDECLARED, ActionTraits
 from chartloop.core.types import ANY, Type
@@ -246,13 +247,15 @@ class ToolSpec:
     """It edits memory blocks: a reply that asks for nothing else `wants_memory`."""
     wants_context: bool = False
     """Its first parameter is the context of the step."""
+    server: str = ""
+    """The MCP server that carries it out; empty for a function of Python."""
 
     def for_model(self) -> dict[str, Any]:
         """The tool as chat APIs take it."""
         return {
             "type": "function",
             "function": {
-                "name": self.name,
+                "name": wire_name(self.name),
                 "description": self.description,
                 "parameters": dict(self.parameters),
             },
@@ -285,6 +288,28 @@ class TypeSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class PluginSpec:
+    """A plugin that somebody asked for by name, and what it brings."""
+
+    name: str
+    distribution: str
+    version: str
+    actions: frozenset[str] = frozenset()
+    """The names of its actions."""
+    names: frozenset[str] = frozenset()
+    """The names of its tools, guards and classes."""
+    opens: Callable[..., Any] | None = field(default=None, compare=False)
+    """Opens a journal whose URL has the plugin's name as its scheme: ``(url, *, make)``."""
+    model: Callable[[], Any] | None = field(default=None, compare=False)
+    """Makes the model whose names begin with the plugin's: ``shop/small``."""
+
+    @property
+    def source(self) -> str:
+        """The distribution that it is of, with its version: what a record keeps."""
+        return f"{self.distribution} {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
 class Registry:
     """Everything that a file may name, by name."""
 
@@ -294,6 +319,8 @@ class Registry:
     own_tools: tuple[str, ...] = ()
     """The tools that an application brings, in its order: a file names them all as ``*``."""
     types: Mapping[str, TypeSpec] = field(default_factory=dict[str, TypeSpec])
+    plugins: tuple[PluginSpec, ...] = ()
+    """The plugins that some of it is of."""
 
 
 Own = Iterable[Any]
