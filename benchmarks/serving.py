@@ -181,18 +181,21 @@ def measure_load() -> Iterator[Figure]:
     """Many runs, many watchers of all of them."""
     for runs, watchers, what in SIZES:
         of = 0 if what == "of all" else runs
-        with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as (served, port):
-            with program("serving_watchers.py", port, watchers, "hear", of) as watching:
-                watching.line()
-                reader, client = Reader(port), Client(port)
-                used, began = float(served.ask()), time.perf_counter()
-                reader.start()
-                rows = ended(client, start_runs(port, runs))
-                took = time.perf_counter() - began
-                heads = {run: row["head"] for run, row in rows.items()}
-                found = json.loads(watching.ask(json.dumps(heads)))
-                reader.end()
-                used = float(served.ask()) - used
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            server(Path(folder)) as (served, port),
+            program("serving_watchers.py", port, watchers, "hear", of) as watching,
+        ):
+            watching.line()
+            reader, client = Reader(port), Client(port)
+            used, began = float(served.ask()), time.perf_counter()
+            reader.start()
+            rows = ended(client, start_runs(port, runs))
+            took = time.perf_counter() - began
+            heads = {run: row["head"] for run, row in rows.items()}
+            found = json.loads(watching.ask(json.dumps(heads)))
+            reader.end()
+            used = float(served.ask()) - used
         size = f"{runs} runs × {watchers} watchers {what}"
         times = f"{digits(found['p50'])} / {digits(found['p99'])} ms"
         reads = [quantile(reader.took, share) for share in (0.5, 0.99)]
@@ -204,19 +207,22 @@ def measure_load() -> Iterator[Figure]:
             "`GET /runs` meanwhile, p50 / p99",
             f"{digits(reads[0])} / {digits(reads[1])} ms",
             "p99 < 200 ms",
-        )  # noqa: E501
+        )
         yield Figure("processor time of the server", f"{digits(used)} s")
 
 
 def measure_idle() -> Iterator[Figure]:
     """Watchers, and nothing to watch."""
-    with tempfile.TemporaryDirectory() as folder, server(Path(folder)) as (served, port):
-        with program("serving_watchers.py", port, 100, "hear", 0) as watching:
-            watching.line()
-            time.sleep(0.5)
-            before = float(served.ask())
-            time.sleep(IDLE_FOR)
-            share = (float(served.ask()) - before) / IDLE_FOR
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        server(Path(folder)) as (served, port),
+        program("serving_watchers.py", port, 100, "hear", 0) as watching,
+    ):
+        watching.line()
+        time.sleep(0.5)
+        before = float(served.ask())
+        time.sleep(IDLE_FOR)
+        share = (float(served.ask()) - before) / IDLE_FOR
     yield Figure("100 watchers, nothing happens: share of a core", f"{100 * share:.2g} %", "< 5 %")
 
 
@@ -278,7 +284,7 @@ def measure_long() -> Iterator[Figure]:
             page = load_page(f"http://127.0.0.1:{port}/runs/long")
     yield Figure(
         f"`GET` of a run of {STEPS:,} steps, first / again", f"{digits(first)} / {digits(again)} ms"
-    )  # noqa: E501
+    )
     if page is None:
         yield Figure("its page in a browser", "not measured: `pip install playwright`")
         return

@@ -2,9 +2,9 @@
 
     python benchmarks/serving_watchers.py PORT COUNT hear RUNS      # or: mute, who read nothing
 
-Each hears of one of `run-0` to `run-RUNS`; where that is 0, of all. Prints `ready` once all are connected. A line of JSON on its standard input
-says how many events each run has; once every watcher has all of them, or nothing has come for ten
-seconds, it prints what it found.
+Each hears of one of `run-0` to `run-RUNS`; where that is 0, of all. Prints `ready` once all are
+connected. A line of JSON on its standard input says how many events each run has; once every
+watcher has all of its own, or nothing has come for ten seconds, it prints what it found.
 """
 
 from __future__ import annotations
