@@ -132,7 +132,11 @@ def _missing_program(program: str, *, install: str) -> str | None:
 
 
 def _missing_module(module: str, *, install: str) -> str | None:
-    return None if importlib.util.find_spec(module) else f"needs {module}: {install}"
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError:  # of a module inside a package that is missing
+        found = None
+    return None if found else f"needs {module}: {install}"
 
 
 def _missing_package(package: str) -> str | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chartloop.actions.declare import action, guard, tool
     from chartloop.adapters.cancel import Cancellation, FileCancellation, SignalCancellation
     from chartloop.adapters.journal.sqlite import SqliteJournal
+    from chartloop.adapters.tracer.otel import OpenTelemetry
     from chartloop.analysis.coverage.coverage import Coverage
     from chartloop.analysis.coverage.measure import coverage
     from chartloop.analysis.simulation.simulate import simulate, simulated_run
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         AheadError,
         AnsweredError,
         AnswerError,
+        ArgumentsError,
         Category,
         ChartloopError,
         ClosedChartError,
@@ -48,9 +50,11 @@ if TYPE_CHECKING:
         JournalTooNew,
         LimitError,
         MachineChangedError,
+        MissingPluginError,
         ModelError,
         Note,
         Place,
+        PluginError,
         RulesChangedError,
         RunError,
         ScriptError,
@@ -79,15 +83,25 @@ if TYPE_CHECKING:
     from chartloop.run.answer import Sent
     from chartloop.run.breakpoints import Breakpoints
     from chartloop.run.context import Context
-    from chartloop.run.events import Delta, FromChild, Recorded, Rewound, Started
+    from chartloop.run.events import (
+        Delta,
+        FromChild,
+        ReasoningDelta,
+        Recorded,
+        Rewound,
+        Started,
+        ToolCallDelta,
+    )
     from chartloop.run.journal import Journal, MemoryJournal
     from chartloop.run.journal_pages import RunFilter, RunPage, Tail
+    from chartloop.run.media import File, Image
     from chartloop.run.ports import (
         Clock,
         Model,
         ModelReply,
         ModelRequest,
         Notifier,
+        Pieces,
         Sandbox,
         SandboxResult,
         Tokenizer,
@@ -99,6 +113,7 @@ if TYPE_CHECKING:
     from chartloop.run.steps import Step
     from chartloop.run.tally import StateProfile
     from chartloop.run.trace import Trace
+    from chartloop.run.tracing import Tracer
     from chartloop.versions.diff.diff import Diff, diff
     from chartloop.view.picture import Picture
 
@@ -110,6 +125,7 @@ _WHERE = {
     "Answer": "chartloop.proofs.query.query_answer",
     "AnsweredError": "chartloop.core.errors",
     "AnswerError": "chartloop.core.errors",
+    "ArgumentsError": "chartloop.core.errors",
     "Bound": "chartloop.proofs.bound",
     "Breakpoints": "chartloop.run.breakpoints",
     "Cancellation": "chartloop.adapters.cancel",
@@ -129,11 +145,15 @@ _WHERE = {
     "coverage": "chartloop.analysis.coverage.measure",
     "Decision": "chartloop.machine.decision",
     "Delta": "chartloop.run.events",
+    "ReasoningDelta": "chartloop.run.events",
+    "ToolCallDelta": "chartloop.run.events",
     "Diff": "chartloop.versions.diff.diff",
     "diff": "chartloop.versions.diff.diff",
     "draw": "chartloop.api",
     "Driven": "chartloop.core.errors",
     "Explanation": "chartloop.machine.explain",
+    "File": "chartloop.run.media",
+    "Image": "chartloop.run.media",
     "Facts": "chartloop.core.facts",
     "Fenced": "chartloop.core.errors",
     "FileCancellation": "chartloop.adapters.cancel",
@@ -154,11 +174,14 @@ _WHERE = {
     "MachineChangedError": "chartloop.core.errors",
     "MemoryJournal": "chartloop.run.journal",
     "Model": "chartloop.run.ports",
+    "MissingPluginError": "chartloop.core.errors",
     "ModelError": "chartloop.core.errors",
     "ModelReply": "chartloop.run.ports",
+    "Pieces": "chartloop.run.ports",
     "ModelRequest": "chartloop.run.ports",
     "Note": "chartloop.core.errors",
     "Notifier": "chartloop.run.ports",
+    "OpenTelemetry": "chartloop.adapters.tracer.otel",
     "Outcome": "chartloop.core.outcome",
     "panel": "chartloop.notebook.panel.open",
     "Picture": "chartloop.view.picture",
@@ -179,6 +202,7 @@ _WHERE = {
     "ToolServers": "chartloop.run.ports",
     "ToolsChangedError": "chartloop.core.errors",
     "Sent": "chartloop.run.answer",
+    "PluginError": "chartloop.core.errors",
     "SetupError": "chartloop.core.errors",
     "Severity": "chartloop.core.errors",
     "SignalCancellation": "chartloop.adapters.cancel",
@@ -205,6 +229,7 @@ _WHERE = {
     "ToolError": "chartloop.core.errors",
     "ToolResult": "chartloop.core.outcome",
     "ToolSpec": "chartloop.core.specs",
+    "Tracer": "chartloop.run.tracing",
     "Trace": "chartloop.run.trace",
     "UnknownRunError": "chartloop.core.errors",
     "upgrade": "chartloop.analysis.upgrade",
@@ -221,6 +246,7 @@ __all__ = [
     "Answer",
     "AnswerError",
     "AnsweredError",
+    "ArgumentsError",
     "Bound",
     "Breakpoints",
     "Cancellation",
@@ -240,10 +266,12 @@ __all__ = [
     "Explanation",
     "Facts",
     "Fenced",
+    "File",
     "FileCancellation",
     "Finding",
     "Findings",
     "FromChild",
+    "Image",
     "Journal",
     "JournalCorrupt",
     "JournalError",
@@ -254,16 +282,21 @@ __all__ = [
     "Machine",
     "MachineChangedError",
     "MemoryJournal",
+    "MissingPluginError",
     "Model",
     "ModelError",
     "ModelReply",
     "ModelRequest",
     "Note",
     "Notifier",
+    "OpenTelemetry",
     "Outcome",
     "Picture",
+    "Pieces",
     "Place",
+    "PluginError",
     "Question",
+    "ReasoningDelta",
     "Record",
     "Recorded",
     "Replay",
@@ -298,12 +331,14 @@ __all__ = [
     "Task",
     "TaskError",
     "Tokenizer",
+    "ToolCallDelta",
     "ToolError",
     "ToolResult",
     "ToolServers",
     "ToolSpec",
     "ToolsChangedError",
     "Trace",
+    "Tracer",
     "UnknownRunError",
     "Upgraded",
     "WaitError",

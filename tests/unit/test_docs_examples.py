@@ -9,7 +9,7 @@ A page is played from top to bottom in an empty folder, as its reader would:
     ```json             must be readable
     ```LANG title=FILE  the page's reader saves it as FILE; the commands that follow use it
     ```mermaid          is what a command has written into a file
-    ```js title=FILE    is run by a test of its own
+    ```js title=FILE    is run by a test of its own, as is ```html
     ```sh               to paste; only what is known to need nothing but this clone is run
 
 Ids of runs (on a page with a letter and a digit at least), times and dates differ from one run to
@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from _pytest.mark import ParameterSet
 from pydantic import BaseModel
 
 from chartloop import SpecError, load
@@ -80,6 +81,18 @@ def blocks(page: Path) -> Iterator[Block]:
 
 def _name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
+
+
+NEEDS = {"telemetry.md": "opentelemetry.sdk"}
+"""Pages that need a module which the core does not bring."""
+
+
+def _with_needs(page: Path) -> ParameterSet | Path:
+    if page.name not in NEEDS:
+        return page
+    install = 'pip install -e ".[test-all]"'
+    needs = pytest.mark.extra(NEEDS[page.name], install=install)  # noqa: S610 - no Django
+    return pytest.param(page, marks=needs)
 
 
 # console ------------------------------------------------------------------------------------
@@ -227,7 +240,7 @@ def reader(tmp_path: Path) -> Reader:
 @pytest.mark.slow("plays whole pages in processes of their own")
 @pytest.mark.system("bash", install="apt-get install bash")
 @pytest.mark.system("timeout", install="apt-get install coreutils")
-@pytest.mark.parametrize("page", PAGES, ids=_name)
+@pytest.mark.parametrize("page", [_with_needs(page) for page in PAGES], ids=_name)
 def test_a_page_does_what_it_says(page: Path, reader: Reader) -> None:
     for block in blocks(page):
         if block.title:
@@ -239,7 +252,9 @@ def test_a_page_does_what_it_says(page: Path, reader: Reader) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_a_page_has_only_blocks_that_are_played(page: Path) -> None:
     unknown = [
-        b for b in blocks(page) if b.language not in {*PLAYS, "js", "markdown", "sh", "text"}
+        b
+        for b in blocks(page)
+        if b.language not in {*PLAYS, "html", "js", "markdown", "sh", "text"}
     ]
     assert not unknown
 

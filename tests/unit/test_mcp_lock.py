@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from chartloop import SpecError, load
 from chartloop.api import find_faults
-from chartloop.core.specs import wire_name
+from chartloop.core.facts import wire_name
 from chartloop.language.server_tools import ServerSpec
 from chartloop.language.tool_lock import (
     LockedServer,

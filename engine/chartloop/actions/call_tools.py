@@ -18,7 +18,7 @@ import anyio
 from chartloop.actions.approval import Approvals
 from chartloop.actions.builtin_tools import append_text, replace_text
 from chartloop.actions.run_tool import failed_result, refusal, run_tool
-from chartloop.core.conversation import calls_of, open_calls, tool_reply, trim_calls
+from chartloop.core.conversation import calls_of, open_calls, text_of, tool_reply, trim_calls
 from chartloop.core.errors import Category
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Spent, ToolResult
@@ -30,6 +30,7 @@ from chartloop.core.units import say_count
 from chartloop.run.context import Context
 from chartloop.run.exceptions import describe
 from chartloop.run.sanitize import cut_text, sound_text
+from chartloop.run.tracing import around_tool
 
 AT_ONCE = 64
 """Calls of one reply that are made at the same time; the others wait for a place."""
@@ -144,12 +145,12 @@ class _Batch:
                     "id": sound_text(c.id),
                     "name": sound_text(c.name),
                     "ok": d.ok,
-                    "content": d.text,
+                    "content": text_of(tool_reply(c, d.text, d.parts)) if d.parts else d.text,
                     "result": d.result,
                 }
                 for c, d in done
             ],
-            messages=tuple([tool_reply(c, d.text) for c, d in done]),
+            messages=tuple([tool_reply(c, d.text, d.parts) for c, d in done]),
             spent=Spent(tools=counts) if counts else NOTHING_SPENT,
             kept=self.approvals.kept_after_use if len(done) == len(self.calls) else EMPTY,
         )
@@ -176,8 +177,15 @@ class _Batch:
             await self._do(self.ctx, n)
 
     async def _do(self, ctx: Context, n: int) -> None:
+        call = self.calls[n]
+        spec = self.known.get(call.name)
+        with around_tool(ctx.ports.tracer, call, spec) as trace:
+            await self._carry_out_one(ctx, n, spec)
+            trace(self.done[n])
+
+    async def _carry_out_one(self, ctx: Context, n: int, spec: ToolSpec | None) -> None:
         """One call, whatever the model wrote."""
-        call, spec = self.calls[n], self.known.get(self.calls[n].name)
+        call = self.calls[n]
         if (refused := self.approvals.refusal(call)) is not None:
             self.done[n] = refused
             return
@@ -216,6 +224,7 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
         "changes": dict(result.changes), "partial": list(result.partial),
         "signals": [signal.to_dict() for signal in result.signals],
         "progressed": result.progressed, "warnings": list(result.warnings),
+        "parts": list(result.parts),
     }  # fmt: skip
     return data | {name: value for name, value in more.items() if value}
 
@@ -225,6 +234,7 @@ def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
     reasons = ctx.machine.reasons
     given["partial"] = tuple(data.get("partial", ()))
     given["warnings"] = tuple(data.get("warnings", ()))
+    given["parts"] = tuple(data.get("parts", ()))
     given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in data.get("signals", ()))
     return ToolResult(**given)
 
@@ -236,7 +246,10 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
         given = spec.parse(json.dumps(arguments or {}, ensure_ascii=False))
     except ValueError as error:
         return Outcome.failure(Category.RECOVERABLE, str(error), kind="arguments")
-    done = await run_tool(ctx, spec, given)
+    call = ToolCall("", name, "" if ctx.ports.tracer is None else json.dumps(arguments or {}))
+    with around_tool(ctx.ports.tracer, call, spec) as trace:
+        done = await run_tool(ctx, spec, given)
+        trace(done)
     outcome = Outcome(
         result=done.result if done.result is not None else done.text, spent=Spent(tools={name: 1}),
         changes=done.changes, signals=done.signals, partial=done.partial,

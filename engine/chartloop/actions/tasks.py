@@ -22,7 +22,7 @@ from chartloop.actions.run_machines import drive, outcome_of, waiting
 from chartloop.actions.run_tool import run_tool
 from chartloop.core.conversation import user
 from chartloop.core.errors import Category, ModelError, TaskError, nearest
-from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task
+from chartloop.core.facts import EMPTY, Failure, QueueFacts, Task, ToolCall
 from chartloop.core.fold import name_tasks
 from chartloop.core.outcome import Blocked, Outcome, Spent
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect, ToolSpec
@@ -32,6 +32,7 @@ from chartloop.run.children import ChildStart
 from chartloop.run.context import Context
 from chartloop.run.exceptions import failure_of_call
 from chartloop.run.sanitize import cut_text, read_json, sound_data
+from chartloop.run.tracing import around_tool
 
 KEPT = "work"
 """Under this name the queue's actions keep what tasks reported: see `TaskReports`."""
@@ -338,7 +339,9 @@ async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
         arguments = spec.parse(json.dumps(_arguments(spec, task), ensure_ascii=False))
     except ValueError as error:
         return _gone_wrong(str(error), kind="arguments")
-    made = await run_tool(ctx, spec, arguments)
+    with around_tool(ctx.ports.tracer, ToolCall("", name, ""), spec) as trace:
+        made = await run_tool(ctx, spec, arguments)
+        trace(made)
     outcome = Outcome(
         ok=made.ok, error=None if made.ok else _failure(made.text, made.category),
         spent=Spent(tools={name: 1}), changes=made.changes, signals=made.signals,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, get_args
 from chartloop import catalog
 from chartloop.actions import builtin, own_sources, with_own
 from chartloop.actions.declare import specs_of
-from chartloop.actions.undeclared import own_upkeep
+from chartloop.actions.undeclared import own_upkeep, used_plugins
 from chartloop.api.bounds import (
     AT_START,
     Bounds,
@@ -23,6 +23,7 @@ from chartloop.api.bounds import (
 from chartloop.api.caller_values import first_tasks, history, own_metadata
 from chartloop.api.continuing import DetachedRun, carry_over, machine_changed_error, take_up
 from chartloop.api.drawn import arrange_chart
+from chartloop.api.plugins import recall_plugins, refuse_missing
 from chartloop.api.run import Run, StartOptions, new_run_id
 from chartloop.api.wiring import (
     JournalOrPath,
@@ -45,6 +46,7 @@ from chartloop.language.values import block_value, limit_value, var_value
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, region_graph
 from chartloop.run.journal import Journal, MemoryJournal, RunRow, digest, direct_journal
+from chartloop.run.media import split_task
 from chartloop.run.result import Result
 from chartloop.run.session import Session, start_data
 from chartloop.run.sync import off_loop, wait
@@ -188,7 +190,7 @@ class Machine:
 
     def start(  # noqa: PLR0913  each is one thing that a caller may say
         self,
-        task: str = "",
+        task: str | Sequence[Any] = "",
         *,
         limits: Mapping[str, Any] | None = None,
         vars: Mapping[str, Any] | None = None,
@@ -205,6 +207,8 @@ class Machine:
         **ports: Unpack[PortOptions],
     ) -> Run:
         """A run at its very beginning: nothing has been decided yet. Step it, or run it.
+
+        `task` is a text, or a list of texts, `Image`s and `File`s.
 
         `limits`, `vars`, `memory` and `tasks` replace what the file has (a task is a text, or a
         mapping); `messages` are a conversation to continue. With `continues`, a run that has
@@ -233,6 +237,7 @@ class Machine:
             MachineChangedError: the run of `continues`, given by its id, is of another machine.
         """
         spec, past = self.spec, dict[str, Any]()
+        task, files = split_task(task)
         if continues is not None:
             before = (
                 continues if isinstance(continues, Run) else self._open_ended(continues, journal)
@@ -240,7 +245,10 @@ class Machine:
             past = carry_over(spec, before.session)
             journal = journal or before.session.journal
         durability = ports.get("durability")
-        kept = journal_of(MemoryJournal() if journal is None else journal, durability=durability)
+        kept = journal_of(
+            MemoryJournal() if journal is None else journal, durability=durability,
+            plugins=spec.registry.plugins,
+        )  # fmt: skip
         made = self._session(run_id or new_run_id(), kept, ports)
         queue = first_tasks(spec, self.folder or Path(), tasks)
         for child in (part for part in spec.family() if part is not spec):
@@ -264,7 +272,9 @@ class Machine:
             limits=chosen, vars=first,
             messages=history(messages) or past.get("messages"),
             context_window=made.ports.window(spec),
+            files=files,
             tasks=[task.to_dict() for task in queue], metadata=own_metadata(metadata),
+            plugins=used_plugins(spec, [str(made.ports.settings.get("name", ""))]),
         )  # fmt: skip
         at = made.ports.clock.now()
         row = RunRow(
@@ -290,11 +300,11 @@ class Machine:
     def _upkeep(self) -> tuple[str, ...]:
         return own_upkeep(self.spec)
 
-    def run(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
+    def run(self, task: str | Sequence[Any] = "", **options: Unpack[StartOptions]) -> Result:
         """Start and run to the end, or to where the run waits for a person; see `start`."""
         return self.start(task, **options).run()
 
-    async def arun(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
+    async def arun(self, task: str | Sequence[Any] = "", **options: Unpack[StartOptions]) -> Result:
         """Start and run, inside a running event loop; see `start`."""
         return await self.start(task, **options).arun()
 
@@ -322,7 +332,10 @@ class Machine:
             MachineChangedError: it was started with another machine, or this one decides a
                 record otherwise.
         """
-        kept = journal_of(journal, make=False, durability=ports.get("durability"))
+        kept = journal_of(
+            journal, make=False, durability=ports.get("durability"),
+            plugins=self.spec.registry.plugins,
+        )  # fmt: skip
         made = self._session(run_id, kept, ports)
         made.holder.take_over = take_over
         driven_through, made.log.journal = made.journal, direct_journal(made.journal)
@@ -332,9 +345,15 @@ class Machine:
             self,
             made,
             given=ports,
-            prepare=lambda: prepare(self.spec, made.ports, made.position.queue),
+            prepare=partial(self._prepare_opened, made),
             moved=moved,
         )
+
+    def _prepare_opened(self, session: Session) -> None:
+        """Before a recorded run is driven on: what it was started with is there, or an error."""
+        wanted = recall_plugins(session.journal, session.run_id)
+        refuse_missing(session.run_id, wanted, self.spec.registry.plugins)
+        prepare(self.spec, session.ports, session.position.queue)
 
     async def aopen(
         self, run_id: str, *, journal: JournalOrPath, changed: bool = False,

@@ -25,12 +25,14 @@ class RunOptions:
     format: str | None = "text"
     """None: what the name of the output says."""
     tools: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
     define: tuple[tuple[str, str], ...] = ()
     trust: bool = False
     script: str | None = None
     model: str | None = None
     api_base: str | None = None
     clock: str = "system"
+    otel: bool = False
     journal: str | None = None
     durability: str | None = None
     in_memory: bool = False
@@ -63,6 +65,7 @@ class RunCommandOptions(RunOptions):
     concurrency: int = 4
     totals: tuple[str, ...] = ()
     continues: str | None = None
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

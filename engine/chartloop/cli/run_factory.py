@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from chartloop.cli.script import Script
     from chartloop.run.journal import Journal
     from chartloop.run.ports import Cancel, Clock, Notifier
+    from chartloop.run.tracing import Tracer
 
 
 def clock_of(options: RunOptions, *, not_before: float = 0.0) -> Clock:
@@ -45,7 +46,8 @@ def script_of(options: RunOptions) -> Script | None:
 
 
 def start(
-    machine: Machine, task: str, options: RunOptions, journal: Callable[[], Journal], *,
+    machine: Machine, task: str | Sequence[Any], options: RunOptions,
+    journal: Callable[[], Journal], *,
     cancel: Cancel | None = None, script: Script | None = None, continues: Run | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Run:  # fmt: skip
@@ -126,7 +128,32 @@ def _components(options: RunOptions, script: Script | None, clock: Clock) -> dic
     else:
         given["model"] = options.model
         given["settings"] = {"api_base": options.api_base} if options.api_base else None
+    if options.otel:
+        given["tracer"] = _tracer()
     return {name: value for name, value in given.items() if value}
+
+
+_TRACER = "chartloop.tracer"
+"""In what a command keeps: one tracer for all its runs."""
+
+
+def _tracer() -> Tracer:
+    """Exports by the process's SDK, and gives it a moment when the command ends."""
+    from chartloop.adapters.tracer.otel import AT_EXIT, OpenTelemetry
+    from chartloop.adapters.tracer.sdk import configure
+
+    context = click.get_current_context()
+    if _TRACER not in context.meta:
+        configure()
+        tracer = context.meta[_TRACER] = OpenTelemetry()
+
+        def finish() -> None:
+            if not tracer.flush(AT_EXIT):
+                said = f"telemetry: not everything was exported within {AT_EXIT:.0f} s"
+                console.say(said, "yellow")
+
+        context.call_on_close(finish)
+    return context.meta[_TRACER]
 
 
 class TerminalNotifier:

@@ -9,6 +9,7 @@
         ├── AnswerError      a wait does not take this event, or its data
         ├── LimitError       a limit or variable cannot take this value
         ├── TaskError        what was given is not a task of the queue
+        ├── ArgumentsError   a tool of `chartloop mcp` does not take these arguments
         ├── UnknownRunError  no run of that id, prefix or agent
         ├── CursorError      a place in a list that no page gave
         │   └── CursorGoneError  a place in the events that this journal does not have
@@ -16,6 +17,8 @@
         ├── RulesChangedError  the run was decided by rules that this version does not have
         ├── ScriptError      a script has too few replies, or some left over
         ├── SetupError       something the run needs is missing: an extra, a key, a tool
+        │   ├── PluginError  a plugin is not installed, cannot be imported, or clashes
+        │   └── MissingPluginError  a run was started with a plugin that is not given now
         ├── ServerUnavailableError  an MCP server cannot be started or reached
         ├── ToolsChangedError  an MCP server offers something else than the lock holds
         └── JournalError
@@ -45,6 +48,7 @@ from chartloop.core.units import say_count
 
 __all__ = [
     "AnswerError",
+    "ArgumentsError",
     "Category",
     "ChartloopError",
     "ClosedChartError",
@@ -60,9 +64,11 @@ __all__ = [
     "JournalTooNew",
     "LimitError",
     "MachineChangedError",
+    "MissingPluginError",
     "ModelError",
     "Note",
     "Place",
+    "PluginError",
     "RulesChangedError",
     "RunError",
     "ScriptError",
@@ -455,6 +461,12 @@ class TaskError(RunError):
         super().__init__(message, hint=hint)
 
 
+class ArgumentsError(RunError):
+    """A call of a tool of `chartloop mcp` does not fit the schema of that tool."""
+
+    code = "CL640"
+
+
 class UnknownRunError(RunError):
     """No run has this id or prefix, or several have."""
 
@@ -522,6 +534,22 @@ class SetupError(RunError):
     """Something that the run needs is not there: an extra, an API key, a program, a tool."""
 
     code = "CL607"
+
+
+class PluginError(SetupError):
+    """A plugin cannot be used: it is not installed, fails, is incomplete, or clashes."""
+
+    code = "CL641"
+
+
+class MissingPluginError(SetupError):
+    """A run was started with plugins that are not given now; `plugins` has their names."""
+
+    code = "CL642"
+
+    def __init__(self, message: str, *, plugins: Sequence[str] = (), hint: str = "") -> None:
+        self.plugins = tuple(plugins)
+        super().__init__(message, hint=hint)
 
 
 class ServerUnavailableError(RunError):

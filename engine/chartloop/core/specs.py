@@ -9,11 +9,11 @@ Source: design "language", section 8; 004 "Step Types"; 000 "Adapters".
 from __future__ import annotations
 
 import enum
-import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from chartloop.core.facts import wire_name
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.traits import UNDECLARED, ActionTraits
 from chartloop.core.types import ANY, Type
@@ -76,7 +76,7 @@ class ArgSpec:
     """What a `name` names: ``tool``, ``machine``, ``state``, ``variable``, ``block`` or
     ``reason``."""
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
-    """For `data`: what is wrong with a value, or None."""
+    """For `data`, and for a `value` that is written plainly: what is wrong with it, or None."""
     fields: tuple[ArgSpec, ...] = ()
     """For `fields`: what is under each name."""
     needs: str = ""
@@ -101,6 +101,11 @@ class ArgSpec:
             "required": self.required, "default": self.default, "choices": list(self.choices),
             "about": self.about,
         }  # fmt: skip
+
+
+CacheMark = Literal["instructions", "tools", "conversation"]
+"""What of a request may be marked for the provider's cache."""
+CACHED: tuple[str, ...] = get_args(CacheMark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,22 +262,6 @@ class ToolSpec:
         }
 
 
-LONGEST_WIRE_NAME = 64
-
-
-def wire_name(name: str) -> str:
-    """What a tool is called in a request to a provider, which takes no dots and 64 characters.
-
-    ``calc.add`` is ``calc__add``. A name that fits stays; a longer one is cut, and its hash added.
-    """
-    if "." not in name and len(name) <= LONGEST_WIRE_NAME:
-        return name
-    made = name.replace(".", "__")
-    if len(made) <= LONGEST_WIRE_NAME:
-        return made
-    return f"{made[: LONGEST_WIRE_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-
-
 @dataclass(frozen=True, slots=True)
 class GuardSpec:
     """A registered Python predicate. Drawn by its name; proofs call it opaque and leave it out."""
@@ -299,6 +288,28 @@ class TypeSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class PluginSpec:
+    """A plugin that somebody asked for by name, and what it brings."""
+
+    name: str
+    distribution: str
+    version: str
+    actions: frozenset[str] = frozenset()
+    """The names of its actions."""
+    names: frozenset[str] = frozenset()
+    """The names of its tools, guards and classes."""
+    opens: Callable[..., Any] | None = field(default=None, compare=False)
+    """Opens a journal whose URL has the plugin's name as its scheme: ``(url, *, make)``."""
+    model: Callable[[], Any] | None = field(default=None, compare=False)
+    """Makes the model whose names begin with the plugin's: ``shop/small``."""
+
+    @property
+    def source(self) -> str:
+        """The distribution that it is of, with its version: what a record keeps."""
+        return f"{self.distribution} {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
 class Registry:
     """Everything that a file may name, by name."""
 
@@ -308,6 +319,8 @@ class Registry:
     own_tools: tuple[str, ...] = ()
     """The tools that an application brings, in its order: a file names them all as ``*``."""
     types: Mapping[str, TypeSpec] = field(default_factory=dict[str, TypeSpec])
+    plugins: tuple[PluginSpec, ...] = ()
+    """The plugins that some of it is of."""
 
 
 Own = Iterable[Any]

@@ -63,7 +63,10 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
         return Outcome.failure(Category.CRITICAL, f"`with` of {state.name}: {error}", kind="with")
     if job.paid and not action.own_intents:
         await session.note("intent", key, {"state": state.name, "action": action.name})
-    return await _call(job, action, context, fields)
+    if session.ports.tracer is None:
+        return await _call(job, action, context, fields)
+    with (await session.trace()).action(position, action.name):
+        return await _call(job, action, context, fields)
 
 
 async def _call(

@@ -94,6 +94,8 @@ async def leave(session: Session) -> None:
     try:
         await session.log.rest()
     finally:
+        if session.ports.tracer is not None:
+            session.end_trace()
         if session.above is None:
             await session.holder.release()
             if session.ports.servers is not None:

@@ -8,12 +8,12 @@ Source: design "architecture", sections 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from chartloop.core.errors import Fenced, RunError
-from chartloop.core.facts import EMPTY, Facts
+from chartloop.core.facts import EMPTY, Facts, ToolCall
 from chartloop.core.plain import plain
 from chartloop.core.position import Position
 from chartloop.core.records import Input, Record
@@ -23,7 +23,7 @@ from chartloop.machine.evolve import RULES, evolve
 from chartloop.run import rules_version
 from chartloop.run.breakpoints import Breakpoints, Watch
 from chartloop.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
-from chartloop.run.events import Delta, Recorded
+from chartloop.run.events import Delta, ReasoningDelta, Recorded, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.job import Job, job_of
 from chartloop.run.journal import (
@@ -42,6 +42,7 @@ from chartloop.run.redact_events import EventRedactor, event_redactor
 from chartloop.run.renaming import Names, as_now
 from chartloop.run.sync import off_loop
 from chartloop.run.tally import Tally
+from chartloop.run.tracing import CARRIER, RunTracer, TracedRun
 from chartloop.run.validate_record import UNFIT, wrong_with
 
 UPKEEP = "upkeep"
@@ -62,6 +63,13 @@ class OpenCalls:
         """What was written after it."""
         self.doubt_noted = False
         """That the other answers are not known has been written."""
+
+    def copy(self) -> OpenCalls:
+        """The same, apart from this one."""
+        made = OpenCalls()
+        made.intents, made.results = {**self.intents}, {**self.results}
+        made.doubt_noted = self.doubt_noted
+        return made
 
     @property
     def in_doubt(self) -> list[str]:
@@ -124,6 +132,7 @@ class Session:
         self.rules: int | None = RULES
         """The rules of deciding that its records were decided by; None where they do not say."""
         self.calls = OpenCalls()
+        self._last_read: tuple[Record, Position] | None = None
         # what it is started with, and read by
         self.begun: Input | None = None
         """The `start` input of a run that is not in the journal yet."""
@@ -143,8 +152,11 @@ class Session:
         self.deadline: float | None = None
         """When a child has to be done, on the run's clock: its parent's action ends then."""
         self.listener: Callable[[StreamEvent], None] | None = None
+        self._unfinished: dict[Hashable, ReasoningDelta | ToolCallDelta] = {}
+        """The newest piece of each part of a reply of which the end may be held back."""
         self.closing = False
         """This run is to be stopped, after the child that it waits for."""
+        self._trace: RunTracer | None = None
         self._watch: Watch | None = None
         self._goes_on = False
         self._spent: Sequence[str] = ()
@@ -195,6 +207,30 @@ class Session:
         if snapshot and upto is None:
             await self._from_snapshot()
         await self._read_on(upto)
+
+    async def follow(self) -> Session:
+        """The run as its journal has it now, to be read: only what is new is folded.
+
+        This one stays as it is, for whoever reads it.
+        """
+        made = Session(self.chart, self.journal, self.run_id, self.ports)
+        made.engine, made.upkeep = self.engine, self.upkeep
+        made.names, made.origin = self.names, self.origin
+        made.position, made.tally, made.rules = self.position, self.tally.copy(), self.rules
+        made.calls, made._last_read = self.calls.copy(), self._last_read
+        await made.log.open()
+        made.log.start_after(self.head, self.tally.records)
+        await made._read_on()
+        return made
+
+    @property
+    def newest(self) -> tuple[Record, Position] | None:
+        """The newest record and the position before it; None where it was not read.
+
+        It is part of a snapshot then, or was made here.
+        """
+        found = self._last_read
+        return found if found and found[0].seq == self.tally.records - 1 else None
 
     async def _read_on(self, upto: int | None = None) -> None:
         """Fold what the log has beyond the head, below record `upto`."""
@@ -265,8 +301,9 @@ class Session:
 
     def _fold(self, event: Event) -> None:
         if event.record is not None:
-            record = as_now(event.record, *self.names)
-            self.position, decision = evolve(self.chart, self.position, record.input)
+            record, before = as_now(event.record, *self.names), self.position
+            self._last_read = record, before
+            self.position, decision = evolve(self.chart, before, record.input)
             self.tally.add(record, decision, self.position.facts)
             self.calls.close(record)
             if decision.next != record.next:
@@ -304,7 +341,9 @@ class Session:
 
     async def complete_start(self, begun: Input) -> Input:
         """The `start` with what decides it, and where the journal outlives us, its certificate."""
-        own = {UPKEEP: [*self.upkeep]} if self.upkeep else {}
+        own: dict[str, Any] = {UPKEEP: [*self.upkeep]} if self.upkeep else {}
+        if self.ports.tracer is not None and (where := (await self.trace()).carrier):
+            own[CARRIER] = dict(where)
         begun = begun.replace(data={**begun.data, **rules_version.marks(self.engine), **own})
         if self._certify is None or self.journal.name == MemoryJournal.name:
             return begun
@@ -342,6 +381,8 @@ class Session:
         self.calls.close(record)
         if self.listener is not None:
             self._tell_record(Recorded(record, decision, position))
+        if self.ports.tracer is not None:
+            (await self.trace()).record(before, record, position)
         if log.wants_snapshot(self.tally.records) and not self.calls.intents:
             await self.put_snapshot()
         return record
@@ -361,6 +402,34 @@ class Session:
         calls, self.calls.doubt_noted = self.calls.in_doubt, True
         for key in calls:
             await self.note("in_doubt", key, about)
+
+    async def trace(self) -> RunTracer:
+        """Who follows the run from here until it rests, where a tracer was given."""
+        if self._trace is None:
+            assert self.ports.tracer is not None
+            origin = await self._traced_origin() if self.head else None
+            run = TracedRun(
+                self.run_id, self.chart, self.position, self.row.parent, origin,
+                getattr(self.journal, "redactor", None),
+            )  # fmt: skip
+            self._trace = self.ports.tracer.run(run)
+        return self._trace
+
+    async def _traced_origin(self) -> Mapping[str, str]:
+        """Where the run was traced first, as its `start` says; empty where it does not."""
+        first = await self.journal.events(self.run_id, 0, 1)
+        record = first[0].record if first else None
+        found: Any = EMPTY if record is None else record.input.data.get(CARRIER)
+        if not isinstance(found, Mapping):
+            return EMPTY
+        named = cast("Mapping[Any, Any]", found).items()
+        return {n: v for n, v in named if isinstance(n, str) and isinstance(v, str)}
+
+    def end_trace(self) -> None:
+        """The run rests: what it does next is followed anew."""
+        if (traced := self._trace) is not None:
+            self._trace = None
+            traced.rest(self.position)
 
     def settle(self) -> Awaitable[None]:
         """What the run has come to is in the journal when this is done."""
@@ -432,13 +501,37 @@ class Session:
             return
         self.listener(Delta(self.position.facts.run.steps + 1, state, text))
 
+    def tell_reasoning(self, state: str, text: str) -> None:
+        """Give a piece of the model's reasoning to whoever listens."""
+        step = self.position.facts.run.steps + 1
+        self._tell_piece("reasoning", ReasoningDelta(step, state, ""), text)
+
+    def tell_call(self, state: str, number: int, call: ToolCall) -> None:
+        """Give a piece of a tool call, its `arguments`, to whoever listens."""
+        step = self.position.facts.run.steps + 1
+        piece = ToolCallDelta(step, state, number, call.id, call.name, "")
+        self._tell_piece(number, piece, call.arguments)
+
+    def _tell_piece(self, of: str | int, piece: ReasoningDelta | ToolCallDelta, text: str) -> None:
+        if self.listener is None:
+            return
+        begins = not text
+        if self._redactor is not None:
+            self._unfinished[of] = piece
+            text = self._redactor.piece(text, of)
+        if text or begins:
+            self.listener(_with_text(piece, text))
+
     def _tell_record(self, event: Recorded) -> None:
         """Tell of a record, after the rest of the text that led to it."""
         assert self.listener is not None
         if (redactor := self._redactor) is not None:
             record = event.record
-            if rest := redactor.rest():
-                self.listener(Delta(event.position.facts.run.steps, record.state, rest))
+            for of, rest in redactor.rest().items():
+                began = self._unfinished.get(of)
+                piece = began or Delta(event.position.facts.run.steps, record.state, "")
+                self.listener(_with_text(piece, rest))
+            self._unfinished.clear()
             event = event._replace(record=redactor.record(record, self.chart.spec.reasons))
         self.listener(event)
 
@@ -556,6 +649,15 @@ def upkeep_of(start: Input) -> list[str]:
     found: Any = start.data.get(UPKEEP)
     names = cast("list[Any]", found) if isinstance(found, (list, tuple)) else []
     return [name for name in names if isinstance(name, str)]
+
+
+def _with_text(
+    piece: Delta | ReasoningDelta | ToolCallDelta, text: str
+) -> Delta | ReasoningDelta | ToolCallDelta:
+    """A piece of a reply with its text."""
+    if isinstance(piece, ToolCallDelta):
+        return piece._replace(arguments=text)
+    return piece._replace(text=text)
 
 
 def start_data(**given: Any) -> Mapping[str, Any]:

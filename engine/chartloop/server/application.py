@@ -5,6 +5,7 @@ Belongs here: what is wired to what. Never: a route of runs or machines.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -17,6 +18,7 @@ from chartloop.api.wiring import journal_of
 from chartloop.core.codes import CODES
 from chartloop.core.errors import ChartloopError
 from chartloop.core.version import __version__
+from chartloop.run.redact import Redactor
 from chartloop.server import routes_agent, routes_machines, routes_page, routes_runs
 from chartloop.server.common import (
     ANY,
@@ -35,7 +37,7 @@ from chartloop.server.runs import Runs
 from chartloop.server.safety import Safety
 from chartloop.server.settings import Settings
 from chartloop.server.watch import Hub
-from chartloop.server.workers import Workers
+from chartloop.server.workers import GRACE, Workers
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -46,7 +48,8 @@ def create_app(settings: Settings) -> FastAPI:
     journal = journal_of(settings.journal)
     machines = Machines(settings, journal)
     runs = Runs(settings, journal, machines)
-    hub = Hub(journal, settings.limits)
+    redactor = Redactor([token.secret for token in settings.tokens])
+    hub = Hub(journal, settings.limits, redactor)
     workers = Workers(runs, hub.hear)
     parts = Parts(settings, journal, machines, runs, workers, hub, Metrics())
 
@@ -59,6 +62,8 @@ def create_app(settings: Settings) -> FastAPI:
         finally:
             await hub.stop()
             workers.stop()
+            if (tracer := settings.components.get("tracer")) is not None:
+                await asyncio.to_thread(tracer.flush, GRACE)  # the signal ends the process next
 
     app = FastAPI(
         title="chartloop", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,

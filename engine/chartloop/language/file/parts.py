@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Strict, Tag
 
+from chartloop.core.specs import CacheMark
 from chartloop.language.file.base import (
     FINITE,
     LIST,
@@ -62,6 +63,8 @@ class ModelShape(Shape):
     """Price of a token that the model writes, in USD."""
     fallbacks: list[Text] | None = None
     """Models that are tried next when this one fails."""
+    cache: list[CacheMark] | None = None
+    """What is marked for the provider's cache: `[instructions, tools]`."""
     extra: dict[str, Data] | None = None
     """Goes to the provider as it is."""
 

@@ -16,7 +16,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from chartloop.core.errors import SetupError, nearest
-from chartloop.core.specs import Effect, ToolSpec, wire_name
+from chartloop.core.facts import wire_name
+from chartloop.core.specs import Effect, ToolSpec
 from chartloop.core.units import parse_duration
 from chartloop.language.file import file
 from chartloop.language.readers.reader import Reader

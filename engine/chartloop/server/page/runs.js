@@ -2,7 +2,7 @@
 //
 // Belongs here: rows and filters. Never: a run by itself.
 
-import { get, post, query, runPath } from "./api.js";
+import { get, isLive, post, query, runPath } from "./api.js";
 import { columns, h, text } from "./parts.js";
 import { Refresh } from "./refresh.js";
 import { ago, count, left, moment, money, statusWords } from "./words.js";
@@ -35,7 +35,7 @@ class Runs {
   }
 
   hear(name) {
-    if (name !== "text" && name !== "started") this.refresh.want();
+    if (!isLive(name)) this.refresh.want();
   }
 
   again() {
@@ -176,8 +176,10 @@ class Runs {
     const cells = known?.cells ?? this.cells(row.run);
     const waits = Boolean(row.question);
     cells.machine.textContent = row.machine;
-    cells.status.textContent = statusWords(row.status, waits);
-    cells.status.dataset.status = waits ? "waits" : row.status === "completed" && row.reason !== "completed" ? "stopped" : row.status;
+    cells.status.textContent = statusWords(row.status, waits, row.driver);
+    cells.status.title = row.driver ? `driven by ${row.driver}` : "";
+    const rests = row.status === "running" && row.driver === null;
+    cells.status.dataset.status = waits ? "waits" : rests ? "idle" : row.status === "completed" && row.reason !== "completed" ? "stopped" : row.status;
     cells.state.textContent = row.state;
     cells.reason.textContent = waits ? row.question.text : (row.reason ?? "");
     cells.due.textContent = "";

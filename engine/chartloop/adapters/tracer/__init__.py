@@ -1,0 +1,1 @@
+"""Who follows runs: one real component a file."""

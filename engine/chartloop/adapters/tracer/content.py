@@ -1,0 +1,76 @@
+"""What a model and its tools said to each other, in the shape of the conventions.
+
+Belongs here: messages as parts. Never: whether they are exported, or hiding secrets in them.
+Source: `names.CONVENTION`, model/gen-ai/gen-ai-input-messages.json and -output-messages.json.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from chartloop.core.facts import ToolCall
+from chartloop.core.outcome import Message, Reply
+
+
+def input_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """What a model was sent."""
+    return [{"role": str(m.get("role", "")), "parts": _parts(m)} for m in messages]
+
+
+def output_messages(reply: Reply) -> list[dict[str, Any]]:
+    """What it answered."""
+    parts = _texts(reply.text) + [_call(call) for call in reply.tool_calls]
+    return [{"role": "assistant", "parts": parts, "finish_reason": reply.finish_reason}]
+
+
+def data_of(text: str) -> Any:
+    """The data of a JSON text, or the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _parts(message: Message) -> list[dict[str, Any]]:
+    if message.get("role") == "tool":
+        return [
+            {
+                "type": "tool_call_response",
+                "id": message.get("tool_call_id"),
+                "result": message.get("content"),
+            }
+        ]
+    calls = cast("Sequence[Mapping[str, Any]]", message.get("tool_calls") or ())
+    return [*_texts(message.get("content")), *(_call(_called(call)) for call in calls)]
+
+
+def _texts(content: Any) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "content": content}] if content else []
+    if not isinstance(content, list):
+        return []
+    return [_part(part) for part in cast("list[Any]", content)]
+
+
+def _part(part: Any) -> dict[str, Any]:
+    """A part of a message. Of an image or a file only its kind: it may have any size."""
+    if not isinstance(part, Mapping):
+        return {"type": "text", "content": str(part)}
+    given = cast("Mapping[str, Any]", part)
+    if given.get("type") == "text":
+        return {"type": "text", "content": given.get("text", "")}
+    return {"type": str(given.get("type", "unknown"))}
+
+
+def _called(call: Mapping[str, Any]) -> ToolCall:
+    function: Mapping[str, Any] = call.get("function") or {}
+    return ToolCall(
+        str(call.get("id", "")), str(function.get("name", "")), str(function.get("arguments", ""))
+    )
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    arguments = data_of(call.arguments)
+    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments}

@@ -1,0 +1,147 @@
+"""The names of spans, attributes and metrics: one table.
+
+`gen_ai.*` and `error.type` are those of the OpenTelemetry conventions for generative AI, which move
+every month: a name changes here, with the commit. The rest is ours and starts with `chartloop.`.
+
+Source: github.com/open-telemetry/semantic-conventions-genai, commit 002c8a6 (`CONVENTION`),
+docs/gen-ai and docs/registry/attributes; all of it has the status "Development" there.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+CONVENTION = "002c8a6ea1c8a42b14a4527db83b3cabcded610a"
+"""The commit of the conventions that this table follows."""
+
+
+class Operation(StrEnum):
+    """What a span does: the first word of its name, and `gen_ai.operation.name`."""
+
+    AGENT = "invoke_agent"
+    """A run of a machine without child machines."""
+    WORKFLOW = "invoke_workflow"
+    """A run of a machine that has child machines."""
+    CHAT = "chat"
+    TOOL = "execute_tool"
+
+
+class Name(StrEnum):
+    """The keys of attributes."""
+
+    # of the conventions
+    OPERATION = "gen_ai.operation.name"
+    PROVIDER = "gen_ai.provider.name"
+    CONVERSATION = "gen_ai.conversation.id"
+    AGENT_NAME = "gen_ai.agent.name"
+    AGENT_ID = "gen_ai.agent.id"
+    AGENT_ABOUT = "gen_ai.agent.description"
+    WORKFLOW_NAME = "gen_ai.workflow.name"
+    REQUEST_MODEL = "gen_ai.request.model"
+    REQUEST_TEMPERATURE = "gen_ai.request.temperature"
+    REQUEST_TOP_P = "gen_ai.request.top_p"
+    REQUEST_MAX_TOKENS = "gen_ai.request.max_tokens"
+    REQUEST_SEED = "gen_ai.request.seed"
+    OUTPUT_TYPE = "gen_ai.output.type"
+    RESPONSE_MODEL = "gen_ai.response.model"
+    FINISH_REASONS = "gen_ai.response.finish_reasons"
+    INPUT_TOKENS = "gen_ai.usage.input_tokens"
+    OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
+    CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
+    CACHE_WRITE_TOKENS = "gen_ai.usage.cache_creation.input_tokens"
+    REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
+    TOKEN_TYPE = "gen_ai.token.type"  # noqa: S105  a kind of token that is counted
+    TOOL_NAME = "gen_ai.tool.name"
+    TOOL_TYPE = "gen_ai.tool.type"
+    TOOL_ABOUT = "gen_ai.tool.description"
+    TOOL_CALL_ID = "gen_ai.tool.call.id"
+    ERROR = "error.type"
+    # of the conventions, content: only where the caller asked for it
+    INPUT_MESSAGES = "gen_ai.input.messages"
+    OUTPUT_MESSAGES = "gen_ai.output.messages"
+    TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
+    TOOL_RESULT = "gen_ai.tool.call.result"
+    # ours: of a run
+    RUN = "chartloop.run.id"
+    MACHINE = "chartloop.machine.name"
+    PARENT = "chartloop.run.parent"
+    DEPTH = "chartloop.run.depth"
+    """0 for a run of its own, 1 for a child of one."""
+    RESUMED = "chartloop.run.resumed"
+    """The run had begun before this span."""
+    STATUS = "chartloop.run.status"
+    STATE = "chartloop.state"
+    ACTION = "chartloop.action"
+    STEPS = "chartloop.run.steps"
+    TOKENS = "chartloop.usage.total_tokens"
+    COST = "chartloop.usage.cost"
+    """USD; of a run all of it so far, of a model call its own. Absent: not known."""
+    STOP_REASON = "chartloop.stop.reason"
+    STOP_KIND = "chartloop.stop.kind"
+    """natural, human, error, limit."""
+    STOP_RULE = "chartloop.stop.rule"
+    """What raised the signal: a rule, a state, a tool, the caller."""
+    STOP_MESSAGE = "chartloop.stop.message"
+    """Content: a tool or a caller may have written it."""
+    BUDGET = "chartloop.budget"
+    """Then the fact: how much of a bound is used, as ``12 of 50``."""
+    # ours: of a record
+    RECORD = "chartloop.record.seq"
+    KIND = "chartloop.record.kind"
+    STEP = "chartloop.step"
+    FROM = "chartloop.transition.from"
+    TO = "chartloop.transition.to"
+    PATH = "chartloop.transition.path"
+    TAKEN = "chartloop.transition.taken"
+    """The ids of the rules and edges that were taken."""
+    GUARDS = "chartloop.transition.guards"
+    """Their guards, as the file writes them."""
+    RULES = "chartloop.rules.guards"
+    """The guards of the rules that are budgets, evaluated after the record."""
+    LEFT = "chartloop.rules.left"
+    """For each of these, what was left until it holds."""
+    FAILURE = "chartloop.failure.message"
+    """Content: an exception may repeat what a tool was given."""
+
+
+TRANSITION = "chartloop.transition"
+"""The event of a span that says where a record led, and why."""
+
+
+class Metric(StrEnum):
+    """The names of instruments."""
+
+    DURATION = "gen_ai.client.operation.duration"
+    TOKENS = "gen_ai.client.token.usage"
+    TOOL_DURATION = "gen_ai.execute_tool.duration"
+    COST = "chartloop.cost"
+    RUNS = "chartloop.runs"
+    WAITING = "chartloop.runs.waiting"
+
+
+DURATIONS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
+"""The buckets of durations, in seconds, as the conventions advise."""
+TOKEN_COUNTS = [4**power for power in range(14)]
+"""The buckets of counts of tokens, as the conventions advise."""
+
+PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "azure_ai": "azure.ai.inference",
+    "bedrock": "aws.bedrock",
+    "cohere_chat": "cohere",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+    "moonshot": "moonshot_ai",
+    "vertex_ai": "gcp.vertex_ai",
+    "watsonx": "ibm.watsonx.ai",
+    "xai": "x_ai",
+}
+"""Providers by litellm's name, where the conventions have another."""
+
+
+def provider_of(model: str) -> str:
+    """The provider in a model's name, ``provider/model``; empty where it names none."""
+    provider, sign, _ = model.partition("/")
+    if not sign:
+        return "scripted" if model == "scripted" else ""
+    return PROVIDERS.get(provider, provider)
