@@ -58,7 +58,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("Model", "ModelRequest", "ModelReply", "Pieces"),
         *("Journal", "SqliteJournal", "MemoryJournal"),
         *("RunFilter", "RunPage", "Tail"),
-        *("Clock", "Sandbox", "SandboxResult", "Notifier", "Tokenizer"),
+        *("Clock", "Sandbox", "SandboxResult", "Notifier", "Tokenizer", "ToolServers"),
         *("Tracer", "OpenTelemetry"),
     ),
     "Errors": (
@@ -66,7 +66,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "AnsweredError", "AheadError", "LimitError", "TaskError", "UnknownRunError",
         "ArgumentsError", "PluginError", "MissingPluginError",
         "CursorError", "CursorGoneError",
-        "MachineChangedError", "ScriptError", "SetupError", "ClosedChartError", "JournalError",
+        "MachineChangedError", "ScriptError", "SetupError", "ServerUnavailableError",
+        "ToolsChangedError", "ClosedChartError", "JournalError",
         "Driven", "RulesChangedError", "Fenced", "JournalLocked", "JournalCorrupt",
         "JournalTooNew", "ModelError",
         "ToolError", "Category",

@@ -257,8 +257,9 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     )  # fmt: skip
     if done.ok:
         return outcome
-    error = Outcome.failure(done.category, done.text, kind="tool").error
-    return outcome.replace(ok=False, error=error)
+    kind = "in_doubt" if done.in_doubt else "tool"
+    error = Outcome.failure(done.category, done.text, kind=kind).error
+    return outcome.replace(ok=False, error=error, in_doubt=done.in_doubt)
 
 
 async def update_memory(

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import system, tool_reply, user
 from chartloop.core.errors import Category, SetupError
-from chartloop.core.facts import ToolCall
+from chartloop.core.facts import ToolCall, wire_name
 from chartloop.core.media_parts import with_parts
 from chartloop.core.outcome import PARTS, Message, Outcome, Reply, Spent, is_cost, is_tokens, say
 from chartloop.core.position import FILES, REPAIRED, repair_count
@@ -277,12 +277,20 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
         if not unique or unique in ids or len(unique) > LONGEST_ID:
             unique = f"call_{ctx.step}_{n}"
         ids.add(unique)
-        called = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
+        called = str(call.name or "")
+        if not (ctx.machine.servers and (called := _server_tool(ctx, called))):
+            called = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
         calls.append(ToolCall(unique, called, cut_text(call.arguments or "{}")))
     return reply.replace(
         text=sound_text(reply.text or ""), tool_calls=tuple(calls),
         finish_reason=sound_text(str(reply.finish_reason)), model=sound_text(str(reply.model)),
     )  # fmt: skip
+
+
+def _server_tool(ctx: Context, called: str) -> str:
+    """The tool of an MCP server that a model means by what it was called in the request."""
+    names = (name for name in ctx.machine.registry.tools if "." in name)
+    return next((name for name in names if called in (name, wire_name(name))), "")
 
 
 def _outcome(ctx: Context, answered: Answered, keep: bool | None) -> Outcome:

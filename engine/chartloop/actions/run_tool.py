@@ -16,7 +16,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from chartloop.core.errors import Category, ModelError, ScriptError, SetupError, ToolError
+from chartloop.core.errors import (
+    Category,
+    ModelError,
+    ScriptError,
+    SetupError,
+    ToolError,
+    ToolsChangedError,
+)
 from chartloop.core.media_parts import is_media, say_parts
 from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import ToolSpec
@@ -44,7 +51,7 @@ def _result_of(ctx: Context, spec: ToolSpec, made: Any, error: BaseException | N
         text = cut_text(error.message) or "stopped"
         signal = stop_signal(ctx, error, spec.name)
         return ToolResult(text, result=dict(signal.context), signals=(signal,))
-    if isinstance(error, ScriptError):
+    if isinstance(error, (ScriptError, ToolsChangedError)):
         raise error
     if error is not None:
         return failed_result(_error_text(error), _category(error))

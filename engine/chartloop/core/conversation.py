@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import Any, NamedTuple
 
-from chartloop.core.facts import ToolCall
+from chartloop.core.facts import ToolCall, wire_name
 from chartloop.core.media_parts import is_media, say_part, with_parts
 from chartloop.core.outcome import Message, Reply
 
@@ -45,7 +45,8 @@ def assistant(text: str, tool_calls: Iterable[ToolCall] = ()) -> Message:
 
 def tool_reply(call: ToolCall, text: str, parts: Sequence[Mapping[str, Any]] = ()) -> Message:
     """What came of a call, with the images and files of its result."""
-    said = {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": text}
+    name = wire_name(call.name)
+    said = {"role": "tool", "tool_call_id": call.id, "name": name, "content": text}
     return with_parts(said, parts) if parts else said
 
 

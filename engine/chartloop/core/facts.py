@@ -13,6 +13,7 @@ Source: design "language", section 6; 000 `ExecutionMetrics`, 003 "Monitoring", 
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, cast
@@ -70,6 +71,22 @@ class Failure(Value, frozen=True, gc=False):
     """Which of the known failures it was, e.g. ``rate_limit``. Not readable by guards."""
     retry_after: float | None = None
     """Seconds that the provider asked to be left alone, where it said so. Not readable by guards."""
+
+
+LONGEST_WIRE_NAME = 64
+
+
+def wire_name(name: str) -> str:
+    """What a tool is called in a request to a provider, which takes no dots and 64 characters.
+
+    ``calc.add`` is ``calc__add``. A name that fits stays; a longer one is cut, and its hash added.
+    """
+    if "." not in name and len(name) <= LONGEST_WIRE_NAME:
+        return name
+    made = name.replace(".", "__")
+    if len(made) <= LONGEST_WIRE_NAME:
+        return made
+    return f"{made[: LONGEST_WIRE_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 class ToolCall(Value, frozen=True, gc=False):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, cast
 
-from chartloop.core.facts import EMPTY, Failure, Task, ToolCall
+from chartloop.core.facts import EMPTY, Failure, Task, ToolCall, wire_name
 from chartloop.core.plain import plain
 from chartloop.core.reasons import REASONS, StopReason, StopSignal
 from chartloop.core.values import Value
@@ -64,7 +64,7 @@ class Reply(Value, frozen=True, gc=False):
                 {
                     "id": call.id,
                     "type": "function",
-                    "function": {"name": call.name, "arguments": call.arguments},
+                    "function": {"name": wire_name(call.name), "arguments": call.arguments},
                 }
                 for call in self.tool_calls
             ]
@@ -202,6 +202,8 @@ class ToolResult(Value, frozen=True, gc=False):
     """What is odd about the call, for those who look after the run; the model does not read it."""
     parts: tuple[Mapping[str, Any], ...] = ()
     """Images and files after the text, as parts of a message: ``Image.read("a.png").part``."""
+    in_doubt: bool = False
+    """The call was made, and whether it was carried out is not known."""
 
     @property
     def is_text(self) -> bool:

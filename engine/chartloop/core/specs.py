@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from chartloop.core.facts import wire_name
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.traits import UNDECLARED, ActionTraits
 from chartloop.core.types import ANY, Type
@@ -246,13 +247,15 @@ class ToolSpec:
     """It edits memory blocks: a reply that asks for nothing else `wants_memory`."""
     wants_context: bool = False
     """Its first parameter is the context of the step."""
+    server: str = ""
+    """The MCP server that carries it out; empty for a function of Python."""
 
     def for_model(self) -> dict[str, Any]:
         """The tool as chat APIs take it."""
         return {
             "type": "function",
             "function": {
-                "name": self.name,
+                "name": wire_name(self.name),
                 "description": self.description,
                 "parameters": dict(self.parameters),
             },

@@ -19,7 +19,15 @@ from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.build import Chart
 from chartloop.run.events import Event
 from chartloop.run.journal import RunRow
-from chartloop.run.ports import Clock, Model, Notifier, Pieces, Sandbox, Tokenizer
+from chartloop.run.ports import (
+    Clock,
+    Model,
+    Notifier,
+    Pieces,
+    Sandbox,
+    Tokenizer,
+    ToolServers,
+)
 from chartloop.run.tally import Tally
 from chartloop.run.tracing import Tracer
 
@@ -36,6 +44,7 @@ class Ports:
     notifier: Notifier | None = None
     tokenizer: Tokenizer | None = None
     tracer: Tracer | None = None
+    servers: ToolServers | None = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the caller said about the model, over the file's `model`."""
     folder: Path | None = None

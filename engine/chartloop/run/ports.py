@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from chartloop.core.facts import EMPTY, RunFacts, ToolCall
-from chartloop.core.outcome import Message
+from chartloop.core.outcome import Message, ToolResult
 from chartloop.core.values import Value
+from chartloop.language.server_tools import ServerSpec
 
 
 class Clock(Protocol):
@@ -167,6 +168,26 @@ class Sandbox(Protocol):
         self, code: str, *, session: bytes | None, timeout: float | None
     ) -> SandboxResult:
         """Run `code` after the session's earlier code. `timeout` in seconds of wall clock."""
+        ...
+
+
+class ToolServers(Protocol):
+    """The servers that carry out tools which are not functions of this process."""
+
+    def prepare(self) -> None:
+        """Raise `SetupError` now for what would fail later: no package, no variable."""
+        ...
+
+    async def ready(self) -> None:
+        """Connect what is not connected. Cheap where all is. A `RunError` where one cannot be."""
+        ...
+
+    async def call(self, server: ServerSpec, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Carry out one call; what goes wrong in it is in the result."""
+        ...
+
+    async def close(self) -> None:
+        """The run rests: let go of them until it is driven on."""
         ...
 
 
