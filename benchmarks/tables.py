@@ -168,7 +168,7 @@ def loop_table(
     there = {subject for row in found.values() for subject in row}
     columns = [name for name in columns if name in there]
     rows = [line for line in lines if line.cell.key in found]
-    return _table(
+    return table(
         ["the loop", "unit", *columns, "goal", "÷ LangGraph"],
         [[line.what, line.unit, *_values(found, line, columns), line.goal, _ratio(found, line)] for line in rows],
     )  # fmt: skip
@@ -181,13 +181,13 @@ def parts_table(found: Found) -> str:
         if values := found.get(part.work, {}).get(CHARTLOOP, {}).get(part.figure):
             spread = f"{digits(min(values))} to {digits(max(values))}"
             rows.append([part.what, part.unit, f"**{middle(values)}**", spread, part.goal])
-    return _table(["what", "unit", "median", "least to most", "goal"], rows) if rows else ""
+    return table(["what", "unit", "median", "least to most", "goal"], rows) if rows else ""
 
 
 def brief_table(found: Found) -> str:
     """The loop, for the README."""
     rows = [line for line in LINES if line.brief and line.cell.key in found]
-    return _table(
+    return table(
         ["", "unit", *BRIEF],
         [[line.brief, line.unit, *_values(found, line, BRIEF)] for line in rows],
     )
@@ -224,7 +224,8 @@ def _ratio(found: Found, line: Line) -> str:
     return digits(ours / theirs) if ours and theirs and not line.against else ""
 
 
-def _table(head: list[str], rows: Iterable[list[str]]) -> str:
+def table(head: list[str], rows: Iterable[list[str]]) -> str:
+    """In Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -256,14 +257,15 @@ def write() -> None:
         f"{name} {version}" for name, version in versions.items() if name != "processors"
     )
     where = f"{versions['processors']} processors; {said}."
-    _put(README, {"the loop": brief_table(found)})
-    _put(PAGE, {"the loop": f"{loop_table(found)}\n\n{where}", "parts": parts_table(found)})
+    put(README, {"the loop": brief_table(found)})
+    put(PAGE, {"the loop": f"{loop_table(found)}\n\n{where}", "parts": parts_table(found)})
 
 
-def _put(path: Path, told: dict[str, str]) -> None:
+def put(path: Path, told: dict[str, str], *, by: str = "benchmarks/run.py") -> None:
+    """Texts between the marks of a page, which name the program that writes them."""
     page = path.read_text("utf-8")
     for name, text in told.items():
-        begin, end = f"<!-- {name}: written by benchmarks/run.py -->", f"<!-- end of {name} -->"
+        begin, end = f"<!-- {name}: written by {by} -->", f"<!-- end of {name} -->"
         head, found, rest = page.partition(begin)
         _, closed, tail = rest.partition(end)
         if not found or not closed:

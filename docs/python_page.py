@@ -59,6 +59,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Errors": (
         "ChartloopError", "SpecError", "RunError", "StatusError", "AnswerError", "WaitError",
         "AnsweredError", "AheadError", "LimitError", "TaskError", "UnknownRunError",
+        "ArgumentsError", "PluginError", "MissingPluginError",
         "CursorError", "CursorGoneError",
         "MachineChangedError", "ScriptError", "SetupError", "ClosedChartError", "JournalError",
         "Driven", "RulesChangedError", "Fenced", "JournalLocked", "JournalCorrupt",

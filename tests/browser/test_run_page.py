@@ -388,14 +388,18 @@ def test_a_picture_that_could_act_cannot(seen: Seen, refused: list[str]) -> None
     )
     told: dict[str, object] = {"layout": "x", "svg": hostile, "boxes": {}, "state": "", "about": ""}
     run = seen.server.start(drive="none")
-    seen.page.route("**/painting*", lambda route: route.fulfill(json=told))
+
+    def answer(route: Route) -> None:
+        route.fulfill(json={**route.fetch().json(), "picture": told})
+
+    seen.page.route("**/moment*", answer)
     seen.open(f"/runs/{run}")
     seen.page.locator("#kept").wait_for(state="attached")
     markup = seen.page.locator(".cl-picture").inner_html()
     parts = ("script", "image", "foreignObject", "javascript", "onload", "style")
     assert [part for part in parts if part in markup] == []
     assert seen.page.locator("main").is_visible()
-    seen.page.unroute("**/painting*")
+    seen.page.unroute("**/moment*")
     assert [words for words in refused if "event handler" in words]
     refused.clear()  # here the policy had something to refuse, while the text was read
 

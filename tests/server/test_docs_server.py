@@ -38,12 +38,14 @@ def test_the_first_ten_minutes(serve: Serve) -> None:
     )
     base = str(served.client.base_url).rstrip("/")
 
-    def play(command: str) -> Any:
+    def print_of(command: str) -> str:
         line = command.replace("http://127.0.0.1:8000", base)
-        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True)
-        return json.loads(done.stdout)
+        return subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True).stdout
 
-    start, inbox, answer, result = commands
+    def play(command: str) -> Any:
+        return json.loads(print_of(command))
+
+    start, inbox, answer, result, health, metrics = commands
     told = play(start)
     assert told.get("run") == "lithium", told
     served.until("lithium", "paused")
@@ -52,6 +54,10 @@ def test_the_first_ten_minutes(serve: Serve) -> None:
     assert play(answer)["run_asked"] == "lithium"
     wait_for(lambda: served.get("/runs/lithium")["status"] == "completed")
     assert play(result)["reason"] == "completed"
+    assert play(health)["status"] == "ok"
+    told = print_of(metrics)
+    for name in ("requests_total", "request_seconds", "requests_open", "runs_driven", "watchers"):
+        assert f"chartloop_{name}" in told, name
 
 
 def test_the_table_names_every_order_and_view(serve: Serve) -> None:
@@ -64,3 +70,20 @@ def test_the_table_names_every_order_and_view(serve: Serve) -> None:
 
 OF_THE_PAGE = {"painting", "moment", "timeline", "spending"}
 """What only the run page asks for."""
+
+
+def test_the_limits_that_the_page_names_are_those_of_the_server() -> None:
+    from chartloop.server import Limits, serve, workers  # noqa: PLC0415
+
+    text, limits = " ".join(PAGE.split()), Limits()
+    for said in (
+        f"After {'ten' if limits.guesses == 10 else limits.guesses} wrong tokens",
+        f"for {'ten' if limits.guess_rate == 0.1 else limits.guess_rate} seconds",
+        f"above {limits.body // 1_000_000} MB or {limits.depth} levels",
+        f"within {limits.silence:g} seconds",
+        f"no request for {limits.silence:g} seconds",
+        f"more than {limits.rate:g} requests a second of one caller, after the first {limits.burst:,}",
+        f"more than {limits.connections:,} connections, or {limits.watchers} streams",
+        f"requests at hand have {serve.GRACE} seconds and actions {workers.GRACE:g}",
+    ):
+        assert said in text, said

@@ -178,17 +178,20 @@ def test_a_moment_that_the_run_has_not(served: Served, waits: str) -> None:
 
 
 def test_spending_is_thinned_to_its_ends() -> None:
-    from chartloop import load  # noqa: PLC0415
-    from chartloop.view_model.moment import Spending, Spent  # noqa: PLC0415
+    from chartloop.run.tally import Tally  # noqa: PLC0415
+    from chartloop.view_model.moment import Spent, spending_of  # noqa: PLC0415
 
-    machine = load("chartloop: 1\nmachine: m\nstates: {a: {stop: completed}}\n")
-    spending = Spending(machine.start())
-    spending.points = [Spent(n, float(n), n, None) for n in range(1000)]
-    found = spending.thinned(10)
+    steps = range(1, 1000)
+    tally = Tally(moments=[(float(n), "a", 2 * n) for n in steps], costs=[n / 8 for n in steps])
+    found = spending_of(tally, 10)
     assert len(found) == 10
-    assert (found[0].seq, found[-1].seq) == (0, 999)
-    assert [p.seq for p in found] == sorted({p.seq for p in found})
-    assert spending.thinned(1000) == spending.points
+    assert (found[0], found[-1]) == (Spent(0, 0.0, 0, 0.0), Spent(999, 999.0, 1998, 999 / 8))
+    assert [p.step for p in found] == sorted({p.step for p in found})
+    assert [p.step for p in spending_of(tally, 1000)] == [0, *steps]
+    assert spending_of(Tally(), 10) == [Spent(0, 0.0, 0, 0.0)]
+    del tally.costs[:900]  # of a snapshot that was written before costs were kept
+    costs = [p.cost for p in spending_of(tally, 1000)]
+    assert (costs[900], costs[901]) == (None, 901 / 8)
 
 
 def test_coverage_and_changes_of_a_machine(served: Served, waits: str, machines: Path) -> None:

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from types import ModuleType
-from typing import Any, Literal, NamedTuple, TypeVar, get_args, overload
+from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args, overload
 
 from chartloop.actions.annotations import (
     Data,
@@ -42,6 +42,7 @@ from chartloop.core.specs import (
     ArgSpec,
     Effect,
     GuardSpec,
+    PluginSpec,
     Registry,
     ToolSpec,
     TypeSpec,
@@ -256,6 +257,7 @@ def specs_of(*sources: object, bare: What | None = None) -> Registry:
             that declares anything.
     """
     found: dict[type[Any], dict[str, Any]] = {kind: {} for kind in get_args(Spec)}
+    plugins = dict.fromkeys(_plugins(sources))
     for spec in _specs(sources, bare):
         other = found[type(spec)].setdefault(spec.name, spec)
         if other is not spec and _code(other) != _code(spec):
@@ -267,8 +269,18 @@ def specs_of(*sources: object, bare: What | None = None) -> Registry:
                 else f'give one of them another name: `@{kind[:-1]}(name="...")`',
             )
     return Registry(
-        found[ActionSpec], found[ToolSpec], found[GuardSpec], types=found[TypeSpec]
+        found[ActionSpec], found[ToolSpec], found[GuardSpec], types=found[TypeSpec],
+        plugins=tuple(plugins),
     )  # fmt: skip
+
+
+def _plugins(source: object) -> Iterator[PluginSpec]:
+    """The plugins of the registries among the sources."""
+    if isinstance(source, Registry):
+        yield from source.plugins
+    elif isinstance(source, (list, tuple)):
+        for one in cast("Iterable[object]", source):
+            yield from _plugins(one)
 
 
 _KINDS = {ActionSpec: "actions", ToolSpec: "tools", GuardSpec: "guards", TypeSpec: "classes"}

@@ -44,6 +44,7 @@ def with_own(own: Registry) -> Registry:
     return Registry(
         {**base.actions, **own.actions}, {**base.tools, **own.tools},
         {**base.guards, **own.guards}, tuple(own.tools), own.types,
+        own.plugins,
     )  # fmt: skip
 
 
@@ -55,7 +56,8 @@ def own_sources(registry: Registry) -> tuple[object, ...]:
     base = builtin()
     known = {id(spec) for entries in _entries(base) for spec in entries.values()}
     own = [s for entries in _entries(registry) for s in entries.values() if id(s) not in known]
-    return tuple(_source(spec) for spec in own)
+    kept = [Registry(plugins=registry.plugins)] if registry.plugins else []
+    return (*(_source(spec) for spec in own), *kept)
 
 
 def _entries(registry: Registry) -> tuple[Mapping[str, Any], ...]:

@@ -52,6 +52,7 @@ def assuming(known: Registry) -> Registry:
         _Assuming(known.guards, lambda name: GuardSpec(name, None, _cannot)),
         known.own_tools or (EVERY_TOOL,),
         _Assuming(known.types, _type),
+        known.plugins,
     )
 
 
@@ -99,6 +100,30 @@ def assumed_in(spec: MachineSpec) -> tuple[str, ...]:
             f"class `{n}`" for n in classes if n and n not in set(registry.types)
         )
     return tuple(found)
+
+
+def used_plugins(spec: MachineSpec, models: Iterable[str] = ()) -> dict[str, str]:
+    """The plugins of which a machine or a child of it uses something, with where each is from.
+
+    `models` are names of models that its run calls instead of the file's.
+    """
+    given, used = spec.registry.plugins, set[str]()
+    if not given:
+        return {}
+    named = (*models, *(str(one.model.get("name", "")) for one in spec.family()))
+    called = {name.partition("/")[0] for name in named if "/" in name}
+    for one in spec.family():
+        actions = {s.action.name for s in one.states.values() if s.action is not None}
+        names = {*one.tools, *(n for g in _expressions(one) for n in g.opaque)}
+        for state in one.states.values():
+            names |= set(state.allow or ())
+            names |= {g.value.name for g in state.args.values() if g.kind == "schema"}
+            constant = (g.value for g in state.args.values() if g.kind in ("name", "constant"))
+            words = {value for value in constant if isinstance(value, str)}
+            names |= words
+            called |= {word.partition("/")[0] for word in words if "/" in word}  # `with: {model}`
+        used |= {p.name for p in given if p.actions & actions or p.names & names}
+    return {p.name: p.source for p in given if p.name in used or p.name in called}
 
 
 def _expressions(spec: MachineSpec) -> Iterator[Expression]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack
 
@@ -14,6 +14,7 @@ from chartloop.actions.undeclared import assuming
 from chartloop.api.bounds import AT_CHECK
 from chartloop.api.drawn import DrawOptions
 from chartloop.api.machine import Machine, lifecycle
+from chartloop.api.plugins import load_plugins
 from chartloop.checker import describe_unsettled
 from chartloop.checker import examine as examine_chart
 from chartloop.core.errors import (
@@ -38,27 +39,29 @@ Own = object
 any nesting of these in lists."""
 
 
-def _registry(tools: Own, actions: Own, guards: Own) -> Registry:
+def _registry(tools: Own, actions: Own, guards: Own, plugins: Iterable[str] = ()) -> Registry:
     """What an application declares. A function without a decorator is what it is given as."""
     own = (
         specs_of(tools, bare="tool"),
         specs_of(actions, bare="action"),
         specs_of(guards, bare="guard"),
+        *load_plugins(plugins),
     )
     return with_own(specs_of(*own))
 
 
 def find_faults(
     source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
-    define: Mapping[str, str] | None = None, assume: bool = False,
+    define: Mapping[str, str] | None = None, assume: bool = False, plugins: Iterable[str] = (),
 ) -> tuple[Machine | None, tuple[Finding, ...]]:  # fmt: skip
     """A machine and everything that is wrong with it, errors and warnings, sorted by place.
 
     The machine is None when there is an error. See `load` for the arguments, and `examine`.
     """
     found = examine(
-        source, tools=tools, actions=actions, guards=guards, define=define, assume=assume
-    )
+        source, tools=tools, actions=actions, guards=guards, define=define, assume=assume,
+        plugins=plugins,
+    )  # fmt: skip
     return found.machine, found.findings
 
 
@@ -117,6 +120,7 @@ def _bound_data(machine: Machine) -> dict[str, Any]:
 def examine(
     source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
     define: Mapping[str, str] | None = None, assume: bool = False, prove: bool = False,
+    plugins: Iterable[str] = (),
 ) -> Examined:  # fmt: skip
     """The same as `find_faults`, and what could not be settled.
 
@@ -126,7 +130,7 @@ def examine(
     depend on an extra.
     """
     text, name, folder = _text_of(source)
-    registry = _registry(tools, actions, guards)
+    registry = _registry(tools, actions, guards, plugins)
     registry = assuming(registry) if assume else registry
     return examine_text(
         text, name, registry, find=child_file, define=define, folder=folder, prove=prove
@@ -182,22 +186,24 @@ def child_file(source: str, file: str) -> Found:
 
 def load(
     source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
-    define: Mapping[str, str] | None = None,
+    define: Mapping[str, str] | None = None, plugins: Iterable[str] = (),
 ) -> Machine:  # fmt: skip
     """A machine from a file.
 
     `source` is a path, the name of a shipped machine, or YAML text with a newline in it.
     `tools`, `actions` and `guards` are what the file may name besides the built-in ones: functions,
     modules that hold some, or lists of these; a decorated function, or a module, may be in any
-    of the three. `define` replaces named expressions of the file.
+    of the three. `define` replaces named expressions of the file. `plugins` are names of installed
+    plugins: what is installed and not named here is not imported.
 
     Raises:
         SpecError: the file has an error; it holds every finding. Warnings are in
             `Machine.findings`.
+        PluginError: a plugin is not installed, cannot be imported, or brings a name that is taken.
         SetupError: the file or shipped machine does not exist, or an argument declares nothing.
     """
     machine, findings = find_faults(
-        source, tools=tools, actions=actions, guards=guards, define=define
+        source, tools=tools, actions=actions, guards=guards, define=define, plugins=plugins
     )
     if machine is None:
         raise SpecError(findings)
@@ -206,7 +212,7 @@ def load(
 
 def check(
     source: str | Path | Machine, *, tools: Own = (), actions: Own = (), guards: Own = (),
-    define: Mapping[str, str] | None = None,
+    define: Mapping[str, str] | None = None, plugins: Iterable[str] = (),
 ) -> Findings:  # fmt: skip
     """Everything that is wrong with a file, or with a machine's; nothing is run.
 
@@ -215,7 +221,10 @@ def check(
     """
     if isinstance(source, Machine):
         return source.check()
-    found = examine(source, tools=tools, actions=actions, guards=guards, define=define, prove=True)
+    found = examine(
+        source, tools=tools, actions=actions, guards=guards, define=define, prove=True,
+        plugins=plugins,
+    )  # fmt: skip
     notes = found.machine.check().notes if found.machine is not None else ()
     return Findings(found.findings, notes)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, get_args
 from chartloop import catalog
 from chartloop.actions import builtin, own_sources, with_own
 from chartloop.actions.declare import specs_of
-from chartloop.actions.undeclared import own_upkeep
+from chartloop.actions.undeclared import own_upkeep, used_plugins
 from chartloop.api.bounds import (
     AT_START,
     Bounds,
@@ -23,6 +23,7 @@ from chartloop.api.bounds import (
 from chartloop.api.caller_values import first_tasks, history, own_metadata
 from chartloop.api.continuing import DetachedRun, carry_over, machine_changed_error, take_up
 from chartloop.api.drawn import arrange_chart
+from chartloop.api.plugins import recall_plugins, refuse_missing
 from chartloop.api.run import Run, StartOptions, new_run_id
 from chartloop.api.wiring import (
     JournalOrPath,
@@ -240,7 +241,10 @@ class Machine:
             past = carry_over(spec, before.session)
             journal = journal or before.session.journal
         durability = ports.get("durability")
-        kept = journal_of(MemoryJournal() if journal is None else journal, durability=durability)
+        kept = journal_of(
+            MemoryJournal() if journal is None else journal, durability=durability,
+            plugins=spec.registry.plugins,
+        )  # fmt: skip
         made = self._session(run_id or new_run_id(), kept, ports)
         queue = first_tasks(spec, self.folder or Path(), tasks)
         for child in (part for part in spec.family() if part is not spec):
@@ -265,6 +269,7 @@ class Machine:
             messages=history(messages) or past.get("messages"),
             context_window=made.ports.window(spec),
             tasks=[task.to_dict() for task in queue], metadata=own_metadata(metadata),
+            plugins=used_plugins(spec, [str(made.ports.settings.get("name", ""))]),
         )  # fmt: skip
         at = made.ports.clock.now()
         row = RunRow(
@@ -322,7 +327,10 @@ class Machine:
             MachineChangedError: it was started with another machine, or this one decides a
                 record otherwise.
         """
-        kept = journal_of(journal, make=False, durability=ports.get("durability"))
+        kept = journal_of(
+            journal, make=False, durability=ports.get("durability"),
+            plugins=self.spec.registry.plugins,
+        )  # fmt: skip
         made = self._session(run_id, kept, ports)
         made.holder.take_over = take_over
         driven_through, made.log.journal = made.journal, direct_journal(made.journal)
@@ -332,9 +340,15 @@ class Machine:
             self,
             made,
             given=ports,
-            prepare=lambda: prepare(self.spec, made.ports, made.position.queue),
+            prepare=partial(self._prepare_opened, made),
             moved=moved,
         )
+
+    def _prepare_opened(self, session: Session) -> None:
+        """Before a recorded run is driven on: what it was started with is there, or an error."""
+        wanted = recall_plugins(session.journal, session.run_id)
+        refuse_missing(session.run_id, wanted, self.spec.registry.plugins)
+        prepare(self.spec, session.ports, session.position.queue)
 
     async def aopen(
         self, run_id: str, *, journal: JournalOrPath, changed: bool = False,

@@ -13,9 +13,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, cast
 
+from chartloop.actions.declare import specs_of
 from chartloop.actions.undeclared import upkeep_stand_ins
 from chartloop.api.loader import Own, find_faults, load
 from chartloop.api.machine import Machine
+from chartloop.api.plugins import recall_plugins, refuse_missing
 from chartloop.core.errors import JournalCorrupt, SetupError, SpecError
 from chartloop.core.records import Input
 from chartloop.run.journal import Journal, RunRow
@@ -72,7 +74,11 @@ def machine_to_read(journal: Journal, row: RunRow, tools: Own = ()) -> Machine:
 
 
 def machine_to_drive(journal: Journal, row: RunRow, tools: Own = ()) -> Machine:
-    """The machine of the run, with the tools that it names. The errors of `load`."""
+    """The machine of the run, with the tools that it names. The errors of `load`.
+
+    `MissingPluginError` where `tools` lack a plugin that the run was started with.
+    """
+    refuse_missing(row.run_id, recall_plugins(journal, row.run_id), specs_of(tools).plugins)
     return load(_machine_text(journal, row), tools=tools)
 
 

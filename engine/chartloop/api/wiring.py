@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 from urllib.parse import unquote
 
 from chartloop.adapters.clock import SystemClock
 from chartloop.adapters.model.litellm import LiteLLM
+from chartloop.adapters.model.routed import Routed
 from chartloop.adapters.model.scripted import Scripted
 from chartloop.adapters.notify.log import LogNotifier
 from chartloop.adapters.sandbox.monty import MontySandbox
 from chartloop.api.caller_values import first_tasks, inline_tasks, model_settings
 from chartloop.core.durability import Durability, known_durability
-from chartloop.core.errors import SetupError, UnknownRunError
+from chartloop.core.errors import ChartloopError, PluginError, SetupError, UnknownRunError
 from chartloop.core.facts import Task
-from chartloop.core.specs import ActionSpec
+from chartloop.core.specs import ActionSpec, PluginSpec
 from chartloop.language.spec import MachineSpec
 from chartloop.run.context import Ports
 from chartloop.run.job import suspends as spec_suspends
@@ -100,7 +101,9 @@ def _model(
     if model is not None and not isinstance(model, str):
         return model
     named = {{**part.model, **settings}.get("name", "scripted") for part in spec.family()}
-    return None if named <= {"scripted"} else LiteLLM()
+    usual = None if named <= {"scripted"} else LiteLLM()
+    own = {p.name: p.model for p in spec.registry.plugins if p.model is not None}
+    return usual if usual is None or not own else Routed(usual, own)
 
 
 def prepare(spec: MachineSpec, ports: Ports, tasks: Sequence[Task]) -> None:
@@ -145,9 +148,12 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 
 
 def journal_of(
-    given: JournalOrPath, *, make: bool = True, durability: Durability | None = None
-) -> Journal:
+    given: JournalOrPath, *, make: bool = True, durability: Durability | None = None,
+    plugins: Iterable[PluginSpec] = (),
+) -> Journal:  # fmt: skip
     """The journal that is meant. Of a path the file, made where it is missing, if `make`.
+
+    The URL of a plugin's scheme is opened by that plugin.
 
     Raises:
         SetupError: this is neither a journal nor a path, or it is open with another durability.
@@ -155,6 +161,8 @@ def journal_of(
         JournalError: the file is not a journal, or cannot be opened.
     """
     wanted = None if durability is None else known_durability(durability)
+    if isinstance(given, str) and (opened := _by_plugin(given, make, plugins)) is not None:
+        return _with(wanted, opened)
     if isinstance(given, (str, Path)):
         return _with(wanted, _at(given, make, wanted or "process"))
     if not hasattr(given, "suspends"):  # what an untyped caller may give
@@ -162,6 +170,25 @@ def journal_of(
             f"`journal` is a {type(given).__name__}, not a journal", hint=f"give {_PATH}"
         )
     return _with(wanted, given)
+
+
+def _by_plugin(url: str, make: bool, plugins: Iterable[PluginSpec]) -> Journal | None:
+    """The journal of a URL whose scheme is a plugin's; None for any other text."""
+    scheme, sign, _ = url.partition("://")
+    for plugin in plugins if sign else ():
+        if plugin.name == scheme and plugin.opens is not None:
+            try:
+                opened = plugin.opens(url, make=make)
+            except ChartloopError:
+                raise
+            except Exception as error:
+                said = f"plugin `{scheme}` cannot open its journal: {type(error).__name__}: {error}"
+                raise PluginError(said, hint="see what the plugin says of its URLs") from error
+            if not hasattr(opened, "suspends"):
+                said = f"plugin `{scheme}` gave a {type(opened).__name__}, not a journal"
+                raise PluginError(said, hint="it must honour `chartloop.run.journal.Journal`")
+            return opened
+    return None
 
 
 def _with(durability: Durability | None, journal: Journal) -> Journal:
@@ -201,7 +228,10 @@ def _at(given: str | Path, make: bool, durability: Durability) -> Journal:
             hint="leave `journal` out, or share a `MemoryJournal()`: both keep runs in memory",
         )
     if not text.strip() or _URL.match(text):
-        raise SetupError(f"`{text}` is not the path of a journal", hint=f"give {_PATH}")
+        hint = f"give {_PATH}"
+        if _URL.match(text):
+            hint += "; a plugin may open other URLs: `--plugin NAME`"
+        raise SetupError(f"`{text}` is not the path of a journal", hint=hint)
     path = Path(text).expanduser()
     if path.suffix == ".jsonl":
         raise SetupError(

@@ -57,6 +57,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         Entry("pause", "Ask a run to pause before its next action."),
         Entry("cancel", "Ask a run to stop before its next action."),
         Entry("serve", "Serve machines and runs over HTTP."),
+        Entry("mcp", "Offer machines as tools to other agents, over the Model Context Protocol."),
     )),
     ("Inspect and analyse", (
         Entry("runs", "List, remove and export recorded runs."),

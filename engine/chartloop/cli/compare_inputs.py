@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 def machines_at(sources: Sequence[str], options: RunOptions) -> list[tuple[str, Machine]] | None:
     """Each machine with what it is called; None, and the findings are said, when one is none."""
     from chartloop.actions.declare import specs_of
-    from chartloop.cli.machine_loader import load_tools, say_assumed
+    from chartloop.cli.machine_loader import own_of, say_assumed
     from chartloop.review.sources import Looking
 
-    looking = Looking(specs_of(load_tools(options.tools)), dict(options.define))
+    looking = Looking(specs_of(own_of(options)), dict(options.define))
     sides = [looking.at(source) for source in sources]
     for side in sides:
         if side.machine is None:

@@ -27,7 +27,7 @@ _EVERY = 0.1
 
 def generate_and_report(paths: Sequence[str], folder: str, options: GenerateOptions) -> int:
     """Generate, print and write; the exit code."""
-    from chartloop.cli.machine_loader import load_tools, locate, with_tools_hint
+    from chartloop.cli.machine_loader import locate, own_of, with_tools_hint
     from chartloop.core.errors import SpecError
     from chartloop.scenarios.generator.generate import generate
     from chartloop.scenarios.generator.search import WORK
@@ -37,7 +37,7 @@ def generate_and_report(paths: Sequence[str], folder: str, options: GenerateOpti
     line = _Line()
     try:
         found = generate(
-            path, folder, tools=load_tools(options.tools), only=options.only,
+            path, folder, tools=own_of(options), only=options.only,
             work=options.work or WORK, run_actions=options.run_actions, told=line.paint,
         )  # fmt: skip
     except SpecError as error:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chartloop.cli import console
-from chartloop.cli.machine_loader import load_tools, locate, refuse_untrusted
+from chartloop.cli.machine_loader import locate, own_of, refuse_untrusted
 from chartloop.core.errors import (
     SetupError,
     UnknownRunError,
@@ -48,6 +48,10 @@ def open_journal(options: RunOptions, *, make: bool = False) -> Journal:
         memory = MemoryJournal()
         memory.redactor = Redactor()
         return memory
+    if options.journal and options.plugins and "://" in options.journal:
+        journal = _of_a_plugin(options.journal, options, make=make)
+        close_later(journal)
+        return journal
     path = Path(options.journal) if options.journal else default_journal_path(Path.cwd())
     if not make and not path.exists():
         raise UnknownRunError(
@@ -57,6 +61,14 @@ def open_journal(options: RunOptions, *, make: bool = False) -> Journal:
     journal = SqliteJournal(path, durability=known_durability(options.durability or "process"))
     close_later(journal)
     return journal
+
+
+def _of_a_plugin(url: str, options: RunOptions, *, make: bool) -> Journal:
+    from chartloop.api.plugins import load_plugins
+    from chartloop.api.wiring import journal_of
+
+    plugins = [plugin for one in load_plugins(options.plugins) for plugin in one.plugins]
+    return journal_of(url, make=make, plugins=plugins)
 
 
 def _elsewhere(path: Path) -> str:
@@ -85,7 +97,9 @@ def display_path(path: str | Path) -> str:
 
 def name_of(journal: Journal) -> str:
     """Where the journal is, for people."""
-    return "memory" if journal.name == "memory" else display_path(journal.name)
+    if journal.name == "memory" or "://" in journal.name:
+        return journal.name
+    return display_path(journal.name)
 
 
 def find_run(journal: Journal, name: str) -> RunRow:
@@ -128,9 +142,9 @@ def machine_of(
     from chartloop.api.stored_run import machine_to_drive, machine_to_read
 
     if not to_run:
-        return machine_to_read(journal, row, load_tools(options.tools))
+        return machine_to_read(journal, row, own_of(options))
     _ask_for_tools(journal, row, options)
-    machine = machine_to_drive(journal, row, load_tools(options.tools))
+    machine = machine_to_drive(journal, row, own_of(options))
     refuse_untrusted(machine, options)
     return machine
 
@@ -197,13 +211,17 @@ def resume_line(journal: Journal, row: RunRow, options: RunOptions) -> str:
 
     A child run continues with the run that started it: that is the one named.
     """
+    from chartloop.api.plugins import recall_plugins
     from chartloop.api.stored_run import recall_start, top_row
 
     row = top_row(journal, row)
     before = recall_start(journal, row)
     tools: Iterable[str] = options.tools or before.get("tools", ())
+    plugins = options.plugins or tuple(recall_plugins(journal, row.run_id))
     base = options.api_base or (None if before.get("script") else before.get("api_base"))
-    said = replace(options, tools=tuple(display_path(t) for t in tools), api_base=base)
+    said = replace(
+        options, tools=tuple(display_path(t) for t in tools), plugins=plugins, api_base=base
+    )
     return line_for("resume", row.run_id, said)
 
 
@@ -217,6 +235,8 @@ def line_for(verb: str, run_id: str, options: RunOptions, *rest: str) -> str:
     if verb == "resume":
         for tools in options.tools:
             words += ["--tools", tools]
+        for plugin in options.plugins:
+            words += ["--plugin", plugin]
         if options.api_base:
             words += ["--api-base", options.api_base]
         words += ["--trust"] if options.trust else []

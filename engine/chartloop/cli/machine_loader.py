@@ -37,7 +37,7 @@ def seen_machine(source: str, options: RunOptions) -> Machine:
     from chartloop.actions.undeclared import assumed_in
     from chartloop.api import find_faults
 
-    if options.tools:
+    if options.tools or options.plugins:
         return read_machine(source, options)
     locate(source)
     machine, findings = find_faults(source, define=dict(options.define), assume=True)
@@ -59,7 +59,7 @@ def read_machine(source: str, options: RunOptions) -> Machine:
     """The machine that a path or shipped name means, to be looked at or run."""
     from chartloop.api import load
 
-    own = load_tools(options.tools)
+    own = own_of(options)
     locate(source)
     try:
         return load(source, tools=own, define=dict(options.define))
@@ -126,6 +126,13 @@ def refuse_untrusted(machine: Machine, options: RunOptions) -> None:
 
 
 # tools --------------------------------------------------------------------------------------
+
+
+def own_of(options: RunOptions) -> list[Registry]:
+    """What each `--tools` and each `--plugin` brings."""
+    from chartloop.api.plugins import load_plugins
+
+    return [*load_tools(options.tools), *load_plugins(options.plugins)]
 
 
 def load_tools(sources: tuple[str, ...]) -> list[Registry]:

@@ -25,6 +25,7 @@ class RunOptions:
     format: str | None = "text"
     """None: what the name of the output says."""
     tools: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
     define: tuple[tuple[str, str], ...] = ()
     trust: bool = False
     script: str | None = None

@@ -98,10 +98,18 @@ run_argument = click.argument("run", shell_complete=completion.runs)
 file_option = click.option(
     "--machine", "file", metavar="FILE", help="Decide by this file, not by the recorded machine."
 )
-tools_option = click.option(
-    "--tools", multiple=True, metavar="SOURCE",
-    help="Your tools, actions and guards: tools.py, a module, or either with :NAME. Repeatable.",
+tools_option = together(
+    click.option(
+        "--tools", multiple=True, metavar="SOURCE",
+        help="Your tools, actions and guards: tools.py, a module, or either with :NAME."
+        " Repeatable.",
+    ),
+    click.option(
+        "--plugin", "plugins", multiple=True, metavar="NAME",
+        help="An installed plugin to load. Repeatable.",
+    ),
 )  # fmt: skip
+"""What machines may name besides the built-in tools and actions."""
 define_option = click.option(
     "--define", type=PAIR, multiple=True, metavar="NAME=EXPR",
     shell_complete=completion.pairs("define"), help="Replace a named expression of the file.",

@@ -162,6 +162,9 @@ _ROWS = (
     Code("CL619", "cursor gone", "The cursor of an event is of another journal, or beyond the newest event of this one.", "Begin again at the oldest or the newest cursor, which the error names."),
     Code("CL621", "chart closed", "Code tried to change a live machine after it was built: a transition added or taken away, a guard set, a callback given.", "Change the machine's file and load it: the new chart has its own picture and hash."),
     Code("CL622", "journal of a newer version", "A newer version of chartloop wrote the journal, or an event in it, which this version cannot read. The journal is not damaged.", "Update chartloop, or name another journal with `--journal`. Nothing was written."),
+    Code("CL640", "arguments not taken", "A client called a tool of `chartloop mcp` with arguments that the tool's input schema does not allow, or named a machine that the server does not have.", "Read the tool's input schema. The error names each place; nothing was started."),
+    Code("CL641", "plugin not usable", "A plugin that was asked for is not installed, cannot be imported, brings something incomplete, or a name that is taken.", "The error lists the installed plugins, or names the fault and whose it is. Leave the plugin out, or install another version of it."),
+    Code("CL642", "plugin missing", "The run was started with a plugin that is not given now.", "Name it again, with `--plugin` or `plugins=`. The error says which, and of which distribution; install that where it is missing."),
 )  # fmt: skip
 
 CODES: Mapping[str, Code] = MappingProxyType({row.code: row for row in _ROWS})

@@ -9,6 +9,7 @@
         ├── AnswerError      a wait does not take this event, or its data
         ├── LimitError       a limit or variable cannot take this value
         ├── TaskError        what was given is not a task of the queue
+        ├── ArgumentsError   a tool of `chartloop mcp` does not take these arguments
         ├── UnknownRunError  no run of that id, prefix or agent
         ├── CursorError      a place in a list that no page gave
         │   └── CursorGoneError  a place in the events that this journal does not have
@@ -16,6 +17,8 @@
         ├── RulesChangedError  the run was decided by rules that this version does not have
         ├── ScriptError      a script has too few replies, or some left over
         ├── SetupError       something the run needs is missing: an extra, a key, a tool
+        │   ├── PluginError  a plugin is not installed, cannot be imported, or clashes
+        │   └── MissingPluginError  a run was started with a plugin that is not given now
         └── JournalError
             ├── Driven       another process drives this run: it was not started here
             ├── Fenced       another process took this run over from here
@@ -43,6 +46,7 @@ from chartloop.core.units import say_count
 
 __all__ = [
     "AnswerError",
+    "ArgumentsError",
     "Category",
     "ChartloopError",
     "ClosedChartError",
@@ -58,9 +62,11 @@ __all__ = [
     "JournalTooNew",
     "LimitError",
     "MachineChangedError",
+    "MissingPluginError",
     "ModelError",
     "Note",
     "Place",
+    "PluginError",
     "RulesChangedError",
     "RunError",
     "ScriptError",
@@ -451,6 +457,12 @@ class TaskError(RunError):
         super().__init__(message, hint=hint)
 
 
+class ArgumentsError(RunError):
+    """A call of a tool of `chartloop mcp` does not fit the schema of that tool."""
+
+    code = "CL640"
+
+
 class UnknownRunError(RunError):
     """No run has this id or prefix, or several have."""
 
@@ -518,6 +530,22 @@ class SetupError(RunError):
     """Something that the run needs is not there: an extra, an API key, a program, a tool."""
 
     code = "CL607"
+
+
+class PluginError(SetupError):
+    """A plugin cannot be used: it is not installed, fails, is incomplete, or clashes."""
+
+    code = "CL641"
+
+
+class MissingPluginError(SetupError):
+    """A run was started with plugins that are not given now; `plugins` has their names."""
+
+    code = "CL642"
+
+    def __init__(self, message: str, *, plugins: Sequence[str] = (), hint: str = "") -> None:
+        self.plugins = tuple(plugins)
+        super().__init__(message, hint=hint)
 
 
 class JournalError(RunError):

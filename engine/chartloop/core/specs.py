@@ -280,6 +280,28 @@ class TypeSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class PluginSpec:
+    """A plugin that somebody asked for by name, and what it brings."""
+
+    name: str
+    distribution: str
+    version: str
+    actions: frozenset[str] = frozenset()
+    """The names of its actions."""
+    names: frozenset[str] = frozenset()
+    """The names of its tools, guards and classes."""
+    opens: Callable[..., Any] | None = field(default=None, compare=False)
+    """Opens a journal whose URL has the plugin's name as its scheme: ``(url, *, make)``."""
+    model: Callable[[], Any] | None = field(default=None, compare=False)
+    """Makes the model whose names begin with the plugin's: ``shop/small``."""
+
+    @property
+    def source(self) -> str:
+        """The distribution that it is of, with its version: what a record keeps."""
+        return f"{self.distribution} {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
 class Registry:
     """Everything that a file may name, by name."""
 
@@ -289,6 +311,8 @@ class Registry:
     own_tools: tuple[str, ...] = ()
     """The tools that an application brings, in its order: a file names them all as ``*``."""
     types: Mapping[str, TypeSpec] = field(default_factory=dict[str, TypeSpec])
+    plugins: tuple[PluginSpec, ...] = ()
+    """The plugins that some of it is of."""
 
 
 Own = Iterable[Any]

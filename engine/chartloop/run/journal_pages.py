@@ -174,6 +174,11 @@ def _shown(cursor: str) -> str:
 # a place among events -------------------------------------------------------------------------
 
 
+def event_number(cursor: str) -> int:
+    """The number in a cursor that a journal gave; 0 in an empty one. Numbers rise."""
+    return int(cursor.rpartition("-")[2] or 0)
+
+
 class EventCursors(NamedTuple):
     """The cursors of one journal's events, from before the first to behind the newest."""
 

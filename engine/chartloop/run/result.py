@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import reprlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 from chartloop.core.facts import Facts
 from chartloop.core.html_table import Cell, Tone, bundle, details_element, line, pairs, table
@@ -36,6 +36,38 @@ class Moment(NamedTuple):
     state: str
     tokens: int
     """Tokens that the run had used by then."""
+
+
+class Moments(Sequence[Moment]):
+    """The moments of a run, each made when it is asked for: a run may have many."""
+
+    __slots__ = ("_found",)
+
+    def __init__(self, found: Iterable[tuple[float, str, int]] = ()) -> None:
+        self._found = tuple(found)
+
+    @overload
+    def __getitem__(self, index: int) -> Moment: ...
+    @overload
+    def __getitem__(self, index: slice) -> Moments: ...
+    def __getitem__(self, index: int | slice) -> Moment | Moments:
+        if isinstance(index, slice):
+            return Moments(self._found[index])
+        return Moment(*self._found[index])
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Moments):
+            return self._found == other._found
+        return self._found == other
+
+    def __hash__(self) -> int:
+        return hash(self._found)
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -73,7 +105,7 @@ class Result:
     """Every state entered, in order."""
     messages: Sequence[Mapping[str, Any]] = ()
     """The conversation."""
-    timeline: tuple[Moment, ...] = ()
+    timeline: Sequence[Moment] = ()
     """One moment for each finished action, in order."""
     profile: Mapping[str, StateProfile] = field(default_factory=dict[str, StateProfile])
     """Where time and tokens went: each state that acted, in the order of its first action."""
@@ -268,7 +300,7 @@ def result_of(session: Session) -> Result:
         asked.text if asked else None, tuple(asked.answers) if asked else (),
         asked.wait if asked else None, StopSignals(tally.signals),
         tuple(dict.fromkeys(warnings)), tuple(tally.errors), tuple(tally.partial),
-        tuple(tally.path), position.messages, tuple(map(Moment._make, tally.moments)),
+        tuple(tally.path), position.messages, Moments(tally.moments),
         dict(tally.profile), metadata_of(session),
     )  # fmt: skip
 

@@ -64,6 +64,13 @@ class OpenCalls:
         self.doubt_noted = False
         """That the other answers are not known has been written."""
 
+    def copy(self) -> OpenCalls:
+        """The same, apart from this one."""
+        made = OpenCalls()
+        made.intents, made.results = {**self.intents}, {**self.results}
+        made.doubt_noted = self.doubt_noted
+        return made
+
     @property
     def in_doubt(self) -> list[str]:
         """The keys of the calls without an answer, until that has been written."""
@@ -125,6 +132,7 @@ class Session:
         self.rules: int | None = RULES
         """The rules of deciding that its records were decided by; None where they do not say."""
         self.calls = OpenCalls()
+        self._last_read: tuple[Record, Position] | None = None
         # what it is started with, and read by
         self.begun: Input | None = None
         """The `start` input of a run that is not in the journal yet."""
@@ -198,6 +206,30 @@ class Session:
             await self._from_snapshot()
         await self._read_on(upto)
 
+    async def follow(self) -> Session:
+        """The run as its journal has it now, to be read: only what is new is folded.
+
+        This one stays as it is, for whoever reads it.
+        """
+        made = Session(self.chart, self.journal, self.run_id, self.ports)
+        made.engine, made.upkeep = self.engine, self.upkeep
+        made.names, made.origin = self.names, self.origin
+        made.position, made.tally, made.rules = self.position, self.tally.copy(), self.rules
+        made.calls, made._last_read = self.calls.copy(), self._last_read
+        await made.log.open()
+        made.log.start_after(self.head, self.tally.records)
+        await made._read_on()
+        return made
+
+    @property
+    def newest(self) -> tuple[Record, Position] | None:
+        """The newest record and the position before it; None where it was not read.
+
+        It is part of a snapshot then, or was made here.
+        """
+        found = self._last_read
+        return found if found and found[0].seq == self.tally.records - 1 else None
+
     async def _read_on(self, upto: int | None = None) -> None:
         """Fold what the log has beyond the head, below record `upto`."""
         log = self.log
@@ -267,8 +299,9 @@ class Session:
 
     def _fold(self, event: Event) -> None:
         if event.record is not None:
-            record = as_now(event.record, *self.names)
-            self.position, decision = evolve(self.chart, self.position, record.input)
+            record, before = as_now(event.record, *self.names), self.position
+            self._last_read = record, before
+            self.position, decision = evolve(self.chart, before, record.input)
             self.tally.add(record, decision, self.position.facts)
             self.calls.close(record)
             if decision.next != record.next:

@@ -65,6 +65,9 @@ class Tally:
     """How often each edge and rule was taken, by id."""
     moments: list[tuple[float, str, int]] = field(default_factory=list[tuple[float, str, int]])
     """Of each finished action: seconds since the start, its state, tokens used so far."""
+    costs: list[float | None] = field(default_factory=list[float | None])
+    """What the run had cost at the newest of these, in USD: at all of them, unless it was read from
+    a snapshot of an older version. None where no price is known."""
     signals: list[StopSignal] = field(default_factory=list[StopSignal])
     warnings: list[str] = field(default_factory=list[str])
     errors: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -91,6 +94,7 @@ class Tally:
             return
         step = facts.run.steps
         self.moments.append((facts.run.elapsed, record.state, facts.usage.total_tokens))
+        self.costs.append(facts.usage.cost)
         if outcome.reply is not None:
             self.last_text = outcome.reply.text
         self.failed_calls += outcome.unanswered
@@ -121,12 +125,21 @@ class Tally:
         return {
             "records": self.records, "rest": self.rest, "path": [*self.path],
             "taken": dict(self.taken),
-            "moments": [*zip(*self.moments, strict=True)], "warnings": [*self.warnings],
+            "moments": [*zip(*self.moments, strict=True)], "costs": [*self.costs],
+            "warnings": [*self.warnings],
             "errors": [*self.errors], "partial": [*self.partial], "last_text": self.last_text,
             "failed_calls": self.failed_calls,
             "signals": [s.to_dict() for s in self.signals],
             "profile": {state: [*line.to_tuple()] for state, line in self.profile.items()},
         }  # fmt: skip
+
+    def copy(self) -> Tally:
+        """The same, to be counted on apart from this one."""
+        return Tally(
+            self.records, self.rest, [*self.path], {**self.taken}, [*self.moments], [*self.costs],
+            [*self.signals], [*self.warnings], [*self.errors], [*self.partial], self.last_text,
+            self.failed_calls, {**self.profile},
+        )  # fmt: skip
 
     @classmethod
     def from_dict(

@@ -35,11 +35,14 @@ _HANDED = "chartloop_coverage"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--chartloop-tools`, and the same as a setting; `--chartloop-coverage` and its threshold."""
+    """`--chartloop-tools` and `--chartloop-plugin`, as settings too; coverage and its threshold."""
     about = "tools, actions and guards of scenarios' machines: a module, a file or module:name"
     group = parser.getgroup("chartloop")
     group.addoption("--chartloop-tools", action="append", default=[], metavar="TOOLS", help=about)
     parser.addini("chartloop_tools", about, type="args", default=[])
+    plugins = "installed plugins that scenarios' machines may use, by name"
+    group.addoption("--chartloop-plugin", action="append", default=[], metavar="NAME", help=plugins)
+    parser.addini("chartloop_plugins", plugins, type="args", default=[])
     group.addoption(
         _COVERAGE, action="append", nargs="?", const="", default=[], metavar="MACHINE",
         help="show which parts of their machines scenarios go through; =MACHINE, a file or the name"
@@ -105,9 +108,13 @@ class ScenarioItem(pytest.Item):
 def _own(config: pytest.Config) -> list[object]:
     """The tools, actions and guards of one's own."""
     named: list[str] = config.getoption("--chartloop-tools") or config.getini("chartloop_tools")
-    from chartloop.api.user_code import own_from  # noqa: PLC0415  pytest starts without it
+    plugins: list[str] = config.getoption("--chartloop-plugin") or config.getini(
+        "chartloop_plugins"
+    )
+    from chartloop.api.plugins import load_plugins  # noqa: PLC0415  pytest starts without it
+    from chartloop.api.user_code import own_from  # noqa: PLC0415
 
-    return [own_from(name, folder=config.rootpath) for name in named]
+    return [*(own_from(name, folder=config.rootpath) for name in named), *load_plugins(plugins)]
 
 
 class CoveragePlugin:

@@ -18,6 +18,7 @@ from chartloop.api.wiring import journal_of
 from chartloop.core.codes import CODES
 from chartloop.core.errors import ChartloopError
 from chartloop.core.version import __version__
+from chartloop.run.redact import Redactor
 from chartloop.server import routes_agent, routes_machines, routes_page, routes_runs
 from chartloop.server.common import (
     ANY,
@@ -47,7 +48,8 @@ def create_app(settings: Settings) -> FastAPI:
     journal = journal_of(settings.journal)
     machines = Machines(settings, journal)
     runs = Runs(settings, journal, machines)
-    hub = Hub(journal, settings.limits)
+    redactor = Redactor([token.secret for token in settings.tokens])
+    hub = Hub(journal, settings.limits, redactor)
     workers = Workers(runs, hub.hear)
     parts = Parts(settings, journal, machines, runs, workers, hub, Metrics())
 

@@ -1,12 +1,14 @@
 """What routes share: the parts of the server, who asks, and how an answer is made.
 
+Dependencies are coroutines although they wait for nothing: others are called in another thread, and
+the way there and back takes longer than they do, much longer while workers drive.
+
 Belongs here: dependencies of routes. Never: a route.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Annotated, Any, NamedTuple
 
 from fastapi import Depends, Header, Request
@@ -21,7 +23,7 @@ from chartloop.server.runs import Caller, Runs
 from chartloop.server.safety import Identity
 from chartloop.server.settings import Scope, Settings
 from chartloop.server.shapes import ProblemBody
-from chartloop.server.watch import Hub, Sent
+from chartloop.server.watch import Batch, Hub, Watcher
 from chartloop.server.workers import Workers
 
 LONGEST_KEY = 255
@@ -44,15 +46,15 @@ class Parts(NamedTuple):
         return getattr(self.journal, "grouped", self.journal)
 
 
-def parts_of(request: Request) -> Parts:
+async def parts_of(request: Request) -> Parts:
     """The parts of the server that answers this request."""
     return request.app.state.parts
 
 
-def need(scope: Scope) -> Callable[[Request], None]:
+def need(scope: Scope) -> Callable[[Request], Awaitable[None]]:
     """A dependency: the caller's token reaches as far as `scope`."""
 
-    def check(request: Request) -> None:
+    async def check(request: Request) -> None:
         identity: Identity = request.scope["state"]["identity"]
         if not identity.allows(scope):
             raise Refusal(
@@ -63,7 +65,7 @@ def need(scope: Scope) -> Callable[[Request], None]:
     return check
 
 
-def caller_of(
+async def caller_of(
     request: Request,
     key: Annotated[
         str,
@@ -142,24 +144,25 @@ def answer_error(parts: Parts, run_id: str, error: ChartloopError) -> Problem:
         return problem
 
 
-def stream(events: AsyncIterator[Sent]) -> StreamingResponse:
-    """Events as `text/event-stream`. Each part that is sent holds whole events."""
+class EventStream(StreamingResponse):
+    """Events of a watcher as `text/event-stream`. Each part that is sent holds whole events."""
 
-    async def lines() -> AsyncIterator[bytes]:
-        yield b": open\n\n"  # the head of an answer leaves with its first part
-        async for sent in events:
-            yield _line(sent)
+    def __init__(self, hub: Hub, watcher: Watcher, events: AsyncIterator[Batch]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(_parts(events), media_type="text/event-stream", headers=headers)
+        self._hub, self._watcher = hub, watcher
 
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(lines(), media_type="text/event-stream", headers=headers)
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        try:  # whichever way it ends, also before its first part
+            await super().__call__(scope, receive, send)
+        finally:
+            self._hub.remove(self._watcher)
 
 
-def _line(sent: Sent) -> bytes:
-    if sent.event == "heartbeat":
-        return b": heartbeat\n\n"
-    data = json.dumps(sent.data, default=str)
-    head = f"id: {sent.id}\n" if sent.id else ""
-    return f"{head}event: {sent.event}\ndata: {data}\n\n".encode()
+async def _parts(events: AsyncIterator[Batch]) -> AsyncIterator[bytes]:
+    yield b": open\n\n"  # the head of an answer leaves with its first part
+    async for batch in events:
+        yield batch.lines
 
 
 STREAM: Mapping[int | str, dict[str, Any]] = {

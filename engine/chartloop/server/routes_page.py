@@ -6,9 +6,7 @@ Belongs here: what is kept between two questions of a page. Never: markup of its
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from collections.abc import Callable
-from typing import Annotated, Generic, NamedTuple, TypeVar
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request
 
@@ -20,59 +18,40 @@ from chartloop.machine.budget_use import budgets
 from chartloop.run.progress import standing_of
 from chartloop.server.common import ANY, READ, TheParts, problems
 from chartloop.server.problems import Refusal
+from chartloop.server.reading import Kept, count_of, records_from
 from chartloop.server.routes_runs import RunPath
 from chartloop.view.live.bundle import describe_picture
 from chartloop.view.live.live_picture import LivePicture
 from chartloop.view.live.progress import Standing
-from chartloop.view_model.build import decision_of, record_view
-from chartloop.view_model.moment import Spending, moment_of
+from chartloop.view_model.build import record_view
+from chartloop.view_model.moment import moment_of, spending_of
 from chartloop.view_model.run_view import Json
 
 KEPT = 64
-"""Runs whose picture and spending are kept."""
+"""Runs whose picture is kept."""
 LAYOUTS = 4
 """Layouts of one run that are kept: its labels may read facts that change."""
 PATIENCE = 10.0
 """Seconds that a layout may take."""
 router = APIRouter(tags=["runs"], dependencies=[READ])
 FOUND = problems(*ANY, 404, 409, 422)
-T = TypeVar("T")
 
 
-class Kept(Generic[T]):
-    """The newest things by key, from any thread; the oldest are forgotten."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._found: OrderedDict[tuple[str, ...], T] = OrderedDict()
-
-    def get(self, key: tuple[str, ...], make: Callable[[], T]) -> T:
-        """What is kept, or what is made now."""
-        with self._lock:
-            found = self._found.pop(key, None)
-            found = make() if found is None else found
-            self._found[key] = found
-            while len(self._found) > KEPT:
-                self._found.popitem(last=False)
-            return found
-
-
-Pictures = Kept[tuple[threading.Lock, list[LivePicture]]]
+Pictures = Kept[tuple[str, str], tuple[threading.Lock, list[LivePicture]]]
 
 
 class PageMemory(NamedTuple):
     """What a server keeps for its pages."""
 
     pictures: Pictures
-    spending: Kept[tuple[threading.Lock, Spending]]
 
     @classmethod
     def empty(cls) -> PageMemory:
         """Nothing yet."""
-        return cls(Kept(), Kept())
+        return cls(Kept(KEPT))
 
 
-def memory_of(request: Request) -> PageMemory:
+async def memory_of(request: Request) -> PageMemory:
     """What the server that answers this request keeps."""
     return request.app.state.page
 
@@ -119,21 +98,23 @@ def run_painting(run_id: RunPath, parts: TheParts, memory: Memory, layout: Layou
 
 @router.get("/runs/{run_id:path}/moment", responses=FOUND)
 def run_moment(
-    run_id: RunPath, parts: TheParts, memory: Memory, seq: Annotated[int, Query(ge=0, le=2**31)],
-    layout: Layout = "",
+    run_id: RunPath, parts: TheParts, memory: Memory,
+    seq: Annotated[int | None, Query(ge=0, le=2**31)] = None, layout: Layout = "",
 ) -> Json:  # fmt: skip
-    """The run as it was after a record: the record in full, its decision, what it changed."""
+    """The run as it was after a record, by default the newest.
+
+    The record in full, its decision, what it changed, the picture.
+    """
     run = parts.runs.open(run_id)
-    records = run.records
-    full = next((record for record in records if record.seq == seq), None)
-    if full is None:
-        raise Refusal(404, f"the run has no record {seq}", hint=f"it has {len(records)}")
-    moment = moment_of(run, records, seq)
-    decision = decision_of(run, records, seq)
+    count = count_of(run)
+    if seq is not None and seq >= count:
+        raise Refusal(404, f"the run has no record {seq}", hint=f"it has {count}")
+    past = parts.runs.past(run, count - 1 if seq is None else seq)
+    moment = moment_of(run, past)
     return {
         **moment.to_dict(),
-        "why": None if decision is None else decision.to_dict(),
-        "full": plain(full.to_dict()),
+        "why": past.why(run.machine.chart).to_dict(),
+        "full": plain(past.record.to_dict()),
         "picture": painting(memory.pictures, run, (moment.standing, moment.now), layout),
     }
 
@@ -145,25 +126,22 @@ def run_timeline(
 ) -> Json:  # fmt: skip
     """Records in words, a line each: the newest, or the newest of those below `before`."""
     run = parts.runs.open(run_id)
-    records = [r for r in run.records if before is None or r.seq < before]
-    shown = records[-limit:]
+    count = count_of(run)
+    end = count if before is None else min(before, count)
+    first = max(0, end - limit)
+    shown = records_from(run, first, end - first)
     told = [record_view(run.machine.chart, record).to_dict() for record in shown]
-    return {"records": told, "left_out": len(records) - len(shown)}
+    return {"records": told, "left_out": first}
 
 
 @router.get("/runs/{run_id:path}/spending", responses=FOUND)
-def run_spending(run_id: RunPath, parts: TheParts, memory: Memory) -> Json:
-    """Tokens and cost after each record, thinned for a curve, and their limits now.
+def run_spending(run_id: RunPath, parts: TheParts) -> Json:
+    """Tokens and cost after each action, thinned for a curve, and their limits now.
 
-    A point is the record's number, the seconds since the start, tokens and US dollars.
+    A point is how many actions were finished, the seconds since the start, tokens and US dollars.
     """
-    row = parts.runs.row(run_id)
     run = parts.runs.open(run_id)
-    key = (run_id, row.machine_hash, str(row.epoch))
-    lock, spending = memory.spending.get(key, lambda: (threading.Lock(), Spending(run)))
-    with lock:
-        spending.extend(run.records)
-        points = [list(point) for point in spending.thinned()]
+    points = [list(point) for point in spending_of(run.session.tally)]
     return {"points": points, "limits": _limits(run)}
 
 

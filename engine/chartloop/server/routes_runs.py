@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -14,6 +14,7 @@ from chartloop.core.errors import ChartloopError
 from chartloop.core.plain import plain
 from chartloop.run.journal import RunRow
 from chartloop.run.journal_pages import RunFilter
+from chartloop.run.lease import ancestry, how_left
 from chartloop.server.common import (
     ANY,
     CHANGES,
@@ -21,13 +22,13 @@ from chartloop.server.common import (
     EDIT,
     READ,
     STREAM,
+    EventStream,
     Parts,
     TheCaller,
     TheParts,
     answer_error,
     problem_answer,
     problems,
-    stream,
 )
 from chartloop.server.problems import Refusal
 from chartloop.server.runs import Caller, public_request
@@ -98,7 +99,24 @@ async def list_runs(  # noqa: PLR0913  each is one filter
         waiting=waiting, created_from=since, created_to=until, children=children,
     )  # fmt: skip
     page = await parts.grouped.page(wanted, after, limit)
-    return {"runs": [summary(row) for row in page.rows], "next": page.next or None}
+    drivers = await _drivers(parts, page.rows)
+    listed = [{**summary(row), "driver": drivers.get(row.run_id)} for row in page.rows]
+    return {"runs": listed, "next": page.next or None}
+
+
+async def _drivers(parts: Parts, rows: Sequence[RunRow]) -> dict[str, str]:
+    """Who drives those of the runs that are driven now."""
+    moving = [row.run_id for row in rows if row.status in ("running", "debugging")]
+    above = [*{of for run_id in moving for of in ancestry(run_id)}]
+    leases = await asyncio.gather(*(parts.grouped.lease(run_id) for run_id in above))
+    now = time.time()
+    alive = {
+        run_id: str(lease.driver)
+        for run_id, lease in zip(above, leases, strict=True)
+        if lease is not None and how_left(lease, now) == "alive"
+    }
+    found = {run_id: [of for of in ancestry(run_id) if of in alive] for run_id in moving}
+    return {run_id: alive[of[0]] for run_id, of in found.items() if of}
 
 
 @router.post(
@@ -120,7 +138,12 @@ def start_run(body: StartBody, parts: TheParts, caller: TheCaller, response: Res
     "/events", responses={**problems(*ANY, 410, 422), **STREAM}, dependencies=[READ],
     response_class=StreamingResponse,
 )  # fmt: skip
-async def all_events(request: Request, parts: TheParts) -> StreamingResponse:
+async def all_events(
+    request: Request, parts: TheParts,
+    run: Annotated[
+        str, Query(description="Only this run and its children.", max_length=400)
+    ] = "",
+) -> StreamingResponse:  # fmt: skip
     """The events of all runs as they are committed, and text as it comes.
 
     `Last-Event-ID` goes on behind an event; without it the stream begins now.
@@ -128,7 +151,8 @@ async def all_events(request: Request, parts: TheParts) -> StreamingResponse:
     cursor = request.headers.get("last-event-id")
     if cursor is not None:
         await parts.grouped.tail(cursor or "-", 1)  # refused before the stream begins
-    return stream(parts.hub.of_all(parts.hub.add(), cursor))
+    watcher = parts.hub.add(run, family=run != "")
+    return EventStream(parts.hub, watcher, parts.hub.of_all(watcher, cursor))
 
 
 @router.get(
@@ -142,7 +166,8 @@ async def run_events(run_id: RunPath, request: Request, parts: TheParts) -> Stre
     """
     row = await asyncio.to_thread(parts.runs.row, run_id)
     after = _last_id(request.headers.get("last-event-id"), row)
-    return stream(parts.hub.of_run(parts.hub.add(run_id), after))
+    watcher = parts.hub.add(run_id)
+    return EventStream(parts.hub, watcher, parts.hub.of_run(watcher, after))
 
 
 def _last_id(given: str | None, row: RunRow) -> int:
@@ -380,7 +405,16 @@ def set_value(run_id: RunPath, body: SetBody, parts: TheParts, caller: TheCaller
 @router.get("/runs/{run_id:path}", responses=FOUND, dependencies=[READ])
 def one_run(
     run_id: RunPath, parts: TheParts,
-    seq: Annotated[int | None, Query(ge=0, le=2**31)] = None,
-) -> dict[str, Any]:  # fmt: skip
-    """Everything that a page shows of a run: state, question, facts, records, a decision."""
-    return parts.runs.view(run_id, seq)
+    seq: Annotated[
+        int | None, Query(ge=0, le=2**31, description="The record whose decision is wanted.")
+    ] = None,
+    known: Annotated[
+        int, Query(ge=-1, le=2**31, description="Only records behind this one are wanted.")
+    ] = -1,
+) -> JSONResponse:  # fmt: skip
+    """Everything that a page shows of a run: state, question, facts, records, a decision.
+
+    Of the records the newest 200. `head` is the number of the newest; `last_event` is the id
+    behind which the run's stream goes on.
+    """
+    return JSONResponse(parts.runs.view(run_id, seq, known))

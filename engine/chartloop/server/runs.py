@@ -12,11 +12,9 @@ import hashlib
 import json
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from threading import Lock
 from typing import Any, NamedTuple, cast
 
 from chartloop.api import Machine, Run, StartOptions, new_run_id
@@ -35,24 +33,28 @@ from chartloop.core.records import Record
 from chartloop.language.values import limit_value, var_value
 from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import Journal, RunRow
-from chartloop.run.journal_pages import EVENTS as PAGE
-from chartloop.run.journal_records import DAMAGED
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
 from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand, wait
 from chartloop.server.machines import Machines
 from chartloop.server.problems import Refusal, Wrong
+from chartloop.server.reading import (
+    OPENED,
+    History,
+    Kept,
+    OpenRuns,
+    count_of,
+    records_from,
+)
 from chartloop.server.settings import Settings
-from chartloop.view_model.build import children_of, view_run
+from chartloop.view_model.build import RECORDS, children_of, view_run
+from chartloop.view_model.moment import Past
 from chartloop.view_model.orders import Answer, refusals_of, waits_for_answer
 from chartloop.view_model.perform import answer_data
 from chartloop.view_model.run_view import DecisionView, Json
 from chartloop.view_model.two_runs import compare_runs
 
-FACE = "chartloop serve"
-OPENED = 32
-"""Runs that are kept open for reading."""
 ORDERS = ("step", "run", "pause", "resume", "answer", "enqueue", "cancel", "fork", "set", "back")
 
 
@@ -72,8 +74,8 @@ class Runs:
         self.settings = settings
         self.journal = journal
         self.machines = machines
-        self._lock = Lock()
-        self._opened: OrderedDict[str, tuple[tuple[int, int], Run]] = OrderedDict()
+        self._open = OpenRuns(journal, machines, settings.face)
+        self._history = Kept[tuple[str, str, str], History](OPENED)
 
     # reading -------------------------------------------------------------------------------
 
@@ -86,45 +88,48 @@ class Runs:
 
     def open(self, run_id: str) -> Run:
         """The run as it stands, to be read: never driven, and shared by those who read it."""
-        row = self.row(run_id)
-        at = (row.head, row.epoch)
-        with self._lock:
-            known = self._opened.get(run_id)
-            if known is not None and known[0] == at:
-                self._opened.move_to_end(run_id)
-                return known[1]
-        run = self._fresh(row)
-        with self._lock:
-            self._opened[run_id] = (at, run)
-            while len(self._opened) > OPENED:
-                self._opened.popitem(last=False)
-        return run
+        return self._open.get(self.row(run_id))
 
     def _fresh(self, row: RunRow) -> Run:
-        if row.head == 0 and row.status != DAMAGED:
-            raise StatusError(
-                f"run `{row.run_id}` stopped before its first record",
-                hint="nothing has happened yet: start it again",
-            )
-        run = self.machines.to_read(row).open(row.run_id, journal=self.journal)
-        run.session.holder.face = FACE
-        return run
+        return self._open.fresh(row)
 
     def to_drive(self, row: RunRow) -> Run:
         """The run as it stands, with the server's components, to be driven."""
         machine = self.machines.to_drive(row)
         run = machine.open(row.run_id, journal=self.journal, **self.settings.components)
-        run.session.holder.face = FACE
+        run.session.holder.face = self.settings.face
         return run
 
-    def view(self, run_id: str, seq: int | None = None) -> Json:
-        """Everything that a page shows of a run: `RunView`, and who drives it."""
+    def view(self, run_id: str, seq: int | None = None, known: int = -1) -> Json:
+        """Everything that a page shows of a run: `RunView`, and who drives it.
+
+        Of its records those behind number `known`, the newest `RECORDS` of them at most. `head` is
+        the number of the newest, and `last_event` the event behind which its stream goes on.
+        """
         run = self.open(run_id)
-        records = run.records
-        if seq is not None and not any(record.seq == seq for record in records):
-            raise _no_record(seq, len(records))
-        view = view_run(run, records, seq=seq, children=by_hand(children_of(self.journal, run_id)))
-        return {**view.to_dict(), **self.driving(run_id)}
+        count = count_of(run)
+        if seq is not None and seq >= count:
+            raise _no_record(seq, count)
+        newest = self.past(run, count - 1)
+        view = view_run(
+            run, records_from(run, max(known + 1, count - RECORDS), RECORDS),
+            before=newest.before.facts,
+            decision=self._why(run, count - 1 if seq is None else seq, newest),
+            children=by_hand(children_of(self.journal, run_id)),
+        )  # fmt: skip
+        marks = {"head": count - 1, "last_event": str(run.session.head - 1)}
+        return {**view.to_dict(), **marks, **self.driving(run_id)}
+
+    def past(self, run: Run, seq: int) -> Past:
+        """A run at a record that it has."""
+        row = run.session.row
+        key = (run.id, row.machine_hash, str(row.created))
+        return self._history.get(key, History).at(run, seq)
+
+    def _why(self, run: Run, seq: int, newest: Past) -> DecisionView:
+        if seq == newest.record.seq:
+            return newest.why(run.machine.chart)
+        return DecisionView(seq, run.why(seq))
 
     def driving(self, run_id: str) -> Json:
         """Who drives a run now, and what was asked of it last."""
@@ -138,23 +143,17 @@ class Runs:
 
     def records(self, run_id: str, start: int, limit: int) -> tuple[list[Record], bool]:
         """Records from number `start` on, and whether there are more."""
-        self.row(run_id)
-        found: list[Record] = []
-        at = start  # an event's number is never below that of its record
-        while len(found) <= limit and (events := by_hand(self.journal.events(run_id, at, PAGE))):
-            at = events[-1].seq + 1
-            records = (event.record for event in events if event.record is not None)
-            found += [record for record in records if record.seq >= start]
-        return found[:limit], len(found) > limit
+        run = self.open(run_id)
+        return records_from(run, start, limit), start + limit < count_of(run)
 
     def decision(self, run_id: str, seq: int | None) -> Json:
         """What was looked at when a record was decided; `Refusal` where there is none."""
         run = self.open(run_id)
-        last = run.session.tally.records - 1
+        last = count_of(run) - 1
         number = last if seq is None else seq
         if not 0 <= number <= last:
             raise _no_record(number, last + 1)
-        return DecisionView(number, run.why(number)).to_dict()
+        return self._why(run, number, self.past(run, last)).to_dict()
 
     def compare(self, run_id: str, other: str, start: int | None, limit: int) -> Json:
         """Two runs side by side. `Refusal` names the field where the other does not exist."""
@@ -167,7 +166,7 @@ class Runs:
 
     def can(self, run: Run) -> list[str]:
         """The orders that a run takes now."""
-        refused = refusals_of(run, len(run.records))
+        refused = refusals_of(run, count_of(run))
         return [order for order in ORDERS if order not in refused]
 
     # starting ------------------------------------------------------------------------------
@@ -210,7 +209,7 @@ class Runs:
         run = machine.start(
             body.get("task", ""), **cast("StartOptions", {**options, "journal": self.journal})
         )
-        run.session.holder.face = FACE
+        run.session.holder.face = self.settings.face
         run.advance()
         rest(run)
 
@@ -297,7 +296,7 @@ class Runs:
         sent = run.send(event, data, wait=body.get("wait", ""), ahead=ahead, message_id=id)
         told = {"wait": sent.wait, "run_asked": sent.run}
         if self.settings.workers and not ahead:
-            self._go_on("take", run, f"answer-{id}")
+            self._go_on(body.get("then", "take"), run, f"answer-{id}")
         return told
 
     def _go_on(self, kind: str, run: Run, key: str) -> None:

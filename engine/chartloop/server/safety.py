@@ -50,6 +50,10 @@ HEADERS: Mapping[str, str] = {
 """On every answer, beside the policy."""
 
 
+class Hidden(bytes):
+    """A part of an answer that has passed the redactor: what many are sent is hidden once."""
+
+
 class Identity(NamedTuple):
     """Who sent a request."""
 
@@ -370,7 +374,7 @@ class _Outlet:
         body, more = message.get("body", b""), message.get("more_body", False)
         if self._start is not None:
             self._binary = _kind(self._start).startswith((b"image/png", b"font/"))
-        hidden = body if self._binary else self._hide(body)
+        hidden = body if self._binary or isinstance(body, Hidden) else self._hide(body)
         if self._start is not None:
             start, self._start = self._start, None
             headers = [(n, v) for n, v in start.get("headers", []) if n != b"content-length"]

@@ -5,13 +5,12 @@ Belongs here: the process. Never: what is served.
 
 from __future__ import annotations
 
-import asyncio
 import socket
 
 import uvicorn
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from chartloop.server.application import create_app
+from chartloop.server.connection import impatient
 from chartloop.server.settings import Settings
 
 GRACE = 3
@@ -28,7 +27,7 @@ class Server(uvicorn.Server):
                 self._app,
                 host=settings.host,
                 port=settings.port,
-                http=_impatient(settings.limits.silence),
+                http=impatient(settings.limits.silence),
                 timeout_graceful_shutdown=GRACE,
                 server_header=False,
                 ws="none",
@@ -41,25 +40,6 @@ class Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         await self._app.state.parts.hub.stop()
         await super().shutdown(sockets)
-
-
-def _impatient(silence: float) -> type[asyncio.Protocol]:
-    """Uvicorn's connection, closed when it has not sent the head of a request for so long.
-
-    uvicorn itself waits for a first request for ever. Its own limit of connections answers in plain
-    text and counts such connections too, so the application refuses instead, see `safety`.
-    """
-
-    class Connection(AutoHTTPProtocol):
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            self.loop.call_later(silence, self._close_silent)
-
-        def _close_silent(self) -> None:
-            if self.cycle is None and not self.transport.is_closing():
-                self.transport.close()
-
-    return Connection
 
 
 def serve(settings: Settings) -> None:

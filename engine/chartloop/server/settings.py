@@ -88,6 +88,8 @@ class Settings:
     names: tuple[str, ...] = ()
     """Further host names by which the server may be addressed."""
     limits: Limits = field(default_factory=Limits)
+    face: str = "chartloop serve"
+    """What drives, for others that would drive the same run."""
 
     def __post_init__(self) -> None:
         if self.workers < 0:

@@ -248,6 +248,8 @@ class RunSummary(BaseModel):
     wake_at: float | None = None
     tokens: int | None = None
     cost: float | None = None
+    driver: str | None = None
+    """Who drives it now; null where nobody does."""
     question: Question | None = None
 
 

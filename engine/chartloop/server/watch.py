@@ -1,11 +1,15 @@
-"""Watchers of the journal: one reader for all, and a bounded queue for each.
+"""Watchers of the journal: one reader for all, one log for those who watch the same.
 
-    journal ─ changed? ─▶ tail ─▶ queue of each watcher ─▶ its stream
-    worker ─ text as it comes ─▶ the same queues, best effort
+    journal ─ changed? ─▶ tail ─▶ log of a run, log of all runs ─▶ each watcher has its place in one
+    worker ─ text as it comes ─▶ the same logs, best effort
 
 What a stream gives comes from the journal, so it is the same whichever process drives, and whoever
 was away goes on from the id that it saw last. Text as it comes is not stored: it has no id, and is
 only given by the server that drives.
+
+A log holds the newest events, encoded and cleared of secrets once for all who watch it. A watcher
+whose place has left the log was too slow: its stream ends. Who watches one run is not woken by an
+event of another.
 
 Belongs here: who is told what. Never: HTTP, driving.
 """
@@ -13,16 +17,22 @@ Belongs here: who is told what. Never: HTTP, driving.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from chartloop.core.errors import ChartloopError, CursorGoneError
 from chartloop.core.plain import plain
 from chartloop.run.events import Delta, Started
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Event, Journal
+from chartloop.run.journal_pages import TailEvent, event_number
+from chartloop.run.lease import CHILD_MARK
+from chartloop.run.redact import Redactor
 from chartloop.server.problems import Refusal
+from chartloop.server.safety import Hidden
 from chartloop.server.settings import Limits
 
 POLL = 0.05
@@ -30,58 +40,223 @@ POLL = 0.05
 PAGE = 256
 HEARTBEAT = 15.0
 """Seconds after which a stream that has nothing to say says so: proxies close silent ones."""
+TOGETHER = 500
+"""Events that a stream is sent at once."""
+FEW = 8
+"""Streams that are sent something before the web loop looks for requests."""
+_ENDS = ("completed", "error")
 
 
-class Sent(NamedTuple):
-    """One event of a stream."""
+class Payload:
+    """What an event says, encoded when it is first sent."""
 
-    event: str
-    data: Any
-    id: str = ""
+    __slots__ = ("_lines", "_redactor", "data", "event")
+
+    def __init__(self, event: str, data: Mapping[str, Any], redactor: Redactor) -> None:
+        self.event, self.data = event, data
+        self._redactor = redactor
+        self._lines: bytes | None = None
+
+    @property
+    def lines(self) -> bytes:
+        """Its lines in a stream, without its id and without secrets."""
+        if self._lines is None:
+            text = f"event: {self.event}\ndata: {json.dumps(self.data, default=str)}\n\n"
+            hide = self._redactor.markup if "<svg" in text else self._redactor.text
+            self._lines = hide(text).encode()
+        return self._lines
 
 
-class _Full(NamedTuple):
-    """A watcher was too slow: its stream ends."""
+class Sent:
+    """One event of a stream: the same for all who are sent it under this id."""
+
+    __slots__ = ("id", "number", "payload")
+
+    def __init__(self, payload: Payload, id: str = "", number: int = 0) -> None:
+        self.payload = payload
+        self.id = id
+        """Where a reader goes on; empty for what is not stored."""
+        self.number = number
+        """Its place in the order of commits."""
+
+    @property
+    def event(self) -> str:
+        """What kind of event."""
+        return self.payload.event
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """What it says."""
+        return self.payload.data
+
+    @property
+    def lines(self) -> bytes:
+        """As a stream has it."""
+        head = f"id: {self.id}\n".encode() if self.id else b""
+        return head + self.payload.lines
+
+
+class Batch:
+    """What a stream is sent at once, the same bytes for all who are sent it.
+
+    An empty one says that there is nothing to say.
+    """
+
+    __slots__ = ("_lines", "items")
+
+    def __init__(self, items: Sequence[Sent] = ()) -> None:
+        self.items = items
+        self._lines: bytes | None = None
+
+    @property
+    def lines(self) -> bytes:
+        """As a stream has it, without secrets."""
+        if self._lines is None:
+            lines = b"".join([item.lines for item in self.items])
+            self._lines = Hidden(lines or b": heartbeat\n\n")
+        return self._lines
+
+
+class Log:
+    """The newest events of what some watch: a run, a run and its children, or all runs."""
+
+    def __init__(self, size: int, since: int) -> None:
+        self.watchers: set[Watcher] = set()
+        self.since = since
+        """The number of an event: all that came behind it are here."""
+        self._size = size
+        self._items: list[Sent] = []
+        self._first = 0
+        """The place of the first of these."""
+        self._stored = 0
+        """How many of these are stored."""
+        self._batches: dict[int, Batch] = {}
+
+    @property
+    def end(self) -> int:
+        """The place behind the newest."""
+        return self._first + len(self._items)
+
+    def add(self, item: Sent) -> None:
+        """One event more. The oldest leave."""
+        self._items.append(item)
+        self._batches.clear()
+        self._stored += item.id != ""
+        if self._stored > 2 * self._size or len(self._items) > 8 * self._size:
+            self._trim()
+
+    def _trim(self) -> None:
+        while self._stored > self._size or len(self._items) > 4 * self._size:
+            leaves = self._items[: max(1, min(self._size, self._stored - self._size))]
+            del self._items[: len(leaves)]
+            self._first += len(leaves)
+            self._stored -= sum(item.id != "" for item in leaves)
+            self.since = max([self.since, *(item.number for item in leaves)])
+
+    def place_behind(self, number: int) -> int:
+        """The place of the first stored event behind one."""
+        items = enumerate(self._items)
+        at = next((at for at, item in items if item.number > number), len(self._items))
+        return self._first + at
+
+    def from_place(self, place: int) -> Batch | None:
+        """What came from a place on, at most `TOGETHER`; None where that has left the log.
+
+        Those who are at the same place are given the same batch.
+        """
+        at = place - self._first
+        if at < 0 or self._is_far(at):
+            return None
+        batch = self._batches.get(place)
+        if batch is None:
+            batch = self._batches[place] = Batch(self._items[at : at + TOGETHER])
+        return batch
+
+    def _is_far(self, at: int) -> bool:
+        """Whether more are behind a place than a watcher may be behind."""
+        behind = len(self._items) - at
+        return behind > self._size and sum(i.id != "" for i in self._items[at:]) > self._size
 
 
 class Watcher:
-    """One stream: its queue, and what it is about."""
+    """One stream: its place in a log. Used on the web loop only."""
 
-    def __init__(self, run_id: str, size: int) -> None:
+    def __init__(self, run_id: str, log: Log, *, family: bool = False) -> None:
         self.run_id = run_id
         """Of which run; empty for all."""
-        self.queue: asyncio.Queue[Sent | _Full] = asyncio.Queue(size + 1)
+        self.family = family
+        """The run's children too, under the ids of the whole journal."""
+        self.log = log
+        self.after = 0
+        """The number of an event: those behind it are wanted."""
         self.closed = False
+        self._place = log.end
+        self._news = asyncio.Event()
+        self._heard = time.monotonic()
 
-    def put(self, item: Sent) -> None:
-        """Queue an event; a watcher that is full is closed, and hears no more."""
-        if self.closed:
-            return
-        if self.queue.qsize() >= self.queue.maxsize - 1:
-            if not item.id:
-                return  # text as it comes: the record will say it all
-            self.closed = True
-            self.queue.put_nowait(_Full())
+    def wake(self) -> None:
+        """There is something to be sent."""
+        self._news.set()
+
+    def close(self) -> None:
+        """End its stream."""
+        self.closed = True
+        self._news.set()
+
+    def beat(self, now: float) -> None:
+        """Say something if nothing was said for long."""
+        if now - self._heard >= HEARTBEAT:
+            self._news.set()
+
+    def is_of(self, found: TailEvent) -> bool:
+        """Whether it is about the run of an event."""
+        run_id = found.run_id
+        return self.run_id in ("", run_id) or run_id.startswith(f"{self.run_id}{CHILD_MARK}")
+
+    def rewind(self) -> None:
+        """Go to the first event of the log that is wanted."""
+        self._place = self.log.place_behind(self.after)
+
+    async def take(self) -> Batch | None:
+        """What came next; empty after a silence, None where the stream is to end."""
+        if self._place < self.log.end or self.closed:
+            await asyncio.sleep(0)  # others have their turn
         else:
-            self.queue.put_nowait(item)
+            self._news.clear()
+            await self._news.wait()
+        self._heard = time.monotonic()
+        if self.closed:
+            return None
+        batch = self.log.from_place(self._place)
+        if batch is None:
+            self.closed = True
+            return None
+        self._place += len(batch.items)
+        if batch.items and batch.items[0].number <= self.after and self.after:
+            return Batch([i for i in batch.items if not i.id or i.number > self.after])
+        return batch
 
 
 class Hub:
     """All watchers of a server. Used on the web loop only, but for `hear`."""
 
-    def __init__(self, journal: Journal, limits: Limits) -> None:
+    def __init__(self, journal: Journal, limits: Limits, redactor: Redactor | None = None) -> None:
         self._journal: Journal = getattr(journal, "grouped", journal)
         self._limits = limits
+        self._redactor = redactor or Redactor()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
         self.watchers: set[Watcher] = set()
+        self._logs: dict[tuple[str, bool], Log] = {}
+        """By the run, empty for all, and whether its children belong to it."""
         self._cursor = ""
+        self._number = 0
         self._turn = asyncio.Lock()
 
     async def start(self) -> None:
         """Begin to read where the journal ends."""
         self._loop = asyncio.get_running_loop()
-        self._cursor = (await self._journal.tail(limit=0)).newest
+        self._move((await self._journal.tail(limit=0)).newest)
         self._task = self._loop.create_task(self._read())
 
     async def stop(self) -> None:
@@ -92,36 +267,86 @@ class Hub:
             with suppress(asyncio.CancelledError):
                 await task
         for watcher in list(self.watchers):
-            watcher.closed = True
-            with suppress(asyncio.QueueFull):
-                watcher.queue.put_nowait(_Full())
+            watcher.close()
 
     async def _read(self) -> None:
-        token = ""
+        token, beat = "", 0.0
         while True:
             try:
-                now = await self._journal.changed(token)
-                if now is not None:
+                new = await self._journal.changed(token)
+                if new is not None:
                     async with self._turn:
                         await self._tell()
-                    token = now
+                    token = new
             except CursorGoneError as error:  # the file was replaced by an older one
-                self._cursor = error.newest
+                self._move(error.newest)
             except ChartloopError:  # locked: the next time
                 pass
+            now = time.monotonic()
+            if now - beat >= 1.0:
+                beat = now
+                self._beat(now)
             await asyncio.sleep(POLL)
 
+    def _beat(self, now: float) -> None:
+        for watcher in self.watchers:
+            watcher.beat(now)
+
+    def _move(self, cursor: str) -> None:
+        self._cursor, self._number = cursor, event_number(cursor)
+
     async def _tell(self) -> None:
-        while True:
+        """Tell those who watch what was written since."""
+        while self.watchers:
             tail = await self._journal.tail(self._cursor, PAGE)
-            for found in tail.events:
-                for watcher in [*self.watchers]:
-                    if watcher.run_id in ("", found.run_id):
-                        id = found.cursor if not watcher.run_id else str(_seq(found))
-                        watcher.put(_stored(found.run_id, found.event, found.problem, id))
-            self._cursor = tail.cursor
+            logs = self._add_page(tail.events)
+            self._move(tail.cursor)
+            await self._wake(logs)
             if len(tail.events) < PAGE:
                 return
+        self._move((await self._journal.tail(limit=0)).newest)
+
+    def _add_page(self, page: Sequence[TailEvent]) -> set[Log]:
+        """Add events to the logs of those who watch; gives these logs."""
+        told: set[Log] = set()
+        for found in page:
+            logs = self._logs_of(found.run_id)
+            if not logs:
+                continue
+            payload = self._payload(found.run_id, found.event, found.problem)
+            number = event_number(found.cursor)
+            for log, by_run in logs:
+                seq = -1 if found.event is None else found.event.seq
+                log.add(Sent(payload, str(seq) if by_run else found.cursor, number))
+                told.add(log)
+        return told
+
+    def _logs_of(self, run_id: str) -> list[tuple[Log, bool]]:
+        """The logs that hold events of a run, and whether their ids are those of the run."""
+        keys = [("", False), (run_id, False)]
+        keys += [(name, True) for name in _names(run_id)]
+        return [(log, key == (run_id, False)) for key in keys if (log := self._logs.get(key))]
+
+    async def _wake(self, logs: Iterable[Log]) -> None:
+        """Wake those who watch, a few at a time: requests come between."""
+        woken = 0
+        for log in logs:
+            for watcher in [*log.watchers]:
+                watcher.wake()
+                woken += 1
+                if woken % FEW == 0:
+                    await asyncio.sleep(0)
+
+    def _payload(self, run_id: str, event: Event | None, problem: str = "") -> Payload:
+        """An event as the journal has it."""
+        if event is None:
+            return Payload("unreadable", {"run": run_id, "problem": problem}, self._redactor)
+        data: dict[str, Any] = {"run": run_id, "seq": event.seq, "at": event.at}
+        if event.record is not None:
+            data |= {"record": event.record.seq, **event.record.to_dict()}
+        else:
+            data |= {"data": plain(event.data)}
+        return Payload(event.type, data, self._redactor)
 
     def hear(self, run_id: str, event: StreamEvent) -> None:
         """An event of a run that is driven here. From any thread."""
@@ -130,93 +355,102 @@ class Hub:
                 self._loop.call_soon_threadsafe(self._live, run_id, event)
 
     def _live(self, run_id: str, event: Delta | Started) -> None:
+        logs = self._logs_of(run_id)
+        if not logs:
+            return
         kind = "text" if isinstance(event, Delta) else "started"
-        item = Sent(kind, {"run": run_id, **event.to_dict()})
-        for watcher in self.watchers:
-            if watcher.run_id in ("", run_id):
-                watcher.put(item)
+        payload = Payload(kind, {"run": run_id, **event.to_dict()}, self._redactor)
+        for log, _ in logs:
+            log.add(Sent(payload))
+            for watcher in log.watchers:
+                watcher.wake()
 
     # streams --------------------------------------------------------------------------------------
 
-    def add(self, run_id: str = "") -> Watcher:
-        """A new watcher. `Refusal` where there are as many as may be."""
+    def add(self, run_id: str = "", *, family: bool = False) -> Watcher:
+        """A new watcher: of a run, of one with its children, of all. `remove` it in the end.
+
+        `Refusal` where there are as many as may be.
+        """
         if len(self.watchers) >= self._limits.watchers:
             raise Refusal(
                 503, f"{self._limits.watchers} streams are open already",
                 hint="close one, or try again later", headers={"Retry-After": "5"},
             )  # fmt: skip
-        watcher = Watcher(run_id, self._limits.queue)
+        key = (run_id, family)
+        log = self._logs.get(key)
+        if log is None:
+            log = self._logs[key] = Log(self._limits.queue, self._number)
+        watcher = Watcher(run_id, log, family=family)
         self.watchers.add(watcher)
+        log.watchers.add(watcher)
         return watcher
 
-    async def of_run(self, watcher: Watcher, after: int) -> AsyncIterator[Sent]:
+    def remove(self, watcher: Watcher) -> None:
+        """Its stream has ended."""
+        self.watchers.discard(watcher)
+        watcher.log.watchers.discard(watcher)
+        key = (watcher.run_id, watcher.family)
+        if not watcher.log.watchers and self._logs.get(key) is watcher.log:
+            del self._logs[key]
+
+    async def of_run(self, watcher: Watcher, after: int) -> AsyncIterator[Batch]:
         """The events of a run behind number `after`, then those that come, to its end."""
-        try:
-            at = after + 1
-            while page := await self._journal.events(watcher.run_id, at, PAGE):
-                for event in page:
-                    at = event.seq + 1
-                    yield _stored(watcher.run_id, event, "", str(event.seq))
-            row = await self._journal.row(watcher.run_id)
-            while row is not None and not (row.ended and row.head <= at):
-                item = await self._next(watcher)
-                if item is None:
-                    return
-                if item.id:
-                    if int(item.id) < at:
-                        continue
-                    at = int(item.id) + 1
-                yield item
-                if item.id or item.event == "heartbeat":
-                    row = await self._journal.row(watcher.run_id)
-            yield Sent("end", {"run": watcher.run_id})
-        finally:
-            self.watchers.discard(watcher)
+        at, run_id = after + 1, watcher.run_id
+        while page := await self._journal.events(run_id, at, PAGE):
+            at = page[-1].seq + 1
+            yield Batch([Sent(self._payload(run_id, event), str(event.seq)) for event in page])
+        over = await self._is_over(run_id, at)
+        while not over:
+            batch = await watcher.take()
+            if batch is None:
+                return
+            items = batch.items
+            numbers = [int(item.id) for item in items if item.id]
+            if numbers and numbers[0] < at:  # they were read before
+                batch = Batch([item for item in items if not item.id or int(item.id) >= at])
+            at = max([at, *(number + 1 for number in numbers[-1:])])
+            if batch.items or not items:
+                yield batch
+            if not items or _may_end(batch):
+                over = await self._is_over(run_id, at)
+        yield Batch([Sent(Payload("end", {"run": run_id}, self._redactor))])
 
-    async def of_all(self, watcher: Watcher, cursor: str | None) -> AsyncIterator[Sent]:
-        """The events of all runs behind a cursor, then those that come; None: only those."""
-        try:
-            async with self._turn:  # what is behind this place comes through the queue
-                await self._tell()
-                watcher.queue = asyncio.Queue(self._limits.queue + 1)
-                place = self._cursor
-            cursor = place if cursor is None else cursor
-            while cursor != place:
+    async def _is_over(self, run_id: str, at: int) -> bool:
+        row = await self._journal.row(run_id)
+        return row is None or (row.ended and row.head <= at)
+
+    async def of_all(self, watcher: Watcher, cursor: str | None) -> AsyncIterator[Batch]:
+        """The events of all runs behind a cursor, then those that come; None: only those.
+
+        Of a watcher of one run: the events of it and of its children.
+        """
+        if cursor is not None:
+            watcher.after = event_number(cursor)
+            watcher.rewind()
+            while watcher.after < watcher.log.since:
                 tail = await self._journal.tail(cursor, PAGE)
-                for found in tail.events:
-                    yield _stored(found.run_id, found.event, found.problem, found.cursor)
-                    if found.cursor == place:
-                        break
-                if not tail.events or any(found.cursor == place for found in tail.events):
+                if told := [self._of_tail(e) for e in tail.events if watcher.is_of(e)]:
+                    yield Batch(told)
+                cursor, watcher.after = tail.cursor, event_number(tail.cursor)
+                watcher.rewind()
+                if not tail.events:
                     break
-                cursor = tail.cursor
-            while (item := await self._next(watcher)) is not None:
-                yield item
-        finally:
-            self.watchers.discard(watcher)
+        while (batch := await watcher.take()) is not None:
+            yield batch
 
-    async def _next(self, watcher: Watcher) -> Sent | None:
-        """The next event of a watcher; None where its stream is to end."""
-        if watcher.closed and watcher.queue.empty():
-            return None
-        try:
-            item = await asyncio.wait_for(watcher.queue.get(), HEARTBEAT)
-        except TimeoutError:
-            return Sent("heartbeat", {})
-        return None if isinstance(item, _Full) else item
+    def _of_tail(self, found: TailEvent) -> Sent:
+        payload = self._payload(found.run_id, found.event, found.problem)
+        return Sent(payload, found.cursor, event_number(found.cursor))
 
 
-def _seq(found: Any) -> int:
-    return -1 if found.event is None else found.event.seq
+def _may_end(batch: Batch) -> bool:
+    """Whether one of the events may be a run's last."""
+    return any(item.id and item.data.get("status") in _ENDS for item in batch.items)
 
 
-def _stored(run_id: str, event: Event | None, problem: str, id: str) -> Sent:
-    """An event as the journal has it."""
-    if event is None:
-        return Sent("unreadable", {"run": run_id, "problem": problem}, id)
-    data: dict[str, Any] = {"run": run_id, "seq": event.seq, "at": event.at}
-    if event.record is not None:
-        data |= {"record": event.record.seq, **event.record.to_dict()}
-    else:
-        data |= {"data": plain(event.data)}
-    return Sent(event.type, data, id)
+def _names(run_id: str) -> Iterator[str]:
+    """A run, and those that it is below."""
+    while run_id:
+        yield run_id
+        run_id = run_id.rpartition(CHILD_MARK)[0]

@@ -49,6 +49,10 @@ from chartloop.view_model.text import CLOCKS, outcome_lines
 
 RECORDS = 200
 """The newest records, which are shown."""
+MISTAKES = 50
+"""The newest errors and warnings, which are shown."""
+CHILDREN = 100
+"""The newest children, which are shown."""
 _NEVER_NEWS = CLOCKS | {"run.paused_from", "run.visits", "progress.stalled_for"}
 """Facts that a clock changes, or that are seen elsewhere: that they changed is not news."""
 
@@ -57,17 +61,19 @@ def view_run(
     run: Run,
     records: Sequence[Record] | None = None,
     *,
-    seq: int | None = None,
     before: Facts | None = None,
+    decision: DecisionView | None = None,
     children: Iterable[ChildView] = (),
 ) -> RunView:
     """Everything about a run that rests.
 
-    `records` are the run's, where the caller has them. `seq` is the record whose decision is
-    wanted, by default the newest. `before` are the facts before the newest record; where the caller
-    does not know them, the records are decided again. `children` are known to the journal alone.
+    `records` are its newest, where the caller has them. `before` are the facts before the newest;
+    where the caller does not know them, all records are needed, and decided again. `decision` is
+    the one to be shown, by default that of the newest record. `children` are known to the journal
+    alone.
     """
     records = run.records if records is None else records
+    shown = records[-RECORDS:]
     result, chart = run.result, run.machine.chart
     standing = _standing(run, result)
     before = _facts_before(run, records) if before is None else before
@@ -78,17 +84,17 @@ def view_run(
         next=standing.next,
         limits=standing.limits,
         facts=tuple(fact_views(run, before, run.facts)),
-        records=tuple(record_view(chart, record) for record in records[-RECORDS:]),
-        left_out=max(0, len(records) - RECORDS),
-        decision=decision_of(run, records, seq),
+        records=tuple(record_view(chart, record) for record in shown),
+        left_out=shown[0].seq if shown else run.session.tally.records,
+        decision=decision_of(run, records) if decision is None else decision,
         signals=tuple(str(signal) for signal in result.signals),
-        warnings=result.warnings,
-        errors=result.errors,
+        warnings=result.warnings[-MISTAKES:],
+        errors=result.errors[-MISTAKES:],
         children=tuple(children),
         editable=tuple(_editable(run)),
         states=tuple(run.machine.spec.states),
         breakpoints=tuple(point.text for point in run.breakpoints),
-        refusals=refusals_of(run, len(records)),
+        refusals=refusals_of(run, run.session.tally.records),
     )
 
 
@@ -290,10 +296,12 @@ def _as_typed(type: Type, value: object) -> str:
 
 
 async def children_of(journal: Journal, run_id: str) -> tuple[ChildView, ...]:
-    """The runs of child machines that this run started, the oldest first."""
-    below = await journal.rows(prefix=f"{run_id}{CHILD_MARK}")
-    own = [row for row in reversed(below) if row.parent == run_id]
-    return tuple(ChildView(row.run_id, row.machine, row.status, row.reason) for row in own)
+    """The newest runs of child machines that this run started, the oldest of them first."""
+    prefix = f"{run_id}{CHILD_MARK}"
+    found = await journal.rows(parent=run_id, prefix=prefix, limit=CHILDREN)
+    return tuple(
+        ChildView(row.run_id, row.machine, row.status, row.reason) for row in reversed(found)
+    )
 
 
 # records and decisions ----------------------------------------------------------------------

@@ -1,26 +1,28 @@
 """A run as it was after one of its records: what the record changed, where it led, what was spent.
 
-Nothing of this is stored: the records are decided again, from the first.
+Nothing of this is stored: a record is decided again, from where the run was before it.
 
-Belongs here: what is found by deciding again. Never: how any of it looks.
+Belongs here: what is found so. Never: how any of it looks, where the position before was found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from chartloop.api import Run
 from chartloop.core.facts import Facts
 from chartloop.core.outcome import Message
 from chartloop.core.plain import plain
+from chartloop.core.position import Position
 from chartloop.core.records import Record
-from chartloop.machine.evolve import evolve
+from chartloop.machine.build import Chart
+from chartloop.machine.decision import Decision
+from chartloop.machine.explain import explain
 from chartloop.run.progress import standing_at
 from chartloop.run.tally import Tally
 from chartloop.view.live.progress import Standing
 from chartloop.view_model.build import fact_views, record_view
-from chartloop.view_model.run_view import FactView, Json, RecordView
+from chartloop.view_model.run_view import DecisionView, FactView, Json, RecordView
 
 POINTS = 400
 """The most points of a curve that a page is sent."""
@@ -51,33 +53,43 @@ class Moment(NamedTuple):
             "record": self.record.to_dict(), "said": self.standing.said,
             "facts": [fact.to_dict() for fact in self.facts],
             "messages": plain(list(self.messages)), "left_out": self.left_out,
+            "steps": self.now.run.steps,
         }  # fmt: skip
 
 
-def moment_of(run: Run, records: Sequence[Record], seq: int) -> Moment:
-    """The run as it was after record `seq`, which is one of `records`."""
-    chart, tally = run.machine.chart, Tally()
-    before = after = chart.position(run.id)
-    last = records[0]
-    for last in records:
-        before = after
-        after, decision = evolve(chart, before, last.input)
-        tally.add(last, decision, after.facts)
-        if last.seq >= seq:
-            break
+class Past(NamedTuple):
+    """A run at one of its records, decided again."""
+
+    record: Record
+    before: Position
+    after: Position
+    decision: Decision
+    """With everything that was looked at."""
+    tally: Tally
+    """The counts after it; its path, moments and mistakes may be left out."""
+
+    def why(self, chart: Chart) -> DecisionView:
+        """Everything that was looked at."""
+        return DecisionView(self.record.seq, explain(chart, self.decision))
+
+
+def moment_of(run: Run, past: Past) -> Moment:
+    """The run as it was after a record."""
+    before, after = past.before, past.after
     changed = (fact for fact in fact_views(run, before.facts, after.facts) if fact.is_news)
     count = len(before.messages)
     first = max(0, count - MESSAGES)
     return Moment(
-        record_view(chart, last), standing_at(after, tally), after.facts, tuple(changed),
-        tuple(before.messages[first:]), first,
+        record_view(run.machine.chart, past.record), standing_at(after, past.tally), after.facts,
+        tuple(changed), before.messages[first:], first,
     )  # fmt: skip
 
 
 class Spent(NamedTuple):
-    """What a run had spent after one record."""
+    """What a run had spent when an action was finished."""
 
-    seq: int
+    step: int
+    """How many actions were."""
     elapsed: float
     """Seconds since its start."""
     tokens: int
@@ -85,26 +97,18 @@ class Spent(NamedTuple):
     """US dollars; None where a price is not known."""
 
 
-class Spending:
-    """What a run spent, record by record. It is read on where the run went on."""
+def spending_of(tally: Tally, most: int = POINTS) -> list[Spent]:
+    """What a run spent, at so many moments at most: its start and the newest are among them."""
+    last = len(tally.moments)
+    if last < most:
+        return [_spent(tally, step) for step in range(last + 1)]
+    return [_spent(tally, round(place * last / (most - 1))) for place in range(most)]
 
-    def __init__(self, run: Run) -> None:
-        self._chart = run.machine.chart
-        self._position = self._chart.position(run.id)
-        self.points: list[Spent] = []
 
-    def extend(self, records: Sequence[Record]) -> None:
-        """Add the records that are not in it yet; `records` are all of the run's."""
-        for record in records[len(self.points) :]:
-            self._position, _ = evolve(self._chart, self._position, record.input)
-            facts = self._position.facts
-            usage = facts.usage
-            self.points.append(Spent(record.seq, facts.run.elapsed, usage.total_tokens, usage.cost))
-
-    def thinned(self, most: int = POINTS) -> list[Spent]:
-        """At most so many points, the first and the newest among them."""
-        count = len(self.points)
-        if count <= most:
-            return list(self.points)
-        last = most - 1
-        return [self.points[round(place * (count - 1) / last)] for place in range(most)]
+def _spent(tally: Tally, step: int) -> Spent:
+    if step == 0:
+        return Spent(0, 0.0, 0, 0.0)
+    elapsed, _, tokens = tally.moments[step - 1]
+    older = len(tally.moments) - len(tally.costs)  # a snapshot of an older version has none
+    cost = tally.costs[step - 1 - older] if step > older else None
+    return Spent(step, elapsed, tokens, cost)

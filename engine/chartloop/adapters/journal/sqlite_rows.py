@@ -179,14 +179,21 @@ def rows(
     db: Connection, wanted: Mapping[str, str], prefix: str | None, limit: int | None, *,
     children: bool = True,
 ) -> list[RunRow]:  # fmt: skip
-    """Runs whose columns are as `wanted`, whose id starts with `prefix`, the newest first."""
+    """Runs whose columns are as `wanted`, whose id starts with `prefix`, the newest first.
+
+    Of a parent's runs as many are looked at as are given: by its index, which no run without a
+    parent is in, and by no other (``+``).
+    """
     tests = [f"{column} = ?" for column in wanted]
     values: list[Any] = list(wanted.values())
+    own = "+" if wanted.get("parent") else ""
+    if own:
+        tests.append("parent != ''")
     if prefix:
-        tests.append("run_id >= ?")
+        tests.append(f"{own}run_id >= ?")
         values.append(prefix)
         if (beyond := _beyond(prefix)) is not None:
-            tests.append("run_id < ?")
+            tests.append(f"{own}run_id < ?")
             values.append(beyond)
     if not children:
         tests.append("instr(run_id, ?) = 0")

@@ -37,9 +37,11 @@ def actions(name: str | None, options: RunOptions) -> None:
     """
     from chartloop.actions import builtin, with_own
     from chartloop.actions.declare import specs_of
-    from chartloop.cli.machine_loader import load_tools
+    from chartloop.cli.machine_loader import own_of
 
-    known = (with_own(specs_of(load_tools(options.tools))) if options.tools else builtin()).actions
+    known = (
+        with_own(specs_of(own_of(options))) if options.tools or options.plugins else builtin()
+    ).actions
     if name is not None and name not in known:
         raise MisuseError(f"there is no action `{name}`", hint=nearest(name, known))
     found = [known[name]] if name is not None else sorted(known.values(), key=lambda a: a.name)

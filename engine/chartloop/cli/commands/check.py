@@ -51,9 +51,9 @@ def check(machines: tuple[str, ...], options: RunOptions) -> None:
 
 def _check(source: str, options: RunOptions) -> Examined:
     from chartloop.api import examine
-    from chartloop.cli.machine_loader import load_tools, locate, with_tools_hint
+    from chartloop.cli.machine_loader import locate, own_of, with_tools_hint
 
     locate(source)
-    own = load_tools(options.tools)
+    own = own_of(options)
     found = examine(source, tools=own, define=dict(options.define), prove=True)
     return found._replace(findings=tuple(with_tools_hint(found.findings, options)))

@@ -79,6 +79,7 @@ def doctor(options: RunOptions) -> None:
         _drawing(),
         _sandbox(),
         *map(_check_extra, _EXTRAS),
+        *_plugins(),
     ]
     checks += [_keys(), _journal(options), _terminal()]
     if options.is_json:
@@ -146,6 +147,16 @@ class _Extra(NamedTuple):
 
 
 _MODELS = _Extra("models", "litellm", "llm", "no litellm: scripted models, and your own")
+
+
+def _plugins() -> Iterator[Check]:
+    """The plugins that are installed; none of them is imported."""
+    from chartloop.api.plugins import installed_plugins
+
+    if found := installed_plugins():
+        yield Check("plugins", "ok", ", ".join(map(str, found)))
+
+
 _EXTRAS = (
     _Extra("screen", "textual", "tui", "no textual: `chartloop step` is a prompt"),
     _Extra("server", "fastapi", "server", "no FastAPI: no `chartloop serve`"),

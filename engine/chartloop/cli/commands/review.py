@@ -86,14 +86,14 @@ def review(base: str, paths: tuple[str, ...], fail_on: str, options: ReviewOptio
 def _review(base: str, paths: Sequence[str], options: ReviewOptions) -> list[Reviewed]:
     from chartloop.actions.declare import specs_of
     from chartloop.cli.commands.diff import save
-    from chartloop.cli.machine_loader import load_tools
+    from chartloop.cli.machine_loader import own_of
     from chartloop.review.changed_machines import Scope
     from chartloop.review.changed_machines import review as changed
     from chartloop.review.comment import review_data
     from chartloop.review.sources import Looking
 
     scope = Scope.of(Path.cwd(), base, options.head)
-    looking = Looking(specs_of(load_tools(options.tools)))
+    looking = Looking(specs_of(own_of(options)))
     found = list(changed(scope, looking, [_from_root(scope, path) for path in paths]))
     names = _picture_names(found, options.pictures)
     if options.format == "json":

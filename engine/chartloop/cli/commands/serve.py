@@ -91,7 +91,7 @@ def serve(options: ServeOptions) -> None:
 
 def _settings(options: ServeOptions) -> Any:
     from chartloop.cli.journal_access import name_of, open_journal
-    from chartloop.cli.machine_loader import load_tools
+    from chartloop.cli.machine_loader import own_of
     from chartloop.cli.run_factory import components_of
     from chartloop.server import Settings, read_tokens
 
@@ -100,7 +100,7 @@ def _settings(options: ServeOptions) -> Any:
     return Settings(
         machines=tuple(Path(folder) for folder in options.machines),
         journal=journal,
-        tools=load_tools(options.tools),
+        tools=own_of(options),
         components=components_of(options),
         workers=options.workers,
         trust=options.trust,

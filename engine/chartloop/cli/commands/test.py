@@ -113,14 +113,14 @@ _GENERATING = {
 
 def _run(paths: tuple[str, ...], options: TestOptions) -> None:
     """Run the scenarios that are there, and say how each went."""
-    from chartloop.cli.machine_loader import load_tools
+    from chartloop.cli.machine_loader import own_of
     from chartloop.scenarios import Covering, collecting, played_lines
 
     wanted = coverage_report.wanted_of(options)
     found = _find_scenario_files(paths or (".",))
     if not found:
         raise MisuseError("there is no scenario here", hint=_NO_SCENARIO)
-    own = load_tools(options.tools)
+    own = own_of(options)
     shows = bool(options.covered or wanted or options.save)
     counted = Covering()
     with collecting(counted) if shows else nullcontext():

@@ -232,7 +232,7 @@ class Controller:
             self._look_soon()
             return
         records, self._shown = self.run.records, self.run.id
-        view = view_run(self.run, records, seq=self._seq)
+        view = view_run(self.run, records, decision=decision_of(self.run, records, self._seq))
         cannot = {name: why for name, why in view.refusals.items() if name in BUTTONS}
         self._tell(
             {

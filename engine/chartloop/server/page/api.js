@@ -70,12 +70,17 @@ export function query(values) {
   return text ? `?${text}` : "";
 }
 
-/** The events of all runs, for as long as the page is open. It goes on behind the last event that was heard. */
+/** A stream of events, for as long as it is wanted. What is shown is asked for anew at each connection. */
 export class Feed {
   /** `hear(name, data)` for each event; `state("live" | "away", why)`; `again()` where events may be missing. */
-  constructor({ hear, state, again }) {
-    Object.assign(this, { hear, state, again, last: null, failed: 0, closed: false });
+  constructor(path, { hear, state, again }) {
+    Object.assign(this, { path, hear, state, again, failed: 0, closed: false });
     this.run();
+  }
+
+  close() {
+    this.closed = true;
+    this.stop?.abort();
   }
 
   async run() {
@@ -84,9 +89,9 @@ export class Feed {
         await this.once();
         this.failed = 0;
       } catch (error) {
-        if (error.status === 401) return this.state("away", error);
-        if (error.status === 410) this.last = null; // what was missed cannot be had any more
+        if (this.closed) return;
         this.state("away", error);
+        if (error.status === 401) return;
       }
       await new Promise((done) => setTimeout(done, RETRY[Math.min(this.failed, RETRY.length - 1)]));
       this.failed += 1;
@@ -94,7 +99,7 @@ export class Feed {
   }
 
   async once() {
-    const stop = new AbortController();
+    const stop = (this.stop = new AbortController());
     let timer = 0;
     const alive = () => {
       clearTimeout(timer);
@@ -102,9 +107,8 @@ export class Feed {
     };
     alive();
     try {
-      const since = this.last === null ? {} : { "Last-Event-ID": this.last };
-      const options = { headers: headers({ Accept: "text/event-stream", ...since }), signal: stop.signal };
-      const answer = await send("/events", options);
+      const options = { headers: headers({ Accept: "text/event-stream" }), signal: stop.signal };
+      const answer = await send(this.path, options);
       this.failed = 0;
       this.state("live");
       this.again(); // what is on the page may be older than the place where the stream begins
@@ -130,7 +134,6 @@ export class Feed {
       const [name, ...value] = line.split(":");
       if (name) fields[name] = value.join(":").trimStart();
     }
-    if (fields.id) this.last = fields.id;
-    if (fields.event) this.hear(fields.event, JSON.parse(fields.data));
+    if (fields.event && !this.closed) this.hear(fields.event, JSON.parse(fields.data));
   }
 }

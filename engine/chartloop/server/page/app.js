@@ -12,6 +12,7 @@ import { openRuns } from "./runs.js";
 
 const THEMES = { auto: "Theme: as the system", light: "Theme: light", dark: "Theme: dark" };
 const SETTLE = 400; // ms between two looks at the inbox
+const LOOK = 10; // s between two looks at the inbox on a page that does not hear of all runs
 const KEYS = [
   ["j  ↓", "the next step of a run"],
   ["k  ↑", "the step before"],
@@ -19,6 +20,7 @@ const KEYS = [
   ["G  Esc", "the newest step, and follow the run"],
   ["s  r  p", "step, run, pause or resume"],
   ["b  f  c", "back, fork here, cancel (press twice)"],
+  ["m", "run until, add tasks, set a limit or a variable"],
   ["a", "go to the question"],
   ["1  2  3", "runs, inbox, machines"],
   ["?", "these keys"],
@@ -37,13 +39,22 @@ class App {
     document.addEventListener("click", (event) => this.click(event));
     document.addEventListener("keydown", (event) => this.key(event));
     addEventListener("popstate", () => this.open());
-    setInterval(() => this.page?.tick?.(), 1000);
+    setInterval(() => this.tick(), 1000);
     this.open();
-    this.listen();
   }
 
+  tick() {
+    this.page?.tick?.();
+    this.seconds = (this.seconds ?? 0) + 1;
+    if (this.page?.events && this.seconds % LOOK === 0 && !document.hidden) this.countWaiting();
+  }
+
+  /** A page hears of all runs, unless it says of which: it is not woken by others. */
   listen() {
-    this.feed = new Feed({
+    const path = this.page.events ?? "/events";
+    if (this.feed?.path === path) return;
+    this.feed?.close();
+    this.feed = new Feed(path, {
       hear: (name, data) => {
         this.page?.hear?.(name, data);
         if (name !== "text" && name !== "started") this.countWaiting();
@@ -68,6 +79,7 @@ class App {
     const given = new URLSearchParams(search);
     const page = this.pick(root, rest.join("/"));
     this.page = page(this.main, { given, app: this });
+    this.listen();
     for (const link of document.querySelectorAll("header nav a")) {
       const here = link.pathname === `/${root || "runs"}`;
       if (here) link.setAttribute("aria-current", "page");
@@ -187,7 +199,7 @@ class App {
     box.dataset.name = name;
     box.setAttribute("aria-label", name);
     const close = h("button", { type: "button", textContent: "Close", on: { click: () => box.close() } });
-    box.replaceChildren(text("h2", name), ...inside, close);
+    box.replaceChildren(text("h2", name), ...inside.filter(Boolean), close);
     if (!box.open) box.showModal();
   }
 

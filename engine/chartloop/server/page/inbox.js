@@ -78,7 +78,7 @@ class Inbox {
     const since = text("span", "", "cl-muted");
     const about = h(
       "p", { className: "about" },
-      h("a", { href: runPath(run), textContent: run }), " of ", h("a", { href: machinePath(row.machine), textContent: row.machine }), ` at ${asked.state} `, since,
+      h("a", { href: runPath(run), textContent: run }), " of ", h("a", { href: machinePath(row.machine), textContent: row.machine }), ` at ${asked.state}, `, since,
     );
     const element = h("article", { className: "card", attrs: { "aria-label": `Question of run ${run}`, tabindex: "-1" } }, about, question.root);
     this.list.append(element);

@@ -93,14 +93,14 @@ function findingPart(found) {
 function boundPart(bound) {
   if (!bound) return null;
   const rows = Object.entries(bound.bounds ?? {}).map(([what, { text: said, by = [], why = "" }]) => h("tr", {}, h("th", { textContent: what.replace("_", " "), attrs: { scope: "row" } }), text("td", said), why ? ticked(why, "td") : text("td", by.join(", "), "cl-code")));
-  const table = h("table", {}, columns("", "at worst", "because"), h("tbody", {}, ...rows));
+  const table = h("table", { className: "words" }, columns("", "at worst", "because"), h("tbody", {}, ...rows));
   return part("Bound", text("span", "no run can go past it", "cl-about"), h("div", { className: "cl-scroll" }, table));
 }
 
 function coveragePart(found) {
   if (!found) return null;
   const rows = (found.rows ?? []).map(({ kind, seen, all, missing }) => h("tr", {}, h("th", { textContent: kind, attrs: { scope: "row" } }), text("td", `${seen} of ${all}`), text("td", missing.join(", "), "cl-code")));
-  const table = h("table", {}, columns("", "seen", "never"), h("tbody", {}, ...rows));
+  const table = h("table", { className: "words" }, columns("", "seen", "never"), h("tbody", {}, ...rows));
   return part("Coverage", text("span", `by the newest ${found.runs} runs`, "cl-about"), found.runs ? h("div", { className: "cl-scroll" }, table) : text("p", "It has no runs yet.", "cl-muted"));
 }
 

@@ -12,6 +12,7 @@ import { Step } from "./step.js";
 import { Timeline } from "./timeline.js";
 import { ago, count, money, span, statusWords } from "./words.js";
 
+const FAR = 600; // steps before the first that is shown, from which on those between are left out
 const SURE = 4000; // ms for which a second press is waited for
 const KEYS = { s: "step", r: "run", p: "pause", b: "back", c: "cancel", f: "fork" };
 const ABOUT = {
@@ -32,10 +33,11 @@ export function openRun(main, { id, given, app }) {
 class RunPage {
   constructor(main, id, given, app) {
     Object.assign(this, { id, app, path: runPath(id), view: null, asked: "", live: "" });
+    this.events = `/events${query({ run: id })}`; // its own, and those of its children
     const step = given.get("step");
     this.chosen = step !== null && /^\d+$/.test(step) ? Number(step) : null; // null: the newest, and follow
     this.picture = new RunPicture((state) => this.timeline.find(state));
-    this.timeline = new Timeline({ choose: (seq) => this.choose(seq), older: (before) => this.older(before) });
+    this.timeline = new Timeline({ choose: (seq) => this.choose(seq), older: (before) => this.older(before), newer: (after) => this.newer(after) });
     this.step = new Step();
     main.append(this.build());
     app.title(`Run ${id}`);
@@ -129,8 +131,39 @@ class RunPage {
       this.buttons[name] = made;
     }
     this.buttons.run.classList.add("cl-main");
-    const compare = h("button", { type: "button", textContent: "Compare…", title: "Beside another run", on: { click: () => this.compare() } });
-    return h("div", { className: "cl-bar", attrs: { role: "toolbar", "aria-label": "Drive the run" } }, ...Object.values(this.buttons), compare);
+    const opens = (textContent, title, click) => h("button", { type: "button", textContent, title, attrs: { "aria-haspopup": "dialog" }, on: { click } });
+    const more = opens("More…", "Run until, add tasks, change a limit or a variable (m)", () => this.more());
+    const compare = opens("Compare…", "Beside another run", () => this.compare());
+    return h("div", { className: "cl-bar", attrs: { role: "toolbar", "aria-label": "Drive the run" } }, ...Object.values(this.buttons), more, compare);
+  }
+
+  /** The orders that need words: each a form, with the reason where it cannot be given now. */
+  more() {
+    if (!this.view) return;
+    const form = (name, title, about, fields, body) => {
+      const why = this.refusal(name);
+      const give = (event) => {
+        event.preventDefault();
+        document.getElementById("dialog").close();
+        this.send(name, body());
+      };
+      const button = h("button", { type: "submit", textContent: title, disabled: why !== "" });
+      return h("form", { className: "order", on: { submit: give } }, text("h3", title), text("p", why || about, "cl-muted"), ...fields, button);
+    };
+    const until = h("input", { type: "text", required: true, attrs: { "aria-label": "Until", list: "places" }, placeholder: "a state, or a guard: usage.cost > 0.10" });
+    const places = h("datalist", { id: "places" }, ...this.view.states.map((value) => h("option", { value })));
+    const tasks = h("textarea", { rows: 2, required: true, attrs: { "aria-label": "Tasks" }, placeholder: "a task on each line" });
+    const known = this.view.editable;
+    const name = h("select", { attrs: { "aria-label": "Limit or variable" } }, ...known.map((one) => h("option", { value: one.name, textContent: `${one.name} (${one.type})` })));
+    const value = h("input", { type: "text", value: known[0]?.value ?? "", attrs: { "aria-label": "Value" } });
+    name.addEventListener("change", () => (value.value = known.find((one) => one.name === name.value).value));
+    const lines = () => tasks.value.split("\n").map((line) => line.trim()).filter(Boolean);
+    this.app.dialog(
+      "More orders",
+      form("run", "Run until", "Go on, and rest where a state is entered or a guard holds.", [until, places], () => ({ until: until.value.trim() })),
+      form("enqueue", "Add tasks", "They are put at the end of the run's queue.", [tasks], () => ({ tasks: lines() })),
+      known.length ? form("set", "Set", "Another value for a limit or a variable, as the file would write it. The word off is for none.", [name, value], () => ({ name: name.value, value: typed(value.value) })) : null,
+    );
   }
 
   compare() {
@@ -147,7 +180,8 @@ class RunPage {
   // loading ------------------------------------------------------------------------------------------
 
   async load(signal) {
-    const view = await get(this.path, signal);
+    const known = this.newest ?? -1; // only the steps behind it are sent
+    const view = await get(`${this.path}${query({ known })}`, signal);
     const first = this.view === null;
     this.view = view;
     this.title.textContent = view.title;
@@ -160,10 +194,8 @@ class RunPage {
     this.timeline.show(view.records, view.left_out);
     this.showChosen();
     this.showButtons();
-    if (first) {
-      await this.reach();
-      this.moment.want();
-    }
+    if (first) await this.reach();
+    if (this.chosen === null && this.step.seq !== this.newest) this.moment.want();
     this.tick();
   }
 
@@ -171,33 +203,53 @@ class RunPage {
   async reach() {
     const { chosen, timeline } = this;
     if (chosen === null) return;
-    if (chosen < timeline.first) await this.older(timeline.first, Math.min(1_000, timeline.first - chosen + 20));
+    if (chosen < timeline.first - FAR) await this.around(chosen);
+    else if (chosen < timeline.first) await this.older(timeline.first, timeline.first - chosen + 20);
     timeline.mark(chosen);
     timeline.reveal(chosen);
   }
 
   get newest() {
-    return this.view?.records.at(-1)?.seq ?? null;
+    return this.view?.head ?? null;
   }
 
   async loadMoment(signal) {
-    const { layout } = this.picture;
-    if (this.chosen === null) {
-      this.picture.put(await get(`${this.path}/painting${query({ layout })}`, signal));
-      if (this.newest !== null && this.newest !== this.step.seq) this.step.show(await get(`${this.path}/moment${query({ seq: this.newest, layout: this.picture.layout })}`, signal));
-      if (this.newest !== this.step.seq) this.moment.want();
-      return;
-    }
-    const seq = this.chosen;
-    const found = await get(`${this.path}/moment${query({ seq, layout })}`, signal);
+    const { chosen: seq } = this;
+    const found = await get(`${this.path}/moment${query({ seq, layout: this.picture.layout })}`, signal);
     if (seq !== this.chosen) return this.moment.want();
     this.picture.put(found.picture);
-    this.step.show(found);
+    if (seq !== null || found.record.seq !== this.step.seq) this.step.show(found);
+    this.chosenAt = seq === null ? null : found.steps;
+    if (this.spending) this.showCurves();
   }
 
   async loadCurves(signal) {
     this.spending = await get(`${this.path}/spending`, signal);
     this.showCurves();
+  }
+
+  /** The steps around one that is far from the newest. */
+  async around(seq) {
+    const { records, left_out: rest } = await get(`${this.path}/timeline${query({ before: seq + 100, limit: 200 })}`);
+    this.timeline.far(records, rest);
+  }
+
+  async newer(after) {
+    try {
+      const { records } = await get(`${this.path}/timeline${query({ before: after + 201, limit: 200 })}`);
+      this.timeline.near(records, this.newest - (records.at(-1)?.seq ?? after));
+    } catch (error) {
+      this.app.fail(error);
+    }
+  }
+
+  /** Back to the newest steps. */
+  async latest() {
+    const { records, left_out: rest } = await get(`${this.path}/timeline${query({ limit: 200 })}`);
+    this.timeline.clear();
+    this.timeline.show(records, rest);
+    this.showChosen();
+    this.head.want();
   }
 
   async older(before, limit = 200) {
@@ -213,7 +265,7 @@ class RunPage {
 
   showStatus(view) {
     const waits = view.answers.length > 0;
-    const said = view.ended ? { natural: "done", limit: "stopped", human: "stopped by a person", error: "failed" }[view.kind] ?? "ended" : statusWords(view.status, waits);
+    const said = view.ended ? { natural: "done", limit: "stopped", human: "stopped by a person", error: "failed" }[view.kind] ?? "ended" : statusWords(view.status, waits, view.request?.open ? undefined : view.driver);
     const task = view.facts.find(({ name }) => name === "run.task")?.value ?? "";
     this.task.textContent = task.replace(/^'([^]*)'$/, "$1");
     this.status.textContent = said;
@@ -291,7 +343,7 @@ class RunPage {
     if (this.view) this.showMeters(this.view);
     const shown = [["tokens", 2, count], ["cost", 3, money]].map(([name, place, say]) => {
       const known = points.filter((point) => point[place] !== null).map((point) => [point[0], point[place]]);
-      return known.length > 1 ? curve({ name, points: known, limit: limits[name], chosen: this.chosen, say }) : null;
+      return known.length > 1 ? curve({ name, points: known, limit: limits[name], chosen: this.chosenAt ?? null, say }) : null;
     });
     const found = shown.filter(Boolean);
     this.curveBox.replaceChildren(...(found.length ? found : [text("p", "nothing yet", "cl-muted")]));
@@ -328,10 +380,10 @@ class RunPage {
 
   choose(seq) {
     this.chosen = seq;
+    if (seq === null && this.timeline.apart) this.latest().catch((error) => this.app.fail(error));
     this.app.relink(this.path + query({ step: seq }));
     this.showChosen();
     this.showButtons();
-    if (this.spending) this.showCurves();
     this.moment.want();
   }
 
@@ -349,6 +401,7 @@ class RunPage {
     const moves = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1, g: -Infinity };
     if (key in moves) this.move(moves[key]);
     else if (key === "G" || key === "Escape") this.choose(null);
+    else if (key === "m") this.more();
     else if (key === "a") this.banner.querySelector("button, input, textarea")?.focus();
     else if (key in KEYS) this.press(KEYS[key] === "pause" && this.refusal("pause") && !this.refusal("resume") ? "resume" : KEYS[key]);
     else return false;
@@ -362,7 +415,7 @@ class RunPage {
     const { cannot, driver } = this.view ?? { cannot: {} };
     if (!this.view) return "The run is not loaded yet";
     if (this.sending) return "An order is on its way";
-    if (driver && ["step", "run", "back"].includes(name)) return `It is being driven by ${driver.name}: pause it first`;
+    if (driver && ["step", "run", "back", "set"].includes(name)) return `It is being driven by ${driver.name}: pause it first`;
     if (name === "pause" && !driver && !cannot.pause) return "Nothing drives the run";
     return cannot[name] ?? "";
   }
@@ -407,7 +460,7 @@ class RunPage {
     try {
       const done = await post(`${this.path}/${name}`, body);
       this.sending = false;
-      this.taken(`${NAMES[name]}: taken`);
+      this.taken(`${NAMES[name] ?? name}: taken`);
       if (done.made) this.app.go(runPath(done.made));
     } catch (error) {
       this.sending = false;
@@ -426,6 +479,17 @@ class RunPage {
     this.app.fail(error);
     this.again();
     this.showButtons();
+  }
+}
+
+/** A value as it was typed: JSON where it is that, else a text; `off` is no value. */
+function typed(value) {
+  const given = value.trim();
+  if (given === "off") return null;
+  try {
+    return JSON.parse(given);
+  } catch {
+    return given;
   }
 }
 

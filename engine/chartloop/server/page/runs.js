@@ -176,8 +176,10 @@ class Runs {
     const cells = known?.cells ?? this.cells(row.run);
     const waits = Boolean(row.question);
     cells.machine.textContent = row.machine;
-    cells.status.textContent = statusWords(row.status, waits);
-    cells.status.dataset.status = waits ? "waits" : row.status === "completed" && row.reason !== "completed" ? "stopped" : row.status;
+    cells.status.textContent = statusWords(row.status, waits, row.driver);
+    cells.status.title = row.driver ? `driven by ${row.driver}` : "";
+    const rests = row.status === "running" && row.driver === null;
+    cells.status.dataset.status = waits ? "waits" : rests ? "idle" : row.status === "completed" && row.reason !== "completed" ? "stopped" : row.status;
     cells.state.textContent = row.state;
     cells.reason.textContent = waits ? row.question.text : (row.reason ?? "");
     cells.due.textContent = "";

@@ -5,14 +5,51 @@
 import { h, text } from "./parts.js";
 import { count } from "./words.js";
 
+const MOST = 400; // lines of a run that is followed
+const SPARE = 100; // lines more, before some leave at once
+
 export class Timeline {
-  /** `choose(seq)` is told the step that was pressed, `older(before)` asks for those before one. */
-  constructor({ choose, older }) {
+  /** `choose(seq)` is told the step that was pressed, `older(before)` and `newer(after)` ask for those beside one. */
+  constructor({ choose, older, newer }) {
     this.choose = choose;
+    this.apart = false; // it shows steps far from the newest
+    this.later = h("button", { type: "button", className: "cl-link", hidden: true, textContent: "newer steps", on: { click: () => newer(this.last) } });
     this.records = new Map(); // by number, in order
     this.more = h("button", { type: "button", className: "cl-link", hidden: true, on: { click: () => older(this.first) } });
     this.list = h("ol", { className: "steps" });
-    this.root = h("div", { className: "cl-scroll timeline", attrs: { role: "region", "aria-label": "Steps", tabindex: "0" } }, this.more, this.list);
+    this.root = h("div", { className: "cl-scroll timeline", attrs: { role: "region", "aria-label": "Steps", tabindex: "0" } }, this.more, this.list, this.later);
+  }
+
+  get last() {
+    return [...this.records.keys()].at(-1) ?? -1;
+  }
+
+  /** Steps far from the newest, in place of those that are shown; those beside them come by the buttons. */
+  far(records, leftOut) {
+    this.clear();
+    this.append(records);
+    this.count(leftOut);
+    this.apart = true;
+    this.later.hidden = false;
+  }
+
+  /** Newer steps, behind those that are shown; `rest` is how many are newer still. */
+  near(records, rest) {
+    this.append(records.filter(({ seq }) => seq > this.last));
+    this.apart = rest > 0;
+    this.later.hidden = !this.apart;
+  }
+
+  clear() {
+    this.records.clear();
+    this.list.replaceChildren();
+    this.apart = false;
+    this.later.hidden = true;
+  }
+
+  append(records) {
+    for (const record of records) this.records.set(record.seq, record);
+    this.list.append(...records.map((record) => this.line(record)));
   }
 
   get first() {
@@ -21,6 +58,7 @@ export class Timeline {
 
   /** The newest records; those that are shown stay as they are. */
   show(records, leftOut) {
+    if (this.apart) return;
     const bottom = this.root.scrollHeight - this.root.scrollTop - this.root.clientHeight < 40;
     const known = this.records.size > 0;
     if (!known) this.count(leftOut);
@@ -29,13 +67,21 @@ export class Timeline {
     const fresh = records.filter(({ seq }) => !this.records.has(seq));
     if (this.gap) {
       this.gap = false;
-      this.records.clear();
-      this.list.replaceChildren();
+      this.clear();
       this.count(leftOut);
     }
-    for (const record of fresh) this.records.set(record.seq, record);
-    this.list.append(...fresh.map((record) => this.line(record)));
+    this.append(fresh);
+    this.thin(bottom);
     if (bottom || !known) this.root.scrollTop = this.root.scrollHeight;
+  }
+
+  /** Who follows a long run has its newest lines: older ones leave, and come again by the button. */
+  thin(bottom) {
+    const many = this.records.size - MOST;
+    if (!bottom || many < SPARE) return;
+    for (const seq of [...this.records.keys()].slice(0, many)) this.records.delete(seq);
+    for (let left = many; left > 0; left -= 1) this.list.firstChild.remove();
+    this.count(this.first);
   }
 
   /** Older records, before those that are shown. */

@@ -34,7 +34,8 @@ export function money(usd) {
 }
 
 /** What a status means to somebody who looks for ten seconds. */
-export function statusWords(status, waits) {
+export function statusWords(status, waits, driver) {
   if (waits) return "waits for you";
+  if (status === "running" && driver === null) return "not driven";
   return { idle: "not begun", running: "running", paused: "paused", debugging: "stepped", completed: "ended", error: "error" }[status] ?? status;
 }

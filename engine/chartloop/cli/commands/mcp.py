@@ -1,0 +1,131 @@
+"""`chartloop mcp`: machines as tools for other agents."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chartloop.cli import parameters
+from chartloop.cli.options import RunOptions, pass_options
+from chartloop.core.errors import SetupError
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpOptions(RunOptions):
+    """The options of `mcp`."""
+
+    machines: tuple[str, ...] = ()
+    http: tuple[str, int] | None = None
+    names: tuple[str, ...] = ()
+    workers: int = 1
+    token_file: str | None = None
+
+
+class Address(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
+    """``HOST:PORT``, or a port of 127.0.0.1."""
+
+    name = "host:port"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value  # pyright: ignore[reportUnknownVariableType]
+        host, _, port = str(value).rpartition(":")
+        if not (port.isascii() and port.isdecimal() and int(port) < 65_536):
+            self.fail(f"`{value}` is not HOST:PORT", param, ctx)
+        return host.strip("[]") or "127.0.0.1", int(port)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  chartloop mcp --machines machines/ --tools tools.py
+  chartloop mcp --machines machines/ --journal runs.db --http 127.0.0.1:8001
+
+\b
+A client starts the first one itself, and talks to it over stdin and stdout. The second one is
+at http://127.0.0.1:8001/mcp. docs/mcp-server.md shows how clients name them.
+
+\b
+Everything is in the journal: a server may be killed at any moment, and the next one on the same
+journal continues the runs that it drove.
+"""
+)
+@click.option(
+    "--machines", multiple=True, required=True, metavar="FOLDER",
+    type=click.Path(exists=True, file_okay=False),
+    help="A folder whose machine files are tools. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--http", type=Address(), metavar="HOST:PORT",
+    help="Serve over streamable HTTP, at /mcp. Without it: over stdin and stdout.",
+)  # fmt: skip
+@click.option(
+    "--name", "names", multiple=True, metavar="HOST",
+    help="With --http: a further host name by which the server is addressed. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--workers", type=click.IntRange(1, 64), default=1, show_default=True,
+    help="Threads that drive runs.",
+)  # fmt: skip
+@click.option(
+    "--token-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="With --http: tokens, one a line. Needed for any address that other computers reach.",
+)  # fmt: skip
+@parameters.tools_option
+@parameters.trust_option
+@parameters.model_options
+@parameters.notify_options
+@parameters.journal_option
+@parameters.durability_option
+@pass_options(McpOptions)
+def mcp(options: McpOptions) -> None:
+    """Offer machines as tools to other agents, over the Model Context Protocol."""
+    from chartloop.extras import install
+
+    try:
+        from chartloop.mcp_server.transports import serve_http, serve_stdio
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "uvicorn"):
+            raise
+        said = "`chartloop mcp` needs the extra `mcp`"
+        raise SetupError(said, hint=install("mcp")) from error
+    if options.http is not None:
+        serve_http(_settings(options))
+        return
+    if options.names or options.token_file:
+        raise click.UsageError("--name and --token-file go with --http")
+    with redirect_stdout(sys.stderr):  # stdout is the protocol's: a module of tools may print
+        settings = _settings(options)
+    serve_stdio(settings)
+
+
+def _settings(options: McpOptions) -> Any:
+    from chartloop.cli import console
+    from chartloop.cli.journal_access import name_of, open_journal
+    from chartloop.cli.machine_loader import own_of
+    from chartloop.cli.run_factory import components_of
+    from chartloop.server import Settings, read_tokens
+
+    journal = open_journal(options, make=True)
+    console.say(f"journal {name_of(journal)}", "dim")
+    host, port = options.http or ("127.0.0.1", 0)
+    return Settings(
+        machines=tuple(Path(folder) for folder in options.machines),
+        journal=journal,
+        tools=own_of(options),
+        components=components_of(options),
+        workers=options.workers,
+        trust=options.trust,
+        tokens=() if options.token_file is None else read_tokens(Path(options.token_file)),
+        host=host,
+        port=port,
+        names=options.names,
+        face="chartloop mcp",
+    )

@@ -1,0 +1,253 @@
+"""What a client is told of a machine: one tool, with the schemas of what it takes and gives.
+
+Belongs here: names, descriptions and JSON Schemas, as plain data. Never: a run, the protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from chartloop.api import Machine
+from chartloop.core.errors import ArgumentsError, SetupError
+from chartloop.core.plain import plain
+from chartloop.language.expression import Expression
+from chartloop.language.json_schema.of_type import schema_of_type
+from chartloop.language.json_schema.validator import Validator
+from chartloop.language.spec import MachineSpec
+
+Json = dict[str, Any]
+LONGEST_TASK = 200_000
+"""Characters."""
+LONGEST_WAIT = 300
+"""Seconds that `answer`, `status` and `cancel` wait at most for a run to rest."""
+
+
+class ToolShape(NamedTuple):
+    """A tool as a client sees it."""
+
+    name: str
+    title: str
+    description: str
+    input: Json
+    output: Json
+    reads_only: bool = False
+
+
+# runs -------------------------------------------------------------------------------------------
+
+
+def _or_null(schema: Json) -> Json:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def run_schema(output: Json | None = None) -> Json:
+    """The schema of a run as every tool gives it; `output` is that of what comes out."""
+    text, question = {"type": "string"}, {
+        "type": "object",
+        "description": "What the run asks. Answer it with the tool `answer`.",
+        "properties": {
+            "wait": {"type": "string", "description": "The id of this question."},
+            "text": {"type": "string"},
+            "answers": {
+                "type": "object",
+                "description": "The events that it takes, each with its fields and their types.",
+            },
+            "due": _or_null(
+                {"type": "number", "description": "When it expires, in seconds since the epoch."}
+            ),
+        },
+        "required": ["wait", "text", "answers"],
+    }  # fmt: skip
+    return {
+        "type": "object",
+        "properties": {
+            "run": {"type": "string", "description": "The run's id."},
+            "machine": text,
+            "status": {
+                "type": "string",
+                "enum": ["running", "waiting", "paused", "completed", "error"],
+                "description": "`waiting`: it asks a person. `paused`: `resume` continues it.",
+            },
+            "state": {"type": "string", "description": "The state that the run is in."},
+            "reason": _or_null({"type": "string", "description": "Why it stopped."}),
+            "kind": {"type": "string", "enum": ["natural", "human", "limit", "error", "waiting"]},
+            "success": {"type": "boolean", "description": "Whether it came to its natural end."},
+            "steps": {"type": "integer"},
+            "output": {} if output is None else _or_null(output) if output else {},
+            "explanation": {"type": "string", "description": "Where it is and why, in words."},
+            "warnings": {"type": "array", "items": text},
+            "question": _or_null(question),
+            "note": {"type": "string", "description": "What happened to this call."},
+        },
+        "required": ["run", "machine", "status", "state", "reason", "success", "steps", "output"],
+    }
+
+
+def output_schema(spec: MachineSpec) -> Json:
+    """The schema of what comes of a run; empty where anything may."""
+    output = spec.output
+    if output is None:
+        return {"type": "string"}
+    if isinstance(output, Expression):
+        return schema_of_type(output.type)
+    fields = {name: schema_of_type(part.type) for name, part in output.items()}
+    return {"type": "object", "properties": fields, "required": list(fields)}
+
+
+# tools ------------------------------------------------------------------------------------------
+
+
+def machine_tool(machine: Machine) -> ToolShape:
+    """The tool that runs a machine."""
+    spec = machine.spec
+    about = " ".join((spec.about or spec.title or f"Runs the machine `{spec.name}`.").split())
+    said = f"{about} Gives the run's output, or its question where it waits for a person."
+    return ToolShape(
+        spec.name, spec.title or spec.name, said, start_schema(spec),
+        run_schema(output_schema(spec)),
+    )  # fmt: skip
+
+
+def start_schema(spec: MachineSpec) -> Json:
+    """What a run of the machine is started with: its task, and first values of its variables."""
+    task: Json = {
+        "type": "string", "maxLength": LONGEST_TASK, "description": "What the run is to do."
+    }  # fmt: skip
+    fields: Json = {"task": task}
+    if spec.vars:
+        fields["vars"] = {
+            "type": "object",
+            "description": "First values of variables; each has one in the file.",
+            "properties": {
+                name: {**schema_of_type(var.type), "default": plain(var.value)}
+                for name, var in spec.vars.items()
+            },
+            "additionalProperties": False,
+        }
+    required = ["task"] if spec.tasks is None else []
+    return _object(fields, required)
+
+
+def _object(fields: Json, required: Iterable[str] = ()) -> Json:
+    made: Json = {"type": "object", "properties": fields, "additionalProperties": False}
+    if needed := list(required):
+        made["required"] = needed
+    return made
+
+
+_RUN: Json = {"type": "string", "minLength": 1, "maxLength": 400, "description": "The run's id."}
+
+
+def _seconds(default: int) -> Json:
+    return {
+        "type": "number", "minimum": 0, "maximum": LONGEST_WAIT, "default": default,
+        "description": "How long to wait for the run to end or to ask, before this call returns.",
+    }  # fmt: skip
+
+
+ANSWER_WAIT = 60
+_TOLD = run_schema()
+
+OWN: Mapping[str, ToolShape] = {
+    shape.name: shape
+    for shape in (
+        ToolShape(
+            "start", "Start a run",
+            "Starts a run of a machine and returns its id at once. For long work: ask `status`"
+            " later. A machine's own tool starts it and waits for the end.",
+            _object(
+                {
+                    "machine": {"type": "string", "description": "The name of a machine's tool."},
+                    "task": {"type": "string", "maxLength": LONGEST_TASK, "default": ""},
+                    "vars": {"type": "object", "description": "As in the machine's own tool."},
+                },
+                ["machine"],
+            ),
+            _TOLD,
+        ),
+        ToolShape(
+            "answer", "Answer a run",
+            "Answers the question of a run that waits, and gives where the run is then.",
+            _object(
+                {
+                    "run": _RUN,
+                    "event": {"type": "string", "description": "One of the question's `answers`."},
+                    "data": {"type": "object", "description": "The fields of that event."},
+                    "wait": {
+                        "type": "string",
+                        "description": "The question's `wait`: refused where the run asks another.",
+                    },
+                    "seconds": _seconds(ANSWER_WAIT),
+                },
+                ["run", "event"],
+            ),
+            _TOLD,
+        ),
+        ToolShape(
+            "status", "See a run",
+            "Gives where a run is, its output or its question. Without `run`: the newest runs.",
+            _object({"run": _RUN, "seconds": _seconds(0)}),
+            {
+                "type": "object",
+                "properties": {
+                    **_TOLD["properties"],
+                    "runs": {"type": "array", "items": {"type": "object"}},
+                },
+            },
+            reads_only=True,
+        ),
+        ToolShape(
+            "cancel", "Cancel a run",
+            "Stops a run before its next action. What it has done is kept.",
+            _object(
+                {
+                    "run": _RUN,
+                    "message": {"type": "string", "maxLength": 1_000},
+                    "seconds": _seconds(10),
+                },
+                ["run"],
+            ),
+            _TOLD,
+        ),
+        ToolShape(
+            "resume", "Resume a run",
+            "Continues a run that was paused, as one is whose call was cancelled, and waits for it"
+            " as the machine's own tool does.",
+            _object({"run": _RUN}, ["run"]),
+            _TOLD,
+        ),
+        ToolShape(
+            "why", "Explain a decision",
+            "Shows which rules and edges were looked at when a step of a run was decided, with the"
+            " values that they read. Without `record`: the newest.",
+            _object({"run": _RUN, "record": {"type": "integer", "minimum": 0}}, ["run"]),
+            {
+                "type": "object",
+                "properties": {"run": {"type": "string"}, "seq": {"type": "integer"}},
+                "required": ["run", "seq"],
+            },
+            reads_only=True,
+        ),
+    )
+}  # fmt: skip
+"""The tools beside those of machines, by name."""
+
+
+def refuse_taken(names: Iterable[str]) -> None:
+    """`SetupError` for a machine whose name is that of another tool here."""
+    for name in names:
+        if name in OWN:
+            raise SetupError(
+                f"the machine `{name}` has the name of a tool of this server",
+                hint="give the machine another name: `machine: NAME` in its file",
+            )
+
+
+def refuse_arguments(shape: ToolShape, arguments: Json) -> None:
+    """`ArgumentsError` that names each place where arguments do not fit the tool's schema."""
+    faults = Validator(shape.input).faults(arguments)
+    if faults:
+        said = "; ".join(str(fault).replace("the reply", "the arguments") for fault in faults)
+        known = ", ".join(f"`{name}`" for name in shape.input["properties"])
+        raise ArgumentsError(f"`{shape.name}` does not take this: {said}", hint=f"it takes {known}")

@@ -1,0 +1,363 @@
+"""What each tool does: starts a run, follows it to where it rests, answers it, reads it.
+
+A call writes what is asked into the journal and then only reads: a worker drives, in this process
+or in another one, so that what a call sees is the same whoever drives. A run rests where it has
+ended, asks a person, was paused, or could not be driven on.
+
+Belongs here: orders to runs and what is told of them, as plain data. Never: the protocol.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
+
+import anyio
+from anyio.to_thread import run_sync
+
+from chartloop.api import Machine, Run
+from chartloop.api.wiring import journal_of
+from chartloop.core.errors import (
+    ArgumentsError,
+    ChartloopError,
+    Driven,
+    SpecError,
+    StatusError,
+    UnknownRunError,
+    nearest,
+)
+from chartloop.core.plain import plain
+from chartloop.language.json_schema.validator import Validator
+from chartloop.mcp_server.machine_tools import (
+    OWN,
+    ToolShape,
+    machine_tool,
+    output_schema,
+    refuse_taken,
+)
+from chartloop.run.events import Event as StreamEvent
+from chartloop.run.journal import Journal, RunRow
+from chartloop.run.journal_pages import RunFilter
+from chartloop.run.lease import how_left
+from chartloop.run.question import Question
+from chartloop.run.redact import Redactor
+from chartloop.run.result import Result, say_output
+from chartloop.server.machines import Machines
+from chartloop.server.problems import problem_of
+from chartloop.server.runs import Caller, Runs
+from chartloop.server.settings import Settings
+from chartloop.server.workers import Workers
+from chartloop.view_model.orders import is_held
+
+T = TypeVar("T")
+Json = dict[str, Any]
+Tell = Callable[[int, str], Awaitable[None]]
+"""Told of each step of a run: the number of its record, and what was done in words."""
+POLL = 0.05
+"""Seconds between two questions whether the journal changed."""
+AGAIN = 1.0
+"""Seconds after which the run is looked at all the same: a lease may have lapsed."""
+PAGE = 256
+_NOTHING: Mapping[str, Any] = {}
+LISTED = 20
+"""Runs that `status` lists."""
+
+
+class Standing(NamedTuple):
+    """A run where it rests, or where a call stopped to wait for it."""
+
+    told: Json
+    """The run as a client is told of it, without secrets."""
+    question: Question | None
+    is_error: bool
+    """The run ended with an error."""
+
+    @property
+    def text(self) -> str:
+        """The same in words: the output of a run that came to its end, else where it is."""
+        told = self.told
+        if told["success"] and told["output"] is not None:
+            return say_output(told["output"])
+        lines = [told.get("note", ""), told["explanation"]]
+        if (asked := told["question"]) is not None:
+            lines += [_how_to_answer(told["run"], asked)]
+        return "\n".join(line for line in lines if line)
+
+
+class Progress:
+    """Tells a client of the steps of a run, each once."""
+
+    def __init__(self, tell: Tell, after: int = 0) -> None:
+        self.tell = tell
+        self.at = after
+        """The number of the first event that it has not been told of."""
+
+
+class FailedCallError(Exception):
+    """A run could not be driven: the problem that its worker met, as it is told."""
+
+    def __init__(self, problem: Json) -> None:
+        self.problem = problem
+        super().__init__(str(problem.get("detail", "")))
+
+
+class Calls:
+    """The runs behind the tools of a server. Used on one event loop, which it never holds up.
+
+    `SetupError` for a machine that has the name of another tool.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        journal = journal_of(settings.journal)
+        self.settings = settings
+        self.machines = Machines(settings, journal)
+        refuse_taken(file.name for file in self.machines.listing())
+        self.runs = Runs(settings, journal, self.machines)
+        self.workers = Workers(self.runs, _hear_nothing)
+        self.redactor = Redactor([token.secret for token in settings.tokens])
+        self._journal: Journal = getattr(journal, "grouped", journal)
+
+    # tools ----------------------------------------------------------------------------------
+
+    async def shapes(self) -> list[ToolShape]:
+        """The tools: those of machines whose files have no error, then the server's own."""
+        files = await run_sync(self.machines.listing)
+        made = [machine_tool(file.machine) for file in files if file.machine is not None]
+        return [*(shape for shape in made if shape.name not in OWN), *OWN.values()]
+
+    async def machine(self, name: str) -> Machine:
+        """The machine of that name. `ArgumentsError`: none. `SpecError`: it has errors."""
+        files = {file.name: file for file in await run_sync(self.machines.listing)}
+        if name not in files or name in OWN:
+            hint = nearest(name, files.keys() - OWN)
+            raise ArgumentsError(f"there is no machine `{name}`", hint=hint)
+        if files[name].machine is None:
+            raise SpecError(files[name].findings)
+        return await run_sync(self.machines.named, name)
+
+    # orders ---------------------------------------------------------------------------------
+
+    async def start(self, machine: str, arguments: Mapping[str, Any], run_id: str) -> None:
+        """A new run, with its first record in the journal; a worker drives it."""
+        body = {**arguments, "machine": machine, "run_id": run_id}
+        await run_sync(self.runs.start, body, Caller())
+        self.workers.wake()
+
+    async def answer(
+        self, run_id: str, event: str, data: Mapping[str, Any], wait: str = ""
+    ) -> str:  # fmt: skip
+        """Send an answer; the id of the wait that it is for. `AnswerError` where it is refused."""
+        await self.row(run_id)
+        body = {"event": event, "data": dict(data), "wait": wait, "then": "run"}
+        told = await run_sync(self.runs.message, "answer", run_id, body, Caller())
+        self.workers.wake()
+        return str(told["wait"])
+
+    async def cancel(self, run_id: str, message: str) -> None:
+        """Stop a run before its next action."""
+        await self.row(run_id)
+        await run_sync(self.runs.message, "cancel", run_id, {"message": message}, Caller())
+        self.workers.wake()
+
+    async def resume(self, run_id: str) -> None:
+        """See that a run is driven on that rests: paused, or left by whoever drove it."""
+        row = await self.row(run_id)
+        if row.ended or row.question is not None:
+            return
+        run = await run_sync(self.runs.open, run_id)
+        with suppress(StatusError, Driven):  # somebody drives it, or is asked to
+            if is_held(run):
+                await run_sync(self.runs.message, "resume", run_id, _NOTHING, Caller())
+            else:
+                await run_sync(self.runs.drive, "run", run_id, _NOTHING, Caller())
+        self.workers.wake()
+
+    async def hold(self, run_id: str) -> None:
+        """Pause a run whose call was given up, unless it rests by itself."""
+        row = await self._journal.row(run_id)
+        if row is None or row.ended or row.question is not None or row.head == 0:
+            return
+        with suppress(ChartloopError):
+            await run_sync(self.runs.message, "pause", run_id, _NOTHING, Caller())
+
+    # following ------------------------------------------------------------------------------
+
+    async def row(self, run_id: str) -> RunRow:
+        """The run's row. `UnknownRunError` when there is none."""
+        row = await self._journal.row(run_id)
+        if row is None:
+            raise UnknownRunError(
+                f"there is no run `{run_id}`", hint="`status` without `run` lists the newest runs"
+            )
+        return row
+
+    async def head(self, run_id: str) -> int:
+        """How many events the run has; none where there is no such run yet."""
+        row = await self._journal.row(run_id)
+        return 0 if row is None else row.head
+
+    async def follow(
+        self, run_id: str, *, past: str = "", seconds: float | None = None,
+        progress: Progress | None = None,
+    ) -> None:  # fmt: skip
+        """Wait until the run rests, or so long. `past`: a question that has been answered.
+
+        `FailedCallError` where the run could not be driven.
+        """
+        end = None if seconds is None else time.monotonic() + seconds
+        token, look = "", 0.0
+        while True:
+            now = await self._journal.changed(token)
+            if now is not None or time.monotonic() >= look:
+                token, look = now or token, time.monotonic() + AGAIN
+                row = await self.row(run_id)
+                if progress is not None:
+                    await self._report(run_id, progress)
+                if await self._rests(row, past):
+                    return
+            if end is not None and time.monotonic() >= end:
+                return
+            await anyio.sleep(POLL)
+
+    async def moved(self, run_id: str, wait: str) -> None:
+        """Wait until the run no longer asks this: it was answered, expired or stopped."""
+        while True:
+            asked = (await self.row(run_id)).question
+            if asked is None or asked.wait != wait:
+                return
+            await anyio.sleep(4 * POLL)
+
+    async def _rests(self, row: RunRow, past: str) -> bool:
+        if row.ended:
+            return True
+        if row.question is not None and row.question.wait != past:
+            return True
+        asked = await self._journal.requests(row.run_id, limit=20)
+        if any(request.is_open for request in asked):
+            return False
+        lease = await self._journal.lease(row.run_id)
+        if lease is not None and how_left(lease, time.time()) == "alive":
+            return False
+        for request in asked:
+            if request.kind in ("run", "take", "step"):
+                if problem := (request.outcome or {}).get("problem"):
+                    raise FailedCallError(dict(problem))
+                break
+        return True
+
+    async def _report(self, run_id: str, progress: Progress) -> None:
+        while page := await self._journal.events(run_id, progress.at, PAGE):
+            for event in page:
+                progress.at = event.seq + 1
+                record = event.record
+                if record is not None and record.kind == "step":
+                    said = f"{record.state} → {record.next}"
+                    await progress.tell(record.seq, self.redactor.text(said))
+            if len(page) < PAGE:
+                break
+
+    # reading --------------------------------------------------------------------------------
+
+    async def standing(self, run_id: str, note: str = "") -> Standing:
+        """The run as it is now."""
+        row = await self.row(run_id)
+        if row.head == 0:
+            told = {
+                "run": run_id, "machine": row.machine, "status": "running", "state": row.state,
+                "reason": None, "success": False, "steps": 0, "output": None, "question": None,
+                "explanation": "The run has not begun.",
+            }  # fmt: skip
+            return Standing(told, None, False)
+        return await run_sync(partial(self._standing, run_id, note))
+
+    def _standing(self, run_id: str, note: str) -> Standing:
+        run = self.runs.open(run_id)
+        result, question = run.result, run.question
+        told = _told(run, result, question)
+        if result.output is not None and _breaks(run, told["output"]):
+            said = "the output is not of the type that its schema says, and is left out"
+            told |= {"output": None, "warnings": [*told["warnings"], said]}
+        told |= {"note": note} if note else {}
+        return Standing(self.clean(told), question, result.kind == "error")
+
+    async def newest(self) -> Json:
+        """The newest runs, each in a line."""
+        page = await self._journal.page(RunFilter(children=False), "", LISTED)
+        rows = [
+            {
+                "run": row.run_id, "machine": row.machine, "state": row.state, "steps": row.steps,
+                "status": "waiting" if row.question is not None else row.status,
+                "reason": row.reason or None,
+                "question": row.question.text if row.question is not None else None,
+            }
+            for row in page.rows
+        ]  # fmt: skip
+        return self.clean({"runs": rows})
+
+    async def why(self, run_id: str, record: int | None) -> tuple[Json, str]:
+        """What was looked at when a record was decided, as data and in words."""
+        await self.row(run_id)
+        found = await run_sync(self.runs.decision, run_id, record)
+        run = await run_sync(self.runs.open, run_id)
+        said = await run_sync(lambda: str(run.why(found["seq"])))
+        return self.clean({"run": run_id, **found}), self.redactor.text(said)
+
+    # what leaves ----------------------------------------------------------------------------
+
+    def clean(self, data: T) -> T:
+        """Data as it may leave: plain JSON without secrets."""
+        text = json.dumps(plain(data), default=str)
+        return cast(T, json.loads(self.redactor.json(text, {})))
+
+    def error(self, error: BaseException) -> tuple[Json, str]:
+        """An error as a client is told of it: code, text and cure, and the same in a line."""
+        failed = isinstance(error, FailedCallError)
+        body = error.problem if failed else problem_of(error).body
+        body = self.clean({n: v for n, v in body.items() if n not in ("type", "status")})
+        code, hint = body.get("code", ""), body.get("hint", "")
+        lines = [f"{code}: {body['detail']}" if code else str(body["detail"])]
+        lines += [hint] if hint else []
+        lines += [f"{f['code']}: {f['message']}" for f in body.get("findings", ())]
+        return {"error": body}, "\n".join(lines)
+
+
+def _hear_nothing(run_id: str, event: StreamEvent) -> None:
+    """Events of a run as they happen: what a call tells of comes from the journal."""
+
+
+def _told(run: Run, result: Result, question: Question | None) -> Json:
+    status = result.status
+    if status not in ("completed", "error"):
+        status = "waiting" if question is not None else "paused" if is_held(run) else "running"
+    return {
+        "run": result.run_id, "machine": result.machine, "status": status, "state": result.state,
+        "reason": None if result.reason is None else str(result.reason), "kind": result.kind,
+        "success": result.success, "steps": result.steps, "output": plain(result.output),
+        "explanation": result.explain(), "warnings": list(result.warnings),
+        "question": None if question is None else _asked(question),
+    }  # fmt: skip
+
+
+def _asked(question: Question) -> Json:
+    data = question.to_dict()
+    return {name: data[name] for name in ("wait", "text", "answers", "due")}
+
+
+def _breaks(run: Run, output: Any) -> bool:
+    schema = output_schema(run.machine.spec)
+    return bool(schema) and bool(Validator(schema).faults(output))
+
+
+def _how_to_answer(run_id: str, asked: Json) -> str:
+    events = ", ".join(
+        f"`{event}`" + (f" ({', '.join(f'{n}: {t}' for n, t in fields.items())})" if fields else "")
+        for event, fields in asked["answers"].items()
+    )
+    return (
+        f'Answer with the tool `answer`: run="{run_id}", wait="{asked["wait"]}",'
+        f" and as event one of {events}."
+    )

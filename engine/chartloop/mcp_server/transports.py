@@ -1,0 +1,104 @@
+"""Serves the tools over stdio or HTTP.
+
+Belongs here: the process, its streams and its address. Never: what is served.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import anyio
+import uvicorn
+from anyio.to_thread import run_sync
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+
+from chartloop.mcp_server.protocol import ProtocolServer
+from chartloop.mcp_server.tool_calls import Calls
+from chartloop.server.connection import impatient
+from chartloop.server.metrics import Metrics
+from chartloop.server.safety import Safety
+from chartloop.server.settings import Settings
+
+PATH = "/mcp"
+"""Where the protocol is spoken over HTTP."""
+GRACE = 3
+"""Seconds that requests at hand are given when the server is to end."""
+_log = logging.getLogger(__name__)
+
+
+def serve_stdio(settings: Settings) -> None:
+    """Serve the client behind stdin and stdout, until it closes stdin.
+
+    Whatever tools write to stdout goes to stderr meanwhile.
+    """
+    anyio.run(_serve_stdio, open_calls(settings))
+
+
+def open_calls(settings: Settings) -> Calls:
+    """What the tools work on; says which machines are not offered."""
+    calls = Calls(settings)
+    for file in calls.machines.listing():
+        if file.machine is None:
+            _log.warning("machine `%s` has errors and is not offered", file.name)
+    return calls
+
+
+async def _serve_stdio(calls: Calls) -> None:
+    server = ProtocolServer(calls).server()
+    async with working(calls), stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+@asynccontextmanager
+async def working(calls: Calls) -> AsyncGenerator[None]:
+    """Workers drive meanwhile; then every run that they drive rests between two steps."""
+    calls.workers.start()
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            await run_sync(calls.workers.stop)
+
+
+class HttpServer(uvicorn.Server):
+    """The tools over streamable HTTP, behind the same checks as the HTTP API."""
+
+    def __init__(self, settings: Settings, *, log_level: str = "info") -> None:
+        calls = open_calls(settings)
+        # `Safety` looks at host and origin, by the names that the settings know
+        unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+        app = ProtocolServer(calls).server().streamable_http_app(
+            streamable_http_path=PATH, transport_security=unchecked,
+            max_request_body_size=settings.limits.body,
+        )  # fmt: skip
+        plain: Any = app.router.lifespan_context
+
+        @asynccontextmanager
+        async def lifespan(of: Any) -> AsyncGenerator[Any]:
+            async with working(calls), plain(of) as state:
+                yield state
+
+        app.router.lifespan_context = lifespan
+        app.add_middleware(cast("Any", Safety), settings=settings, metrics=Metrics())
+        app.state.connections = lambda: len(self.server_state.connections)
+        super().__init__(
+            uvicorn.Config(
+                app,
+                host=settings.host,
+                port=settings.port,
+                http=impatient(settings.limits.silence),
+                timeout_graceful_shutdown=GRACE,
+                server_header=False,
+                ws="none",
+                log_level=log_level,
+            )
+        )
+
+
+def serve_http(settings: Settings) -> None:
+    """Serve until the process is asked to end."""
+    HttpServer(settings).run()
