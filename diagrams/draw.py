@@ -29,7 +29,8 @@ def pictures() -> dict[str, Machine]:
 def example(folder: Path) -> Machine:
     """The machine of an example, with the tools beside it."""
     tools = ModuleType(folder.name)
-    vars(tools).update(runpy.run_path(str(folder / "tools.py")))
+    if (folder / "tools.py").exists():
+        vars(tools).update(runpy.run_path(str(folder / "tools.py")))
     return load(folder / "machine.yaml", tools=tools)
 
 

@@ -44,16 +44,21 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Your own tools, actions and guards": (
         *("tool", "action", "guard", "Context", "ToolResult", "ToolSpec", "AgentStop"),
+        *("Image", "File"),
     ),
     "Stopping": (
         "StopReason", "StopSignal", "StopSignals", "Continuation", "Cancellation",
         "FileCancellation", "SignalCancellation", "AgentStatus",
     ),
-    "Events of a stream": ("Started", "Delta", "Recorded", "Rewound", "FromChild"),
+    "Events of a stream": (
+        *("Started", "Delta", "ReasoningDelta", "ToolCallDelta", "Recorded", "Rewound"),
+        *("FromChild",),
+    ),
     "Ports": (
-        *("Model", "ModelRequest", "ModelReply", "Journal", "SqliteJournal", "MemoryJournal"),
+        *("Model", "ModelRequest", "ModelReply", "Pieces"),
+        *("Journal", "SqliteJournal", "MemoryJournal"),
         *("RunFilter", "RunPage", "Tail"),
-        *("Clock", "Sandbox", "SandboxResult", "Notifier", "Tokenizer"),
+        *("Clock", "Sandbox", "SandboxResult", "Notifier", "Tokenizer", "ToolServers"),
         *("Tracer", "OpenTelemetry"),
     ),
     "Errors": (
@@ -61,7 +66,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "AnsweredError", "AheadError", "LimitError", "TaskError", "UnknownRunError",
         "ArgumentsError", "PluginError", "MissingPluginError",
         "CursorError", "CursorGoneError",
-        "MachineChangedError", "ScriptError", "SetupError", "ClosedChartError", "JournalError",
+        "MachineChangedError", "ScriptError", "SetupError", "ServerUnavailableError",
+        "ToolsChangedError", "ClosedChartError", "JournalError",
         "Driven", "RulesChangedError", "Fenced", "JournalLocked", "JournalCorrupt",
         "JournalTooNew", "ModelError",
         "ToolError", "Category",

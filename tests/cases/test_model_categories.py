@@ -148,8 +148,9 @@ def test_every_fault_has_a_row_streamed_and_not() -> None:
     assert {row.fault for row in STREAMED} == set(FAULTS)
 
 
-ELSEWHERE = {"setup", "unexpected", "too_long", "unreadable"}
-"""Kinds that none of these faults causes: see test_litellm and test_hostile_providers."""
+ELSEWHERE = {"setup", "unexpected", "too_long", "unreadable", "reasoning", "media"}
+"""Kinds that none of these faults causes: see test_litellm, test_hostile_providers,
+test_reasoning and test_media."""
 
 
 def test_every_kind_is_met_and_has_its_category() -> None:

@@ -82,9 +82,12 @@ FOR_EYES = {"draw", "export", "mcp", "serve", "step"}
 def test_every_command_speaks_json(name: str) -> None:
     command = app.get_command(click.Context(app), name)
     assert command is not None
-    formats = next(p for p in command.params if p.name == "format")
-    assert isinstance(formats.type, click.Choice)
-    assert "json" in formats.type.choices
+    own = any(p.name == "format" for p in command.params)
+    of_it = [command] if own or not isinstance(command, click.Group) else command.commands.values()
+    for each in of_it:
+        formats = next(p for p in each.params if p.name == "format")
+        assert isinstance(formats.type, click.Choice)
+        assert "json" in formats.type.choices
 
 
 def test_help_and_version(sh: Shell) -> None:

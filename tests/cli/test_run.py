@@ -321,3 +321,35 @@ def test_what_cannot_begin_leaves_no_journal(sh: Shell, case: Fault) -> None:
     assert done.code != 0
     assert case.says in done.err + done.out
     assert not (sh.folder / ".chartloop").exists()
+
+
+def test_files_go_with_the_task(sh: Shell, tmp_path: Path) -> None:
+    picture, table = tmp_path / "a.gif", tmp_path / "t.csv"
+    picture.write_bytes(b"GIF89a\x01\x00\x01\x00\x00\x00\x00;")
+    table.write_text("x,y\n1,2\n")
+    done = sh("run", *ADD, "--file", str(picture), "--file", str(table))
+    assert (done.code, done.out) == (0, "It is 5.\n")
+    told = sh("show", "last", "--format", "json").json
+    assert [part["type"] for part in told["records"][0]["data"]["files"]] == ["image_url", "text"]
+    assert sh("replay", "last").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("gone.png", None, "cannot be read"),
+        ("empty.png", b"", "is empty"),
+        ("a.bin", b"\0\1", "is not a kind of file that models read"),
+    ],
+    ids=["gone", "empty", "odd"],
+)
+def test_a_file_that_cannot_be_sent_is_named_before_the_run(
+    sh: Shell, tmp_path: Path, name: str, content: bytes | None, said: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    done = sh("run", *ADD, "--file", str(tmp_path / name))
+    assert done.code != 0
+    assert said in done.err
+    assert "help:" in done.err
+    assert not sh("runs").out.count("completed")

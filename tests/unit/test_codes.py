@@ -62,7 +62,6 @@ EXAMPLES = [
     Example("CL202", A % "do: nothing, next: {label: L}"),
     Example("CL203", "limits: 5\n"),
     Example("CL204", "vars: {My: 1}\n"),
-    Example("CL205", "mcp_servers: {x: {command: y}}\n"),
     Example("CL206", "chartloop: 7\nmachine: m\n"),
     Example("CL207", A % "do: nothing, on: {yes: z}"),
     Example("CL208", "in_doubt: maybe\n"),
@@ -109,6 +108,9 @@ EXAMPLES = [
     ),
     Example("CL413", A % "do: infer, with: {output: {type: strin}}, next: z"),
     Example("CL414", A % "do: infer, with: {output: Answer}, next: z"),
+    Example("CL430", "mcp_servers: {calc: {command: npx, args: [calc-server]}}\ntools: [calc.*]\n"),
+    Example("CL431", "mcp_servers: {calc: {command: npx, lock: {tools: [add]}}}\n"),
+    Example("CL432", "mcp_servers: {calc: {command: npx, lock: {definition: 'sha256:0', tools: {}}}}\n"),
     Example("CL409", A % "do: run_machine, with: {machine: nobody}, next: z"),
 ]  # fmt: skip
 
@@ -139,8 +141,8 @@ def test_a_scenario_gives_the_code(code: str) -> None:
 
 def test_every_code_of_a_file_has_an_example() -> None:
     of_files = {code for code in CODES if code < "CL5"}
-    # see test_scenario, test_view_read_mermaid, test_reply_classes
-    elsewhere = {*OF_SCENARIOS, "CL411", "CL412", "CL415"}
+    # see test_scenario, test_view_read_mermaid, test_reply_classes, test_mcp_lock
+    elsewhere = {*OF_SCENARIOS, "CL411", "CL412", "CL415", "CL433", "CL434"}
     by_cases = {path.name[:5] for path in CASES.glob("*-has-*.yaml")}
     assert of_files == {e.code for e in EXAMPLES} | elsewhere | by_cases
 

@@ -65,7 +65,7 @@ class Text(NamedTuple):
     [
         Text("text", "hi", "hi"),
         Text("none", None, ""),
-        Text("parts", [{"type": "text", "text": "a"}, {"type": "image_url"}, "b"], "a\nb"),
+        Text("parts", [{"type": "text", "text": "a"}, {"type": "image_url"}, "b"], "a\n[image]\nb"),
         Text("odd-part", [{"type": "text", "text": 3}], ""),
     ],
     ids=lambda case: case.id,

@@ -9,7 +9,7 @@ A page is played from top to bottom in an empty folder, as its reader would:
     ```json             must be readable
     ```LANG title=FILE  the page's reader saves it as FILE; the commands that follow use it
     ```mermaid          is what a command has written into a file
-    ```js title=FILE    is run by a test of its own
+    ```js title=FILE    is run by a test of its own, as is ```html
     ```sh               to paste; only what is known to need nothing but this clone is run
 
 Ids of runs (on a page with a letter and a digit at least), times and dates differ from one run to
@@ -252,7 +252,9 @@ def test_a_page_does_what_it_says(page: Path, reader: Reader) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=_name)
 def test_a_page_has_only_blocks_that_are_played(page: Path) -> None:
     unknown = [
-        b for b in blocks(page) if b.language not in {*PLAYS, "js", "markdown", "sh", "text"}
+        b
+        for b in blocks(page)
+        if b.language not in {*PLAYS, "html", "js", "markdown", "sh", "text"}
     ]
     assert not unknown
 

@@ -19,15 +19,26 @@ LINE = "tools: [conversation_search]\nvars: {n: 0, x: 0}\nmemory: {b: ''}\nmodel
 SIGNAL = "states:\n  a: {do: act, failed: next, next: b}\nrules:\n  - {when: run.steps >= 1, signal: error_rate}\n"
 
 
-def reply(*names: str, arguments: str = "{}", memory: bool = False, text: str = "t") -> Outcome:
+def reply(
+    *names: str, arguments: str = "{}", memory: bool = False, text: str = "t", model: str = "a"
+) -> Outcome:
     """A model's reply that asks for these calls."""
     asked = tuple(ToolCall(str(n), name, arguments) for n, name in enumerate(names))
-    said = Reply(text, "tool_calls" if names else "stop", asked, memory)
+    said = Reply(text, "tool_calls" if names else "stop", asked, memory, model)
     return Outcome(
         reply=said,
         spent=Spent(1, 20, 5, 0.25),
         messages=({"role": "assistant", "content": "x" * 80},),
     )
+
+
+def spent(
+    prompt: int, completion: int, cached_tokens: int = 0, cache_write_tokens: int = 0,
+    reasoning_tokens: int = 0,
+) -> Outcome:  # fmt: skip
+    used = Spent(1, prompt, completion, cached_tokens=cached_tokens)
+    more = {"cache_write_tokens": cache_write_tokens, "reasoning_tokens": reasoning_tokens}
+    return Outcome(spent=used.replace(**more))
 
 
 def changed(**values: Any) -> Outcome:
@@ -87,6 +98,9 @@ CASES = [
     Case("progress.stalled_steps", [reply(), failure()], [0, 1, 2]),
     Case("progress.repeats", [reply("x"), reply("x"), OK, reply("x")], [0, 0, 1, 1, 2]),
     Case("progress.repeats", [reply("x"), reply("x"), OK, reply("y")], [0, 0, 1, 1, 0]),
+    Case("usage.cached_tokens", [spent(5, 1, cached_tokens=2), OK, spent(5, 1, cached_tokens=3)], [0, 2, 2, 5]),
+    Case("usage.cache_write_tokens", [spent(5, 1, cache_write_tokens=2), OK, spent(5, 1)], [0, 2, 2, 2]),
+    Case("usage.reasoning_tokens", [spent(5, 4, reasoning_tokens=4), OK, spent(5, 4, reasoning_tokens=1)], [0, 4, 4, 5]),
     Case("progress.repeats", [reply(), reply()], [0, 0, 0]),
     Case("progress.repeats", [reply("x"), reply("x"), OK, reply()], [0, 0, 1, 1, 0]),
     Case("progress.recent", [OK, Outcome(spent=Spent(tools={"x": 2, "y": 1})), OK, OK], [(), ("act",), ("act", "x", "y"), ("act", "x", "y"), ("act", "x", "y", "act")]),
@@ -102,6 +116,7 @@ CASES = [
     Case("last.text", [reply(text="p"), OK, OK, reply(text="q")], ["", "p", "p", "p", "q"]),
     Case("last.finish_reason", [reply("x"), OK, OK, reply()], ["", "tool_calls", "tool_calls", "tool_calls", "stop"]),
     Case("last.tool_calls", [reply("x"), OK, OK, reply()], [(), (ToolCall("0", "x", "{}"),), (ToolCall("0", "x", "{}"),), (ToolCall("0", "x", "{}"),), ()]),
+    Case("last.model", [reply(), OK, OK, reply(model="b")], ["", "a", "a", "a", "b"]),
     Case("last.wants_memory", [reply("x", memory=True), OK, OK, reply("x")], [False, True, True, True, False]),
     Case("last.calls_dropped", [Outcome(dropped=(ToolCall("1", "x", "{}"),)), OK, reply("x")], [0, 1, 1, 0]),
     Case("queue.size", [Outcome(queue=(T1, T2)), Outcome(queue=(T2,)), Outcome(queue=(T2.replace(cycle=1),))], [0, 1, 0, 1]),

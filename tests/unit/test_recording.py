@@ -118,6 +118,16 @@ REPLIES = {
     "failed calls": [{"error": {"category": "TRANSIENT", "message": "rate", "kind": "x"}}, "Buy?"],
     "all calls failed": [{"error": {"category": "TRANSIENT", "message": "rate"}}] * 3,
     "usage and cost": [{"text": "Buy?", "usage": {"prompt_tokens": 9, "cost": 0.25}}],
+    "cache and reasoning": [
+        {
+            "text": "Buy?",
+            "reasoning": "Bread is cheap.",
+            "usage": {
+                "prompt_tokens": 9, "completion_tokens": 5, "cached_tokens": 4,
+                "cache_write_tokens": 2, "reasoning_tokens": 3,
+            },
+        }
+    ],
     "a length stop": [{"text": "Buy", "finish_reason": "length"}],
     "a slow reply": [{"text": "Buy?", "delay": "90s"}],
     "a reply that is too late": [{"text": "Buy?", "delay": "2h"}],

@@ -18,7 +18,7 @@ import anyio
 from chartloop.actions.approval import Approvals
 from chartloop.actions.builtin_tools import append_text, replace_text
 from chartloop.actions.run_tool import failed_result, refusal, run_tool
-from chartloop.core.conversation import calls_of, open_calls, tool_reply, trim_calls
+from chartloop.core.conversation import calls_of, open_calls, text_of, tool_reply, trim_calls
 from chartloop.core.errors import Category
 from chartloop.core.facts import EMPTY, ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Spent, ToolResult
@@ -145,12 +145,12 @@ class _Batch:
                     "id": sound_text(c.id),
                     "name": sound_text(c.name),
                     "ok": d.ok,
-                    "content": d.text,
+                    "content": text_of(tool_reply(c, d.text, d.parts)) if d.parts else d.text,
                     "result": d.result,
                 }
                 for c, d in done
             ],
-            messages=tuple([tool_reply(c, d.text) for c, d in done]),
+            messages=tuple([tool_reply(c, d.text, d.parts) for c, d in done]),
             spent=Spent(tools=counts) if counts else NOTHING_SPENT,
             kept=self.approvals.kept_after_use if len(done) == len(self.calls) else EMPTY,
         )
@@ -224,6 +224,7 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
         "changes": dict(result.changes), "partial": list(result.partial),
         "signals": [signal.to_dict() for signal in result.signals],
         "progressed": result.progressed, "warnings": list(result.warnings),
+        "parts": list(result.parts),
     }  # fmt: skip
     return data | {name: value for name, value in more.items() if value}
 
@@ -233,6 +234,7 @@ def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
     reasons = ctx.machine.reasons
     given["partial"] = tuple(data.get("partial", ()))
     given["warnings"] = tuple(data.get("warnings", ()))
+    given["parts"] = tuple(data.get("parts", ()))
     given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in data.get("signals", ()))
     return ToolResult(**given)
 
@@ -255,8 +257,9 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     )  # fmt: skip
     if done.ok:
         return outcome
-    error = Outcome.failure(done.category, done.text, kind="tool").error
-    return outcome.replace(ok=False, error=error)
+    kind = "in_doubt" if done.in_doubt else "tool"
+    error = Outcome.failure(done.category, done.text, kind=kind).error
+    return outcome.replace(ok=False, error=error, in_doubt=done.in_doubt)
 
 
 async def update_memory(

@@ -9,18 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from chartloop.actions.run_tool import refusal
 from chartloop.core.conversation import system, tool_reply, user
 from chartloop.core.errors import Category, SetupError
-from chartloop.core.facts import ToolCall
-from chartloop.core.outcome import Message, Outcome, Reply, Spent, is_cost, is_tokens, say
-from chartloop.core.position import REPAIRED, repair_count
-from chartloop.core.specs import ActionSpec, ArgSpec, Effect
+from chartloop.core.facts import ToolCall, wire_name
+from chartloop.core.media_parts import with_parts
+from chartloop.core.outcome import PARTS, Message, Outcome, Reply, Spent, is_cost, is_tokens, say
+from chartloop.core.position import FILES, REPAIRED, repair_count
+from chartloop.core.specs import CACHED, ActionSpec, ArgSpec, Effect
 from chartloop.core.traits import ActionTraits
 from chartloop.core.transcript import estimate, estimate_messages, sendable, with_head
-from chartloop.core.types import BOOL, FLOAT, INT, STR, Type, list_of, struct
+from chartloop.core.types import ANY, BOOL, DURATION, FLOAT, INT, STR, Type, list_of, map_of, struct
 from chartloop.language.json_schema.reply import BrokenReplyError, ReplySchema
 from chartloop.machine.assignment import template_names
 from chartloop.run.context import Context
@@ -40,18 +41,22 @@ REPLY: Type = struct(
 def receive(ctx: Context, optional: bool = False) -> Outcome:
     """The task, into the conversation. A run that only continues a conversation has none."""
     task = ctx.facts.run.task
-    if task:
-        return Outcome(result={"text": task}, messages=(user(task),))
+    files = ctx.kept.get(FILES, ())
+    if task or files:
+        return Outcome(result={"text": task}, messages=(with_parts(user(task), files),))
     if ctx.messages or optional:
         return Outcome(result={"text": ""})
     return Outcome.failure(Category.RECOVERABLE, "the run was given no task", kind="no_task")
 
 
-def prompt(ctx: Context, user: str = "", system: str = "", keep: bool = False) -> Outcome:
+def prompt(
+    ctx: Context, user: str = "", system: str = "", keep: bool = False, files: bool = False
+) -> Outcome:
     """The messages of the next model call."""
     said: list[Message] = []
-    if user:
-        said.append({"role": "user", "content": user})
+    parts = ctx.kept.get(FILES, ()) if files else ()
+    if user or parts:
+        said.append(with_parts({"role": "user", "content": user}, parts))
     head: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
     note = {KEEP: {"keep": keep}}
     if not keep:
@@ -101,17 +106,49 @@ class Asked(NamedTuple):
     temperature: float | None = None
     keep: bool | None = None
     repair: int = 0
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stop: Any = None
+    seed: int | None = None
+    stream: bool | None = None
+    timeout: float | None = None
+    idle_timeout: float | None = None
+    reply_limit: int | None = None
+    fallbacks: Sequence[str] | None = None
+    extra: Mapping[str, Any] | None = None
+    cache: Sequence[str] | None = None
+
+
+SETTINGS = (
+    "temperature", "top_p", "max_tokens", "stop", "seed", "stream", "timeout", "idle_timeout",
+    "reply_limit", "fallbacks", "cache",
+)  # fmt: skip
+"""Fields of `infer` that stand for the same setting of the file's `model`."""
+_ABOVE_ZERO = ("max_tokens", "timeout", "idle_timeout", "reply_limit")
 
 
 async def infer(ctx: Context, **fields: Any) -> Outcome:
     """One model call."""
     asked = Asked(**fields)
+    for name in _ABOVE_ZERO:
+        value = fields.get(name)
+        if value is not None and not value > 0:
+            said = f"`{name}` of this call is {value:,}: it must be above zero"
+            return Outcome.failure(Category.RECOVERABLE, said, kind="settings")
     answered = await complete(ctx, request_messages(ctx), ctx.tool_schemas, asked)
     outcome = _refuse_unoffered(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
     if asked.output is None:
         return outcome
     structured = _parse_structured(outcome, answered.reply.text, asked.output)
-    return structured if structured.ok else ask_again(ctx, structured, asked)
+    if structured.ok or _calls_offered(ctx, answered.reply):
+        return structured if structured.ok else outcome
+    return ask_again(ctx, structured, asked)
+
+
+def _calls_offered(ctx: Context, reply: Reply) -> bool:
+    """Whether a reply calls a tool that this state showed: its data comes with a later reply."""
+    offered = {tool.name for tool in ctx.tools} if reply.tool_calls else set[str]()
+    return any(call.name in offered for call in reply.tool_calls)
 
 
 class Answered(NamedTuple):
@@ -137,8 +174,11 @@ async def complete(
     settings = {**ctx.machine.model, **ctx.ports.settings}
     if asked.model:
         settings["name"] = asked.model
-    if asked.temperature is not None:
-        settings["temperature"] = asked.temperature
+    for name in SETTINGS:
+        if (value := getattr(asked, name)) is not None:
+            settings[name] = value
+    if asked.extra is not None:
+        settings["extra"] = {**(settings.get("extra") or {}), **asked.extra}
     request = ModelRequest(
         messages, tools, settings,
         asked.tool_choice if tools else None, asked.output and asked.output.schema, ctx.key,
@@ -154,12 +194,16 @@ async def _ask(ctx: Context, model: Model, request: ModelRequest) -> Answered:
     settings = request.settings
     streaming = ctx.streaming or bool(settings.get("stream"))
     before, ctx.so_far = ctx.so_far, partial(_outcome_in_flight, ctx.so_far)
-    made = _sound(await model.complete(request, ctx.tell if streaming else None), ctx)
+    made = _sound(await model.complete(request, ctx.pieces if streaming else None), ctx)
     ctx.so_far = before
     memory = ctx.host.chart.memory_tools
     wants_memory = bool(made.tool_calls) and all(c.name in memory for c in made.tool_calls)
-    reply = Reply(made.text, made.finish_reason, made.tool_calls, wants_memory, made.model)
+    reply = Reply(
+        made.text, made.finish_reason, made.tool_calls, wants_memory, made.model, made.reasoning
+    )
     spent, warnings = _measure_spent(made, request, model, reply)
+    if made.warnings:
+        warnings += tuple(w for w in made.warnings if w not in ctx.host.tally.warnings)
     if made.finish_reason == "length":
         warnings += (CUT_OFF,)
     return Answered(reply, spent, warnings)
@@ -185,7 +229,29 @@ def _measure_spent(
         written = estimate_messages((reply.message,))
     if cost is None:
         cost = _cost(made, request.settings, model, (sent, written))
-    return Spent(1, sent, written, cost, bool(wrong or missing)), warnings
+    spent = Spent(1, sent, written, cost, bool(wrong or missing))
+    if made.cached_tokens or made.cache_write_tokens or made.reasoning_tokens:
+        parts, odd = _parts_of(made, spent)
+        return spent.replace(**parts), (*warnings, *odd)
+    return spent, warnings
+
+
+def _parts_of(made: ModelReply, spent: Spent) -> tuple[dict[str, int], tuple[str, ...]]:
+    """What was cached and thought, as reported; what cannot be a part of the whole is left out."""
+    if spent.estimated:
+        return {}, ()
+    told: dict[str, Any] = {name: count for name in PARTS if (count := getattr(made, name))}
+    wrong = {
+        name: count for name, count in told.items()
+        if not is_tokens(count) or count > getattr(spent, PARTS[name])
+    }  # fmt: skip
+    both = told.get("cached_tokens", 0), told.get("cache_write_tokens", 0)
+    if not wrong and sum(both) > spent.prompt_tokens:
+        wrong = {name: told[name] for name in ("cached_tokens", "cache_write_tokens")}
+    if not wrong:
+        return told, ()
+    listed = ", ".join(f"{name} {say(count)}" for name, count in wrong.items())
+    return {n: c for n, c in told.items() if n not in wrong}, (UNBELIEVED_PART.format(listed),)
 
 
 def _outcome_in_flight(so_far: Callable[[], Outcome] | None) -> Outcome:
@@ -211,12 +277,20 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
         if not unique or unique in ids or len(unique) > LONGEST_ID:
             unique = f"call_{ctx.step}_{n}"
         ids.add(unique)
-        called = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
+        called = str(call.name or "")
+        if not (ctx.machine.servers and (called := _server_tool(ctx, called))):
+            called = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
         calls.append(ToolCall(unique, called, cut_text(call.arguments or "{}")))
     return reply.replace(
         text=sound_text(reply.text or ""), tool_calls=tuple(calls),
         finish_reason=sound_text(str(reply.finish_reason)), model=sound_text(str(reply.model)),
     )  # fmt: skip
+
+
+def _server_tool(ctx: Context, called: str) -> str:
+    """The tool of an MCP server that a model means by what it was called in the request."""
+    names = (name for name in ctx.machine.registry.tools if "." in name)
+    return next((name for name in names if called in (name, wire_name(name))), "")
 
 
 def _outcome(ctx: Context, answered: Answered, keep: bool | None) -> Outcome:
@@ -264,6 +338,8 @@ ESTIMATED = "a reply came without usage; its tokens were estimated"
 """A warning: the limits on tokens are kept by an estimate."""
 UNBELIEVED = "a reply came with usage that cannot be: {}; these tokens were estimated"
 """A warning: what the provider counts is not used."""
+UNBELIEVED_PART = "a reply came with usage that cannot be: {}; this is not counted"
+"""A warning: a part is larger than the whole that it belongs to."""
 WRONG_COST = "a reply came with a cost that cannot be: {} USD; it was reckoned by the model's price"
 """A warning: as for tokens. Without a price the cost is not known."""
 CUT_OFF = "a reply was cut off at its longest (finish_reason `length`): see `max_tokens`"
@@ -347,6 +423,69 @@ def _times(value: Any) -> str | None:
 
 MOST_REPAIRS = 10
 
+
+def _above_zero(value: Any) -> str | None:
+    """What is wrong with a quantity that cannot be none."""
+    return None if value > 0 else "a number above zero"
+
+
+def _share(value: Any) -> str | None:
+    """What is wrong with `top_p`."""
+    return None if 0 < value <= 1 else "a number above 0, up to 1"
+
+
+def _heat(value: Any) -> str | None:
+    """What is wrong with a temperature."""
+    return None if 0 <= value <= 2 else "a number from 0 to 2"
+
+
+def _words(value: Any) -> str | None:
+    """What is wrong with a list of texts."""
+    words = cast("list[Any]", value) if isinstance(value, list) else [None]
+    return None if words and all(isinstance(w, str) and w for w in words) else "a list of texts"
+
+
+def _stops(value: Any) -> str | None:
+    """What is wrong with where a model stops writing."""
+    return None if isinstance(value, str) and value else _words(value) and "a text, or a list"
+
+
+def _marks(value: Any) -> str | None:
+    """What is wrong with what is marked for the provider's cache."""
+    known = ", ".join(f"`{word}`" for word in CACHED)
+    words = cast("list[Any]", value) if isinstance(value, list) else [None]
+    return None if all(word in CACHED for word in words) else f"a list of {known}"
+
+
+_INSTEAD = "In place of the file's `model.{}`."
+_SETTINGS = (
+    ArgSpec(
+        "temperature", "value", FLOAT, check=_heat, about="Another temperature than the file's."
+    ),
+    ArgSpec("top_p", "value", FLOAT, check=_share, about=_INSTEAD.format("top_p")),
+    ArgSpec(
+        "max_tokens", "value", INT, check=_above_zero,
+        about="The longest reply, in place of the file's `model.max_tokens`.",
+    ),
+    ArgSpec("stop", "data", ANY, check=_stops, about=_INSTEAD.format("stop")),
+    ArgSpec("seed", "value", INT, about=_INSTEAD.format("seed")),
+    ArgSpec("stream", "value", BOOL, about=_INSTEAD.format("stream")),
+    ArgSpec("timeout", "duration", DURATION, about=_INSTEAD.format("timeout")),
+    ArgSpec("idle_timeout", "duration", DURATION, about=_INSTEAD.format("idle_timeout")),
+    ArgSpec(
+        "reply_limit", "value", INT, check=_above_zero, about=_INSTEAD.format("reply_limit")
+    ),
+    ArgSpec("fallbacks", "data", list_of(STR), check=_words, about=_INSTEAD.format("fallbacks")),
+    ArgSpec(
+        "extra", "data", map_of(ANY),
+        about="Goes to the provider as it is: over the file's `model.extra`, key by key.",
+    ),
+    ArgSpec(
+        "cache", "data", list_of(STR), check=_marks,
+        about="What is marked for the provider's cache, in place of the file's `model.cache`.",
+    ),
+)  # fmt: skip
+
 ACTIONS = (
     ActionSpec(
         "receive",
@@ -384,6 +523,12 @@ ACTIONS = (
             ),
             ArgSpec(
                 "keep", "value", BOOL, about="Keep the text and the reply in the conversation."
+            ),
+            ArgSpec(
+                "files",
+                "value",
+                BOOL,
+                about="Whether the images and files of the task follow the user message.",
             ),
         ),
         work=False,
@@ -427,7 +572,7 @@ ACTIONS = (
                 STR,
                 about="`auto`, `none`, `required`, or one tool as the provider writes it.",
             ),
-            ArgSpec("temperature", "value", FLOAT, about="Another temperature than the file's."),
+            *_SETTINGS,
             ArgSpec("keep", "value", BOOL, about="Whether the reply stays in the conversation."),
         ),
         result=REPLY,

@@ -57,7 +57,7 @@ def own_sources(registry: Registry) -> tuple[object, ...]:
     known = {id(spec) for entries in _entries(base) for spec in entries.values()}
     own = [s for entries in _entries(registry) for s in entries.values() if id(s) not in known]
     kept = [Registry(plugins=registry.plugins)] if registry.plugins else []
-    return (*(_source(spec) for spec in own), *kept)
+    return (*(_source(spec) for spec in own if not getattr(spec, "server", "")), *kept)
 
 
 def _entries(registry: Registry) -> tuple[Mapping[str, Any], ...]:

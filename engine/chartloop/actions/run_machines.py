@@ -244,6 +244,9 @@ def _total_spent(results: Iterable[Result]) -> Spent:
         total = Spent(
             total.llm_calls + usage.llm_calls, total.prompt_tokens + usage.prompt_tokens,
             total.completion_tokens + usage.completion_tokens, sum(known) if known else None,
+            cached_tokens=total.cached_tokens + usage.cached_tokens,
+            cache_write_tokens=total.cache_write_tokens + usage.cache_write_tokens,
+            reasoning_tokens=total.reasoning_tokens + usage.reasoning_tokens,
         )  # fmt: skip
     return total.replace(tools=dict(calls)) if calls else total
 

@@ -12,17 +12,26 @@ from __future__ import annotations
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from chartloop.core.errors import Category, ModelError, ScriptError, ToolError
+from chartloop.core.errors import (
+    Category,
+    ModelError,
+    ScriptError,
+    SetupError,
+    ToolError,
+    ToolsChangedError,
+)
+from chartloop.core.media_parts import is_media, say_parts
 from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import ToolSpec
 from chartloop.run.abandon import or_leave
 from chartloop.run.context import Context
 from chartloop.run.exceptions import AgentStop, describe, is_own, stop_signal
-from chartloop.run.sanitize import cut_text, sound_data, sound_signal, text_for_model
+from chartloop.run.media import MOST, File, Image, parts_of
+from chartloop.run.sanitize import cut_text, is_sound, sound_data, sound_signal, text_for_model
 from chartloop.run.workers import Made, in_thread
 
 
@@ -42,7 +51,7 @@ def _result_of(ctx: Context, spec: ToolSpec, made: Any, error: BaseException | N
         text = cut_text(error.message) or "stopped"
         signal = stop_signal(ctx, error, spec.name)
         return ToolResult(text, result=dict(signal.context), signals=(signal,))
-    if isinstance(error, ScriptError):
+    if isinstance(error, (ScriptError, ToolsChangedError)):
         raise error
     if error is not None:
         return failed_result(_error_text(error), _category(error))
@@ -125,9 +134,39 @@ def _result(ctx: Context, made: Any) -> ToolResult:
     try:
         if isinstance(made, ToolResult):
             return _validate_result(ctx, made)
+        if media := _media_of(made):
+            return _with_media(made, media)
         return ToolResult(text_for_model(made), result=sound_data(made))
     except Exception as error:  # noqa: BLE001  a value may raise anything when it is read
         return failed_result(f"what the tool returned cannot be read: {describe(error)}")
+
+
+def _media_of(made: Any) -> list[Image | File]:
+    """The images and files that a tool returned, alone or in a list."""
+    if isinstance(made, (Image, File)):
+        return [made]
+    if isinstance(made, (list, tuple)):
+        return [one for one in cast("Sequence[Any]", made) if isinstance(one, (Image, File))]
+    return []
+
+
+def _with_media(made: Any, media: Sequence[Image | File]) -> ToolResult:
+    parts = parts_of(media)
+    given = cast("list[Any]", list(made) if isinstance(made, (list, tuple)) else [])  # pyright: ignore[reportUnknownArgumentType]
+    texts = [text_for_model(one) for one in given if not isinstance(one, (Image, File))]
+    said = say_parts(part for part in parts if is_media(part))
+    text = cut_text("\n".join(texts))
+    shown = "\n".join(filter(None, (text, said)))
+    return ToolResult(text, result=shown or "done", parts=tuple(parts))
+
+
+def _sound_parts(parts: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:
+    """The parts of a result that a tool wrote itself."""
+    if len(parts) > MOST or not all(isinstance(p, Mapping) and is_sound(p) for p in parts):  # pyright: ignore[reportUnknownArgumentType]
+        raise SetupError(
+            "`parts` are at most 20 parts of a message", hint='take `Image.read("a.png").part`'
+        )
+    return tuple(parts)
 
 
 def _validate_result(ctx: Context, made: ToolResult) -> ToolResult:
@@ -146,4 +185,5 @@ def _validate_result(ctx: Context, made: ToolResult) -> ToolResult:
         signals=tuple(sound_signal(signal) for signal in made.signals),
         progressed=bool(made.progressed),
         warnings=tuple(text_for_model(one) for one in made.warnings),
+        parts=_sound_parts(made.parts) if made.parts else (),
     )  # fmt: skip

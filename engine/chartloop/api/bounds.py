@@ -121,13 +121,25 @@ def with_known_models(
         return assume
     for part in spec.family():
         said: dict[str, Any] = {**part.model, **(settings or {})}
-        if _is_said(said, assume):
+        own = _own_models(part)
+        if _is_said(said, assume) and not own:
             continue
-        for name in (said.get("name"), *(said.get("fallbacks") or ())):
+        for name in (said.get("name"), *(said.get("fallbacks") or ()), *own):
             if name and name != "scripted":
                 longest, prices = worst({"name": name})
                 known[name] = KnownModel(longest, prices, "litellm")
     return replace(assume, models=known) if known else assume
+
+
+def _own_models(spec: MachineSpec) -> list[str]:
+    """The models that states name themselves, as far as the file says which."""
+    names: list[str] = []
+    for state in spec.states.values():
+        if (model := state.args.get("model")) is not None and state.asks_model == "reply":
+            names += [model.value.text] if model.value.constant else []
+        if (others := state.args.get("fallbacks")) is not None:
+            names += others.value
+    return names
 
 
 def _is_said(model: Mapping[str, Any], assume: Assume) -> bool:

@@ -78,7 +78,7 @@ def _positive(name: str, value: Any) -> int | float:
 
 
 ROLES = ("system", "user", "assistant", "tool")
-SENT = ("role", "content", "tool_calls", "tool_call_id", "name")
+SENT = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning")
 """What chat APIs take. A message's other fields, an id or a time, are the caller's own."""
 
 
@@ -103,6 +103,8 @@ def _message(number: int, given: Any) -> dict[str, Any]:
     _check_content(which, message)
     if "tool_calls" in message:
         _check_calls(which, message)
+    if not isinstance(message.get("reasoning", {}), Mapping):
+        raise _no_message(f"{which} has a `reasoning` that is not a mapping", "leave it out")
     if role == "tool" and not isinstance(message.get("tool_call_id"), str):
         raise _no_message(f"{which} answers no call", "name it: `tool_call_id`")
     return message

@@ -30,6 +30,7 @@ from chartloop.core.text_table import Line, text_of
 from chartloop.core.units import say_count
 from chartloop.language.load import Find, Found
 from chartloop.language.load import load as load_text
+from chartloop.language.tool_lock import SUFFIX as LOCK
 from chartloop.machine.build import Chart
 from chartloop.proofs.guards.z3_solver import solver
 from chartloop.view.picture import Picture
@@ -169,7 +170,7 @@ def _text_of(source: str | Path) -> tuple[str, str, Path | None]:
 
 def child_file(source: str, file: str) -> Found:
     """The file of a child machine: a path from the folder of `file`, or a shipped name."""
-    if source.endswith((".yaml", ".yml")):
+    if source.endswith((".yaml", ".yml", LOCK)):
         path = Path(file).parent / source
         if not path.is_file():
             said = f"there is no file `{source}`: looked in {catalog.folder_of(path)}"

@@ -46,6 +46,7 @@ from chartloop.language.values import block_value, limit_value, var_value
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, region_graph
 from chartloop.run.journal import Journal, MemoryJournal, RunRow, digest, direct_journal
+from chartloop.run.media import split_task
 from chartloop.run.result import Result
 from chartloop.run.session import Session, start_data
 from chartloop.run.sync import off_loop, wait
@@ -189,7 +190,7 @@ class Machine:
 
     def start(  # noqa: PLR0913  each is one thing that a caller may say
         self,
-        task: str = "",
+        task: str | Sequence[Any] = "",
         *,
         limits: Mapping[str, Any] | None = None,
         vars: Mapping[str, Any] | None = None,
@@ -206,6 +207,8 @@ class Machine:
         **ports: Unpack[PortOptions],
     ) -> Run:
         """A run at its very beginning: nothing has been decided yet. Step it, or run it.
+
+        `task` is a text, or a list of texts, `Image`s and `File`s.
 
         `limits`, `vars`, `memory` and `tasks` replace what the file has (a task is a text, or a
         mapping); `messages` are a conversation to continue. With `continues`, a run that has
@@ -234,6 +237,7 @@ class Machine:
             MachineChangedError: the run of `continues`, given by its id, is of another machine.
         """
         spec, past = self.spec, dict[str, Any]()
+        task, files = split_task(task)
         if continues is not None:
             before = (
                 continues if isinstance(continues, Run) else self._open_ended(continues, journal)
@@ -268,6 +272,7 @@ class Machine:
             limits=chosen, vars=first,
             messages=history(messages) or past.get("messages"),
             context_window=made.ports.window(spec),
+            files=files,
             tasks=[task.to_dict() for task in queue], metadata=own_metadata(metadata),
             plugins=used_plugins(spec, [str(made.ports.settings.get("name", ""))]),
         )  # fmt: skip
@@ -295,11 +300,11 @@ class Machine:
     def _upkeep(self) -> tuple[str, ...]:
         return own_upkeep(self.spec)
 
-    def run(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
+    def run(self, task: str | Sequence[Any] = "", **options: Unpack[StartOptions]) -> Result:
         """Start and run to the end, or to where the run waits for a person; see `start`."""
         return self.start(task, **options).run()
 
-    async def arun(self, task: str = "", **options: Unpack[StartOptions]) -> Result:
+    async def arun(self, task: str | Sequence[Any] = "", **options: Unpack[StartOptions]) -> Result:
         """Start and run, inside a running event loop; see `start`."""
         return await self.start(task, **options).arun()
 

@@ -76,7 +76,7 @@ class StartOptions(PortOptions, total=False):
 class Startable(OfMachine, Protocol):
     """A machine that a run may be followed by another run of. `Machine` is one."""
 
-    def start(self, task: str = "", **options: Unpack[StartOptions]) -> Run:
+    def start(self, task: str | Sequence[Any] = "", **options: Unpack[StartOptions]) -> Run:
         """A new run of it."""
         ...
 
@@ -298,7 +298,7 @@ class Run:
         """The callbacks of `listen` that are called now."""
         return self._listeners.callbacks
 
-    def next(self, task: str, **options: Unpack[StartOptions]) -> Run:
+    def next(self, task: str | Sequence[Any], **options: Unpack[StartOptions]) -> Run:
         """A next message to a run that has ended: a new run that continues this one.
 
         Conversation, memory and variables are carried over, counters start at zero, limits are

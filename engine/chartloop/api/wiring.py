@@ -19,11 +19,12 @@ from chartloop.core.durability import Durability, known_durability
 from chartloop.core.errors import ChartloopError, PluginError, SetupError, UnknownRunError
 from chartloop.core.facts import Task
 from chartloop.core.specs import ActionSpec, PluginSpec
+from chartloop.language.server_tools import ServerSpec
 from chartloop.language.spec import MachineSpec
 from chartloop.run.context import Ports
 from chartloop.run.job import suspends as spec_suspends
 from chartloop.run.journal import Journal
-from chartloop.run.ports import Cancel, Clock, Model, Notifier, Sandbox, Tokenizer
+from chartloop.run.ports import Cancel, Clock, Model, Notifier, Sandbox, Tokenizer, ToolServers
 from chartloop.run.session import Session
 from chartloop.run.tracing import Tracer
 
@@ -84,7 +85,21 @@ def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Po
     if "model" in uses or any("model" in a.may_use for s in spec.family() for a in _actions(s)):
         made.model = _model(spec, made.settings, given, clock)
     made.sandbox = given.get("sandbox")
+    made.servers = _servers(spec, folder)
     return made
+
+
+def _servers(spec: MachineSpec, folder: Path | None) -> ToolServers | None:
+    """The MCP servers that carry out tools of a machine or its children; None for most."""
+    used: dict[tuple[str, str], ServerSpec] = {}
+    for part in spec.family():
+        named = {tool.server for tool in part.registry.tools.values()} if part.servers else ()
+        used |= {(s.name, s.definition): s for s in part.servers.values() if s.name in named}
+    if not used:
+        return None
+    from chartloop.adapters.mcp_servers import McpServers  # noqa: PLC0415  when one is declared
+
+    return McpServers(tuple(used.values()), folder)
 
 
 def _folder_of(part: MachineSpec, spec: MachineSpec, folder: Path | None) -> Path:
@@ -114,6 +129,8 @@ def prepare(spec: MachineSpec, ports: Ports, tasks: Sequence[Task]) -> None:
     uses = uses_of(spec)
     if "sandbox" in uses and ports.sandbox is None:
         ports.sandbox = MontySandbox()
+    if ports.servers is not None:
+        ports.servers.prepare()
     for part in spec.family():
         if "model" in _own_uses(part, tasks if part is spec else inline_tasks(part)):
             _prepare_model(part, ports)
@@ -133,7 +150,9 @@ def _prepare_model(spec: MachineSpec, ports: Ports) -> None:
 
 def suspends(session: Session) -> bool:
     """Whether anything that a run may do gives the event loop away."""
-    return session.journal.suspends or spec_suspends(session.chart.spec, session.ports)
+    if session.journal.suspends or session.ports.servers is not None:
+        return True
+    return spec_suspends(session.chart.spec, session.ports)
 
 
 JournalOrPath: TypeAlias = Journal | str | Path

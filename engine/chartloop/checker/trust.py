@@ -46,6 +46,8 @@ def reaches_out(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
     for path, address in _addresses(spec.model, ("model",)):
         if path != ("model", "api_base"):
             yield path, f"names the host `{address}`"
+    for name, server in spec.servers.items():
+        yield ("mcp_servers", name), server.reaches
     for name, child in spec.machines.items():
         if not child.base and child.file and _far(spec.file, child.file):
             yield ("machines", name), f"runs `{child.file}`, outside its folder"

@@ -137,7 +137,8 @@ def effects_of(state: StateSpec) -> Iterator[tuple[str, str]]:
         yield from (("usage", RISES), ("queue", EITHER))
     if action.work:
         yield from (("errors", EITHER), ("progress", EITHER))
-        yield from ((f"last.{n}", EITHER) for n in ("text", "finish_reason", "tool_calls"))
+        said = ("text", "finish_reason", "tool_calls", "model")
+        yield from ((f"last.{name}", EITHER) for name in said)
         yield "last.wants_memory", EITHER
 
 

@@ -34,6 +34,7 @@ SECTIONS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     )),
     ("Machines", (
         Entry("machines", "List the machines that come with chartloop."),
+        Entry("tools", "Lock the tools that the MCP servers of a machine offer."),
         Entry("check", "Find every mistake of a machine file, before anything runs."),
         Entry("bound", "Show the worst that a run of a machine can cost, before it runs."),
         Entry("query", "Ask which paths a run of a machine can take, and which never."),

@@ -28,7 +28,7 @@ def calls_and_cost(facts: Facts, failed: int = 0) -> str:
         return f"{say_count(failed, 'model call')} failed" if failed else "no model calls"
     calls = say_count(usage.llm_calls, "model call") + (f", {failed} more failed" * bool(failed))
     cost = "cost unknown" if usage.cost is None else say_cost(usage.cost)
-    return f"{calls}, {say_count(usage.total_tokens, 'token')}, {cost}"
+    return f"{calls}, {usage.tokens}, {cost}"
 
 
 def say_cost(cost: float) -> str:

@@ -19,7 +19,16 @@ from rich.text import Text
 from chartloop.cli.console import WIDEST, behind, clean, open_doors, plain
 from chartloop.core.units import say_elapsed
 from chartloop.machine.budget_use import budgets
-from chartloop.run.events import Delta, Event, FromChild, Recorded, Rewound, Started
+from chartloop.run.events import (
+    Delta,
+    Event,
+    FromChild,
+    ReasoningDelta,
+    Recorded,
+    Rewound,
+    Started,
+    ToolCallDelta,
+)
 from chartloop.run.record_text import because, outcome_of
 
 if TYPE_CHECKING:
@@ -112,7 +121,7 @@ class Live:
                 self._last = f"{path}  because {why}" if why else path
                 self._failed = outcome_of(record) if record.failures else ""
                 self._doing = ""
-            case Rewound():  # by another caller: what follows is shown as it comes
+            case Rewound() | ReasoningDelta() | ToolCallDelta():  # what follows says it
                 pass
 
     def _see_child(self, event: FromChild) -> None:
@@ -124,7 +133,7 @@ class Live:
                 self._text = (self._text + piece.text)[-TAIL:]
             case FromChild() as below:
                 self._see_child(below)
-            case Recorded() | Rewound():
+            case Recorded() | Rewound() | ReasoningDelta() | ToolCallDelta():
                 pass
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:

@@ -65,6 +65,7 @@ class RunCommandOptions(RunOptions):
     concurrency: int = 4
     totals: tuple[str, ...] = ()
     continues: str | None = None
+    files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -46,7 +46,8 @@ def script_of(options: RunOptions) -> Script | None:
 
 
 def start(
-    machine: Machine, task: str, options: RunOptions, journal: Callable[[], Journal], *,
+    machine: Machine, task: str | Sequence[Any], options: RunOptions,
+    journal: Callable[[], Journal], *,
     cancel: Cancel | None = None, script: Script | None = None, continues: Run | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Run:  # fmt: skip

@@ -19,7 +19,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import Any, NamedTuple
 
-from chartloop.core.facts import ToolCall
+from chartloop.core.facts import ToolCall, wire_name
+from chartloop.core.media_parts import is_media, say_part, with_parts
 from chartloop.core.outcome import Message, Reply
 
 Messages = tuple[Message, ...]
@@ -42,18 +43,29 @@ def assistant(text: str, tool_calls: Iterable[ToolCall] = ()) -> Message:
     return Reply(text, tool_calls=tuple(tool_calls)).message
 
 
-def tool_reply(call: ToolCall, text: str) -> Message:
-    """What came of a call."""
-    return {"role": "tool", "tool_call_id": call.id, "name": call.name, "content": text}
+def tool_reply(call: ToolCall, text: str, parts: Sequence[Mapping[str, Any]] = ()) -> Message:
+    """What came of a call, with the images and files of its result."""
+    name = wire_name(call.name)
+    said = {"role": "tool", "tool_call_id": call.id, "name": name, "content": text}
+    return with_parts(said, parts) if parts else said
 
 
 def text_of(message: Message) -> str:
-    """The text of a message; of a message in parts, that of its text parts, a line each."""
+    """The text of a message; of a message in parts, a line each: an image as ``[image 12 kB]``."""
     content: str | Iterable[Any] | None = message.get("content")
     if isinstance(content, str):
         return content
-    texts = (p if isinstance(p, str) else p.get("text") for p in content or ())
-    return "\n".join(t for t in texts if isinstance(t, str))
+    texts = (_text_of_part(part) for part in content or ())
+    return "\n".join(text for text in texts if text is not None)
+
+
+def _text_of_part(part: Any) -> str | None:
+    if isinstance(part, str):
+        return part
+    if is_media(part):
+        return say_part(part)
+    text = part.get("text") if isinstance(part, Mapping) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+    return text if isinstance(text, str) else None
 
 
 def calls_of(message: Message) -> tuple[ToolCall, ...]:

@@ -19,6 +19,8 @@
         ├── SetupError       something the run needs is missing: an extra, a key, a tool
         │   ├── PluginError  a plugin is not installed, cannot be imported, or clashes
         │   └── MissingPluginError  a run was started with a plugin that is not given now
+        ├── ServerUnavailableError  an MCP server cannot be started or reached
+        ├── ToolsChangedError  an MCP server offers something else than the lock holds
         └── JournalError
             ├── Driven       another process drives this run: it was not started here
             ├── Fenced       another process took this run over from here
@@ -70,11 +72,13 @@ __all__ = [
     "RulesChangedError",
     "RunError",
     "ScriptError",
+    "ServerUnavailableError",
     "SetupError",
     "Severity",
     "SpecError",
     "StatusError",
     "TaskError",
+    "ToolsChangedError",
     "UnknownRunError",
     "count_findings",
     "finding_lines",
@@ -546,6 +550,34 @@ class MissingPluginError(SetupError):
     def __init__(self, message: str, *, plugins: Sequence[str] = (), hint: str = "") -> None:
         self.plugins = tuple(plugins)
         super().__init__(message, hint=hint)
+
+
+class ServerUnavailableError(RunError):
+    """An MCP server could not be started or reached, or gave no listing that can be read.
+
+    The run rests where it was: drive it on, or resume it, when the server works.
+    """
+
+    code = "CL630"
+
+
+class ToolsChangedError(RunError):
+    """An MCP server offers a tool in another form than the lock holds, or no longer.
+
+    Its description steers the model: nothing of it was used. The run rests where it was.
+    """
+
+    code = "CL631"
+
+    def __init__(self, server: str, differences: tuple[str, ...]) -> None:
+        self.server = server
+        self.differences = differences
+        """What differs, in lines: ``~ calc.add description: "Add." → "Add, and ..."``."""
+        listed = "".join(f"\n  {line}" for line in differences)
+        super().__init__(
+            f"the tools of MCP server `{server}` are not those of the lock:{listed}",
+            hint="look at each line; where it is right, run `chartloop tools lock` again",
+        )
 
 
 class JournalError(RunError):

@@ -13,6 +13,7 @@ Source: design "language", section 6; 000 `ExecutionMetrics`, 003 "Monitoring", 
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, cast
@@ -32,6 +33,7 @@ from chartloop.core.types import (
     map_of,
     struct,
 )
+from chartloop.core.units import say_count
 from chartloop.core.values import Value
 
 
@@ -69,6 +71,22 @@ class Failure(Value, frozen=True, gc=False):
     """Which of the known failures it was, e.g. ``rate_limit``. Not readable by guards."""
     retry_after: float | None = None
     """Seconds that the provider asked to be left alone, where it said so. Not readable by guards."""
+
+
+LONGEST_WIRE_NAME = 64
+
+
+def wire_name(name: str) -> str:
+    """What a tool is called in a request to a provider, which takes no dots and 64 characters.
+
+    ``calc.add`` is ``calc__add``. A name that fits stays; a longer one is cut, and its hash added.
+    """
+    if "." not in name and len(name) <= LONGEST_WIRE_NAME:
+        return name
+    made = name.replace(".", "__")
+    if len(made) <= LONGEST_WIRE_NAME:
+        return made
+    return f"{made[: LONGEST_WIRE_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
 class ToolCall(Value, frozen=True, gc=False):
@@ -132,6 +150,16 @@ class UsageFacts(Value, frozen=True, gc=False):
     context_window: int = 0
     context_ratio: float = 0.0
     prunable: bool = False
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    @property
+    def tokens(self) -> str:
+        """All tokens in words: ``1,204 tokens (800 from the cache, 120 of reasoning)``."""
+        parts = ((self.cached_tokens, "from the cache"), (self.reasoning_tokens, "of reasoning"))
+        more = ", ".join(f"{count:,} {what}" for count, what in parts if count)
+        return say_count(self.total_tokens, "token") + (f" ({more})" if more else "")
 
 
 class ErrorFacts(Value, frozen=True, gc=False):
@@ -171,6 +199,7 @@ class LastFacts(Value, frozen=True, gc=False):
     tool_calls: tuple[ToolCall, ...] = ()
     wants_memory: bool = False
     calls_dropped: int = 0
+    model: str = ""
 
 
 class QueueFacts(Value, frozen=True, gc=False):
@@ -318,6 +347,9 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "usage.prompt_tokens": FactSpec(COUNTER, "Tokens sent to models.", "tokens", "model calls"),
         "usage.completion_tokens": FactSpec(COUNTER, "Tokens that models wrote.", "tokens", "model calls"),
         "usage.total_tokens": FactSpec(COUNTER, "Prompt and completion tokens.", "tokens", "model calls"),
+        "usage.cached_tokens": FactSpec(COUNTER, "Prompt tokens that providers read from their caches, where they say so.", "tokens", "model calls"),
+        "usage.cache_write_tokens": FactSpec(COUNTER, "Prompt tokens that providers wrote into their caches, where they say so.", "tokens", "model calls"),
+        "usage.reasoning_tokens": FactSpec(COUNTER, "Completion tokens of reasoning, where providers say so.", "tokens", "model calls"),
         "usage.cost": FactSpec(Type("float", nonneg=True, grows=True, nullable=True), "What the model calls cost; None while no price is known.", "USD", "model calls"),
         "usage.messages": FactSpec(COUNT, "Messages in the conversation.", "messages", "actions that add or prune messages"),
         "usage.context_tokens": FactSpec(COUNT, "Tokens of the conversation as the next model call will send it, as last counted or estimated.", "tokens", "model calls and messages"),
@@ -346,6 +378,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "last.text": FactSpec(STR, "The newest model reply's text.", changed_by="model calls"),
         "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls"),
         "last.tool_calls": FactSpec(list_of(TOOL_CALL), "The calls that the newest reply asks for: `id`, `name`, `arguments`.", changed_by="model calls", moved_by="tools"),
+        "last.model": FactSpec(STR, "The model that wrote the newest reply: the file's, or the fallback that answered.", changed_by="model calls"),
         "last.wants_memory": FactSpec(BOOL, "Whether the newest reply asks for tool calls, and all of them are memory tools.", changed_by="model calls", moved_by="tools"),
         "last.calls_dropped": FactSpec(COUNT, "How many calls of the newest reply were not executed: more than `at_most` of `call_tools`, or all but the first of `call_tool`.", "calls", "model calls, `call_tools`, `call_tool`", moved_by="tools"),
         "queue.size": FactSpec(COUNT, "Tasks that wait; improvements from the beginning of their cycle on.", "tasks", "`work`, `enqueue`"),

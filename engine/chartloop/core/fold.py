@@ -124,7 +124,7 @@ def _newest(last: LastFacts, outcome: Outcome, state: str, name: str) -> LastFac
     if reply is not None:
         now = now.replace(
             text=reply.text, finish_reason=reply.finish_reason, tool_calls=reply.tool_calls,
-            wants_memory=reply.wants_memory, calls_dropped=0,
+            wants_memory=reply.wants_memory, calls_dropped=0, model=reply.model,
         )  # fmt: skip
     return now.replace(calls_dropped=len(outcome.dropped)) if outcome.dropped else now
 
@@ -191,6 +191,9 @@ def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
         usage.llm_calls + spent.llm_calls, usage.tool_calls + sum(spent.tools.values()), calls,
         sent, written, sent + written, cost, messages, context, window,
         context / window if window else 0.0, prunable,
+        usage.cached_tokens + spent.cached_tokens,
+        usage.cache_write_tokens + spent.cache_write_tokens,
+        usage.reasoning_tokens + spent.reasoning_tokens,
     )  # fmt: skip
 
 

@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, cast
 
-from chartloop.core.facts import EMPTY, Failure, Task, ToolCall
+from chartloop.core.facts import EMPTY, Failure, Task, ToolCall, wire_name
 from chartloop.core.plain import plain
 from chartloop.core.reasons import REASONS, StopReason, StopSignal
 from chartloop.core.values import Value
 
 Message = Mapping[str, Any]
 """One message of the conversation in the chat format: ``role``, ``content``, and for the
-assistant ``tool_calls``, for a tool's reply ``tool_call_id`` and ``name``."""
+assistant ``tool_calls`` and ``reasoning`` (`core.reasoning`), for a tool's reply ``tool_call_id``
+and ``name``."""
 
 
 class Spent(Value, frozen=True, gc=False):
@@ -35,6 +36,12 @@ class Spent(Value, frozen=True, gc=False):
     """The provider sent no usage; the tokens were estimated."""
     tools: Mapping[str, int] = EMPTY
     """Tool calls that were executed, by tool."""
+    cached_tokens: int = 0
+    """Of the prompt tokens, those that the provider read from its cache."""
+    cache_write_tokens: int = 0
+    """Of the prompt tokens, those that it wrote into its cache."""
+    reasoning_tokens: int = 0
+    """Of the completion tokens, those of the model's reasoning."""
 
 
 class Reply(Value, frozen=True, gc=False):
@@ -45,6 +52,8 @@ class Reply(Value, frozen=True, gc=False):
     tool_calls: tuple[ToolCall, ...] = ()
     wants_memory: bool = False
     model: str = ""
+    reasoning: Mapping[str, Any] = EMPTY
+    """Thinking blocks and the like, as the provider sent them: see `core.reasoning`."""
 
     @property
     def message(self) -> Message:
@@ -55,10 +64,12 @@ class Reply(Value, frozen=True, gc=False):
                 {
                     "id": call.id,
                     "type": "function",
-                    "function": {"name": call.name, "arguments": call.arguments},
+                    "function": {"name": wire_name(call.name), "arguments": call.arguments},
                 }
                 for call in self.tool_calls
             ]
+        if self.reasoning:
+            said["reasoning"] = self.reasoning
         return said
 
     @property
@@ -189,6 +200,10 @@ class ToolResult(Value, frozen=True, gc=False):
     """The tool reports progress, ok or not: `progress.stalled_for` starts again."""
     warnings: tuple[str, ...] = ()
     """What is odd about the call, for those who look after the run; the model does not read it."""
+    parts: tuple[Mapping[str, Any], ...] = ()
+    """Images and files after the text, as parts of a message: ``Image.read("a.png").part``."""
+    in_doubt: bool = False
+    """The call was made, and whether it was carried out is not known."""
 
     @property
     def is_text(self) -> bool:
@@ -277,6 +292,14 @@ MOST = 1e15
 """What no count and no sum of money goes beyond, of whatever was added up."""
 
 
+PARTS: Mapping[str, str] = {
+    "cached_tokens": "prompt_tokens",
+    "cache_write_tokens": "prompt_tokens",
+    "reasoning_tokens": "completion_tokens",
+}
+"""Counts that are a part of another one."""
+
+
 def is_tokens(value: object) -> bool:
     """Whether so many tokens can have been sent or written in one model call."""
     return type(value) is int and 0 <= value <= MOST_TOKENS
@@ -299,6 +322,11 @@ def problem_with(spent: Spent) -> str:
         for name, count in counts.items():
             if not _is_count(count):
                 return f"{name} {say(count)}"
+    if spent.cached_tokens or spent.cache_write_tokens or spent.reasoning_tokens:
+        for name, whole in PARTS.items():
+            part = getattr(spent, name)
+            if not (_is_count(part) and part <= getattr(spent, whole)):
+                return f"{name} {say(part)}"
     if paid is not None and not (_is_number(paid) and paid <= MOST):
         return f"cost {say(paid)}"
     if tools is EMPTY:  # nearly always, and asked about every step

@@ -30,6 +30,9 @@ from chartloop.core.reasons import NO_SIGNALS, REASONS, StopReason, StopSignals
 from chartloop.core.transcript import NO_MESSAGES, Conversation
 from chartloop.core.values import Value
 
+FILES = "files"
+"""Under this name `Position.kept` holds the images and files that the run was started with, as
+parts of a message."""
 REPAIRED = "repaired"
 """Under this name `Position.kept` holds how often an action has asked to be done again."""
 

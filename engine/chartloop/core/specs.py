@@ -11,8 +11,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from chartloop.core.facts import wire_name
 from chartloop.core.text_table import Line, Row, lay_out
 from chartloop.core.traits import UNDECLARED, ActionTraits
 from chartloop.core.types import ANY, Type
@@ -75,7 +76,7 @@ class ArgSpec:
     """What a `name` names: ``tool``, ``machine``, ``state``, ``variable``, ``block`` or
     ``reason``."""
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
-    """For `data`: what is wrong with a value, or None."""
+    """For `data`, and for a `value` that is written plainly: what is wrong with it, or None."""
     fields: tuple[ArgSpec, ...] = ()
     """For `fields`: what is under each name."""
     needs: str = ""
@@ -100,6 +101,11 @@ class ArgSpec:
             "required": self.required, "default": self.default, "choices": list(self.choices),
             "about": self.about,
         }  # fmt: skip
+
+
+CacheMark = Literal["instructions", "tools", "conversation"]
+"""What of a request may be marked for the provider's cache."""
+CACHED: tuple[str, ...] = get_args(CacheMark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,13 +247,15 @@ class ToolSpec:
     """It edits memory blocks: a reply that asks for nothing else `wants_memory`."""
     wants_context: bool = False
     """Its first parameter is the context of the step."""
+    server: str = ""
+    """The MCP server that carries it out; empty for a function of Python."""
 
     def for_model(self) -> dict[str, Any]:
         """The tool as chat APIs take it."""
         return {
             "type": "function",
             "function": {
-                "name": self.name,
+                "name": wire_name(self.name),
                 "description": self.description,
                 "parameters": dict(self.parameters),
             },

@@ -15,7 +15,9 @@ from itertools import chain, islice
 from typing import Any, overload
 
 from chartloop.core.conversation import calls_of, tool_reply
+from chartloop.core.media_parts import media_tokens
 from chartloop.core.outcome import Message
+from chartloop.core.reasoning import reasoning_text
 
 NO_REPLY = "error: this call was not executed"
 """What a model reads where a call has no reply: it was cut off, or no one made it."""
@@ -331,6 +333,8 @@ def estimate_message(message: Message) -> int:
         function = call["function"]
         tokens += PER_CALL + estimate_tokens(function["name"])
         tokens += estimate_tokens(function["arguments"])
+    if "reasoning" in message:
+        tokens += estimate_tokens(reasoning_text(message["reasoning"]))
     return tokens
 
 
@@ -341,7 +345,9 @@ def estimate_messages(messages: Iterable[Message]) -> int:
 
 def _part(part: object) -> int:
     text = part if isinstance(part, str) else _text_of(part)
-    return PER_IMAGE if text is None else estimate_tokens(text)
+    if text is not None:
+        return estimate_tokens(text)
+    return media_tokens(part, PER_IMAGE) if isinstance(part, Mapping) else PER_IMAGE  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _text_of(part: object) -> str | None:

@@ -16,10 +16,12 @@ from pathlib import PurePath
 from typing import Any, cast
 
 from chartloop.core.reasons import StopReason
+from chartloop.core.specs import Effect
 from chartloop.core.types import ANY, DURATION, Type
 from chartloop.core.units import parse_duration, parse_fraction, write_duration
 from chartloop.language.expression import Expression
 from chartloop.language.json_schema.reply import ReplySchema
+from chartloop.language.server_tools import ServerSpec
 from chartloop.language.spec import (
     Approve,
     Assign,
@@ -35,6 +37,7 @@ from chartloop.language.spec import (
     VarSpec,
 )
 from chartloop.language.template.template import Template
+from chartloop.language.tool_lock import LockedServer
 
 Data = dict[str, Any]
 
@@ -67,6 +70,7 @@ def _machine(spec: MachineSpec, home: str) -> Data:
     return _some(
         title=spec.title, about=spec.about, source=spec.source, metadata=dict(spec.metadata),
         instructions=_text(spec.instructions), model=_model(spec.model), tools=list(spec.tools),
+        mcp_servers={n: _server(s) for n, s in spec.servers.items()},
         memory={n: _block(b) for n, b in spec.memory.items()}, tasks=_tasks(spec, home),
         limits={n: _limit(x) for n, x in spec.limits.items()},
         vars={n: _var(v) for n, v in spec.vars.items()},
@@ -118,6 +122,17 @@ def _model(model: Mapping[str, Any]) -> Data:
         if isinstance(out.get(name), float):
             out[name] = _exactly(out[name])
     return out
+
+
+def _server(server: ServerSpec) -> Data:
+    """A server with its locked tools: a recorded machine is read without the lock's file."""
+    return _some(
+        command=server.command, args=list(server.args), env=dict(server.env), cwd=server.cwd,
+        url=server.url, headers=dict(server.headers),
+        effect="" if server.effect is Effect.PAID else str(server.effect),
+        connect_timeout=_exactly(server.connect_timeout), timeout=_exactly(server.timeout),
+        lock=LockedServer(server.definition, server.tools, server.left_out).to_dict(),
+    )  # fmt: skip
 
 
 def _block(block: BlockSpec) -> Any:

@@ -9,9 +9,10 @@ Source: design "language", sections 1 and 9.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from chartloop.core.codes import finding
@@ -42,6 +43,12 @@ from chartloop.language.readers.loops import (
 )
 from chartloop.language.readers.reader import NULLABLE, Named, Reader, make_roots
 from chartloop.language.readers.rules import read_rule
+from chartloop.language.readers.servers import (
+    ReadLock,
+    read_server_shape,
+    read_servers,
+    wanted_tools,
+)
 from chartloop.language.readers.settings import (
     ACCEPTABLE,
     EVERY,
@@ -52,11 +59,12 @@ from chartloop.language.readers.settings import (
     read_renamed,
     read_tasks,
     read_tools,
-    refuse_servers,
 )
 from chartloop.language.readers.states import read_state
 from chartloop.language.readers.words import doubts_a_word, written_words
+from chartloop.language.server_tools import ServerSpec
 from chartloop.language.spec import Edge, LimitSpec, MachineSpec, StateSpec
+from chartloop.language.tool_lock import lock_name
 from chartloop.language.yaml.document import dotted_path, short
 from chartloop.language.yaml.reading import Document, Path, read
 
@@ -122,6 +130,53 @@ def load(
     return _load(text, file_name, _Reading(registry, define or {}, find, ()))
 
 
+class Declared(NamedTuple):
+    """An MCP server that a file declares, and the tools of it that the file names."""
+
+    server: ServerSpec
+    tools: tuple[str, ...]
+    """Names and patterns, without the server's."""
+
+
+def declared_servers(text: str, file_name: str) -> tuple[dict[str, Declared], tuple[Finding, ...]]:
+    """The MCP servers of a file and of the machines in it, with no lock; and what is wrong.
+
+    Of the rest of the file only its shape is read: without a lock it has no meaning.
+    """
+    document = read(text, file_name)
+    shaped = shape(document)
+    findings = list(shaped.findings)
+    found: dict[str, Declared] = {}
+    given = _File(document, shaped, _Reading(Registry(), {}, None, ()))
+    for base, machine in _machines_in(shaped.file, ()):
+        reader = _reader(given, base, deepcopy(shaped.unread))
+        wanted = [*wanted_tools(machine)]
+        for name, server_shape in (machine.mcp_servers or {}).items():
+            if (server := read_server_shape(reader, name, server_shape)) is None:
+                continue
+            named = [n.partition(".")[2] for n in wanted if n.startswith(f"{name}.")]
+            before = found.get(name, Declared(server, ()))
+            if before.server.definition != server.definition:
+                said = f"two machines of this file declare different servers `{name}`"
+                hint = "rename one of them"
+                reader.say("CL211", ("mcp_servers", name), said, hint=hint, key=True)
+            found[name] = Declared(server, tuple(dict.fromkeys((*before.tools, *named))))
+        findings += reader.findings
+    return found, _sort_findings(findings)
+
+
+def _machines_in(
+    machine: file.MachineShape | None, base: Path
+) -> Iterator[tuple[Path, file.MachineShape]]:
+    """The machine of a file, and those that are in it."""
+    if machine is None:
+        return
+    yield base, machine
+    for name, child in (machine.machines or {}).items():
+        if not isinstance(child, str):
+            yield from _machines_in(child, (*base, "machines", name))
+
+
 def _load(text: str, file_name: str, reading: _Reading) -> Loaded:
     document = read(text, file_name)
     shaped = shape(document)
@@ -171,12 +226,13 @@ def _machine(
         if spec is not None:
             children[child] = spec
     reader = _reader(given, base, unread)
-    spec = _read(reader, name, shape, children)
+    lock = partial(_lock_text, given)
+    spec = _read(reader, name, shape, children, lock)
     words = written_words(spec) if spec is not None else {}
     if spec is not None and (reader.unsure or doubts_a_word(spec, words)):
         reader = _reader(given, base, unread, flow(spec) if reader.unsure else None)
         reader.words = words
-        spec = _read(reader, name, shape, children)
+        spec = _read(reader, name, shape, children, lock)
     declared = shape.machines or {}
     said = {n: ((*base, *p), n) for n, p in reader.children.items() if n not in declared}
     for child, (path, source) in (named | said).items():
@@ -188,6 +244,14 @@ def _machine(
     if spec is not None and spec.ignore:
         own = [f for f in own if f.code not in ACCEPTABLE or not spec.accepts(f)]
     return spec, [*findings, *own], reader.unread
+
+
+def _lock_text(given: _File) -> str:
+    """The text of the lock beside the file. `SetupError` where there is none."""
+    find, here = given.reading.find, given.document.file
+    if find is None or here.startswith("<"):
+        raise SetupError("there is no file for it")
+    return find(lock_name(here), here).text
 
 
 def _load_linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | None, list[Finding]]:
@@ -228,8 +292,9 @@ def _names(path: Path) -> bool:
 
 
 def _read(
-    reader: Reader, name: str, shape: file.MachineShape, children: dict[str, MachineSpec]
-) -> MachineSpec | None:
+    reader: Reader, name: str, shape: file.MachineShape, children: dict[str, MachineSpec],
+    lock: ReadLock,
+) -> MachineSpec | None:  # fmt: skip
     names = tuple(shape.states or {})
     if not names and not reader.is_gone(("states",)) and not reader.is_gone(()):
         said = f"machine `{name}` has no states"
@@ -248,13 +313,13 @@ def _read(
         scope = Scope(roots, defines={**texts, **reader.define}, guards=reader.registry.guards)
         loops = declare_loops(reader, loops, variables, scope)
     reader.variables = {n: _spoken(v.type, reader.words.get(n)) for n, v in variables.items()}
+    reader.servers = read_servers(reader, shape.mcp_servers, [*wanted_tools(shape)], lock)
     reader.tools = read_tools(reader, shape.tools)
     reader.reasons = read_reasons(reader, shape.reasons)
     roots = _roots(reader, name, shape, limits)
     reader.scope = Scope(roots, guards=reader.registry.guards)
     defined = read_defines(reader, shape.define, reader.define)
     memory = read_memory(reader, shape.memory)
-    refuse_servers(reader, shape.mcp_servers)
     if loops:
         loops = [check_loop(reader, loop) for loop in loops]
         shapes = with_loops(shape.states or {}, loops)
@@ -271,7 +336,8 @@ def _read(
         name, states, start, tuple(rules),
         limits=limits, vars=variables, define=defined, memory=memory, reasons=reader.reasons,
         own_reasons=tuple(n for n in shape.reasons or {} if n in reader.reasons),
-        tools=reader.tools, machines=children, tasks=read_tasks(reader, shape.tasks),
+        tools=reader.tools, servers=reader.servers, machines=children,
+        tasks=read_tasks(reader, shape.tasks),
         model=read_model(reader, shape.model), on_error=_on_error(reader, shape.on_error),
         on_stop=(reader.state(("on_stop",), shape.on_stop) or "") if shape.on_stop else "",
         output=_output(reader, shape.output), start_given=shape.start is not None,

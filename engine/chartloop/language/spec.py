@@ -21,6 +21,7 @@ from chartloop.core.traits import NO_ACTION, ActionTraits, Asks, Calls
 from chartloop.core.types import ANY, Type
 from chartloop.language.expression import Expression
 from chartloop.language.label import Label
+from chartloop.language.server_tools import ServerSpec
 from chartloop.language.template.template import Template
 from chartloop.language.yaml.document import Document, Path, dotted_path
 
@@ -341,6 +342,8 @@ class MachineSpec:
     instructions: Template | None = None
     model: Mapping[str, Any] = field(default_factory=dict[str, Any])
     tools: tuple[str, ...] = ()
+    servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
+    """The MCP servers that the file declares: their tools are `server.tool`."""
     memory: Mapping[str, BlockSpec] = field(default_factory=dict[str, BlockSpec])
     tasks: tuple[Mapping[str, Any], ...] | str | None = None
     """The first tasks, or the path of the file that holds them."""

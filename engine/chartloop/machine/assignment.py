@@ -13,7 +13,7 @@ from chartloop.core.facts import Facts
 from chartloop.core.outcome import Outcome
 from chartloop.core.types import ANY, Type, accepts
 from chartloop.language.expression import Expression, GuardFailed
-from chartloop.language.spec import Assign, MachineSpec, StateSpec
+from chartloop.language.spec import Assign, MachineSpec, Save, StateSpec
 
 _ABSENT = object()
 
@@ -33,9 +33,15 @@ def template_names(spec: MachineSpec, facts: Facts, reads: frozenset[str]) -> di
 def saved_values(
     spec: MachineSpec, state: StateSpec, outcome: Outcome, facts: Facts
 ) -> tuple[Outcome, Mapping[str, Any]]:
-    """The assignments of a state's `save`; a failed outcome when one cannot be made."""
+    """The assignments of a state's `save`; a failed outcome when one cannot be made.
+
+    A reply that asks for tools has no data yet: what would be saved of it is left as it is.
+    """
     out: dict[str, Any] = {}
+    waits = _asks_first(outcome)
     for save in state.save:
+        if waits and _reads_data(save):
+            continue
         if save.template is not None:
             try:
                 names = template_names(spec, facts, save.template.reads)
@@ -60,6 +66,19 @@ def saved_values(
             value = (*out.get(save.target, facts.vars[name]), value)
         out[save.target] = value
     return outcome, out
+
+
+def _asks_first(outcome: Outcome) -> bool:
+    """Whether a model called tools instead of giving the data that its state asks for."""
+    asked = outcome.reply is not None and outcome.reply.tool_calls
+    result: object = outcome.result
+    return bool(asked) and isinstance(result, Mapping) and "data" not in result
+
+
+def _reads_data(save: Save) -> bool:
+    if save.template is not None:
+        return "result.data" in save.template.text
+    return (save.path or ())[:1] == ("data",)
 
 
 def _part(value: Any, path: tuple[str | int, ...]) -> Any:

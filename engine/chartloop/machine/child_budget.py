@@ -24,7 +24,8 @@ OWN = frozenset({"run.elapsed", "run.working", "run.steps"})
 one step."""
 SPENT = OWN | {
     "usage.llm_calls", "usage.tool_calls", "usage.prompt_tokens",
-    "usage.completion_tokens", "usage.total_tokens", "usage.cost",
+    "usage.completion_tokens", "usage.total_tokens", "usage.cost", "usage.cached_tokens",
+    "usage.cache_write_tokens", "usage.reasoning_tokens",
 }  # fmt: skip
 """The facts of which a child spends what its parent has."""
 

@@ -22,6 +22,7 @@ from chartloop.core.outcome import Outcome
 from chartloop.core.position import (
     APPROVAL,
     CHILD,
+    FILES,
     METADATA,
     Position,
     repair_count,
@@ -99,6 +100,8 @@ def _start(cursor: Cursor, input: Input) -> None:
     cursor.draft = cursor.draft.replace(messages=messages, queue=queue)
     if "metadata" in data:
         cursor.keep({METADATA: data["metadata"]})
+    if "files" in data:
+        cursor.keep({FILES: data["files"]})
     cursor.fire("start")
     cursor.state = data.get("start") or cursor.chart.spec.start
     cursor.enter(cursor.state)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from chartloop.core.errors import Finding, SetupError
+from chartloop.language.tool_lock import SUFFIX as LOCK
 from chartloop.review.git import FileChange, Repository, Revision
 from chartloop.review.sources import SUFFIXES, Looking, Side
 from chartloop.versions.diff.diff import Diff
@@ -124,9 +125,12 @@ def _key(finding: Finding) -> tuple[str, str]:
 
 def review(scope: Scope, looking: Looking, paths: Sequence[str] = ()) -> Iterator[Reviewed]:
     """Every machine that a change touches, sorted by path; in these files and folders, if given."""
-    moved = [m for m in scope.repository.changed_files(scope.base, scope.head) if _is_yaml(m)]
-    wanted = [m for m in moved if _within(m.after or m.before or "", paths)]
-    found: dict[str, FileChange] = {m.after or m.before or "": m for m in wanted}
+    changed = [m for m in scope.repository.changed_files(scope.base, scope.head) if _is_yaml(m)]
+    moved = [m for m in changed if not _path(m).endswith(LOCK)]
+    known = set(map(_path, moved))
+    for path in dict.fromkeys(p for m in changed for p in _locked_by(scope, m) if p not in known):
+        moved.append(FileChange(path, path))
+    found = {_path(m): m for m in moved if _within(_path(m), paths)}
     touched = {path for m in moved for path in m if path is not None}
     if touched:
         for parent in _parents(scope, looking, touched, set(found)):
@@ -139,7 +143,19 @@ def review(scope: Scope, looking: Looking, paths: Sequence[str] = ()) -> Iterato
 
 
 def _is_yaml(moved: FileChange) -> bool:
-    return (moved.after or moved.before or "").endswith(SUFFIXES)
+    return _path(moved).endswith(SUFFIXES)
+
+
+def _path(moved: FileChange) -> str:
+    return moved.after or moved.before or ""
+
+
+def _locked_by(scope: Scope, moved: FileChange) -> Iterator[str]:
+    """The machines whose MCP tools a file locks: a changed tool is a changed machine."""
+    path = _path(moved)
+    if path.endswith(LOCK):
+        names = (path.removesuffix(LOCK) + suffix for suffix in (".yaml", ".yml"))
+        yield from (name for name in names if scope.has(name))
 
 
 def _within(path: str, paths: Iterable[str]) -> bool:

@@ -23,9 +23,10 @@ from chartloop.api import Machine, child_file, examine_text, find_faults
 from chartloop.core.errors import Finding, SetupError
 from chartloop.core.specs import Registry
 from chartloop.language.load import Found
+from chartloop.language.tool_lock import SUFFIX as LOCK
 from chartloop.review.git import Repository, Revision
 
-SUFFIXES = (".yaml", ".yml")
+SUFFIXES = (".yaml", ".yml", LOCK)
 
 
 class Side(NamedTuple):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
-from chartloop.core.facts import Facts, Task
+from chartloop.core.facts import Facts, Task, ToolCall
 from chartloop.core.outcome import Message, Outcome
 from chartloop.core.position import Position
 from chartloop.core.specs import ToolSpec
@@ -19,7 +19,15 @@ from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.build import Chart
 from chartloop.run.events import Event
 from chartloop.run.journal import RunRow
-from chartloop.run.ports import Clock, Model, Notifier, Sandbox, Tokenizer
+from chartloop.run.ports import (
+    Clock,
+    Model,
+    Notifier,
+    Pieces,
+    Sandbox,
+    Tokenizer,
+    ToolServers,
+)
 from chartloop.run.tally import Tally
 from chartloop.run.tracing import Tracer
 
@@ -36,6 +44,7 @@ class Ports:
     notifier: Notifier | None = None
     tokenizer: Tokenizer | None = None
     tracer: Tracer | None = None
+    servers: ToolServers | None = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the caller said about the model, over the file's `model`."""
     folder: Path | None = None
@@ -89,6 +98,14 @@ class Host(Protocol):
 
     def tell(self, state: str, text: str) -> None:
         """Give a piece of text to whoever listens."""
+        ...
+
+    def tell_reasoning(self, state: str, text: str) -> None:
+        """The same for a piece of the model's reasoning."""
+        ...
+
+    def tell_call(self, state: str, number: int, call: ToolCall) -> None:
+        """The same for a piece of a tool call."""
         ...
 
     @property
@@ -197,6 +214,19 @@ class Context:
         """Stream a piece of text to whoever listens. Nothing of it is stored."""
         if not self.left:
             self.host.tell(self.state.name, text)
+
+    @property
+    def pieces(self) -> Pieces:
+        """Whom a model tells of its reply as it arrives."""
+        return Pieces(self.tell, self._tell_reasoning, self._tell_call)
+
+    def _tell_reasoning(self, text: str) -> None:
+        if not self.left:
+            self.host.tell_reasoning(self.state.name, text)
+
+    def _tell_call(self, number: int, id: str, name: str, arguments: str) -> None:
+        if not self.left:
+            self.host.tell_call(self.state.name, number, ToolCall(id, name, arguments))
 
     def save(self) -> None:
         """Ask that a snapshot follow the record of this action."""

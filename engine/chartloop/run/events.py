@@ -1,7 +1,7 @@
 """What a stream gives: typed events of a run that is being driven.
 
-`Started` and `Delta` are never stored; `Recorded` comes once for each record, after it is in
-the journal.
+`Started` and the pieces of a reply (`Delta`, `ReasoningDelta`, `ToolCallDelta`) are never stored;
+`Recorded` comes once for each record, after it is in the journal.
 """
 
 from __future__ import annotations
@@ -37,6 +37,35 @@ class Delta(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Plain data, one line of `--format jsonl`."""
         return {"event": "delta", **self._asdict()}
+
+
+class ReasoningDelta(NamedTuple):
+    """A piece of what the model thinks before it replies, as far as its provider shows it."""
+
+    step: int
+    state: str
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, one line of `--format jsonl`."""
+        return {"event": "reasoning", **self._asdict()}
+
+
+class ToolCallDelta(NamedTuple):
+    """A piece of a tool call that the model is writing. It may still be refused, or never made."""
+
+    step: int
+    state: str
+    number: int
+    """Which call of the reply, from 0."""
+    id: str
+    name: str
+    arguments: str
+    """The next piece of the JSON text."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, one line of `--format jsonl`."""
+        return {"event": "tool_call", **self._asdict()}
 
 
 class Recorded(NamedTuple):
@@ -81,4 +110,4 @@ class FromChild(NamedTuple):
         return {"event": "child", "run": self.run, "of": self.event.to_dict()}
 
 
-Event = Started | Delta | Recorded | Rewound | FromChild
+Event = Started | Delta | ReasoningDelta | ToolCallDelta | Recorded | Rewound | FromChild

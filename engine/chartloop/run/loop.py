@@ -98,6 +98,8 @@ async def leave(session: Session) -> None:
             session.end_trace()
         if session.above is None:
             await session.holder.release()
+            if session.ports.servers is not None:
+                await session.ports.servers.close()
 
 
 async def _next_record(session: Session) -> Record | None:
@@ -144,6 +146,8 @@ async def begin(session: Session) -> Record | None:
             f"run `{session.run_id}` stopped before its first record",
             hint="nothing has happened yet: start it again, with the same id",
         )
+    if session.ports.servers is not None:
+        await session.ports.servers.ready()
     if not session.log.epoch:
         await session.create()
     else:  # started before, and whether it was written is not known
@@ -155,6 +159,8 @@ async def begin(session: Session) -> Record | None:
 
 async def step(session: Session) -> Record:
     """Do the action of the current state, and record what came of it."""
+    if session.ports.servers is not None:
+        await session.ports.servers.ready()
     started = session.ports.clock.now()
     try:
         done = await act(session, started)

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
-from chartloop.core.facts import RunFacts, ToolCall
-from chartloop.core.outcome import Message
+from chartloop.core.facts import EMPTY, RunFacts, ToolCall
+from chartloop.core.outcome import Message, ToolResult
 from chartloop.core.values import Value
+from chartloop.language.server_tools import ServerSpec
 
 
 class Clock(Protocol):
@@ -73,10 +74,43 @@ class ModelReply(Value, frozen=True, gc=False):
     cost: float | None = None
     """USD; None when no price is known."""
     model: str = ""
+    reasoning: Mapping[str, Any] = EMPTY
+    """Thinking blocks and the like, as the provider sent them: see `core.reasoning`."""
+    cached_tokens: int | None = None
+    """Of the prompt tokens, those that the provider read from its cache."""
+    cache_write_tokens: int | None = None
+    """Of the prompt tokens, those that it wrote into its cache."""
+    reasoning_tokens: int | None = None
+    """Of the completion tokens, those of the reasoning."""
+    warnings: tuple[str, ...] = ()
+    """What is odd about the call, for those who look after the run."""
 
 
 OnText = Callable[[str], None]
-"""Called with each piece of text as it arrives."""
+"""Called with each piece of text as it arrives. See `Pieces` for what else may be told."""
+
+
+class Pieces:
+    """The `OnText` that a run gives to its model: called with text, asked for the rest by name.
+
+    A model that knows of reasoning and of tool calls as they arrive tells them by `reasoning` and
+    `call`; one that does not calls it with text alone.
+    """
+
+    __slots__ = ("_text", "call", "reasoning")
+
+    def __init__(
+        self, text: OnText, reasoning: OnText, call: Callable[[int, str, str, str], None]
+    ) -> None:
+        self._text = text
+        self.reasoning = reasoning
+        """Called with each piece of the model's reasoning that a person may read."""
+        self.call = call
+        """Called with the number of a tool call within the reply, from 0, its id and name as far as
+        they are known, and the next piece of its arguments."""
+
+    def __call__(self, text: str) -> None:
+        self._text(text)
 
 
 class Model(Protocol):
@@ -134,6 +168,26 @@ class Sandbox(Protocol):
         self, code: str, *, session: bytes | None, timeout: float | None
     ) -> SandboxResult:
         """Run `code` after the session's earlier code. `timeout` in seconds of wall clock."""
+        ...
+
+
+class ToolServers(Protocol):
+    """The servers that carry out tools which are not functions of this process."""
+
+    def prepare(self) -> None:
+        """Raise `SetupError` now for what would fail later: no package, no variable."""
+        ...
+
+    async def ready(self) -> None:
+        """Connect what is not connected. Cheap where all is. A `RunError` where one cannot be."""
+        ...
+
+    async def call(self, server: ServerSpec, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Carry out one call; what goes wrong in it is in the result."""
+        ...
+
+    async def close(self) -> None:
+        """The run rests: let go of them until it is driven on."""
         ...
 
 

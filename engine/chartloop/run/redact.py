@@ -77,10 +77,20 @@ _CALL = {"id": _KEEP, "name": _KEEP}
 _FAILURE = {"category": _KEEP, "state": _KEEP, "kind": _KEEP}
 _SIGNAL = {"reason": _KEEP, "source": _KEEP}
 _TASK = {"id": _KEEP, "kind": _KEEP}
-_MESSAGE = {"role": _KEEP, "name": _KEEP, "tool_call_id": _KEEP, "tool_calls": {"id": _KEEP}}
+_REASONING = {"provider": _KEEP}
+_MESSAGE = {
+    **dict.fromkeys("role name tool_call_id".split(), _KEEP),
+    "tool_calls": {"id": _KEEP},
+    "reasoning": _REASONING,
+}
 _OUTCOME = {
     "error": _FAILURE,
-    "reply": {"finish_reason": _KEEP, "model": _KEEP, "tool_calls": _CALL},
+    "reply": {
+        "finish_reason": _KEEP,
+        "model": _KEEP,
+        "tool_calls": _CALL,
+        "reasoning": _REASONING,
+    },
     "messages": _MESSAGE,
     "rewrite": _MESSAGE,
     "prompt": _MESSAGE,

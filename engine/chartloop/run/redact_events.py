@@ -9,7 +9,7 @@ Belongs here: hiding in what is told live. Never: what is secret (`run.redact`).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 from chartloop.core.reasons import StopReason
 from chartloop.core.records import Record, to_json
@@ -31,21 +31,24 @@ class EventRedactor:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._held = ""
+        self._held: dict[Hashable, str] = {}
+        """By what is told: the text, the reasoning, the arguments of each call."""
 
-    def piece(self, text: str) -> str:
+    def piece(self, text: str, of: Hashable = "") -> str:
         """What may be told by now of a text that continues. May be empty."""
-        text = self._held + text
+        text = self._held.get(of, "") + text
         end = self._redactor.sure(text)
         if len(text) - end > LONGEST:
             end = len(text)
-        self._held = text[end:]
+        self._held[of] = text[end:]
         return self._redactor.text(text[:end])
 
-    def rest(self) -> str:
+    def rest(self) -> dict[Hashable, str]:
         """What was held back, now that nothing follows."""
-        text, self._held = self._held, ""
-        return self._redactor.text(text)
+        if not self._held:
+            return {}
+        held, self._held = self._held, {}
+        return {of: self._redactor.text(text) for of, text in held.items() if text}
 
     def record(self, record: Record, reasons: Mapping[str, StopReason]) -> Record:
         """The record as a journal keeps it."""

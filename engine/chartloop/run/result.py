@@ -205,7 +205,7 @@ def say_output(output: Any) -> str:
 
 def _summary(result: Result) -> str:
     usage = result.facts.usage
-    spent = say_count(usage.llm_calls, "model call") + f", {say_count(result.tokens, 'token')}"
+    spent = say_count(usage.llm_calls, "model call") + f", {usage.tokens}"
     output = "" if result.output is None else say_output(result.output)
     errors = (
         f"step {e['step']} at {e['state']}: {e['category']} {e['message']}" for e in result.errors

@@ -8,12 +8,12 @@ Source: design "architecture", sections 3 and 4.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 from chartloop.core.errors import Fenced, RunError
-from chartloop.core.facts import EMPTY, Facts
+from chartloop.core.facts import EMPTY, Facts, ToolCall
 from chartloop.core.plain import plain
 from chartloop.core.position import Position
 from chartloop.core.records import Input, Record
@@ -23,7 +23,7 @@ from chartloop.machine.evolve import RULES, evolve
 from chartloop.run import rules_version
 from chartloop.run.breakpoints import Breakpoints, Watch
 from chartloop.run.context import PARENT, TOO_LATE, NoteType, Ports, StopRequest
-from chartloop.run.events import Delta, Recorded
+from chartloop.run.events import Delta, ReasoningDelta, Recorded, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.job import Job, job_of
 from chartloop.run.journal import (
@@ -152,6 +152,8 @@ class Session:
         self.deadline: float | None = None
         """When a child has to be done, on the run's clock: its parent's action ends then."""
         self.listener: Callable[[StreamEvent], None] | None = None
+        self._unfinished: dict[Hashable, ReasoningDelta | ToolCallDelta] = {}
+        """The newest piece of each part of a reply of which the end may be held back."""
         self.closing = False
         """This run is to be stopped, after the child that it waits for."""
         self._trace: RunTracer | None = None
@@ -499,13 +501,37 @@ class Session:
             return
         self.listener(Delta(self.position.facts.run.steps + 1, state, text))
 
+    def tell_reasoning(self, state: str, text: str) -> None:
+        """Give a piece of the model's reasoning to whoever listens."""
+        step = self.position.facts.run.steps + 1
+        self._tell_piece("reasoning", ReasoningDelta(step, state, ""), text)
+
+    def tell_call(self, state: str, number: int, call: ToolCall) -> None:
+        """Give a piece of a tool call, its `arguments`, to whoever listens."""
+        step = self.position.facts.run.steps + 1
+        piece = ToolCallDelta(step, state, number, call.id, call.name, "")
+        self._tell_piece(number, piece, call.arguments)
+
+    def _tell_piece(self, of: str | int, piece: ReasoningDelta | ToolCallDelta, text: str) -> None:
+        if self.listener is None:
+            return
+        begins = not text
+        if self._redactor is not None:
+            self._unfinished[of] = piece
+            text = self._redactor.piece(text, of)
+        if text or begins:
+            self.listener(_with_text(piece, text))
+
     def _tell_record(self, event: Recorded) -> None:
         """Tell of a record, after the rest of the text that led to it."""
         assert self.listener is not None
         if (redactor := self._redactor) is not None:
             record = event.record
-            if rest := redactor.rest():
-                self.listener(Delta(event.position.facts.run.steps, record.state, rest))
+            for of, rest in redactor.rest().items():
+                began = self._unfinished.get(of)
+                piece = began or Delta(event.position.facts.run.steps, record.state, "")
+                self.listener(_with_text(piece, rest))
+            self._unfinished.clear()
             event = event._replace(record=redactor.record(record, self.chart.spec.reasons))
         self.listener(event)
 
@@ -623,6 +649,15 @@ def upkeep_of(start: Input) -> list[str]:
     found: Any = start.data.get(UPKEEP)
     names = cast("list[Any]", found) if isinstance(found, (list, tuple)) else []
     return [name for name in names if isinstance(name, str)]
+
+
+def _with_text(
+    piece: Delta | ReasoningDelta | ToolCallDelta, text: str
+) -> Delta | ReasoningDelta | ToolCallDelta:
+    """A piece of a reply with its text."""
+    if isinstance(piece, ToolCallDelta):
+        return piece._replace(arguments=text)
+    return piece._replace(text=text)
 
 
 def start_data(**given: Any) -> Mapping[str, Any]:

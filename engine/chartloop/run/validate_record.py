@@ -148,6 +148,8 @@ def _outcome(outcome: Outcome) -> str:
 
 def _reply(reply: Reply) -> bool:
     said = (reply.text, reply.finish_reason, reply.model)
+    if not isinstance(reply.reasoning, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        return False
     return _texts(said) and all(_texts(call.to_tuple()) for call in reply.tool_calls)
 
 
@@ -155,6 +157,8 @@ def _message(message: object) -> bool:
     if not isinstance(message, Mapping):
         return False
     content: object = message.get("content")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not isinstance(message.get("reasoning", {}), Mapping):  # pyright: ignore[reportUnknownMemberType]
+        return False
     return content is None or isinstance(content, (str, list, tuple))
 
 

@@ -29,6 +29,7 @@ from chartloop.api.stored_run import (
 from chartloop.checker.trust import needs_trust
 from chartloop.core.errors import Finding, SetupError, SpecError, nearest
 from chartloop.core.facts import FACTS
+from chartloop.language.tool_lock import lock_name
 from chartloop.run.journal import Journal, RunRow
 from chartloop.server.problems import Refusal
 from chartloop.server.settings import Settings
@@ -57,7 +58,7 @@ class Machines:
         self._settings = settings
         self._journal = journal
         self._lock = threading.Lock()
-        self._files: dict[Path, tuple[tuple[int, int], ServedFile]] = {}
+        self._files: dict[Path, tuple[tuple[int, ...], ServedFile]] = {}
         self._recorded: OrderedDict[tuple[str, ...], Machine] = OrderedDict()
         known: dict[str, Path] = {}
         for name, path in self._named_paths():
@@ -98,8 +99,7 @@ class Machines:
         return file.machine
 
     def _read(self, name: str, path: Path) -> ServedFile:
-        stat = path.stat()
-        stamp = (stat.st_mtime_ns, stat.st_size)
+        stamp = (*_stamp(path), *_stamp(path.with_name(lock_name(path.name))))
         with self._lock:
             known = self._files.get(path)
         if known is not None and known[0] == stamp:
@@ -153,6 +153,15 @@ class Machines:
         machine = machine_to_drive(self._journal, row, self._settings.tools)
         self._refuse_untrusted(machine)
         return machine
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """What changes when a file does; empty where there is none."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return ()
+    return stat.st_mtime_ns, stat.st_size
 
 
 def _declared_name(text: str) -> str:

@@ -25,7 +25,7 @@ from typing import Any
 
 from chartloop.core.errors import ChartloopError, CursorGoneError
 from chartloop.core.plain import plain
-from chartloop.run.events import Delta, Started
+from chartloop.run.events import Delta, ReasoningDelta, Started, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Event, Journal
 from chartloop.run.journal_pages import TailEvent, event_number
@@ -45,6 +45,12 @@ TOGETHER = 500
 FEW = 8
 """Streams that are sent something before the web loop looks for requests."""
 _ENDS = ("completed", "error")
+
+
+_LIVE: Mapping[type, str] = {
+    Started: "started", Delta: "text", ReasoningDelta: "reasoning", ToolCallDelta: "tool_call",
+}  # fmt: skip
+"""What is told as it happens, and never stored: its name in a stream."""
 
 
 class Payload:
@@ -350,16 +356,15 @@ class Hub:
 
     def hear(self, run_id: str, event: StreamEvent) -> None:
         """An event of a run that is driven here. From any thread."""
-        if isinstance(event, (Delta, Started)) and self._loop is not None and self.watchers:
+        if type(event) in _LIVE and self._loop is not None and self.watchers:
             with suppress(RuntimeError):  # the loop is closed: the server stops
                 self._loop.call_soon_threadsafe(self._live, run_id, event)
 
-    def _live(self, run_id: str, event: Delta | Started) -> None:
+    def _live(self, run_id: str, event: StreamEvent) -> None:
         logs = self._logs_of(run_id)
         if not logs:
             return
-        kind = "text" if isinstance(event, Delta) else "started"
-        payload = Payload(kind, {"run": run_id, **event.to_dict()}, self._redactor)
+        payload = Payload(_LIVE[type(event)], {"run": run_id, **event.to_dict()}, self._redactor)
         for log, _ in logs:
             log.add(Sent(payload))
             for watcher in log.watchers:

@@ -11,6 +11,7 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from chartloop.adapters.model.scripted import ScriptedCall, ScriptedReply, parse_replies, pieces
@@ -58,7 +59,8 @@ def read_script(replies: Sequence[Mapping[str, Any] | str]) -> list[Turn]:
     return [turn_of(f, r if g else None) for f, r, g in zip(faults, read, given, strict=True)]
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True)
+class Answer:
     """A turn as it goes over the wire: the number of the request, and what was asked."""
 
     turn: Turn
@@ -78,7 +80,16 @@ class Answer(NamedTuple):
         if prompt is None or completion is None or not wanted:
             return {}
         sums = {"completion_tokens": completion, "total_tokens": prompt + completion}
-        return {"usage": {"prompt_tokens": prompt, **sums}}
+        return {"usage": {"prompt_tokens": prompt, **sums, **self._parts()}}
+
+    def _parts(self) -> dict[str, Any]:
+        reply = self.turn.reply
+        parts: dict[str, Any] = {}
+        if reply.cached_tokens is not None:
+            parts["prompt_tokens_details"] = {"cached_tokens": reply.cached_tokens}
+        if reply.reasoning_tokens is not None:
+            parts["completion_tokens_details"] = {"reasoning_tokens": reply.reasoning_tokens}
+        return parts
 
     def calls(self) -> list[dict[str, Any]]:
         return [
@@ -91,14 +102,22 @@ class Answer(NamedTuple):
         if self.turn.fault == "stream_error":
             return json.dumps(REFUSALS["server_error"].body())
         reply, calls = self.turn.reply, self.calls()
-        message = {"role": "assistant", "content": reply.text or None}
+        message: dict[str, Any] = {"role": "assistant", "content": reply.text or None}
         message |= {"tool_calls": calls} if calls else {}
+        if reply.reasoning:
+            named = isinstance(reply.reasoning, str)
+            message["reasoning_content" if named else "reasoning_details"] = reply.reasoning
         body = self.body("chat.completion", reply.finish_reason, message=message) | self.usage()
         return json.dumps(body | {"choices": []} if self.turn.fault == "empty_stream" else body)
 
     def deltas(self) -> Iterator[dict[str, Any]]:
         """What each event of a stream adds; arguments come in pieces of six characters."""
         yield {"role": "assistant", "content": ""}
+        reasoning = self.turn.reply.reasoning
+        if isinstance(reasoning, str):
+            yield from ({"reasoning_content": piece} for piece in pieces(reasoning))
+        else:
+            yield from ({"reasoning_details": [block]} for block in reasoning)
         for piece in pieces(self.turn.reply.text):
             yield {"content": piece}
         for n, call in enumerate(self.calls()):
@@ -107,20 +126,37 @@ class Answer(NamedTuple):
             for part in re.findall(r"(?s).{1,6}", arguments):
                 yield {"tool_calls": [{"index": n, "function": {"arguments": part}}]}
 
+    def words(self) -> list[str]:
+        """The events of a stream up to its last word, as JSON."""
+        event = functools.partial(self.body, "chat.completion.chunk")
+        return [json.dumps(event(None, delta=delta)) for delta in self.deltas()]
+
+    def end(self) -> list[str]:
+        """The events after the last word."""
+        event = functools.partial(self.body, "chat.completion.chunk")
+        end = [event(self.turn.reply.finish_reason, delta={})]
+        end += [event(None) | {"choices": []} | used] if (used := self.usage()) else []
+        return [*map(json.dumps, end), "[DONE]"]
+
+    def frame(self, data: str) -> str:
+        """One event as it is sent."""
+        return f"data: {data}\n\n"
+
+    def refusal(self, refusal: Refusal) -> dict[str, Any]:
+        """A no, in the shape of this format."""
+        return refusal.body()
+
     def lines(self) -> Iterator[str]:
         """The data of each event of a stream."""
-        event = functools.partial(self.body, "chat.completion.chunk")
-        words = [json.dumps(event(None, delta=delta)) for delta in self.deltas()]
+        words = self.words()
         match self.turn.fault:
             case "cut_stream" | "torn_stream" | "stalled_stream" | "cut_tool_arguments":
                 yield from words[:-1]
             case "malformed_json":
                 yield from (*words[:-1], words[-1][:40])
             case "stream_error":
-                yield from (*words[:-1], json.dumps(REFUSALS["server_error"].body()))
+                yield from (*words[:-1], json.dumps(self.refusal(REFUSALS["server_error"])))
             case "empty_stream":
                 yield "[DONE]"
             case _:
-                end = [event(self.turn.reply.finish_reason, delta={})]
-                end += [event(None) | {"choices": []} | used] if (used := self.usage()) else []
-                yield from (*words, *map(json.dumps, end), "[DONE]")
+                yield from (*words, *self.end())

@@ -1,10 +1,13 @@
-"""A model provider on this machine: real HTTP, the OpenAI chat format, scripted answers.
+"""A model provider on this machine: real HTTP, scripted answers, two formats.
+
+It speaks OpenAI's chat format and Anthropic's Messages format, each at its own path.
 
 It refuses what providers refuse (`refuse`), so that what a provider would answer with 400 fails
 in a test too, and it breaks in the ways in which providers break (`FAULTS`). It listens on
 127.0.0.1 only and never calls anything.
 
-Belongs here: the server. What a provider refuses is in `chat_rules`, what it sends in `chat_wire`.
+Belongs here: the server. What a provider refuses is in `chat_rules`, what it sends in `chat_wire`;
+Anthropic's in `messages_rules` and `messages_wire`.
 Never: litellm, or anything of a run.
 Source: OpenAI API reference, "Create chat completion"; design "traps", litellm.
 """
@@ -27,6 +30,8 @@ from typing import Any, NamedTuple, Self
 from chartloop.adapters.model.scripted import pieces
 from chartloop.testing.chat_rules import FAULTS, REFUSALS, Refusal, fields_of, refuse
 from chartloop.testing.chat_wire import SAMPLE, Answer, Turn, read_script, turn_of
+from chartloop.testing.messages_rules import refuse_messages
+from chartloop.testing.messages_wire import MessagesAnswer
 
 __all__ = ["FAULTS", "LoopbackRequest", "LoopbackServer", "Refusal", "refuse"]
 
@@ -69,12 +74,19 @@ class LoopbackServer:
         self.stopping = threading.Event()
         self._turns = None if replies is None else iter(read_script(replies))
         self._key = key
+        self._signed: set[str] = set()
+        """Signatures of the thinking blocks that it has sent."""
         self._lock = threading.Lock()
 
     @property
     def url(self) -> str:
         """What goes into `api_base`: ``http://127.0.0.1:<port>/v1``."""
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
+
+    @property
+    def messages_url(self) -> str:
+        """The same for models of Anthropic: ``http://127.0.0.1:<port>``."""
+        return self.url.removesuffix("/v1")
 
     def __enter__(self) -> Self:
         self._http = _Http(("127.0.0.1", 0), functools.partial(_Handler, self))
@@ -92,10 +104,25 @@ class LoopbackServer:
         """Note a request down, and say what it is answered."""
         with self._lock:
             self.requests.append(request)
-            wrong = self._key not in (None, key)
-            refusal = REFUSALS["unauthorized"] if wrong else refuse(request.body, self.models)
-            turn = Turn(SAMPLE, refusal=refusal) if refusal else self._next(request.body["model"])
-            return Answer(turn, len(self.requests) - 1, request.body)
+            body, number = request.body, len(self.requests) - 1
+            messages = request.path.endswith("/messages")
+            if self._key not in (None, key):
+                refusal = REFUSALS["unauthorized"]
+            elif messages:
+                refusal = refuse_messages(body, self.models, self._signed)
+            else:
+                refusal = refuse(body, self.models)
+            turn = Turn(SAMPLE, refusal=refusal) if refusal else self._next(body["model"])
+            if not messages:
+                return Answer(turn, number, body)
+            answer = MessagesAnswer(turn, number, body)
+            self._signed |= answer.signatures()
+            return answer
+
+    def forget_signatures(self) -> None:
+        """From now on refuse the thinking blocks that it has sent: another model took over."""
+        with self._lock:
+            self._signed.clear()
 
     def count_dropped(self) -> None:
         with self._lock:
@@ -138,6 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         key = self.headers.get("authorization", "").removeprefix("Bearer ")
+        key = key or self.headers.get("x-api-key", "")
         headers = {name.lower(): value for name, value in self.headers.items()}
         headers |= dict.fromkeys({"authorization", "api-key", "x-api-key"} & headers.keys(), "***")
         request = LoopbackRequest(self.path, headers, self._body())
@@ -153,7 +181,8 @@ class _Handler(BaseHTTPRequestHandler):
             text = refusal.message.replace("{key}", key).replace("{model}", str(asked.get("model")))
             after = refusal.retry_after
             wait = {} if after is None else {"retry-after": f"{after:g}"}
-            self._send(refusal.status, json.dumps(refusal._replace(message=text).body()), **wait)
+            body = answer.refusal(refusal._replace(message=text))
+            self._send(refusal.status, json.dumps(body), **wait)
         elif fault == "html":
             self._send(200, "<html>Sign in first.</html>", **{"content-type": "text/html"})
         elif fault == "disconnect":
@@ -175,7 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         for line in answer.lines():
             self._wait(_PAUSE if answer.turn.fault == "slow" else 0)
-            self.wfile.write(f"data: {line}\n\n".encode())
+            self.wfile.write(answer.frame(line).encode())
         self._wait(math.inf if answer.turn.fault == "stalled_stream" else 0)
 
     def _body(self) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def head_of(run: Run) -> RunHead:
     usage = facts.usage
     spent = [say_count(facts.run.steps, "step")]
     if usage.llm_calls:
-        spent += [say_count(usage.llm_calls, "model call"), say_count(usage.total_tokens, "token")]
+        spent += [say_count(usage.llm_calls, "model call"), usage.tokens]
     return RunHead(
         machine=run.machine.name,
         title=spec.title or run.machine.name,

@@ -7,13 +7,15 @@ Belongs here: what is found so. Never: how any of it looks, where the position b
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from chartloop.api import Run
+from chartloop.core.conversation import text_of
 from chartloop.core.facts import Facts
 from chartloop.core.outcome import Message
 from chartloop.core.plain import plain
 from chartloop.core.position import Position
+from chartloop.core.reasoning import say_reasoning
 from chartloop.core.records import Record
 from chartloop.machine.build import Chart
 from chartloop.machine.decision import Decision
@@ -52,8 +54,8 @@ class Moment(NamedTuple):
         return {
             "record": self.record.to_dict(), "said": self.standing.said,
             "facts": [fact.to_dict() for fact in self.facts],
-            "messages": plain(list(self.messages)), "left_out": self.left_out,
-            "steps": self.now.run.steps,
+            "messages": plain([shown_message(m) for m in self.messages]),
+            "left_out": self.left_out, "steps": self.now.run.steps,
         }  # fmt: skip
 
 
@@ -71,6 +73,16 @@ class Past(NamedTuple):
     def why(self, chart: Chart) -> DecisionView:
         """Everything that was looked at."""
         return DecisionView(self.record.seq, explain(chart, self.decision))
+
+
+def shown_message(message: Message) -> Message:
+    """A message as a page shows it: images and files by name, reasoning folded to its size."""
+    if "reasoning" not in message and isinstance(message.get("content"), str):
+        return message
+    shown: dict[str, Any] = {**message, "content": text_of(message)}
+    if "reasoning" in shown:
+        shown["reasoning"] = say_reasoning(shown["reasoning"])
+    return shown
 
 
 def moment_of(run: Run, past: Past) -> Moment:

@@ -50,6 +50,12 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "too_long": Kind(_R, "ask for less, set `max_tokens`, or raise `model.reply_limit`"),
         "context_overflow": Kind(_R, "prune the conversation"),
         "content_filter": Kind(_R, "change the prompt"),
+        "reasoning": Kind(
+            _R, "prune the conversation down to replies without thinking, or turn thinking off"
+        ),
+        "media": Kind(
+            _R, "take a model that reads such images or files, or send others: see its message"
+        ),
         "quota": Kind(_C, "raise the limit or add credit at the provider"),
         "auth": Kind(_C, "check the key, and what it may be used for"),
         "model_not_found": Kind(_C, "check `model.name`"),
@@ -83,6 +89,21 @@ _SIGNS = (
     _Sign("too_long", "TooLongError"),
     _Sign("context_overflow", "ContextWindowExceededError", (400, 413), ("context_length",)),
     _Sign("content_filter", "ContentPolicyViolationError", (400,), ("content_policy", "safety")),
+    _Sign(
+        "reasoning",
+        "",
+        (400, 422),
+        (
+            "thinking block",
+            "`thinking`",
+            "redacted_thinking",
+            "reasoning_content",
+            "reasoning_details",
+            "thought_signature",
+            "thought signature",
+            "reasoning item",
+        ),
+    ),
     _Sign("quota", "", (403, 429), ("quota", "billing", "credit balance")),
     _Sign("quota", "PaymentRequiredError", (402,)),
     _Sign("auth", "AuthenticationError PermissionDeniedError", (401, 403)),
@@ -119,6 +140,8 @@ def classify_error(
     if kind in {"server", "connection", "broken_body"}:
         kind = "stream_broken" if partial or "MidStreamFallbackError" in names else kind
     kind = "unreadable" if received.unreadable else kind
+    if kind == "bad_request" and received.media and any(word in text for word in _OF_MEDIA):
+        kind = "media"
     if kind == "timeout":
         said = f"no answer within {target.timeout:g} s"
         said = f"no further piece within {target.idle:g} s" if received.idle else said
@@ -135,6 +158,8 @@ def classify_error(
     return failure(kind, f"{target.name}: {_without_keys(said, target)}", partial=partial, **more)
 
 
+_OF_MEDIA = ("image", "media", "file", "pdf", "document", "vision", "content part", "content type")
+"""Words of a provider that refuses an image or a file, where one was sent."""
 _PLAIN = frozenset({"rate_limit", "quota", "auth", "context_overflow", "content_filter"})
 """Kinds of which the status says nothing more."""
 

@@ -21,17 +21,20 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
+from chartloop.adapters.model.caching import mark_for_cache
 from chartloop.adapters.model.errors import FALL_BACK_ON, KINDS, Kind, classify_error, failure
 from chartloop.adapters.model.reply import ReceivedReply
+from chartloop.adapters.model.sent_parts import with_media
 from chartloop.adapters.model.target import Target, row_of, targets_of
+from chartloop.adapters.model.thinking import lost_blocks, with_reasoning
 from chartloop.adapters.model.wire import Wire, watch
 from chartloop.core.errors import Category, ModelError, SetupError
-from chartloop.core.outcome import is_tokens
+from chartloop.core.outcome import Message, is_tokens
 from chartloop.extras import install
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 
@@ -104,7 +107,7 @@ class LiteLLM:
         for target in targets:
             answer = await _ask(litellm, target, request, on_text)
             if isinstance(answer, ModelReply):
-                return answer
+                return _instead(answer, failures) if failures else answer
             failures.append(answer)
             if answer.kind not in FALL_BACK_ON or answer.partial:
                 break
@@ -121,6 +124,23 @@ class LiteLLM:
         targets = targets_of(litellm, settings)
         self._settled = [(dict(settings), targets), *self._settled[:_SETTLED]]
         return targets
+
+
+BOTH = (
+    "some servers refuse an output schema next to tools: ask for `output` in a state of its own, "
+    "with `allow: []`"
+)
+"""What may be the reason where a request with both is refused."""
+ANSWERED = "`{}` gave no answer ({}): `{}` answered"
+"""A warning: which of `fallbacks` took over."""
+
+
+def _instead(answer: ModelReply, failures: Sequence[ModelError]) -> ModelReply:
+    """The answer of a fallback, with who did not answer and why."""
+    asked = [error.message.partition(": ")[0] for error in failures]
+    kinds = ", ".join(dict.fromkeys(error.kind.replace("_", " ") for error in failures))
+    said = ANSWERED.format("`, `".join(asked), kinds, answer.model)
+    return answer.replace(warnings=(said, *answer.warnings))
 
 
 _SETTLED = 7
@@ -159,10 +179,12 @@ def _litellm() -> Any:
 _PASSED = ("temperature", "top_p", "max_tokens", "stop", "seed")
 
 
-def _arguments(request: ModelRequest, target: Target, *, streamed: bool) -> dict[str, Any]:
+def _arguments(
+    request: ModelRequest, target: Target, messages: Iterable[Message], *, streamed: bool
+) -> dict[str, Any]:
     settings = request.settings
     given = {name: settings[name] for name in _PASSED if settings.get(name) is not None}
-    given |= {"model": target.name, "messages": request.messages, **target.where}
+    given |= {"model": target.name, "messages": messages, **target.where}
     given |= {"timeout": target.timeout, "num_retries": 0, "max_retries": 0}
     if request.tools:
         # 1.106.2 imports `mcp`, which is not installed, whenever there are tools.
@@ -175,7 +197,10 @@ def _arguments(request: ModelRequest, target: Target, *, streamed: bool) -> dict
     if streamed:
         given |= {"stream": True, "stream_options": {"include_usage": True}}
     # litellm writes into what it is given.
-    return copy_json(given | (settings.get("extra") or {}))
+    made: dict[str, Any] = copy_json(given | (settings.get("extra") or {}))
+    if cached := settings.get("cache"):
+        mark_for_cache(made, cached, target.provider)
+    return made
 
 
 def copy_json(value: Any) -> Any:
@@ -197,10 +222,12 @@ async def _ask(
     streamed = on_text is not None if wanted is None else bool(wanted)
     received, outer = ReceivedReply(on_text, target.most), sys.exception()
     wire = Wire(target.most, streamed)
+    sent = with_reasoning(request.messages, target.provider)
+    messages, received.media = with_media(sent.messages, target.provider)
     try:
         with wire:
             async with asyncio.timeout(target.timeout):
-                arguments = _arguments(request, target, streamed=streamed)
+                arguments = _arguments(request, target, messages, streamed=streamed)
                 response = await litellm.acompletion(**arguments)
                 if streamed:
                     await received.listen(response, target.idle)
@@ -208,10 +235,16 @@ async def _ask(
                     received.take(response)
     except Exception as error:  # noqa: BLE001 - litellm lets through whatever its parts raise
         if not received.read(wire):
-            return classify_error(error, target, received, wire, outer)
+            refused = classify_error(error, target, received, wire, outer)
+            both = request.tools and request.output is not None
+            if both and refused.kind in ("bad_request", "server"):
+                return failure(refused.kind, f"{refused.message}; {BOTH}", status=refused.status)
+            return refused
     if problem := received.problem(streamed=streamed):
         return failure(problem[0], f"{target.name}: {problem[1]}", partial=received.text)
-    return received.reply(request, target, _cost(litellm, request.settings, target, received))
+    reply = received.reply(request, target, _cost(litellm, request.settings, target, received))
+    odd = (*sent.warnings, *(lost_blocks(wire) if target.provider == "anthropic" else ()))
+    return reply.replace(warnings=(*odd, *reply.warnings)) if odd else reply
 
 
 def _cost(

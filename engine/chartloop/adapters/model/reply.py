@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from chartloop.adapters.model.target import Target
+from chartloop.adapters.model.thinking import ReceivedReasoning, checked
 from chartloop.adapters.model.wire import TooLongError, Wire
 from chartloop.core.facts import ToolCall
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
@@ -30,12 +31,17 @@ class ReceivedReply:
         self.most = most
         self.idle = False
         """The last piece of a stream was waited for in vain."""
+        self.media = False
+        """Images or files were sent."""
         self.unreadable = False
         """A whole reply came, in an unreadable form."""
         self.usage: Any = None
         self.cost: float | None = None
         """USD, where litellm has counted them."""
         self._on_text = on_text
+        self._tell_reasoning = getattr(on_text, "reasoning", None)
+        self._tell_call = getattr(on_text, "call", None)
+        self._reasoning = ReceivedReasoning()
         self._calls: list[dict[str, Any]] = []
         self._finish = ""
         self._cut = self._lone = False
@@ -50,6 +56,7 @@ class ReceivedReply:
     async def listen(self, stream: Any, idle: float) -> None:
         """A reply in pieces, `idle` seconds apart at most. However it ends, it is closed."""
         async with contextlib.aclosing(stream):
+            self._reasoning.watch(stream)
             try:
                 await self._pieces(stream, idle)
             except Exception as error:
@@ -92,7 +99,7 @@ class ReceivedReply:
             choice = body["choices"][0]
         except (IndexError, KeyError, TypeError, ValueError, RecursionError):
             return False
-        self.text, self.size = "", 0
+        self.text, self.size, self._reasoning = "", 0, ReceivedReasoning()
         try:
             self._add(_message(choice["message"]), _text(choice.get("finish_reason")) or "stop")
             self.usage = _counts(body.get("usage"))
@@ -103,7 +110,10 @@ class ReceivedReply:
 
     def _add(self, part: Any, finish: str | None) -> None:
         self._finish = finish or self._finish
-        self._measure(part)
+        text, thought = self._reasoning.add(part)
+        self._measure(part, thought)
+        if text and self._tell_reasoning is not None:
+            self._tell_reasoning(text)
         if part.content:
             self.text += part.content
             if self._on_text is not None:
@@ -112,9 +122,14 @@ class ReceivedReply:
             call = self._call(getattr(delta, "index", n), delta.id or "")
             call["name"] += delta.function.name or ""
             call["arguments"] += delta.function.arguments or ""
+            number = self._calls.index(call)
+            self._reasoning.call(number, delta)
+            if self._tell_call is not None:
+                id = self._reasoning.id_of(number, call["id"])
+                self._tell_call(number, id, call["name"], delta.function.arguments or "")
 
-    def _measure(self, part: Any) -> None:
-        self.size += len(part.content or "")
+    def _measure(self, part: Any, thought: int) -> None:
+        self.size += thought + len(part.content or "")
         self.size += sum(len(call.function.arguments or "") for call in part.tool_calls or ())
         if self.size > self.most:
             raise TooLongError
@@ -137,15 +152,21 @@ class ReceivedReply:
 
     def reply(self, request: ModelRequest, target: Target, cost: float | None) -> ModelReply:
         """The reply. A call without an id gets one that is the same whenever this is replayed."""
+        ids = [self._reasoning.id_of(n, c["id"]) for n, c in enumerate(self._calls)]
         calls = tuple(
-            ToolCall(c["id"] or f"call_{request.number}_{n}", c["name"], c["arguments"] or "{}")
-            for n, c in enumerate(self._calls)
+            ToolCall(id or f"call_{request.number}_{n}", c["name"], c["arguments"] or "{}")
+            for n, (id, c) in enumerate(zip(ids, self._calls, strict=True))
         )
         finish = self._finish or "stop"
         finish = "tool_calls" if calls and finish == "stop" else finish
         prompt = getattr(self.usage, "prompt_tokens", None)
         completion = getattr(self.usage, "completion_tokens", None)
-        return ModelReply(self.text, calls, finish, prompt, completion, cost, target.name)
+        reasoning, warnings = checked(self._reasoning.whole(target.provider, len(calls)))
+        cached, written, thought = _parts(self.usage)
+        return ModelReply(
+            self.text, calls, finish, prompt, completion, cost, target.name, reasoning,
+            cached, written, thought, warnings,
+        )  # fmt: skip
 
 
 class _Part(NamedTuple):
@@ -153,6 +174,8 @@ class _Part(NamedTuple):
 
     content: str
     tool_calls: Sequence[_Call]
+    reasoning_content: Any = None
+    provider_specific_fields: Any = None
 
 
 class _Call(NamedTuple):
@@ -173,7 +196,8 @@ def _message(message: Mapping[str, Any]) -> _Part:
         )
         for call in message.get("tool_calls") or ()
     ]
-    return _Part(_text(message.get("content")), calls)
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    return _Part(_text(message.get("content")), calls, thought, message)
 
 
 def _text(value: Any) -> str:
@@ -188,6 +212,26 @@ class _Usage(NamedTuple):
 
     prompt_tokens: int | None
     completion_tokens: int | None
+
+
+_PARTS: Sequence[Sequence[tuple[str, str]]] = (
+    (("prompt_tokens_details", "cached_tokens"), ("", "cache_read_input_tokens")),
+    (
+        ("prompt_tokens_details", "cache_write_tokens"),
+        ("prompt_tokens_details", "cache_creation_tokens"),
+        ("", "cache_creation_input_tokens"),
+    ),
+    (("completion_tokens_details", "reasoning_tokens"),),
+)
+"""Where providers and litellm write what was cached, put into the cache, and thought."""
+
+
+def _parts(usage: Any) -> Iterator[int | None]:
+    """The parts of a usage, as they were sent; None where nothing was."""
+    for places in _PARTS:
+        holders = ((getattr(usage, at, None) if at else usage, name) for at, name in places)
+        found = (getattr(holder, name, None) for holder, name in holders)
+        yield next((count for count in found if count), None)  # litellm makes zeros up
 
 
 def _counts(usage: Any) -> _Usage | None:

@@ -4,7 +4,7 @@
       - {text: Let me add., tool_calls: [{name: add, arguments: {a: 2, b: 3}}],
          usage: {prompt_tokens: 120, completion_tokens: 18}}
       - {error: {category: TRANSIENT, message: rate limited}}
-      - {text: "5", finish_reason: stop, delay: 30s}
+      - {text: "5", finish_reason: stop, delay: 30s, reasoning: I add the two numbers.}
 
 The n-th model call of a run gets the n-th reply. Calls are counted by what the run has
 recorded (`ModelRequest.number`), not by what this object has seen: a resumed run continues with
@@ -28,6 +28,7 @@ import anyio
 
 from chartloop.core.errors import Category, ModelError, ScriptError, nearest
 from chartloop.core.facts import ToolCall
+from chartloop.core.reasoning import reasoning_text
 from chartloop.core.units import parse_duration, parse_number
 from chartloop.run.ports import Clock, ModelReply, ModelRequest, OnText
 
@@ -79,6 +80,11 @@ class ScriptedReply(NamedTuple):
     delay: float = 0.0
     """Seconds on the run's clock before the first word."""
     error: ScriptedError | None = None
+    reasoning: str | tuple[Mapping[str, Any], ...] = ""
+    """What the model thought before it replied: a text, or thinking blocks."""
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    reasoning_tokens: int | None = None
 
     def calls(self, number: int) -> tuple[ToolCall, ...]:
         """The tool calls with their ids, for the model call of that number."""
@@ -107,7 +113,7 @@ class Scripted:
         if problems:
             raise ScriptError(
                 "the script cannot be read:\n  " + "\n  ".join(problems),
-                hint="a reply is a text, or {text, tool_calls, finish_reason, usage, delay, error}",
+                hint="a reply is a text, or a mapping of " + ", ".join(_FIELDS),
             )
         self._clock = clock
 
@@ -152,8 +158,7 @@ async def deliver(
     if reply.delay:
         await (clock.sleep if clock else anyio.sleep)(reply.delay)
     if on_text is not None:
-        for piece in pieces(reply.text):
-            on_text(piece)
+        _tell(reply, request, on_text)
     if (error := reply.error) is not None:
         raise ModelError(
             error.message,
@@ -170,7 +175,33 @@ async def deliver(
         reply.completion_tokens,
         reply.cost,
         "scripted",
+        _reasoning(reply.reasoning),
+        reply.cached_tokens,
+        reply.cache_write_tokens,
+        reply.reasoning_tokens,
     )
+
+
+def _tell(reply: ScriptedReply, request: ModelRequest, on_text: OnText) -> None:
+    """A reply in pieces: its reasoning, its text, its calls."""
+    reasoning: OnText | None = getattr(on_text, "reasoning", None)
+    if reasoning is not None:
+        for piece in pieces(reasoning_text(_reasoning(reply.reasoning))):
+            reasoning(piece)
+    for piece in pieces(reply.text):
+        on_text(piece)
+    call: Any = getattr(on_text, "call", None)
+    if call is not None:
+        for number, asked in enumerate(reply.calls(request.number)):
+            call(number, asked.id, asked.name, asked.arguments)
+
+
+def _reasoning(given: str | Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    if not given:
+        return {}
+    if isinstance(given, str):
+        return {"provider": "scripted", "reasoning_content": given}
+    return {"provider": "scripted", "thinking_blocks": [dict(block) for block in given]}
 
 
 def pieces(text: str) -> list[str]:
@@ -190,6 +221,12 @@ def parse_replies(data: Any) -> tuple[list[ScriptedReply], list[str]]:
     return [reader.reply(f"replies.{n}", e) for n, e in enumerate(entries)], reader.problems
 
 
+_FIELDS = ("text", "tool_calls", "finish_reason", "usage", "delay", "error", "reasoning")
+_COUNTS = (
+    "prompt_tokens", "completion_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens",
+)  # fmt: skip
+
+
 class _Reader:
     """Reads plain data into `ScriptedReply`, and continues after a problem to find the next."""
 
@@ -199,13 +236,10 @@ class _Reader:
     def reply(self, at: str, data: Any) -> ScriptedReply:
         if isinstance(data, str):
             return ScriptedReply(data)
-        given = self._fields(
-            at, data, ("text", "tool_calls", "finish_reason", "usage", "delay", "error")
-        )
+        given = self._fields(at, data, _FIELDS)
         calls = self._calls(f"{at}.tool_calls", given.get("tool_calls", ()))
-        usage = self._fields(
-            f"{at}.usage", given.get("usage", {}), ("prompt_tokens", "completion_tokens", "cost")
-        )
+        usage = self._fields(f"{at}.usage", given.get("usage", {}), (*_COUNTS, "cost"))
+        counts = {name: self._count(f"{at}.usage", usage, name) for name in _COUNTS}
         error = self._error(f"{at}.error", given["error"]) if "error" in given else None
         if error and calls:
             self._say(at, "`error` and `tool_calls` do not go together: a failed call asks nothing")
@@ -213,12 +247,22 @@ class _Reader:
             self._text(at, given, "text"),
             calls,
             self._text(at, given, "finish_reason") or ("tool_calls" if calls else "stop"),
-            self._count(f"{at}.usage", usage, "prompt_tokens"),
-            self._count(f"{at}.usage", usage, "completion_tokens"),
-            self._amount(f"{at}.usage", usage, "cost", "USD"),
-            self._seconds(at, given, "delay") or 0.0,
-            error,
+            cost=self._amount(f"{at}.usage", usage, "cost", "USD"),
+            delay=self._seconds(at, given, "delay") or 0.0,
+            error=error,
+            reasoning=self._reasoning(f"{at}.reasoning", given.get("reasoning", "")),
+            **counts,
         )
+
+    def _reasoning(self, at: str, data: Any) -> str | tuple[Mapping[str, Any], ...]:
+        if isinstance(data, str):
+            return data
+        if isinstance(data, Sequence) and not isinstance(data, (bytes, bytearray)):
+            blocks = cast(Sequence[Any], data)
+            if all(isinstance(block, Mapping) for block in blocks):
+                return tuple(cast("Mapping[str, Any]", json.loads(json.dumps(b))) for b in blocks)
+        self._say(at, "a text is needed, or a list of thinking blocks")
+        return ""
 
     def _calls(self, at: str, data: Any) -> tuple[ScriptedCall, ...]:
         if not isinstance(data, Sequence) or isinstance(data, (str, bytes)):

@@ -20,8 +20,8 @@ __all__ = ["Target", "provider_of", "row_of", "targets_of"]
 
 _NOT_EXTRA = frozenset(
     "model messages tools tool_choice response_format temperature top_p max_tokens stop seed "
-    "stream timeout api_base base_url api_key fallbacks num_retries max_retries mock_response "
-    "callbacks custom_llm_provider".split()
+    "stream timeout cache api_base base_url api_key fallbacks num_retries max_retries "
+    "mock_response callbacks custom_llm_provider".split()
 )
 """What `extra` may not hold: it has its own key, or would hide calls, hosts or retries."""
 _PATIENCE = 600.0  # seconds, when the file sets no `timeout`
@@ -39,6 +39,7 @@ class Target(NamedTuple):
     most: int  # characters of a reply
     headers: Any  # what `extra` sends along: it may hold keys
     row: Mapping[str, Any]  # of litellm's table; empty where it does not know the model
+    provider: str = ""  # as litellm calls it
 
 
 def targets_of(litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
@@ -57,7 +58,8 @@ def targets_of(litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
         # The file's server and key are not for a fallback at another provider.
         where = _where(litellm, name, settings if provider == providers[0] else {})
         row = row_of(litellm, name)
-        targets.append(Target(name, where, timeout, idle, most, extra.get("extra_headers"), row))
+        headers = extra.get("extra_headers")
+        targets.append(Target(name, where, timeout, idle, most, headers, row, provider))
     return targets
 
 

@@ -23,7 +23,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache, wraps
 from typing import Any
 
-__all__ = ["TooLongError", "Wire", "watch"]
+__all__ = ["Measured", "TooLongError", "Wire", "watch"]
 
 ERROR_BODY = 8_192
 """Bytes of an error's body that are read: enough for its message."""
@@ -31,6 +31,11 @@ AROUND = 1_000_000
 """Bytes of a whole reply next to its text."""
 PER_CHARACTER = 6
 """Bytes of a character in JSON at most: ``\\u00e9``."""
+MOST_STARTS = 256
+"""Beginnings of blocks that are kept of a stream."""
+BEGINNING = 600
+"""Bytes of each that are kept: enough for the kind of the block."""
+_START = b'"content_block_start"'
 PER_PIECE = 100
 """Bytes of a stream for each character of its text."""
 
@@ -51,6 +56,8 @@ class Wire:
     """The header `Retry-After`, as it came."""
     whole: list[bytes] = field(default_factory=list[bytes])
     """What has been read of a reply that is not a stream."""
+    starts: list[bytes] = field(default_factory=list[bytes])
+    """Of a stream of Anthropic's, how each block of content begins."""
 
     @property
     def retry_after(self) -> float | None:
@@ -113,6 +120,7 @@ def _watch_transport(ask: Any) -> Any:
         kept = None if wire.streamed else wire.whole
         body = _measured_class()(response.stream, wire.most * PER_CHARACTER + AROUND, kept)
         if wire.streamed:
+            body.starts = wire.starts
             lines = "ndjson" in response.headers.get("content-type", "")  # a stream, as Ollama's
             if not lines and await body.begins_as_json():
                 return await _as_stream(response, body)
@@ -136,7 +144,7 @@ async def _truncate_error(response: Any) -> Any:
     return _remade(response, content=body)
 
 
-async def _as_stream(response: Any, measured: _Measured) -> Any:
+async def _as_stream(response: Any, measured: Measured) -> Any:
     """A whole reply to a call that asked for a stream: the same in one event."""
     body = b"".join([chunk async for chunk in measured])
     await measured.aclose()
@@ -185,11 +193,13 @@ _BLANK = b" \t\r\n\xef\xbb\xbf"
 """What may be before JSON, a byte order mark with it."""
 
 
-class _Measured:
+class Measured:
     """A body that may not be larger than `most` bytes. Source: httpx `AsyncByteStream`."""
 
     def __init__(self, stream: Any, most: int, kept: list[bytes] | None) -> None:
         self.most = most
+        self.starts: list[bytes] | None = None
+        self._tail = b""
         self._stream, self._kept = stream, kept
         self._rest = self._read()
         self._ahead: list[bytes] = []
@@ -216,7 +226,19 @@ class _Measured:
                 raise TooLongError
             if self._kept is not None:
                 self._kept.append(chunk)
+            if self.starts is not None:
+                self._note_starts(chunk)
             yield chunk
+
+    def _note_starts(self, chunk: bytes) -> None:
+        """Keep how blocks of content begin. Where a chunk ends in one, it is read again."""
+        assert self.starts is not None
+        text = self._tail + chunk
+        at = text.find(_START)
+        while at >= 0 and len(self.starts) < MOST_STARTS:
+            self.starts.append(text[at : at + BEGINNING])
+            at = text.find(_START, at + 1)
+        self._tail = text[-BEGINNING:]
 
     async def aclose(self) -> None:
         """The connection is not used again where the body was not read to its end."""
@@ -225,6 +247,6 @@ class _Measured:
 
 @cache
 def _measured_class() -> Any:
-    """`_Measured` of the class that httpx asks for: known only where litellm is installed."""
+    """`Measured` of the class that httpx asks for: known only where litellm is installed."""
     kind: Any = importlib.import_module("httpx").AsyncByteStream
-    return type("Measured", (_Measured, kind), {})
+    return type("Measured", (Measured, kind), {})

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from chartloop.core.conversation import assistant
 from chartloop.core.errors import Category
+from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.position import Position
 from chartloop.core.transcript import Conversation
@@ -62,6 +63,12 @@ class Nobody:
         """Nothing is written down."""
 
     def tell(self, state: str, text: str) -> None:
+        """No one listens."""
+
+    def tell_reasoning(self, state: str, text: str) -> None:
+        """No one listens."""
+
+    def tell_call(self, state: str, number: int, call: ToolCall) -> None:
         """No one listens."""
 
     async def find_any_stop_request(self) -> StopRequest | None:

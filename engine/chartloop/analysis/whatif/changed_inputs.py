@@ -101,7 +101,7 @@ DECIDED = frozenset({
     "own_reasons", "on_stop", "on_error", "renamed",
 })  # fmt: skip
 """What `evolve` reads of a file: a record is decided again with it."""
-TOLD = frozenset({"instructions", "model", "memory", "tools", "machines", "approve"})
+TOLD = frozenset({"instructions", "model", "memory", "tools", "servers", "machines", "approve"})
 """What actions are given: see `rewritten`."""
 SHOWN = frozenset({
     "name", "title", "about", "source", "metadata", "output", "ignore", "deviations", "in_doubt",
@@ -146,8 +146,9 @@ def _own_tasks(spec: MachineSpec, begun: object) -> bool:
 def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
     """For each state of `new` that acts: what the file says of its action unlike `old`."""
     before = {new.renamed.get(name, name): state for name, state in old.states.items()}
-    head = [n for n in ("instructions", "model", "memory", "tools") if _differ(old, new, n)]
-    carried = [n for n in head if n in ("memory", "tools")]
+    told = ("instructions", "model", "memory", "tools", "servers")
+    head = [name for name in told if _differ(old, new, name)]
+    carried = [name for name in head if name in ("memory", "tools", "servers")]
     if _approved_tools(old) != _approved_tools(new):
         carried.append("approve")
     out: dict[str, str] = {}

@@ -158,6 +158,7 @@ def _plugins() -> Iterator[Check]:
 
 
 _EXTRAS = (
+    _Extra("mcp", "mcp", "mcp", "no mcp: tools of MCP servers can be checked, not called"),
     _Extra("screen", "textual", "tui", "no textual: `chartloop step` is a prompt"),
     _Extra("server", "fastapi", "server", "no FastAPI: no `chartloop serve`"),
     _Extra(

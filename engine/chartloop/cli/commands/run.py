@@ -53,6 +53,10 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
     "--total-limit", "totals", multiple=True, metavar="tokens=N,cost=USD,steps=N",
     help="With --inputs: start no new run once this much is spent in all.",
 )  # fmt: skip
+@click.option(
+    "--file", "files", multiple=True, metavar="PATH",
+    help="An image (PNG, JPEG, GIF, WebP), PDF or text that goes with TASK; may be repeated.",
+)  # fmt: skip
 @parameters.require_option("--require-bound")
 @click.option(
     "--continue", "continues", metavar="RUN", shell_complete=completion.runs,
@@ -76,6 +80,8 @@ def run(machine: str, task: str, options: RunCommandOptions) -> None:
 
         if task:
             raise click.UsageError("--inputs holds the tasks: leave TASK out")
+        if options.files:
+            raise click.UsageError("--inputs holds the tasks: leave --file out")
         raise click.exceptions.Exit(run_all(machine, options))
     if options.totals:
         raise click.UsageError("--total-limit goes with --inputs; for one run there is --limit")
@@ -90,6 +96,7 @@ def run_one(source: str, task: str, options: RunCommandOptions) -> int:
     from chartloop.cli.journal_access import find_run, machine_of, open_journal, remember
     from chartloop.cli.machine_loader import load_machine
     from chartloop.cli.run_factory import script_of, start
+    from chartloop.run.media import read_media
 
     machine = load_machine(source, options)
     script = script_of(options)
@@ -98,8 +105,10 @@ def run_one(source: str, task: str, options: RunCommandOptions) -> int:
         journal = open_journal(options)
         row = find_run(journal, before_id)
         before = machine_of(journal, row, options).open(row.run_id, journal=journal)
+    text = task.strip("\n")
+    given = [text, *map(read_media, options.files)] if options.files else text
     going = start(
-        machine, task.strip("\n"), options, lambda: open_journal(options, make=True),
+        machine, given, options, lambda: open_journal(options, make=True),
         cancel=interrupts, script=script, continues=before,
     )  # fmt: skip
     remember(going, source, options)

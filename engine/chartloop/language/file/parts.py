@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Strict, Tag
 
+from chartloop.core.specs import CacheMark
 from chartloop.language.file.base import (
     FINITE,
     LIST,
@@ -62,6 +63,8 @@ class ModelShape(Shape):
     """Price of a token that the model writes, in USD."""
     fallbacks: list[Text] | None = None
     """Models that are tried next when this one fails."""
+    cache: list[CacheMark] | None = None
+    """What is marked for the provider's cache: `[instructions, tools]`."""
     extra: dict[str, Data] | None = None
     """Goes to the provider as it is."""
 
@@ -144,20 +147,30 @@ class DeviationShape(Shape):
 
 
 class McpShape(Shape):
-    """An MCP server, in the shape that every client accepts."""
+    """An MCP server, in the shape that every client accepts, with a few keys of our own."""
 
+    type: Literal["stdio", "http", "streamable-http"] | None = None
+    """How it is reached; follows from `command` or `url`."""
     command: Text | None = None
-    """The program that is started."""
+    """The program that is started: it speaks MCP on stdin and stdout."""
     args: list[Text] | None = None
     """Its arguments."""
     env: dict[str, Text] | None = None
     """Its environment; `${VAR}` takes a variable of ours."""
     cwd: Text | None = None
-    """The folder that it is started in."""
+    """The folder that it is started in; default: the machine file's."""
     url: Text | None = None
-    """The address of a server that runs already."""
+    """The address of a server that runs already, over streamable HTTP."""
     headers: dict[str, Text] | None = None
     """Sent with each request; `${VAR}` takes a variable of ours."""
+    effect: Literal["pure", "local", "paid"] | None = None
+    """What a call done twice does, for all of its tools; default: `paid`, never repeated."""
+    connect_timeout: Scalar | None = None
+    """How long it has to start and to list its tools; default: `30s`."""
+    timeout: Scalar | None = None
+    """How long a call may take; default: `60s`."""
+    lock: dict[str, Data] | None = None
+    """Its locked tools, in a recorded machine; your file has them in `*.tools.lock.json`."""
 
 
 Limit = Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from chartloop.language.approval import calling_states, expand, names_for
 from chartloop.language.file import file
 from chartloop.language.readers.reader import NULLABLE, Reader
+from chartloop.language.readers.settings import offered_names
 from chartloop.language.spec import Approve, MachineSpec
 from chartloop.language.yaml.reading import Path
 
@@ -14,12 +15,7 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
     if shape is None or reader.is_gone(("approve",)):
         return spec
     at: Path = ("approve", "tools")
-    given = list(reader.items(at, shape.tools))
-    named = [
-        reader.name((*at, n), name, reader.tools, "tool of this machine", "CL405")
-        for n, name in given
-    ]
-    reader.once(at, given, "tool")
+    named = offered_names(reader, at, shape.tools)
     scope = reader.scope.narrow(NULLABLE)
     within = None
     if shape.within is not None:
@@ -31,9 +27,7 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
     if shape.expired is not None:
         expired = reader.state(("approve", "expired"), shape.expired) or ""
     ask = reader.template(("approve", "ask"), shape.ask) if shape.ask else None
-    made = Approve(
-        tuple(dict.fromkeys(n for n in named if n)), shape.by or "", ask, within, expired
-    )
+    made = Approve(named, shape.by or "", ask, within, expired)
     if _report_taken_names(reader, spec, made):
         return spec
     return expand(spec, made, scope)

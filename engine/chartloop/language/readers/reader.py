@@ -37,6 +37,7 @@ from chartloop.language.expression import Expression, ExpressionFault, Scope, pa
 from chartloop.language.file.unreadable import TOO_MANY, Unread, names_in
 from chartloop.language.label import Label, LabelFault, parse_label
 from chartloop.language.readers.flow import Flow, Moment
+from chartloop.language.server_tools import ServerSpec
 from chartloop.language.spec import said_at
 from chartloop.language.template.template import Template, TemplateFault
 from chartloop.language.template.template import parse as parse_template
@@ -160,6 +161,10 @@ class Reader:
     """For parts that the file says in other words, where it does."""
     reasons: Mapping[str, StopReason] = field(default_factory=lambda: dict(REASONS))
     tools: tuple[str, ...] = ()
+    servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
+    """The MCP servers of the machine."""
+    unlocked: set[str] = field(default_factory=set[str])
+    """Those of which the lock says nothing that could be used: it was said."""
     findings: list[Finding] = field(default_factory=list[Finding])
     broken: set[str] = field(default_factory=set[str])
     """Dotted names that are declared and could not be read: ``limits.x``."""

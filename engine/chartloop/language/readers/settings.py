@@ -16,7 +16,9 @@ from chartloop.core.units import parse_duration
 from chartloop.language.file import file
 from chartloop.language.readers.declarations import whole
 from chartloop.language.readers.reader import Reader
+from chartloop.language.readers.servers import refuse_collisions, tools_named
 from chartloop.language.spec import HIGHEST, Deviation, Ignore
+from chartloop.language.tool_lock import matches
 from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
 
@@ -66,20 +68,29 @@ def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
             out += reader.registry.own_tools
             continue
         if "." in name:
-            said = f"`{short(name)}`: tools of MCP servers are not in this version"
-            reader.say("CL205", path, said, hint="remove it")
+            out += tools_named(reader, path, name)
         else:
             reader.name(path, name, known, "tool", "CL405")
-        out.append(name)
+            out.append(name)
     reader.once(("tools",), reader.items(("tools",), names), "tool")
+    if reader.servers:
+        refuse_collisions(reader, out)
     return tuple(dict.fromkeys(out))
 
 
-def refuse_servers(reader: Reader, shape: Mapping[str, Any] | None) -> None:
-    """`mcp_servers`: part of the language, not of this version."""
-    if shape and not reader.lost_in(("mcp_servers",)):
-        said, hint = "MCP servers are not in this version", "remove `mcp_servers`"
-        reader.say("CL205", ("mcp_servers",), said, hint=hint, key=True)
+def offered_names(reader: Reader, path: Path, names: list[str]) -> tuple[str, ...]:
+    """Tools of the machine that a part of it names, each by its name or by a pattern."""
+    out: list[str] = []
+    for number, name in (given := list(reader.items(path, names))):
+        found = [known for known in reader.tools if "." in name and matches(name, known)]
+        if not found and name.partition(".")[0] not in reader.unlocked:
+            meant = reader.name(
+                (*path, number), name, reader.tools, "tool of this machine", "CL405"
+            )
+            found = [meant] if meant else []
+        out += found
+    reader.once(path, given, "tool")
+    return tuple(dict.fromkeys(out))
 
 
 def read_reasons(

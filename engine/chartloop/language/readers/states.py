@@ -19,6 +19,7 @@ from chartloop.language.readers.edges import Slot, read_edge, read_edges, read_e
 from chartloop.language.readers.jobs import check_keys, job_of
 from chartloop.language.readers.reader import Reader
 from chartloop.language.readers.saves import read_save, result_of
+from chartloop.language.readers.settings import offered_names
 from chartloop.language.readers.withs import read_args
 from chartloop.language.spec import HIGHEST, Edge, EdgeRole, Retry, StateSpec
 from chartloop.language.template.template import Template
@@ -106,11 +107,7 @@ def _wait(reader: Reader, at: Path, text: file.Scalar) -> float:
 def _allow(reader: Reader, path: Path, names: list[str] | None) -> tuple[str, ...] | None:
     if names is None:
         return None
-    given = list(reader.items(path, names))
-    for number, name in given:
-        reader.name((*path, number), name, reader.tools, "tool of this machine", "CL405")
-    reader.once(path, given, "tool")
-    return tuple(dict.fromkeys(name for _, name in given))
+    return offered_names(reader, path, names)
 
 
 # edges --------------------------------------------------------------------------------------

@@ -148,7 +148,8 @@ def _value(field: _Field, value: Any) -> Given | None:
     if not isinstance(value, str) or type.kind in ("int", "float", "duration", "fraction"):
         fits, constant = coerce(type, value)
         if fits:
-            return Given("constant", constant)
+            problem = field.arg.check(constant) if field.arg.check is not None else None
+            return field.wrong(constant, problem) if problem else Given("constant", constant)
     if type.kind == "bool" and isinstance(value, str) and value.strip() in ("true", "false"):
         name, word = field.arg.name, value.strip()
         said = f"`{name}` takes true or false, not text"

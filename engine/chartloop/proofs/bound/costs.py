@@ -17,6 +17,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from chartloop.core.errors import LimitError
+from chartloop.core.outcome import PARTS
 from chartloop.core.specs import ActionSpec
 from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Items
@@ -135,6 +136,23 @@ ChildOf = Callable[[str, Mapping[str, Given], int], Child]
 """The child of that name with these fields, one of so many that run at once."""
 
 
+class ModelCall(NamedTuple):
+    """One model call, at worst."""
+
+    longest: int
+    """Tokens of the call and its reply."""
+    reply: int
+    """Tokens of the reply."""
+    requests: int
+    """Requests to providers, with fallbacks."""
+    prices: tuple[float, float] | None
+    """USD of a token that is sent, and of one that is written."""
+
+
+_OWN = ("model", "fallbacks", "max_tokens")
+"""What a state may say itself of its model call, as far as figures depend on it."""
+
+
 @dataclass
 class Spending:
     """What the states of one machine use."""
@@ -173,6 +191,42 @@ class Spending:
             if known is not None and theirs
         }  # fmt: skip
         self.requests = 1 + len(model.get("fallbacks") or ())
+        self._model = model
+
+    def call_of(self, state: StateSpec) -> ModelCall:
+        """A call of a state that may say otherwise than the file what is asked, and for how much.
+
+        Of a model that the state names, and of fallbacks that it names, the file's window and
+        prices say nothing.
+        """
+        usual = ModelCall(self.longest, self.reply, self.requests, self.prices)
+        own = {name: state.args[name] for name in _OWN if name in state.args}
+        if not own:
+            return usual
+        model = dict(self._model)
+        longest, prices = self.longest, self.prices
+        if "model" in own or "fallbacks" in own:
+            if "fallbacks" in own:
+                model["fallbacks"] = own["fallbacks"].value
+            if "model" in own:
+                template = own["model"].value
+                model["name"] = template.text if template.constant else None
+            same = model["name"] == self._model.get("name") and not model.get("fallbacks")
+            known = self._worst_model(model)
+            if not same:
+                longest = self.assume.tokens_per_call or (known and known.longest) or UNIT
+                prices = self.assume.prices or (known and known.prices) or None
+        reply = min(self.reply if "max_tokens" not in own else longest, longest)
+        if "max_tokens" in own:
+            reply = min(self._most(own["max_tokens"]), longest)
+        elif not self._model.get("max_tokens"):
+            reply = longest
+        return ModelCall(longest, int(reply), 1 + len(model.get("fallbacks") or ()), prices)
+
+    def _most(self, given: Given) -> float:
+        """The highest that a number of a `with` may be."""
+        found = self.seconds(given.value) if given.kind == "value" else given.value
+        return max(float(found), 1)
 
     def _worst_model(self, model: Mapping[str, Any]) -> KnownModel | None:
         """The worst case of the models that may be asked; None unless all of them are known."""
@@ -267,10 +321,11 @@ class Spending:
             case "reply":
                 by_schema = any(a.kind == "schema" and a.name in state.args for a in action.args)
                 judged = by_schema or bool(state.save)
-                yield from self._of_call(failed, answered=judged or not failed)
+                call = self.call_of(state)
+                yield from self._of_call(failed, answered=judged or not failed, call=call)
             case "text":
                 yield Uses({})
-                yield from self._of_call(failed)
+                yield from self._of_call(failed, call=self.call_of(state))
             case "never" | "task":
                 return
 
@@ -311,42 +366,53 @@ class Spending:
 
     # model calls ------------------------------------------------------------------------------
 
-    def _of_call(self, failed: bool, *, answered: bool = True) -> Iterator[Uses]:
+    def _of_call(
+        self, failed: bool, *, answered: bool = True, call: ModelCall | None = None
+    ) -> Iterator[Uses]:
         """A model call: without an answer, with the shortest, with the longest.
 
         One that failed has an answer only where that was judged afterwards.
         """
+        call = call or ModelCall(self.longest, self.reply, self.requests, self.prices)
         if failed:
-            yield Uses({CALLS: (0, self.requests)})
+            yield Uses({CALLS: (0, call.requests)})
         if not answered:
             return
         base: dict[str, Ends] = {
-            CALLS: (1, self.requests), "usage.llm_calls": (1, 1),
+            CALLS: (1, call.requests), "usage.llm_calls": (1, 1),
             "errors.total": (int(failed), self.asked + failed),  # calls that were not offered
         }  # fmt: skip
         self._assume("token", "a model call uses at least one token")
-        if self.longest != UNIT:
-            said = f"a model call and its reply are at most {self.longest:,} tokens"
+        if call.longest != UNIT:
+            said = f"a model call and its reply are at most {call.longest:,} tokens"
             self._assume("window", said)
             if "window" in self.sources:
                 self._assume("window's source", self.sources["window"])
-        if self.requests > 1:
+        if call.requests > 1:
             self._assume("fallbacks", "each model of `fallbacks` may be asked in each call")
         ends_of = {
             (1, 1),
             (1, 0),
-            (self.reply, self.reply),
-            (self.longest, self.reply),
-            (self.longest, 0),
+            (call.reply, call.reply),
+            (call.longest, call.reply),
+            (call.longest, 0),
         }
         for tokens, written in sorted(ends_of):
-            ends = {**base, TOKENS: (tokens, tokens), **self._cost(tokens, written)}
+            ends = {**base, TOKENS: (tokens, tokens), **self._cost(tokens, written, call.prices)}
             ends["usage.prompt_tokens"] = (0 if written == tokens else 1, tokens)
             ends["usage.completion_tokens"] = (0, tokens)
+            for part in PARTS:  # whatever a provider does with its cache
+                ends[f"usage.{part}"] = (0, tokens)
             yield Uses(ends)
 
-    def _cost(self, tokens: int, written: int) -> dict[str, Ends]:
-        if self.prices is None:
+    def _cost(
+        self, tokens: int, written: int, prices: tuple[float, float] | None
+    ) -> dict[str, Ends]:
+        if prices is None and self.prices is not None:
+            said = "the price of a model that a state names is not known: assume "
+            self._say_of(COST, "", f"{said}`input_price` and `output_price`")
+            return {COST: (0, INF)}
+        if prices is None:
             said = "the model's price is not known: give `input_cost_per_token` and "
             self._say_of(COST, "", f"{said}`output_cost_per_token` under `model`")
             return {COST: (0, INF)}
@@ -354,11 +420,11 @@ class Spending:
             said = "nothing says how large a model call is: give `context_window` under `model`"
             self._say_of(COST, "", said)
             return {COST: (0, INF)}
-        dear = [f"{price * 1_000_000:,.6g} USD" for price in self.prices]
+        dear = [f"{price * 1_000_000:,.6g} USD" for price in prices]
         if "price" in self.sources:
             self._assume("price's source", self.sources["price"])
         self._assume("price", f"a million tokens cost {dear[0]} sent, {dear[1]} written")
-        sent, wrote = (Fraction(repr(p)) for p in self.prices)
+        sent, wrote = (Fraction(repr(p)) for p in prices)
         exact = sent * (tokens - written) + wrote * written
         return {COST: (exact, exact)}  # pyright: ignore[reportReturnType]  exact, where floats are not
 

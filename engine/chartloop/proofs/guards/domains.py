@@ -20,6 +20,9 @@ ANYTHING: Ends = (-inf, inf)
 AT_MOST = (
     ("usage.prompt_tokens", "usage.total_tokens"),
     ("usage.completion_tokens", "usage.total_tokens"),
+    ("usage.cached_tokens", "usage.prompt_tokens"),
+    ("usage.cache_write_tokens", "usage.prompt_tokens"),
+    ("usage.reasoning_tokens", "usage.completion_tokens"),
     ("run.working", "run.elapsed"),
     ("run.idle", "run.elapsed"),
 )

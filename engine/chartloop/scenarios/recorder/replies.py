@@ -19,7 +19,7 @@ from chartloop.actions import builtin
 from chartloop.actions.prune import SUMMARY
 from chartloop.core.conversation import open_calls
 from chartloop.core.facts import ToolCall
-from chartloop.core.outcome import Outcome, Reply, Spent
+from chartloop.core.outcome import PARTS, Outcome, Reply, Spent
 from chartloop.core.position import Position
 from chartloop.core.records import Record
 from chartloop.core.specs import Effect
@@ -145,6 +145,7 @@ def _usage(spent: Spent) -> dict[str, Any]:
         usage = {
             "prompt_tokens": spent.prompt_tokens,
             "completion_tokens": spent.completion_tokens,
+            **{name: count for name in PARTS if (count := getattr(spent, name))},
         }
     return usage if spent.cost is None else {**usage, "cost": spent.cost}
 

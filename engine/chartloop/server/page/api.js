@@ -64,6 +64,10 @@ export async function post(path, body = {}) {
 export const runPath = (id) => `/runs/${id.split("/").map(encodeURIComponent).join("/")}`;
 export const machinePath = (name) => `/machines/${encodeURIComponent(name)}`;
 
+// What is told while a run goes on and is never stored: nothing that a page loads has changed.
+const LIVE = new Set(["started", "text", "reasoning", "tool_call"]);
+export const isLive = (name) => LIVE.has(name);
+
 export function query(values) {
   const kept = Object.entries(values).filter(([, value]) => value !== "" && value !== null && value !== undefined && value !== false);
   const text = new URLSearchParams(kept).toString();

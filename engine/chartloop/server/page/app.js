@@ -2,7 +2,7 @@
 //
 // Belongs here: navigation, theme, keys of every page, token, connection. Never: what a page shows.
 
-import { Feed, Problem, get, token } from "./api.js";
+import { Feed, Problem, get, isLive, token } from "./api.js";
 import { openCompare } from "./compare.js";
 import { openInbox } from "./inbox.js";
 import { openMachine, openMachines } from "./machines.js";
@@ -57,7 +57,7 @@ class App {
     this.feed = new Feed(path, {
       hear: (name, data) => {
         this.page?.hear?.(name, data);
-        if (name !== "text" && name !== "started") this.countWaiting();
+        if (!isLive(name)) this.countWaiting();
       },
       state: (state, why) => this.showLink(state, why),
       again: () => {

@@ -2,7 +2,7 @@
 //
 // Belongs here: what is beside what. Never: an order to a run.
 
-import { get, query, runPath } from "./api.js";
+import { get, isLive, query, runPath } from "./api.js";
 import { columns, h, text, ticked } from "./parts.js";
 import { Refresh } from "./refresh.js";
 import { RunPicture } from "./run_picture.js";
@@ -36,7 +36,7 @@ class Compare {
   }
 
   hear(name, data) {
-    if (this.ids.includes(data.run) && name !== "text" && name !== "started") this.refresh.want();
+    if (this.ids.includes(data.run) && !isLive(name)) this.refresh.want();
   }
 
   again() {

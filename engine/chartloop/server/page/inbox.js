@@ -3,7 +3,7 @@
 // Belongs here: the list. Never: the form of a question (`answers.js`).
 
 import { Question, fieldsOf } from "./answers.js";
-import { get, machinePath, runPath } from "./api.js";
+import { get, isLive, machinePath, runPath } from "./api.js";
 import { h, text } from "./parts.js";
 import { Refresh } from "./refresh.js";
 import { ago } from "./words.js";
@@ -32,7 +32,7 @@ class Inbox {
   }
 
   hear(name) {
-    if (name !== "text" && name !== "started") this.refresh.want();
+    if (!isLive(name)) this.refresh.want();
   }
 
   again() {

@@ -66,6 +66,7 @@ class RunPage {
     const own = data.run === this.id;
     if (!own && !data.run?.startsWith(`${this.id}/`)) return;
     if (name === "text") return own && this.showLive(data);
+    if (name === "reasoning" || name === "tool_call") return;
     if (name === "started") return own && this.showBegun(data);
     if (own) this.hideLive();
     this.again();

@@ -2,7 +2,7 @@
 //
 // Belongs here: rows and filters. Never: a run by itself.
 
-import { get, post, query, runPath } from "./api.js";
+import { get, isLive, post, query, runPath } from "./api.js";
 import { columns, h, text } from "./parts.js";
 import { Refresh } from "./refresh.js";
 import { ago, count, left, moment, money, statusWords } from "./words.js";
@@ -35,7 +35,7 @@ class Runs {
   }
 
   hear(name) {
-    if (name !== "text" && name !== "started") this.refresh.want();
+    if (!isLive(name)) this.refresh.want();
   }
 
   again() {

@@ -35,6 +35,7 @@ export class Step {
     const asked = reply !== undefined && messages.length > 0;
     return [
       asked ? this.fold("Prompt", `${messages.length + older} message${messages.length + older === 1 ? "" : "s"}`, ...messages.map(message)) : null,
+      reply?.reasoning ? this.fold("Reasoning", "", long(thoughts(reply.reasoning))) : null,
       reply?.text ? this.fold("Reply", reply.model ?? "", long(reply.text)) : null,
       ...calls.map((call) => this.fold("Tool call", call.name ?? "", long(call.arguments ?? call))),
       ...results(outcome).map(([name, value]) => this.fold("Tool result", name, long(value))),
@@ -54,12 +55,26 @@ export class Step {
 function results(outcome) {
   const found = outcome.tool_results ?? outcome.results ?? outcome.messages ?? [];
   if (!Array.isArray(found)) return Object.entries(found);
-  return found.map((one) => [one.name ?? one.tool_call_id ?? one.role ?? "", one.content ?? one.result ?? one]);
+  return found.map((one) => [one.name ?? one.tool_call_id ?? one.role ?? "", words(one.content) ?? one.result ?? one]);
+}
+
+/** The content of a message: of one in parts its texts, and images and files by their kind. */
+function words(content) {
+  if (!Array.isArray(content)) return content;
+  return content.map((part) => part.text ?? (part.type === "image_url" ? "[image]" : `[${part.type}]`)).join("\n");
+}
+
+/** What a person may read of a model's reasoning; of one that its provider hides, that it is there. */
+function thoughts(reasoning) {
+  const blocks = [...(reasoning.thinking_blocks ?? []), ...(reasoning.provider_specific_fields?.reasoning_details ?? [])];
+  const read = blocks.map((block) => block.thinking ?? block.text ?? block.summary).filter((one) => typeof one === "string");
+  return reasoning.reasoning_content ?? (read.join("\n") || "The provider hides it.");
 }
 
 function message(one) {
   const calls = one.tool_calls ? [long(one.tool_calls)] : [];
-  return h("div", { className: "message" }, text("strong", one.role ?? ""), one.content ? long(one.content) : null, ...calls);
+  const thought = one.reasoning ? [text("p", one.reasoning, "cl-muted")] : [];
+  return h("div", { className: "message" }, text("strong", one.role ?? ""), ...thought, one.content ? long(one.content) : null, ...calls);
 }
 
 /** A text as it is, anything else as JSON; never as markup. */

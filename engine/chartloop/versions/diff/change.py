@@ -29,7 +29,7 @@ Kind = Literal[
 ]
 What = Literal[
     "state", "edge", "rule", "limit", "variable", "definition", "reason", "tool", "memory", "task",
-    "child", "model", "machine", "note",
+    "child", "model", "machine", "note", "server",
 ]  # fmt: skip
 Group = Literal["States", "Ways on", "Rules", "Limits", "Data", "Actions", "Model", "Words"]
 
@@ -236,15 +236,32 @@ _MACHINE: Mapping[str, _Aspect] = MappingProxyType(
         "order": _Aspect("order of the tasks", "Data"),
     }
 )  # fmt: skip
+_TOOL: Mapping[str, _Aspect] = MappingProxyType(
+    {
+        "description": _Aspect("description", "Model"), "title": _Aspect("title", _TEXT),
+        "parameters": _Aspect("arguments", "Model"), "output": _Aspect("result", "Model"),
+        "annotations": _Aspect("claims of the server", _TEXT),
+    }
+)  # fmt: skip
+"""Of a tool of an MCP server, as the lock has it."""
+_SERVER: Mapping[str, _Aspect] = MappingProxyType(
+    {
+        "effect": _Aspect("effect", _ACT), "timeout": _Aspect("longest time of a call", _ACT),
+        "connect_timeout": _Aspect("longest time to connect", _ACT),
+    }
+)  # fmt: skip
 _PARTS: Mapping[str, Mapping[str, _Aspect]] = MappingProxyType(
-    {"state": _STATE, "edge": _EDGE, "rule": _RULE, "machine": _MACHINE}
-)
+    {
+        "state": _STATE, "edge": _EDGE, "rule": _RULE, "machine": _MACHINE, "tool": _TOOL,
+        "server": _SERVER,
+    }
+)  # fmt: skip
 _WHOLE: Mapping[What, Group] = MappingProxyType(
     {
         "state": "States", "edge": "Ways on", "rule": "Rules", "limit": "Limits",
         "variable": "Data", "definition": "Data", "reason": "Rules", "tool": "Model",
         "memory": "Data", "task": "Data", "child": "States", "model": "Model", "machine": "Data",
-        "note": "Words",
+        "note": "Words", "server": "Model",
     }
 )  # fmt: skip
 
@@ -268,7 +285,13 @@ def phrase(what: What, aspect: str) -> str:
 
 
 _CALLED: Mapping[What, str] = MappingProxyType(
-    {"child": "child machine", "memory": "memory block", "reason": "stop reason", "edge": "way"}
+    {
+        "child": "child machine",
+        "memory": "memory block",
+        "reason": "stop reason",
+        "edge": "way",
+        "server": "MCP server",
+    }
 )
 
 

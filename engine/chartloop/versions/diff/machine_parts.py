@@ -346,8 +346,48 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
         said[""] = said[""]._replace(path=("model", name))
         yield Part("model", name, name, ("model", name), said, said[""].text)
     for number, name in enumerate(spec.tools):
-        yield Part("tool", name, name, ("tools", number))
+        yield Part("tool", name, name, ("tools", number), _locked(spec, name))
+    yield from _server_parts(spec)
     yield from _notes(spec)
+
+
+def _server_parts(spec: MachineSpec) -> Iterator[Part]:
+    """The MCP servers; their tools are parts of their own."""
+    for name, server in spec.servers.items():
+        said = _Aspects(("mcp_servers", name))
+        for one in ("command", "args", "cwd", "url"):
+            said.add(one, getattr(server, one))
+        for one in ("env", "headers"):
+            for key, value in getattr(server, one).items():
+                said.add(f"{one}.{key}", [value], (one, key), text=value)
+        said.add("effect", str(server.effect))
+        said.add("timeout", server.timeout, text=write_duration(server.timeout))
+        said.add(
+            "connect_timeout", server.connect_timeout, text=write_duration(server.connect_timeout)
+        )
+        yield Part("server", name, name, ("mcp_servers", name), said, server.reaches)
+
+
+def _locked(spec: MachineSpec, tool: str) -> _Aspects:
+    """What the lock says of an MCP server's tool; nothing of a function of Python."""
+    server, _, name = tool.partition(".")
+    found = spec.servers[server].tools.get(name) if server in spec.servers else None
+    said = _Aspects(("mcp_servers", server))
+    if found is not None:
+        for key, value in found.to_dict().items():
+            for part, inner in _leaves({key: value}):
+                said.add(part, [inner], ("lock",), text=format_value(inner))
+    return said
+
+
+def _leaves(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """What a schema says, each with its dotted path."""
+    for name, inner in value.items():
+        at = f"{path}.{name}" if path else name
+        if isinstance(inner, Mapping) and inner:
+            yield from _leaves(cast("Mapping[str, Any]", inner), at)
+        else:
+            yield at, inner
 
 
 def _is_seconds(type: Type, value: Any) -> bool:

@@ -1,0 +1,518 @@
+"""The MCP servers of a run: started, compared with the lock, asked, ended.
+
+    call ─▶ chartloop's loop thread ─▶ owner task of the server ─▶ stdio or streamable HTTP
+
+A server lives on the loop thread, whatever loop drives the run: one owner task opens its
+connection and closes it, and calls cross over. A run has servers of its own, which its children
+share. They are connected before the run's next action and ended when it rests.
+
+A server that ends in a call is started once more. A call that may be made twice is then made
+again; of a `paid` one no one knows whether it was carried out, so it fails and says so.
+
+The values of ``${VAR}`` go to the server and nowhere else: where its words hold one, the name of
+the variable stands in for it.
+
+Belongs here: the only door to `mcp`, which is imported when a server is connected. Never: which
+tools a machine has, or what a lock is (`language.tool_lock`).
+Source: MCP 2025-11-25 and 2026-07-28, "Lifecycle", "Tools".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import cache
+from importlib import util
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from chartloop.core.errors import (
+    Category,
+    ServerUnavailableError,
+    SetupError,
+    ToolsChangedError,
+)
+from chartloop.core.outcome import ToolResult
+from chartloop.core.specs import Effect
+from chartloop.core.units import say_duration
+from chartloop.extras import install
+from chartloop.language.server_tools import VARIABLE, ServerSpec
+from chartloop.language.tool_lock import LockedServer, lock_offers, server_differences
+from chartloop.run.sync import loop_thread
+
+T = TypeVar("T")
+LOG = logging.getLogger("chartloop.mcp")
+"""What servers write on stderr, line by line, at the level INFO."""
+STARTS = 2
+"""How often a server is started while a run is driven."""
+MOST_OFFERED = 20_000
+"""Tools of a listing that are read."""
+_ENDING = 8.0
+"""Seconds that a server has to end. Its pipe is closed, then it is asked, then it is killed."""
+_LINES, _LINE = 12, 500
+"""Lines of stderr that an error shows, and characters of each."""
+_KEPT = 6
+"""Characters from which on the value of a variable is hidden in what a server says."""
+
+Offers = list[dict[str, Any]]
+
+
+class McpServers:
+    """The servers of one run. Nothing is started before `ready`."""
+
+    def __init__(self, servers: Sequence[ServerSpec], folder: Path | None = None) -> None:
+        self._connections = {_key(s): _Connection(s, folder) for s in servers}
+        weakref.finalize(self, _end, list(self._connections.values()))
+
+    def prepare(self) -> None:
+        """`SetupError` now for what would fail later: no package, a variable that is not set."""
+        _refuse_missing_package()
+        for connection in self._connections.values():
+            connection.prepare()
+
+    async def ready(self) -> None:
+        """Connect what is not connected, and compare it with the lock.
+
+        Raises:
+            ServerUnavailableError: a server did not start, greet or list its tools in time.
+            ToolsChangedError: it offers something else than the lock holds.
+        """
+        waiting = [c for c in self._connections.values() if not c.was_opened]
+        if waiting:
+            await _cross(_open_all(waiting))
+
+    async def call(self, server: ServerSpec, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """One call; whatever goes wrong in it is a reply.
+
+        `ToolsChangedError` where the server was started again and offers something else.
+        """
+        return await _cross(self._connections[_key(server)].call(tool, arguments))
+
+    async def close(self) -> None:
+        """End them. They are connected again when the run is driven on."""
+        opened = [c for c in self._connections.values() if c.was_opened]
+        if opened:
+            await asyncio.shield(asyncio.ensure_future(_cross(_close_all(opened))))
+
+
+def list_offers(server: ServerSpec, folder: Path | None = None) -> Offers:
+    """The tools that a server offers, as ``tools/list`` gives them. Starts it, and ends it.
+
+    Raises:
+        SetupError: the package `mcp` or a variable is missing.
+        ServerUnavailableError: the server did not start, greet or list its tools in time.
+    """
+    _refuse_missing_package()
+    connection = _Connection(server, folder)
+    connection.prepare()
+
+    async def ask() -> Offers:
+        try:
+            return await connection.connect()
+        finally:
+            await connection.close()
+
+    return asyncio.run_coroutine_threadsafe(ask(), loop_thread()).result()
+
+
+def _refuse_missing_package() -> None:
+    if util.find_spec("mcp") is None:
+        raise SetupError("the tools of MCP servers need the package `mcp`", hint=install("mcp"))
+
+
+def _key(server: ServerSpec) -> tuple[str, str]:
+    return server.name, server.definition
+
+
+async def _cross(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine gives, done on the loop thread."""
+    future = asyncio.run_coroutine_threadsafe(coroutine, loop_thread())
+    return await asyncio.wrap_future(future)
+
+
+async def _open_all(connections: Sequence[_Connection]) -> None:
+    """All at once; where one fails the others are opened all the same, and its error is raised."""
+    done = await asyncio.gather(*(c.open() for c in connections), return_exceptions=True)
+    for failed in done:
+        if failed is not None:
+            raise failed
+
+
+async def _close_all(connections: Sequence[_Connection]) -> None:
+    await asyncio.gather(*(c.close() for c in connections))
+
+
+def _end(connections: Sequence[_Connection]) -> None:
+    """End the servers of a run that is no longer there, or of a process that ends."""
+    opened = [c for c in connections if c.was_opened]
+    if not opened:
+        return
+    future = asyncio.run_coroutine_threadsafe(_close_all(opened), loop_thread())
+    if threading.current_thread() is threading.main_thread():
+        with contextlib.suppress(Exception):
+            future.result(_ENDING)
+
+
+class _Died(Exception):
+    """The connection ended while a call was under way."""
+
+
+class _Connection:
+    """One server. All but `prepare` is done on the loop thread."""
+
+    def __init__(self, server: ServerSpec, folder: Path | None) -> None:
+        self.server = server
+        self._folder = server.folder or str(folder or "")
+        self._starts = 0
+        self._client: Any = None
+        self._owner: asyncio.Task[None] | None = None
+        self._closing: asyncio.Event | None = None
+        self._opening: asyncio.Lock | None = None
+        self._stderr: deque[str] = deque(maxlen=_LINES)
+        self._babble = 0
+        self._secrets: dict[str, str] = {}
+
+    @property
+    def was_opened(self) -> bool:
+        """Whether it was connected since it was closed, even if it has died meanwhile."""
+        return self._starts > 0
+
+    # variables ------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """`SetupError` for a variable that is not set."""
+        for text in self.server.texts:
+            for name, default in VARIABLE.findall(text):
+                value = os.environ.get(name)
+                if value is None and f"${{{name}:-" not in text:
+                    raise SetupError(
+                        f"MCP server `{self.server.name}` needs the environment variable "
+                        f"`{name}`, which is not set",
+                        hint=f"set it, or write a default into the file: `${{{name}:-...}}`",
+                    )
+                if value is not None and value != default:
+                    self._secrets[name] = value
+
+    def _expand(self, text: str) -> str:
+        return VARIABLE.sub(lambda m: os.environ.get(m[1], m[2] or ""), text)
+
+    def _mask(self, value: Any) -> Any:
+        """What a server says, without the values that it was given."""
+        if isinstance(value, str):
+            for name, secret in self._secrets.items():
+                if len(secret) >= _KEPT and secret in value:
+                    value = value.replace(secret, f"${{{name}}}")
+            return value
+        if isinstance(value, Mapping):
+            given = cast("Mapping[str, Any]", value)
+            return {self._mask(k): self._mask(v) for k, v in given.items()}
+        return [self._mask(v) for v in cast("list[Any]", value)] if _is_list(value) else value
+
+    # opening --------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Connect, unless it is connected, and compare the tools with the lock."""
+        self._opening = self._opening or asyncio.Lock()
+        async with self._opening:
+            if self._client is not None:
+                return
+            offers = await self.connect()
+            try:
+                self._compare(offers)
+            except ToolsChangedError:
+                await self.close()
+                raise
+
+    def _compare(self, offers: Offers) -> None:
+        locked = LockedServer(self.server.definition, self.server.tools)
+        now = lock_offers(self.server.definition, offers, locked.tools.__contains__)
+        if lines := tuple(server_differences(self.server.name, locked, now)):
+            raise ToolsChangedError(self.server.name, lines)
+
+    async def connect(self) -> Offers:
+        """Start or reach the server, and list its tools."""
+        self._starts += 1
+        self._babble = 0
+        self._stderr.clear()
+        await asyncio.to_thread(_import_mcp)  # a second, of another thread
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[Offers] = loop.create_future()
+        self._closing = asyncio.Event()
+        owner = self._owner = loop.create_task(self._own(ready, self._closing))
+        try:
+            async with asyncio.timeout(self.server.connect_timeout):
+                return await asyncio.shield(ready)
+        except TimeoutError:
+            ready.cancel()
+            owner.cancel()
+            await asyncio.wait({owner}, timeout=_ENDING)
+            raise self._unavailable(
+                f"did not answer in {say_duration(self.server.connect_timeout)}",
+                "give it more time with `connect_timeout`, or start it by hand and look",
+            ) from None
+
+    async def _own(self, ready: asyncio.Future[Offers], closing: asyncio.Event) -> None:
+        """Open the connection, keep it until it is to be closed, and close it."""
+        try:
+            async with AsyncExitStack() as stack:
+                client = await self._enter(stack)
+                offers = await self._list(client)
+                self._client = client
+                if not ready.done():
+                    ready.set_result(offers)
+                await closing.wait()
+        except BaseException as error:  # noqa: BLE001  it is handed to whoever waits
+            if not ready.done():
+                ready.set_exception(self._cannot_connect(_first(error)))
+        finally:
+            self._client = None
+
+    async def _enter(self, stack: AsyncExitStack) -> Any:
+        mcp, server = _import_mcp(), self.server
+        more: dict[str, Any] = {"cache": None, "message_handler": self._hear}
+        if server.url:
+            httpx2: Any = importlib.import_module("httpx2")
+            http: Any = importlib.import_module("mcp.client.streamable_http")
+            headers = {name: self._expand(text) for name, text in server.headers.items()}
+            reads = max(server.timeout, server.connect_timeout)
+            agent = await stack.enter_async_context(
+                httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(30, read=reads))
+            )
+            transport = http.streamable_http_client(self._expand(server.url), http_client=agent)
+        else:
+            stdio: Any = importlib.import_module("mcp.client.stdio")
+            started = stdio.StdioServerParameters(
+                command=self._expand(server.command),
+                args=[self._expand(arg) for arg in server.args],
+                env={name: self._expand(text) for name, text in server.env.items()},
+                cwd=str(Path(self._folder, self._expand(server.cwd))) or None,
+                encoding_error_handler="replace",
+            )
+            transport = stdio.stdio_client(started, errlog=self._open_stderr(stack))
+        return await stack.enter_async_context(mcp.Client(transport, **more))
+
+    async def _list(self, client: Any) -> Offers:
+        offers: Offers = []
+        cursor: str | None = None
+        while True:
+            page = await client.list_tools(cursor=cursor)
+            offers += [
+                t.model_dump(by_alias=True, exclude_none=True, mode="json") for t in page.tools
+            ]
+            cursor = page.next_cursor
+            if len(offers) > MOST_OFFERED:
+                raise _TooManyError(f"offers more than {MOST_OFFERED:,} tools")
+            if not cursor:
+                return self._mask(offers)
+
+    async def _hear(self, message: Any) -> None:
+        """A line on stdout that is not a message of the protocol is counted."""
+        if isinstance(message, Exception):
+            self._babble += 1
+
+    def _open_stderr(self, stack: AsyncExitStack) -> Any:
+        """A file for the server to write to; a thread reads it to its end."""
+        read, write = os.pipe()
+        threading.Thread(target=self._read_stderr, args=(read,), daemon=True).start()
+        return stack.enter_context(os.fdopen(write, "w"))
+
+    def _read_stderr(self, read: int) -> None:
+        with os.fdopen(read, errors="replace") as lines:
+            for line in _short_lines(lines):
+                said = str(self._mask(line))
+                self._stderr.append(said)
+                LOG.info("%s: %s", self.server.name, said)
+
+    # errors ---------------------------------------------------------------------------------
+
+    def _cannot_connect(self, error: BaseException) -> ServerUnavailableError:
+        where = self.server.url or self.server.command
+        if isinstance(error, FileNotFoundError) and not self.server.url:
+            folder = self._folder or "."
+            return self._unavailable(
+                f"cannot be started: there is no `{where}`, or no folder `{folder}`",
+                "install it, or give its path in `command`",
+            )
+        if isinstance(error, OSError) and not self.server.url:
+            return self._unavailable(f"cannot be started: {error}", "look at its `command`")
+        if isinstance(error, _TooManyError):
+            return self._unavailable(str(error), "run a server that offers fewer")
+        if type(error).__name__ == "ValidationError":
+            said = " ".join(str(error).split())[:_LINE]
+            return self._unavailable(
+                f"gave a listing that cannot be read: {said}", "report it there"
+            )
+        if _is_closed(error) and not self.server.url:
+            return self._unavailable("ended before it answered", "start it by hand and look")
+        told = " ".join(str(error).split())[:_LINE]
+        said = f"cannot be reached: {type(error).__name__}: {told}"
+        return self._unavailable(said, f"look at `{where}`")
+
+    def _unavailable(self, what: str, hint: str) -> ServerUnavailableError:
+        lines = [f"MCP server `{self.server.name}` {self._mask(what)}"]
+        if self._babble:
+            lines.append(f"it wrote {self._babble} lines on stdout that are not MCP messages")
+        if self._stderr:
+            lines += ["its last words on stderr:", *(f"  {line}" for line in self._stderr)]
+        return ServerUnavailableError("\n".join(lines), hint=hint)
+
+    # calls ----------------------------------------------------------------------------------
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """One call, made again where the server died and it may be made twice."""
+        name = f"{self.server.name}.{tool}"
+        for last in (False, True):
+            try:
+                await self._reopen()
+            except ServerUnavailableError as error:
+                return _failed(str(error).partition("\n")[0], Category.TRANSIENT, (str(error),))
+            try:
+                return await self._ask(tool, arguments)
+            except _Died:
+                await self.close(again=True)
+                if last or self.server.effect is Effect.PAID:
+                    return self._lost(name, f"server `{self.server.name}` ended in this call")
+            except TimeoutError:
+                return self._lost(name, f"no answer in {say_duration(self.server.timeout)}")
+        raise AssertionError("the second attempt returns")
+
+    async def _reopen(self) -> None:
+        if self._client is not None:
+            return
+        if self._starts >= STARTS:
+            said = "has ended, and was already started again once"
+            raise self._unavailable(said, "look at what it says; a resumed run tries again")
+        await self.open()
+
+    async def _ask(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+        client = self._client
+        try:
+            async with asyncio.timeout(self.server.timeout):
+                reply = await client.call_tool(tool, dict(arguments))
+        except TimeoutError:
+            raise
+        except Exception as error:
+            if client is not self._client or _is_closed(_first(error)):
+                raise _Died from error
+            said = str(self._mask(f"the server refused the call: {_first(error)}"))
+            if (asked := _asked_of_us(said)) is None:
+                return _failed(said, Category.RECOVERABLE)
+            said = f"{said}; chartloop does not answer {asked} of MCP servers"
+            warning = f"{self.server.name}.{tool}: {said}"
+            return _failed(said, Category.RECOVERABLE, (warning,))
+        return self._result(reply)
+
+    def _lost(self, name: str, why: str) -> ToolResult:
+        """A call whose answer is not known."""
+        if self.server.effect is not Effect.PAID:
+            return _failed(f"{name}: {why}", Category.TRANSIENT)
+        said = f"{name}: {why}; whether it was carried out is not known"
+        more = "".join(f"\n  {line}" for line in self._stderr)
+        return _failed(said, Category.RECOVERABLE, (said + more,), in_doubt=True)
+
+    def _result(self, reply: Any) -> ToolResult:
+        text = str(self._mask("\n".join(_texts(reply.content))))
+        data = self._mask(reply.structured_content)
+        if reply.is_error:
+            return _failed(text or "the tool failed", Category.RECOVERABLE)
+        return ToolResult(text, result=text if data is None else data)
+
+    # closing --------------------------------------------------------------------------------
+
+    async def close(self, *, again: bool = False) -> None:
+        """End the server. With `again` its start still counts."""
+        owner, self._client = self._owner, None
+        if self._closing is not None:
+            self._closing.set()
+        if owner is not None:
+            await asyncio.wait({owner}, timeout=_ENDING)
+            owner.cancel()
+        self._owner = None
+        if not again:
+            self._starts = 0
+
+
+_REQUESTS = {"elicitation": "questions", "sampling": "model calls", "roots": "requests for folders"}
+
+
+def _asked_of_us(said: str) -> str | None:
+    """What a server wanted of its client that no client of ours does, by its error."""
+    return next((what for word, what in _REQUESTS.items() if word in said.lower()), None)
+
+
+class _TooManyError(Exception):
+    """A listing without an end."""
+
+
+def _failed(
+    text: str, category: str, warnings: tuple[str, ...] = (), *, in_doubt: bool = False
+) -> ToolResult:
+    said = text if text.startswith("error: ") else f"error: {text}"
+    return ToolResult(said, ok=False, category=category, warnings=warnings, in_doubt=in_doubt)
+
+
+def _texts(content: Sequence[Any]) -> Iterator[str]:
+    """The parts of a result as a model reads them: what is no text is named."""
+    for part in content:
+        match part.type:
+            case "text":
+                yield part.text
+            case "image" | "audio":
+                size = len(part.data) * 3 // 4
+                yield f"[{part.type} {part.mime_type}, {size:,} bytes, not shown]"
+            case "resource_link":
+                yield f"[{part.name}: {part.uri}]"
+            case "resource":
+                text = getattr(part.resource, "text", None)
+                yield text if text is not None else f"[{part.resource.uri}, not shown]"
+            case kind:
+                yield f"[{kind}, not shown]"
+
+
+def _short_lines(lines: Any) -> Iterator[str]:
+    """Lines that end somewhere, whatever a server writes."""
+    while line := lines.readline(100_000):
+        if said := line.rstrip()[:_LINE]:
+            yield said
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first error of a group that is one."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
+
+
+def _is_closed(error: BaseException) -> bool:
+    """Whether an error says that the connection has ended."""
+    if type(error).__name__ in ("ClosedResourceError", "BrokenResourceError", "EndOfStream"):
+        return True
+    if str(error) in _FORGOTTEN:
+        return True
+    return getattr(error, "code", None) == _CLOSED or isinstance(error, ConnectionError)
+
+
+_FORGOTTEN = ("Session terminated", "Server returned an error response")
+"""What `mcp` says where an HTTP server answers outside the protocol: one that was restarted does
+not know the session. The next call connects anew."""
+_CLOSED = -32000
+"""The code that `mcp` gives to calls whose connection ended."""
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+@cache
+def _import_mcp() -> Any:
+    """The package, once; it writes to the log of its own where someone listens, else nowhere."""
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
+    return importlib.import_module("mcp")

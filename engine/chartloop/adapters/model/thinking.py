@@ -1,0 +1,283 @@
+"""Thinking blocks on their way off the wire and back to their provider.
+
+litellm hands them on under its own names, whole or as pieces of a stream. Here pieces become the
+blocks that the whole reply would have had, and a message's ``reasoning`` becomes litellm's names
+again, for the provider that sent it and for no other.
+
+Belongs here: litellm's names of these things. Never: what a run keeps of them (`core.reasoning`).
+Source: litellm, "Reasoning content"; Anthropic API reference, "Streaming", "Extended thinking".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+from chartloop.adapters.model.wire import Wire
+from chartloop.core.outcome import Message
+from chartloop.core.reasoning import unknown_kinds
+from chartloop.run.payload import too_deep
+from chartloop.run.redact import has_marks
+from chartloop.run.sanitize import is_sound
+
+__all__ = ["ReceivedReasoning", "Sent", "lost_blocks", "with_reasoning"]
+
+_WHOLE = ("thinking_blocks", "reasoning_items")
+_SPECIFIC = ("reasoning_details", "thought_signatures")
+_GROWING = ("thinking", "text", "summary", "data")
+_SIGNATURE = "thought_signature"
+_IN_ID = "__thought__"
+"""Where litellm writes a call's signature into its id, for those who keep nothing else."""
+
+UNKNOWN = "a reply came with a block of an unknown kind `{}`: it is kept, and given back unchanged"
+"""A warning: whether the provider takes it back is for it to say."""
+LOST = (
+    "a reply came with a block of an unknown kind `{}`, which litellm does not hand on: the run "
+    "goes on without it; a newer litellm may know it"
+)
+"""A warning: only the kind is known."""
+BROKEN = "the reasoning of a reply is not JSON data: it is not kept"
+"""A warning: the next call goes without it."""
+HIDDEN = (
+    "the reasoning of an earlier reply holds a secret, which the journal hid: it is not sent again"
+)
+"""A warning: the provider would refuse the changed block."""
+
+
+class _Watched:
+    """The pieces of a stream before litellm leaves out those without a text."""
+
+    def __init__(self, source: Any, look: Callable[[Any], None]) -> None:
+        self._source, self._pieces, self._look = source, source.__aiter__(), look
+
+    def __aiter__(self) -> _Watched:
+        return self
+
+    async def __anext__(self) -> Any:
+        piece = await self._pieces.__anext__()
+        self._look(piece)
+        return piece
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+
+class ReceivedReasoning:
+    """The reasoning of one reply, whole or in pieces."""
+
+    def __init__(self) -> None:
+        self._watches = False
+        self._plain: list[str] = []
+        self._lists: dict[str, list[Any]] = {}
+        self._calls: dict[int, dict[str, Any]] = {}
+
+    def watch(self, stream: Any) -> None:
+        """Take the details from under litellm, which drops a piece that has nothing else."""
+        source = getattr(stream, "completion_stream", None)
+        if hasattr(source, "__aiter__"):
+            self._watches = True
+            stream.completion_stream = _Watched(source, self._take_details)
+
+    def _take_details(self, piece: Any) -> None:
+        for choice in (_field(piece, "choices") or ())[:1]:
+            self._extend("reasoning_details", _field(_field(choice, "delta"), "reasoning_details"))
+
+    def add(self, part: Any) -> tuple[str, int]:
+        """Take what a message or a piece of one has: its text, and how many characters in all."""
+        text = _field(part, "reasoning_content")
+        text = text if isinstance(text, str) else ""
+        size = 0
+        if text:
+            self._plain.append(text)
+        for name in _WHOLE:
+            size += self._extend(name, _field(part, name))
+        specific = _field(part, "provider_specific_fields")
+        for name in _SPECIFIC:
+            if self._watches and name == "reasoning_details":
+                continue
+            found = _field(specific, name) if specific is not None else None
+            size += self._extend(name, _field(part, name) if found is None else found)
+        return text, size or len(text)
+
+    def call(self, number: int, call: Any) -> None:
+        """Take what belongs to a tool call: the signature that some providers want back."""
+        for holder in (call, _field(call, "function")):
+            found = _field(_field(holder, "provider_specific_fields"), _SIGNATURE)
+            if isinstance(found, str) and found:
+                self._calls.setdefault(number, {})[_SIGNATURE] = found
+
+    def id_of(self, number: int, given: str) -> str:
+        """The id of a call without the signature that litellm writes behind it."""
+        return given.partition(_IN_ID)[0] if number in self._calls else given
+
+    def _extend(self, name: str, pieces: Any) -> int:
+        if not isinstance(pieces, (list, tuple)):
+            return 0
+        blocks = self._lists.setdefault(name, [])
+        size = 0
+        for number, piece in enumerate(cast("Sequence[Any]", pieces)):
+            block = _plain(piece)
+            size += _size(block)
+            fields = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
+            # what comes together are different blocks
+            if number or not (fields and blocks and _continues(blocks[-1], fields)):
+                blocks.append(block)
+                continue
+            for key, value in fields.items():
+                if key in _GROWING and isinstance(value, str):
+                    blocks[-1][key] = blocks[-1].get(key, "") + value
+                elif value is not None:
+                    blocks[-1][key] = value
+        return size
+
+    def whole(self, provider: str, calls: int) -> dict[str, Any]:
+        """The mapping that a message keeps; empty where the reply had no reasoning."""
+        found: dict[str, Any] = {n: self._lists[n] for n in _WHOLE if self._lists.get(n)}
+        more = {n: self._lists[n] for n in _SPECIFIC if self._lists.get(n)}
+        if more:
+            found["provider_specific_fields"] = more
+        if self._plain and not (found.keys() & set(_WHOLE) or "reasoning_details" in more):
+            found["reasoning_content"] = "".join(self._plain)
+        if self._calls:
+            found["calls"] = [self._calls.get(n) for n in range(calls)]
+        return {"provider": provider, **found} if found else {}
+
+
+def checked(reasoning: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The same, as far as a journal can hold it, with what is odd about it."""
+    if not reasoning:
+        return reasoning, ()
+    if not is_sound(reasoning) or too_deep(reasoning, json.dumps(reasoning)):
+        return {}, (BROKEN,)
+    return reasoning, tuple(UNKNOWN.format(kind) for kind in unknown_kinds(reasoning))
+
+
+_HANDED_ON = re.compile(
+    r"text|thinking|redacted_thinking|compaction|tool_use|\w+_tool_use|\w+_tool_result"
+)
+_STARTS = re.compile(rb'"content_block":\s*\{[^{}]{0,400}?"type":\s*"([^"\\]{1,60})"')
+
+
+def lost_blocks(wire: Wire) -> tuple[str, ...]:
+    """Warnings about blocks of a reply of Anthropic's that litellm leaves out."""
+    begun = filter(None, map(_STARTS.search, wire.starts))
+    kinds = [found[1].decode("utf-8", "replace") for found in begun]
+    if wire.whole:
+        with contextlib.suppress(ValueError, RecursionError):
+            content = _field(json.loads(b"".join(wire.whole)), "content")
+            blocks = cast("list[Any]", content) if isinstance(content, list) else []
+            kinds = [str(_field(block, "type"))[:60] for block in blocks]
+    odd = dict.fromkeys(kind for kind in kinds if not _HANDED_ON.fullmatch(kind))
+    return tuple(LOST.format(kind) for kind in odd)
+
+
+class Sent(NamedTuple):
+    """Messages as litellm takes them, and what is odd about them."""
+
+    messages: list[Message]
+    warnings: tuple[str, ...] = ()
+
+
+def with_reasoning(messages: Iterable[Message], provider: str) -> Sent:
+    """The messages with the reasoning that this provider sent, under litellm's names.
+
+    A plain text of reasoning goes back only with the replies after the last user message: servers
+    that think between tool calls want it there, and others refuse it in older turns.
+    """
+    given = list(messages)
+    if not any("reasoning" in message for message in given):
+        return Sent(given)
+    last = max((n for n, m in enumerate(given) if m.get("role") == "user"), default=-1)
+    hidden = False
+    for n, message in enumerate(given):
+        reasoning = message.get("reasoning")
+        if reasoning is None:
+            continue
+        rest = {name: value for name, value in message.items() if name != "reasoning"}
+        if reasoning.get("provider") == provider:
+            if _is_hidden(reasoning):
+                hidden = True
+            else:
+                rest |= _given_back(rest, reasoning, current=n > last)
+        given[n] = rest
+    return Sent(given, (HIDDEN,) if hidden else ())
+
+
+def _given_back(message: Message, reasoning: Mapping[str, Any], *, current: bool) -> dict[str, Any]:
+    found = {name: reasoning[name] for name in _WHOLE if name in reasoning}
+    if current and "reasoning_content" in reasoning:
+        found["reasoning_content"] = reasoning["reasoning_content"]
+    specific: object = reasoning.get("provider_specific_fields")
+    more: Mapping[str, Any] = (
+        cast("Mapping[str, Any]", specific) if isinstance(specific, Mapping) else {}
+    )
+    if "reasoning_details" in more:
+        found["reasoning_details"] = more["reasoning_details"]
+    if "thought_signatures" in more:
+        found["provider_specific_fields"] = {"thought_signatures": more["thought_signatures"]}
+    signed: object = reasoning.get("calls")
+    if isinstance(signed, (list, tuple)) and (asked := message.get("tool_calls")):
+        pairs = zip(asked, [*cast("Sequence[Any]", signed), *[None] * len(asked)], strict=False)
+        found["tool_calls"] = [
+            {**call, "provider_specific_fields": own} if own else call for call, own in pairs
+        ]
+    return found
+
+
+def _is_hidden(value: Any) -> bool:
+    """Whether the journal hid something in it."""
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, str):
+            if has_marks(node):
+                return True
+        elif isinstance(node, Mapping):
+            stack += cast("Mapping[str, Any]", node).values()
+        elif isinstance(node, (list, tuple)):
+            stack += cast("Sequence[Any]", node)
+    return False
+
+
+def _continues(block: Any, piece: Mapping[str, Any]) -> bool:
+    """Whether a piece of a stream belongs to the block before it.
+
+    A signature ends a thinking block. What has another kind, or comes whole, is its own block.
+    """
+    before = cast("dict[str, Any]", block) if isinstance(block, dict) else {}
+    if not before or before.get("type") != piece.get("type"):
+        return False
+    match piece.get("type"):
+        case "thinking":
+            return not before.get("signature")
+        case "reasoning.text" | "reasoning.summary":
+            return piece.get("index") is not None and before.get("index") == piece.get("index")
+        case _:
+            return False
+
+
+def _field(holder: Any, name: str) -> Any:
+    """A field of litellm's classes, or of plain data."""
+    if isinstance(holder, Mapping):
+        return cast("Mapping[str, Any]", holder).get(name)
+    return getattr(holder, name, None)
+
+
+def _size(block: Any) -> int:
+    """Characters of a block: what `reply_limit` counts."""
+    if isinstance(block, str):
+        return len(block)
+    if isinstance(block, Mapping):
+        return sum(map(_size, cast("Mapping[str, Any]", block).values()))
+    return sum(map(_size, cast("list[Any]", block))) if isinstance(block, list) else 1
+
+
+def _plain(piece: Any) -> Any:
+    """A block as plain data of its own."""
+    dump = getattr(piece, "model_dump", None)
+    if callable(dump):
+        return dump()
+    return dict(cast("Mapping[str, Any]", piece)) if isinstance(piece, Mapping) else piece

@@ -1,0 +1,117 @@
+"""Locking the tools of a machine's MCP servers: ask them, and write what they offer.
+
+The only place that starts a server without a run. Everything that looks at a machine reads what
+is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from chartloop import catalog
+from chartloop.core.errors import SetupError, SpecError
+from chartloop.language.load import Declared, declared_servers
+from chartloop.language.tool_lock import (
+    LockedServer,
+    LockFault,
+    differences,
+    lock_name,
+    lock_offers,
+    read_lock,
+    wanted_by,
+    write_lock,
+)
+
+
+class ToolLock(NamedTuple):
+    """What the lock of a machine should hold now, beside what it holds."""
+
+    path: Path
+    text: str
+    """What it should hold."""
+    differences: tuple[str, ...]
+    """What changes, in lines: ``~ calc.add description: ...``. Empty where nothing does."""
+    found: str
+    """``fits``, ``differs``, ``missing``, or what is wrong with the lock that is there."""
+    tools: int
+    """How many tools it holds."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether the lock that is there is the one that should be."""
+        return self.found == "fits"
+
+    def write(self) -> None:
+        """Put it beside the machine."""
+        self.path.write_text(self.text, encoding="utf-8", newline="\n")
+
+
+def declared_in(source: str | Path) -> dict[str, Declared]:
+    """The MCP servers that a machine's file declares, by name, with the tools that it names.
+
+    Raises:
+        SpecError: the file declares them wrongly.
+        SetupError: there is no such file, or it declares none.
+    """
+    path = catalog.find(source)
+    name = catalog.display_path(path)
+    declared, findings = declared_servers(catalog.read_text(path), name)
+    if any(found.is_error for found in findings):
+        raise SpecError(findings)
+    if not declared:
+        raise SetupError(
+            f"{name} declares no MCP servers", hint="add `mcp_servers`, see docs/mcp.md"
+        )
+    return declared
+
+
+def lock_tools(source: str | Path) -> ToolLock:
+    """Ask the MCP servers of a machine which tools they offer. Starts them, and ends them.
+
+    Nothing is written: see `ToolLock.write`. A child machine of another file has its own lock.
+
+    Raises:
+        SpecError: the file declares them wrongly.
+        SetupError: there is no such file, it declares none, or a variable is not set.
+        ServerUnavailableError: a server cannot be started or reached.
+    """
+    from chartloop.adapters.mcp_servers import list_offers  # noqa: PLC0415  when servers are asked
+
+    path, declared = catalog.find(source), declared_in(source)
+
+    def ask(one: Declared) -> LockedServer:
+        offers = list_offers(one.server, path.parent)
+        return lock_offers(one.server.definition, offers, wanted_by(one.tools))
+
+    with ThreadPoolExecutor(len(declared)) as pool:
+        servers = dict(zip(declared, pool.map(ask, declared.values()), strict=True))
+    beside = path.with_name(lock_name(path.name))
+    text = write_lock(servers)
+    found, before = _before(beside, text)
+    lines = tuple(differences(before, servers))
+    return ToolLock(beside, text, lines, found, sum(len(s.tools) for s in servers.values()))
+
+
+def _before(path: Path, text: str) -> tuple[str, dict[str, LockedServer]]:
+    """What is there, in a word, and what it holds as far as it can be read."""
+    if not path.is_file():
+        return "missing", {}
+    held = path.read_text(encoding="utf-8", errors="replace")
+    if held == text:
+        return "fits", read_lock(held)
+    try:
+        return "differs", read_lock(held)
+    except LockFault as fault:
+        return f"{path.name} {fault}", {}
+
+
+def locked_nothing(declared: dict[str, Declared], lock: ToolLock) -> Iterable[str]:
+    """The names and patterns of the file that no tool of the servers fits."""
+    known = read_lock(lock.text)
+    for server, one in declared.items():
+        for pattern in one.tools:
+            if not any(map(wanted_by([pattern]), known[server].tools)):
+                yield f"{server}.{pattern}"

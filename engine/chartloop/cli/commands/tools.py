@@ -1,0 +1,84 @@
+"""`chartloop tools lock`: what the MCP servers of a machine offer, written beside it."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from chartloop.cli import console, parameters
+from chartloop.cli.error_report import ERROR, UntrustedError
+from chartloop.cli.machine_loader import locate
+from chartloop.cli.options import RunOptions, pass_options
+from chartloop.core.units import say_count
+
+
+@click.group(
+    epilog="""\b
+Example:
+  chartloop tools lock machine.yaml --trust
+"""
+)
+def tools() -> None:
+    """Lock the tools that the MCP servers of a machine offer.
+
+    The lock stands beside the machine, in NAME.tools.lock.json. Checks, proofs and pictures read
+    it and start no server; a run compares the servers with it, and stops where they differ.
+    """
+
+
+@tools.command(
+    epilog="""\\b
+Examples:
+  chartloop tools lock machine.yaml --trust
+  chartloop tools lock machine.yaml --trust --check
+
+\\b
+The exit code of --check is 1 when the servers do not offer what the lock holds.
+"""
+)
+@parameters.machine_argument
+@parameters.trust_option
+@click.option("--check", is_flag=True, help="Write nothing: say what differs, for CI.")
+@parameters.format_option()
+@pass_options(RunOptions)
+def lock(machine: str, check: bool, options: RunOptions) -> None:
+    """Start the MCP servers of MACHINE, and write down which tools they offer.
+
+    It holds the name, description and schemas of each tool that the file names. What changes is
+    shown before it is written.
+    """
+    from chartloop.api.tool_lock import declared_in, lock_tools, locked_nothing
+
+    locate(machine)
+    declared = declared_in(machine)
+    if not options.trust:
+        wants = "; ".join(one.server.reaches for one in declared.values())
+        raise UntrustedError(f"{machine} {wants}", hint="look at the file, then say --trust")
+    found = lock_tools(machine)
+    if options.is_json:
+        data = {"lock": str(found.path), "found": found.found, "differences": found.differences}
+        console.result(console.as_json(data))
+    elif found.fits:
+        console.result(f"{found.path.name} fits: {say_count(found.tools, 'tool')}")
+    else:
+        for line in found.differences:
+            console.result(console.plain(line))
+    for name in locked_nothing(declared, found):
+        console.say(f"no tool fits `{console.plain(name)}`", "yellow")
+    if check and not found.fits:
+        console.say(_why(found.found, found.path.name), "red")
+        raise click.exceptions.Exit(ERROR)
+    if not found.fits:
+        found.write()
+        if not options.is_json:
+            console.say(f"{found.path.name} written: {say_count(found.tools, 'tool')}", "green")
+    sys.stdout.flush()
+
+
+def _why(found: str, name: str) -> str:
+    if found == "missing":
+        return f"there is no {name}: write it with `chartloop tools lock`"
+    if found == "differs":
+        return f"{name} does not hold what the servers offer"
+    return found

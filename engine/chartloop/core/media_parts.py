@@ -1,0 +1,86 @@
+"""Parts of a message that are images and files: in words, with their size, in tokens.
+
+They are written in the chat format, ``image_url`` and ``file`` with the data in a ``data:`` URL;
+the journal moves what is large into a blob. In text faces such a part reads ``[image 12 kB]``.
+
+Belongs here: parts as they are in messages. Never: how they are made (`run.media`) or sent
+(`adapters.model.sent_parts`).
+Source: OpenAI API reference, "Images and vision", "File inputs".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from chartloop.core.facts import EMPTY
+
+
+def with_parts(message: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """A message of plain text with images and files after it."""
+    if not parts:
+        return message
+    text = message["content"]
+    return {**message, "content": [*([{"type": "text", "text": text}] if text else []), *parts]}
+
+
+def say_part(part: object) -> str:
+    """A part of a message that is not a text, in words: ``[image 12 kB]``."""
+    if not isinstance(part, Mapping):
+        return "[part]"
+    given = cast("Mapping[str, Any]", part)
+    kind = str(given.get("type"))
+    size = _size(given)
+    told = f" {say_size(size)}" if size else ""
+    if kind == "image_url":
+        return f"[image{told}]"
+    if kind == "file":
+        file: Any = given.get("file")
+        name = cast("Mapping[str, Any]", file).get("filename") if isinstance(file, Mapping) else ""
+        return f"[file{f' {name}' if isinstance(name, str) and name else ''}{told}]"
+    return f"[{kind[:40]}]"
+
+
+def say_parts(parts: Iterable[object]) -> str:
+    """Several of them, a line each."""
+    return "\n".join(map(say_part, parts))
+
+
+def is_media(part: object) -> bool:
+    """Whether a part of a message is an image or a file."""
+    given: Mapping[str, Any] = cast("Any", part) if isinstance(part, Mapping) else EMPTY
+    return given.get("type") in ("image_url", "file")
+
+
+def url_of(part: Mapping[str, Any]) -> str:
+    """Where the data of an image or file is: a ``data:`` URL, or an address. May be empty."""
+    for kind, name in (("image_url", "url"), ("file", "file_data")):
+        holder: Any = part.get(kind)
+        found: Any = cast("Any", holder).get(name) if isinstance(holder, Mapping) else holder
+        if isinstance(found, str):
+            return found
+    return ""
+
+
+def _size(part: Mapping[str, Any]) -> int:
+    """Bytes of the data; 0 where they are not here."""
+    head, comma, data = url_of(part).partition(",")
+    return len(data) * 3 // 4 if comma and head.startswith("data:") else 0
+
+
+def media_tokens(part: Mapping[str, Any], image: int) -> int:
+    """About how many tokens an image or file takes; `image` is what one image does.
+
+    Of a PDF 50 kB count as a page, and a page as two images: providers send each page as its
+    text and as a picture.
+    """
+    if part.get("type") != "file":
+        return image
+    return 2 * image * (1 + _size(part) // 50_000)
+
+
+def say_size(size: int) -> str:
+    """Bytes in words: ``12 kB``, ``1.4 MB``."""
+    if size < 1_000_000:
+        return f"{max(1, round(size / 1_000))} kB"
+    return f"{size / 1_000_000:.1f} MB"

@@ -1,0 +1,261 @@
+"""Reads `mcp_servers`, and the lock that says which tools they offer.
+
+No server is asked, here or in anything that only looks at a machine: what the lock does not hold
+is a finding.
+
+Source: design "language", section 1.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from chartloop.core.errors import SetupError, nearest
+from chartloop.core.facts import wire_name
+from chartloop.core.specs import Effect, ToolSpec
+from chartloop.core.units import parse_duration
+from chartloop.language.file import file
+from chartloop.language.readers.reader import Reader
+from chartloop.language.server_tools import VARIABLE, ServerSpec, tool_of
+from chartloop.language.tool_lock import (
+    MOST_TOOLS,
+    LockedServer,
+    LockedTool,
+    LockFault,
+    lock_name,
+    matches,
+    read_lock,
+    read_server,
+)
+from chartloop.language.yaml.document import short
+from chartloop.language.yaml.reading import Path
+
+ReadLock = Callable[[], str]
+"""Gives the text of the lock beside the file. Raises `SetupError` where there is none."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+_STDIO = ("command", "args", "env", "cwd")
+_HTTP = ("url", "headers")
+
+
+def read_servers(
+    reader: Reader, shape: Mapping[str, file.McpShape] | None, wanted: Iterable[str], lock: ReadLock
+) -> dict[str, ServerSpec]:
+    """The servers with their locked tools; from here on the reader knows the tools.
+
+    `wanted` are the names and patterns of tools that the machine uses: see `wanted_tools`.
+    """
+    declared = [
+        made
+        for name, given in (shape or {}).items()
+        if (made := read_server_shape(reader, name, given)) is not None
+    ]
+    if not shape:
+        return {}
+    locked = _locked(reader, shape, declared, lock)
+    reader.unlocked = set(shape) - set(locked)  # it was said, for each of them
+    if reader.unlocked:
+        reader.broken.add("usage.calls")
+    servers: dict[str, ServerSpec] = {}
+    tools: dict[str, ToolSpec] = {}
+    for server in declared:
+        # what the file names stands in for what is not known
+        known = locked.get(server.name) or LockedServer("", _stand_ins(server.name, wanted))
+        server = replace(server, tools=known.tools, left_out=known.left_out)
+        servers[server.name] = server
+        tools |= {f"{server.name}.{name}": tool_of(server, t) for name, t in known.tools.items()}
+    given = reader.registry.tools
+    own = set(given)  # a scenario's scripted tool stands for a server's
+    known_tools = cast("dict[str, ToolSpec]", given)  # it is only read
+    made = ChainMap({n: t for n, t in tools.items() if n not in own}, known_tools)
+    reader.registry = replace(reader.registry, tools=made)
+    return servers
+
+
+def _stand_ins(server: str, wanted: Iterable[str]) -> dict[str, LockedTool]:
+    names = (n.partition(".")[2] for n in wanted if n.startswith(f"{server}.") and "*" not in n)
+    return {name: LockedTool(name) for name in names if name}
+
+
+# the file -----------------------------------------------------------------------------------
+
+
+def read_server_shape(reader: Reader, name: str, given: file.McpShape) -> ServerSpec | None:
+    """A server as the file declares it, without what the lock says."""
+    path: Path = ("mcp_servers", name)
+    if reader.is_gone(path):
+        return None
+    if not _NAME.fullmatch(name):
+        said = f"`{short(name)}` is not a name of a server"
+        hint = "letters, digits, `_` and `-`: its tools are named `server.tool`"
+        reader.say("CL204", path, said, hint=hint, key=True)
+        return None
+    if not _kind_fits(reader, path, given):
+        return None
+    folder = os.path.dirname(reader.document.file) or "."  # noqa: PTH120  it may be no path
+    made = ServerSpec(
+        name, given.command or "", tuple(given.args or ()), dict(given.env or {}), given.cwd or "",
+        given.url or "", dict(given.headers or {}), Effect(given.effect or "paid"),
+        folder="" if reader.document.file.startswith("<") else folder,
+    )  # fmt: skip
+    for key in ("connect_timeout", "timeout"):
+        if (value := getattr(given, key)) is not None:
+            made = replace(made, **{key: _seconds(reader, (*path, key), value)})
+    for text in made.texts:
+        if "${" in VARIABLE.sub("", text):
+            said = f"`{short(VARIABLE.sub('', text))}` is not a reference to a variable"
+            reader.say("CL203", path, said, hint="write `${NAME}` or `${NAME:-default}`", key=True)
+            break
+    return made
+
+
+def _kind_fits(reader: Reader, path: Path, given: file.McpShape) -> bool:
+    """Whether the keys are those of one kind of server."""
+    if reader.lost_in(path):
+        return False
+    if bool(given.command) == bool(given.url):
+        both = "has both" if given.command else "has neither"
+        said = f"an MCP server has a `command` or a `url`; this one {both}"
+        hint = "`command` is started and spoken to on stdin, `url` runs already"
+        reader.say("CL207" if given.command else "CL202", path, said, hint=hint, key=True)
+        return False
+    over_http = bool(given.url)
+    if given.type is not None and over_http != (given.type != "stdio"):
+        said = f"`type: {given.type}` does not go with `{'url' if over_http else 'command'}`"
+        reader.say("CL207", (*path, "type"), said, hint="remove `type`: it follows", key=True)
+    for key in _STDIO[1:] if over_http else _HTTP[1:]:
+        if getattr(given, key) is not None:
+            said = f"`{key}` goes with `{'command' if over_http else 'url'}`"
+            reader.say("CL207", (*path, key), said, hint="remove it", key=True)
+    if over_http and not re.match(r"https?://", VARIABLE.sub("x://", given.url or "").lower()):
+        if not (given.url or "").startswith("${"):
+            said = f"`{short(given.url or '')}` is not an address"
+            reader.say("CL203", (*path, "url"), said, hint="write `https://host/mcp`")
+            return False
+    return True
+
+
+def _seconds(reader: Reader, path: Path, value: Any) -> float:
+    seconds = parse_duration(value) if isinstance(value, str) else None
+    if seconds is None or seconds <= 0:
+        said = f"`{short(str(value))}` is not a duration above zero"
+        reader.say("CL209", path, said, hint="write `30s`")
+        return 60.0
+    return seconds
+
+
+# the lock -----------------------------------------------------------------------------------
+
+
+def _locked(
+    reader: Reader, shape: Mapping[str, file.McpShape], declared: list[ServerSpec], lock: ReadLock
+) -> dict[str, LockedServer]:
+    """The servers that are locked and fit the file, by name; what is wrong is said."""
+    found: dict[str, LockedServer] = {}
+    if not declared:
+        return found
+    inline = {name: one.lock for name, one in shape.items() if one.lock is not None}
+    name, at = lock_name(reader.document.file), ("mcp_servers",)
+    try:
+        for server, data in inline.items():
+            found[server] = read_server(data, server)
+        if len(inline) < len(declared):
+            found |= read_lock(lock())
+    except LockFault as fault:
+        hint = f"write it anew: `chartloop tools lock {reader.document.file}`"
+        reader.say("CL431", at, f"`{name}` {fault}", hint=hint, key=True)
+        return {}
+    except SetupError as error:
+        what = "the tools of MCP servers are not locked"
+        if reader.document.file.startswith("<"):
+            said, hint = f"{what}: a text has no lock beside it", "write the machine to a file"
+        else:
+            said = f"{what}: {error.message}"
+            hint = f"`chartloop tools lock {reader.document.file}` asks the servers and writes it"
+        reader.say("CL430", at, said, hint=hint, key=True)
+        return {}
+    return {server.name: found[server.name] for server in declared if _fits(reader, server, found)}
+
+
+def _fits(reader: Reader, server: ServerSpec, found: Mapping[str, LockedServer]) -> bool:
+    path, again = ("mcp_servers", server.name), f"`chartloop tools lock {reader.document.file}`"
+    known = found.get(server.name)
+    if known is None:
+        said = f"the lock does not have the server `{server.name}`"
+        reader.say("CL432", path, said, hint=f"lock it: {again}", key=True)
+        return False
+    if known.definition != server.definition:
+        said = f"the lock is of another `{server.name}`: its command, address or environment differ"
+        reader.say("CL432", path, said, hint=f"lock it again: {again}", key=True)
+        return False
+    if len(known.tools) > MOST_TOOLS:
+        said = f"the file takes {len(known.tools):,} tools of `{server.name}`, more than"
+        said = f"{said} {MOST_TOOLS}, which is what a model can be offered"
+        hint = f"name the ones that you need: `tools: [{server.name}.NAME]`"
+        reader.say("CL434", path, said, hint=hint, key=True)
+        return False
+    return True
+
+
+# names --------------------------------------------------------------------------------------
+
+
+def wanted_tools(shape: file.MachineShape) -> Iterator[str]:
+    """The names and patterns of server tools that a machine uses, wherever it names them."""
+    named: list[Any] = list(shape.tools or ())
+    named += shape.approve.tools if shape.approve is not None else ()
+    for state in (shape.states or {}).values():
+        if state is not None:
+            named += [*(state.allow or ()), *(state.with_ or {}).values()]
+    for task in shape.tasks if isinstance(shape.tasks, list) else ():
+        if isinstance(task, file.TaskShape) and task.by is not None:
+            named += task.by.values()
+    servers = set(shape.mcp_servers or {})
+    for name in named:
+        if isinstance(name, str) and name.partition(".")[0] in servers and " " not in name:
+            yield name
+
+
+def tools_named(reader: Reader, path: Path, name: str) -> list[str]:
+    """The tools of a server that a name or pattern means: ``calc.add``, ``calc.*``."""
+    server, _, tool = name.partition(".")
+    if server in reader.unlocked or reader.is_gone(("mcp_servers",)):
+        return [] if "*" in tool else [name]
+    spec = reader.servers.get(server)
+    if spec is None:
+        known = [f"{s}.{t}" for s, one in reader.servers.items() for t in one.tools]
+        hint = nearest(name, known) if known else ""
+        hint = hint or f"declare it: `mcp_servers: {{{server}: {{command: ...}}}}`"
+        said = f"unknown tool `{short(name)}`: there is no MCP server `{short(server)}`"
+        reader.say("CL405", path, said, hint=hint, lost=[name])
+        return [name]
+    if name in set(reader.registry.tools):
+        return [name]
+    found = [f"{server}.{t}" for t in spec.tools if matches(tool, t)]
+    if found:
+        return found
+    if (why := spec.left_out.get(tool)) is not None:
+        said, hint = f"`{short(name)}` cannot be used: {why}", "name another tool"
+    else:
+        what = "takes no tool" if "*" in tool else "is not a tool"
+        said = f"`{short(name)}` {what} of the lock"
+        again = f"lock again where it is new: `chartloop tools lock {reader.document.file}`"
+        hint = nearest(name, [f"{server}.{t}" for t in spec.tools], otherwise=again)
+    reader.say("CL405", path, said, hint=hint, lost=[name])
+    return []
+
+
+def refuse_collisions(reader: Reader, names: Iterable[str]) -> None:
+    """Refuse tools that a provider could not tell apart: it takes no dots in a name."""
+    taken: dict[str, str] = {}
+    for name in dict.fromkeys(names):
+        other = taken.setdefault(wire_name(name), name)
+        if other != name:
+            said = f"`{short(other)}` and `{short(name)}` are both `{wire_name(name)}` for a model"
+            hint = "rename the server: a provider takes letters, digits, `_` and `-`"
+            reader.say("CL433", ("tools",), said, hint=hint, key=True)

@@ -1,0 +1,321 @@
+"""The lock of a machine's MCP tools: what their servers offered when someone looked.
+
+``machine.tools.lock.json`` stands beside ``machine.yaml``. It holds the name, description and
+schemas of every tool that the file names, so that proofs, pictures and reviews need no server, and
+so that a server that offers something else than was reviewed is noticed.
+
+Belongs here: the format of the lock, what a server's listing becomes in it, and how two differ.
+Never: a file, a server, or the machine that names the tools.
+
+Source: MCP 2025-11-25 "Tools", SEP-986 (names of tools).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+from chartloop.language.json_schema.cost import deepest_data
+from chartloop.language.json_schema.validator import (
+    UnusableSchemaError,
+    Validator,
+    meta_fault,
+    too_deep,
+)
+from chartloop.language.yaml.document import short
+
+SUFFIX = ".tools.lock.json"
+FORMAT = 1
+"""The format of the lock that this chartloop reads and writes."""
+MOST_TOOLS = 128
+"""Tools of one server that a machine may name: providers take no more in one request."""
+_LARGEST = 20_000
+"""Characters of a description, and of a schema as JSON, that a lock takes."""
+_SHOWN = 120
+_LINES = 12
+"""Differences of one tool that are shown."""
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
+
+
+class LockFault(ValueError):
+    """A text that is not a lock, or one that was changed by hand. Its text says which."""
+
+
+@dataclass(frozen=True)
+class LockedTool:
+    """One tool of a server as it was offered."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """JSON Schema of the arguments."""
+    output: Mapping[str, Any] | None = None
+    """JSON Schema of the structured result, where the server says one."""
+    title: str = ""
+    annotations: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What the server claims of the tool, such as that it only reads. For people: chartloop decides
+    nothing by it."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data without what is empty; the name is its key."""
+        given = {
+            "title": self.title, "description": self.description,
+            "parameters": dict(self.parameters),
+            "output": None if self.output is None else dict(self.output),
+            "annotations": dict(self.annotations),
+        }  # fmt: skip
+        return {name: value for name, value in given.items() if value not in ("", None, {})}
+
+    @cached_property
+    def hash(self) -> str:
+        """The hash of all that it says, its name included."""
+        return _hash([self.name, self.to_dict()])
+
+
+@dataclass(frozen=True)
+class LockedServer:
+    """What one server offers of the tools that a machine names."""
+
+    definition: str
+    """The hash of how the file declares the server: see `definition_hash`."""
+    tools: Mapping[str, LockedTool] = field(default_factory=dict[str, LockedTool])
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Tools that the file names and that cannot be used, each with the reason."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, in the order of names."""
+        tools = {n: {**t.to_dict(), "hash": t.hash} for n, t in sorted(self.tools.items())}
+        data: dict[str, Any] = {"definition": self.definition, "tools": tools}
+        return data | ({"left_out": dict(sorted(self.left_out.items()))} if self.left_out else {})
+
+
+def _hash(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+
+
+def definition_hash(definition: Mapping[str, Any]) -> str:
+    """The hash of which server is meant: its command or address, without any secret's value."""
+    return _hash(definition)
+
+
+def lock_name(file: str) -> str:
+    """The name of the lock that belongs to a machine file."""
+    name = re.split(r"[/\\:]", file)[-1]
+    return re.sub(r"\.ya?ml$", "", name) + SUFFIX
+
+
+# what a server offers -----------------------------------------------------------------------
+
+
+def lock_offers(
+    definition: str, offers: Sequence[Mapping[str, Any]], wanted: Callable[[str], bool]
+) -> LockedServer:
+    """A server's listing as the lock holds it: the tools that are wanted and can be used.
+
+    `offers` are tools as ``tools/list`` gives them. A tool that cannot be used is left out, with
+    the reason.
+    """
+    named = [(str(offer.get("name", "")), offer) for offer in offers]
+    times = Counter(name for name, _ in named)
+    tools: dict[str, LockedTool] = {}
+    left_out: dict[str, str] = {}
+    for name, offer in named:
+        if not wanted(name):
+            continue
+        why = f"offered {times[name]} times under one name" if times[name] > 1 else ""
+        if why := why or _unusable(name, offer):
+            left_out[_printable(name)] = why
+        else:
+            tools[name] = _tool(name, offer)
+    return LockedServer(definition, tools, left_out)
+
+
+def _tool(name: str, offer: Mapping[str, Any]) -> LockedTool:
+    claims = cast("Mapping[str, Any]", offer.get("annotations") or {})
+    return LockedTool(
+        name, str(offer.get("description") or ""), dict(offer["inputSchema"]),
+        offer.get("outputSchema"), str(offer.get("title") or ""),
+        {k: v for k, v in claims.items() if v is not None},
+    )  # fmt: skip
+
+
+def _unusable(name: str, offer: Mapping[str, Any]) -> str:
+    """Why a tool cannot be used; empty when it can."""
+    if not _NAME.fullmatch(name):
+        return "its name has other signs than letters, digits, `_`, `-` and `.`, or over 128"
+    if len(str(offer.get("description") or "")) > _LARGEST:
+        return f"its description is longer than {_LARGEST:,} characters"
+    return schema_trouble(offer.get("inputSchema"))
+
+
+def schema_trouble(schema: Any) -> str:
+    """Why a schema of arguments cannot be used; empty when it can."""
+    if not isinstance(schema, Mapping):
+        return "its `inputSchema` is not a JSON Schema"
+    given = cast("Mapping[str, Any]", schema)
+    if too_deep(given, 60) or len(json.dumps(given, default=str)) > _LARGEST * 5:
+        return "its `inputSchema` is too large"
+    if given.get("type", "object") != "object":
+        return f"its `inputSchema` is of type {short(str(given['type']))}, not object"
+    if (fault := meta_fault(_plain(given))) is not None:
+        return f"its `inputSchema` is not a JSON Schema: {fault}"
+    try:
+        arguments_validator(given)
+    except UnusableSchemaError as error:
+        return f"its `inputSchema` cannot be used: {error}"
+    return "" if deepest_data(given) > 0 else "checking its `inputSchema` could take for ever"
+
+
+def arguments_validator(schema: Mapping[str, Any]) -> Validator:
+    """What checks the arguments of a tool. `UnusableSchemaError` where the schema cannot be."""
+    return Validator(_plain(schema), deepest_data(schema))
+
+
+def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema without the name of its draft: servers name many, and few mean it."""
+    return {name: value for name, value in schema.items() if name != "$schema"}
+
+
+# text ---------------------------------------------------------------------------------------
+
+
+def write_lock(servers: Mapping[str, LockedServer]) -> str:
+    """The lock as text: the same servers give the same text. Hidden signs are written out."""
+    data = {
+        "chartloop_lock": FORMAT,
+        "servers": {name: server.to_dict() for name, server in sorted(servers.items())},
+    }
+    return _printable(json.dumps(data, indent=2, ensure_ascii=False)) + "\n"
+
+
+def _printable(text: str) -> str:
+    """The text with each sign that is not seen as JSON writes it, by its number."""
+    return "".join(
+        c if c == "\n" or unicodedata.category(c) not in _HIDDEN else json.dumps(c)[1:-1]
+        for c in text
+    )
+
+
+_HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
+
+
+def read_lock(text: str) -> dict[str, LockedServer]:
+    """What a lock holds, by server. Raises `LockFault`."""
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise LockFault(f"is not JSON: {error}") from None
+    if not isinstance(data, dict) or "chartloop_lock" not in data:
+        raise LockFault("is not a lock of MCP tools: it has no `chartloop_lock`")
+    found = cast("dict[str, Any]", data)
+    if found["chartloop_lock"] != FORMAT:
+        raise LockFault(f"has format {short(str(found['chartloop_lock']))}, and {FORMAT} is known")
+    servers = _mapping(found.get("servers"), "servers")
+    return {name: read_server(server, name) for name, server in servers.items()}
+
+
+def read_server(data: Any, name: str) -> LockedServer:
+    """One server of a lock. Raises `LockFault`."""
+    given = _mapping(data, name)
+    tools = {
+        tool: _read_tool(tool, _mapping(said, f"{name}.{tool}"), name)
+        for tool, said in _mapping(given.get("tools"), f"{name}.tools").items()
+    }
+    left_out = _mapping(given.get("left_out", {}), f"{name}.left_out")
+    return LockedServer(
+        str(given.get("definition", "")), tools, {n: str(why) for n, why in left_out.items()}
+    )
+
+
+def _read_tool(name: str, data: Mapping[str, Any], server: str) -> LockedTool:
+    given = {n: v for n, v in data.items() if n != "hash"}
+    if unknown := given.keys() - LockedTool.__dataclass_fields__.keys():
+        raise LockFault(f"has an unknown key `{short(min(unknown))}` in `{server}.{name}`")
+    tool = LockedTool(name, **given)
+    if tool.hash != data.get("hash"):
+        raise LockFault(f"was changed by hand: the hash of `{server}.{name}` is another")
+    if why := schema_trouble(tool.parameters):
+        raise LockFault(f"holds `{server}.{name}`, but {why}")
+    return tool
+
+
+def _mapping(value: Any, name: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise LockFault(f"is damaged: `{short(name)}` is not a mapping")
+    return cast("dict[str, Any]", value)
+
+
+# difference ---------------------------------------------------------------------------------
+
+
+def differences(
+    before: Mapping[str, LockedServer], after: Mapping[str, LockedServer]
+) -> Iterator[str]:
+    """What changes from one lock to another, in lines: ``~ calc.add description: ...``."""
+    for name in sorted({*before, *after}):
+        old, new = before.get(name), after.get(name)
+        if old is not None and new is not None and old.definition != new.definition:
+            yield f"~ {name}: the file declares another command or address"
+        yield from server_differences(
+            name, old or LockedServer(""), new or LockedServer("")
+        )  # fmt: skip
+
+
+def server_differences(name: str, old: LockedServer, new: LockedServer) -> Iterator[str]:
+    """The same of one server's tools."""
+    for tool in sorted({*old.tools, *new.tools}):
+        before, after = old.tools.get(tool), new.tools.get(tool)
+        if before is None and after is not None:
+            yield f"+ {name}.{tool}: {_shorten(after.description)}"
+        elif after is None:
+            gone = new.left_out.get(tool, "")
+            yield f"- {name}.{tool}" + (f": {gone}" if gone else "")
+        elif before is not None and before.hash != after.hash:
+            lines = list(_changes(before.to_dict(), after.to_dict(), ()))
+            yield from (f"~ {name}.{tool} {line}" for line in lines[:_LINES])
+            if len(lines) > _LINES:
+                yield f"~ {name}.{tool} and {len(lines) - _LINES} more"
+    for tool, why in sorted(new.left_out.items()):
+        if old.left_out.get(tool) != why and tool not in old.tools:
+            yield f"! {name}.{tool} is left out: {why}"
+
+
+def _changes(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        before, after = cast("Mapping[str, Any]", old), cast("Mapping[str, Any]", new)
+        for key in dict.fromkeys((*before, *after)):
+            yield from _changes(before.get(key, _NONE), after.get(key, _NONE), (*path, key))
+    elif old != new:
+        yield f"{'.'.join(path)}: {_say(old)} → {_say(new)}"
+
+
+_NONE = object()
+
+
+def _say(value: Any) -> str:
+    return "nothing" if value is _NONE else _shorten(json.dumps(value, ensure_ascii=False))
+
+
+def _shorten(text: str) -> str:
+    text = _printable(" ".join(text.split()))
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def matches(pattern: str, name: str) -> bool:
+    """Whether a name fits a pattern; ``*`` stands for any signs."""
+    parts = (re.escape(part) for part in pattern.split("*"))
+    return re.fullmatch(".*".join(parts), name) is not None
+
+
+def wanted_by(patterns: Iterable[str]) -> Callable[[str], bool]:
+    """Whether a tool of a server is named by any of these patterns."""
+    kept = tuple(patterns)
+    return lambda name: any(matches(pattern, name) for pattern in kept)

@@ -1,0 +1,164 @@
+"""Images and files that a model sees: in a task, in a prompt, and in what a tool returns.
+
+Belongs here: what may be sent, and reading it from a file that the caller names. Never: a
+provider's own form of it (`adapters.model.sent_parts`).
+Source: OpenAI API reference, "Images and vision", "File inputs".
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from chartloop.core.errors import SetupError
+from chartloop.core.media_parts import say_size
+
+LARGEST = 10_000_000
+"""Bytes of one image or file."""
+MOST = 20
+"""Images and files of one message."""
+
+_SIGNS = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"), (b"GIF89a", "image/gif"),
+)  # fmt: skip
+_SUFFIXES = {
+    ".pdf": "application/pdf", ".txt": "text/plain", ".md": "text/markdown", ".csv": "text/csv",
+    ".html": "text/html", ".json": "application/json", ".xml": "text/xml",
+    ".yaml": "text/plain", ".yml": "text/plain", ".log": "text/plain", ".py": "text/plain",
+}  # fmt: skip
+
+
+class Image:
+    """A picture for a model: PNG, JPEG, GIF or WebP, at most 10 MB.
+
+        run = machine.start(["What is in this picture?", Image.read("cat.png")])
+
+    A tool may return one, alone or in a list with texts. `SetupError` where the data is not such
+    a picture.
+    """
+
+    __slots__ = ("data", "media_type")
+
+    def __init__(self, data: bytes) -> None:
+        self.data = _sized(data, "image")
+        """The bytes of the file."""
+        self.media_type = image_type(data)
+        """``image/png`` and the like, as the data says."""
+        if not self.media_type:
+            raise SetupError("this is not a picture", hint="give PNG, JPEG, GIF or WebP")
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """The picture in a file."""
+        return cls(_read(path))
+
+    @property
+    def part(self) -> dict[str, Any]:
+        """It as a part of a message."""
+        return {"type": "image_url", "image_url": {"url": _url(self.media_type, self.data)}}
+
+    def __repr__(self) -> str:
+        return f"Image({len(self.data):,} bytes, {self.media_type})"
+
+
+class File:
+    """A document for a model: a PDF or a text, at most 10 MB.
+
+    `name` is what the model reads as its name; its ending says what it is where `media_type` does
+    not. `SetupError` for another kind.
+    """
+
+    __slots__ = ("data", "media_type", "name")
+
+    def __init__(self, data: bytes, name: str, *, media_type: str = "") -> None:
+        self.data = _sized(data, "file")
+        self.name = name
+        found = media_type or _SUFFIXES.get(Path(name).suffix.lower(), "")
+        self.media_type = "application/pdf" if data.startswith(b"%PDF-") else found
+        if not self.media_type.startswith(("text/", "application/pdf", "application/json")):
+            kinds = "a PDF, or a text such as .txt, .md, .csv, .json"
+            raise SetupError(
+                f"`{name}` is not a kind of file that models read", hint=f"give {kinds}"
+            )
+        if self.media_type == "application/pdf" and not data.startswith(b"%PDF-"):
+            raise SetupError(f"`{name}` is not a PDF", hint="check the file")
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """The document in a file."""
+        return cls(_read(path), Path(path).name)
+
+    @property
+    def part(self) -> dict[str, Any]:
+        """It as a part of a message. A text is sent as text, under its name."""
+        if self.media_type != "application/pdf":
+            text = self.data.decode("utf-8", "replace")
+            return {"type": "text", "text": f"{self.name}:\n{text}"}
+        file = {"filename": self.name, "file_data": _url(self.media_type, self.data)}
+        return {"type": "file", "file": file}
+
+    def __repr__(self) -> str:
+        return f"File({self.name!r}, {len(self.data):,} bytes)"
+
+
+def read_media(path: str | Path) -> Image | File:
+    """The image or document in a file, by what is in it."""
+    data = _read(path)
+    return Image(data) if image_type(data) else File(data, Path(path).name)
+
+
+def image_type(data: bytes) -> str:
+    """What kind of picture data is; empty: none that models see."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for sign, kind in _SIGNS if data.startswith(sign)), "")
+
+
+def split_task(task: str | Sequence[Any]) -> tuple[str, list[dict[str, Any]]]:
+    """The text of a task, and its images and files as parts. `SetupError` for anything else."""
+    if isinstance(task, str):
+        return task, []
+    texts: list[str] = []
+    media: list[Image | File] = []
+    for number, given in enumerate(task, 1):
+        if isinstance(given, str):
+            texts.append(given)
+        elif isinstance(given, (Image, File)):
+            media.append(given)
+        else:
+            said = f"part {number} of the task is a {type(given).__name__}"
+            raise SetupError(said, hint="write texts, `Image.read(...)` and `File.read(...)`")
+    return "\n".join(texts), parts_of(media)
+
+
+def parts_of(media: Sequence[Image | File]) -> list[dict[str, Any]]:
+    """Images and files as parts of one message."""
+    if len(media) > MOST:
+        said = f"{len(media):,} images and files are too many for one message"
+        raise SetupError(said, hint=f"give at most {MOST}")
+    return [one.part for one in media]
+
+
+def _url(media_type: str, data: bytes) -> str:
+    return f"data:{media_type};base64,{b64encode(data).decode()}"
+
+
+def _sized(data: bytes, what: str) -> bytes:
+    if not data:
+        raise SetupError(f"this {what} is empty", hint="check the file")
+    if len(data) > LARGEST:
+        said = f"this {what} has {say_size(len(data))}"
+        raise SetupError(said, hint=f"give at most {say_size(LARGEST)}: make it smaller")
+    return bytes(data)
+
+
+def _read(path: str | Path) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(LARGEST + 1)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise SetupError(f"`{path}` cannot be read: {why}", hint="check the path") from error

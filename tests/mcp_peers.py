@@ -1,0 +1,172 @@
+"""MCP servers for tests: real processes, good and bad.
+
+`SERVER` speaks the protocol with nothing but Python's own library, so that it starts at once and
+can misbehave in ways that a library would not; `PACKAGE` is the same with the package `mcp`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+SERVER = '''\
+"""An MCP server over stdio: `python server.py TOOLS.json [WAY]`."""
+import json, os, sys, time
+
+tools = json.load(open(sys.argv[1]))
+way = sys.argv[2] if len(sys.argv) > 2 else ""
+if way == "mute":
+    time.sleep(60)
+if way == "exit":
+    sys.exit("no such account")
+if way == "babble":
+    print("Welcome to the server!", flush=True)
+    print("{not json", flush=True)
+
+
+def call(name, given):
+    with open(sys.argv[1] + ".calls", "a") as log:
+        log.write(json.dumps([name, given]) + "\\n")
+    if name == "die":
+        print("out of luck", os.environ.get("TOKEN", ""), file=sys.stderr, flush=True)
+        os._exit(3)
+    if name == "sleep":
+        time.sleep(given.get("seconds", 60))
+    if name == "env":
+        return {"content": [{"type": "text", "text": os.environ.get(given["name"], "unset")}]}
+    if name == "ask":  # as servers of 2025 do: a request of its own, in the middle of the call
+        asked = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+        request = {"jsonrpc": "2.0", "id": 1000, "method": "elicitation/create", "params": asked}
+        print(json.dumps(request), flush=True)
+        reply = json.loads(sys.stdin.readline())
+        return {"content": [{"type": "text", "text": reply["error"]["message"]}], "isError": True}
+    if name == "fail":
+        return {"content": [{"type": "text", "text": "no"}], "isError": True}
+    if name == "picture":
+        return {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}
+    if name == "add":
+        total = given["a"] + given["b"]
+        text = {"content": [{"type": "text", "text": str(total)}]}
+        return text | {"structuredContent": {"sum": total}}
+    return {"content": [{"type": "text", "text": json.dumps(given)}]}
+
+
+def answer(method, params):
+    if method == "initialize":
+        return {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
+                "serverInfo": {"name": "peer", "version": "1"}}
+    if method == "tools/list":
+        at = int(params.get("cursor") or 0)
+        page = {"tools": tools[at:at + 1000]}
+        return page | ({"nextCursor": str(at + 1000)} if len(tools) > at + 1000 else {})
+    if method == "tools/call":
+        return call(params["name"], params.get("arguments") or {})
+
+
+for line in sys.stdin:
+    said = json.loads(line)
+    if "id" not in said:
+        continue
+    found = answer(said["method"], said.get("params") or {})
+    reply = {"jsonrpc": "2.0", "id": said["id"]}
+    error = {"code": -32601, "message": "Method not found"}
+    reply |= {"error": error} if found is None else {"result": found}
+    print(json.dumps(reply), flush=True)
+'''
+
+PACKAGE = '''\
+import mcp_types as types
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+
+server = MCPServer("calc")
+
+
+@server.tool()
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@server.tool()
+def fail(why: str) -> str:
+    """Always fails."""
+    raise RuntimeError(why)
+
+
+@server.tool()
+async def sample(ctx: Context) -> str:
+    """Asks the client's model."""
+    text = types.TextContent(type="text", text="hi")
+    message = types.SamplingMessage(role="user", content=text)
+    return str(await ctx.session.create_message([message], max_tokens=5))
+
+
+if __name__ == "__main__":
+    server.run()
+'''
+
+
+def offer(name: str, description: str = "", /, **properties: Any) -> dict[str, Any]:
+    """A tool as a server lists it; every argument is required."""
+    schema = {"type": "object", "properties": properties, "required": [*properties]}
+    return {"name": name, "description": description, "inputSchema": schema}
+
+
+NUMBER, TEXT = {"type": "integer"}, {"type": "string"}
+ADD = offer("add", "Add two numbers.", a=NUMBER, b=NUMBER)
+DIE = offer("die", "Ends the server.")
+OFFERS = (
+    ADD, DIE, offer("sleep", "Sleeps.", seconds={"type": "number"}), offer("fail", "Fails."),
+    offer("env", "A variable.", name=TEXT), offer("picture", "A picture."),
+    offer("ask", "Asks a person."),
+)  # fmt: skip
+
+
+def put_server(folder: Path, offers: Sequence[Mapping[str, Any]] = OFFERS) -> None:
+    """Write the server and the tools that it offers."""
+    (folder / "server.py").write_text(SERVER)
+    (folder / "calc.json").write_text(json.dumps(list(offers)))
+
+
+def machine(
+    tools: str = "calc.*", *, way: str = "", more: str = "", states: str = "", head: str = ""
+) -> str:
+    """A machine whose server `calc` is that one."""
+    args = ["server.py", "calc.json", *([way] if way else [])]
+    loop = """\
+  ask: {do: receive, next: think}
+  think: {do: infer, next: [{when: len(last.tool_calls) > 0 and run.steps < 30, to: act}, {to: done}]}
+  act: {do: call_tools, next: think}
+  done: {stop: completed}
+"""
+    return f"""\
+chartloop: 1
+machine: peer
+model: {{name: scripted}}
+mcp_servers:
+  calc: {{command: {json.dumps(sys.executable)}, args: {json.dumps(args)}{more}}}
+tools: [{tools}]
+{head}states:
+{states or loop}"""
+
+
+def put_machine(folder: Path, text: str) -> Path:
+    """Write a machine beside its server."""
+    path = folder / "machine.yaml"
+    path.write_text(text)
+    return path
+
+
+def call(name: str, /, **arguments: Any) -> dict[str, Any]:
+    """A scripted reply that asks for one tool."""
+    return {"text": "", "tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+def calls_of(folder: Path) -> list[Any]:
+    """What the server was asked to do, in order."""
+    log = folder / "calc.json.calls"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
