@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from chartloop import MissingPluginError, PluginError, SpecError, load
+from chartloop.actions.undeclared import used_plugins
 from chartloop.api.plugins import installed_plugins, load_plugins
 from tests.plugins.conftest import FILES, POINTS, USES_SHOP, Offer, build, install
 
@@ -52,6 +53,21 @@ def test_a_run_says_which_plugin_it_misses(offer: Offer, tmp_path: Path) -> None
     assert "--plugin shop" in caught.value.hint
     with_it = load(text, plugins=["shop"]).open("r1", journal=path)
     assert with_it.run().output == "shop/small: What is it?"
+
+
+def test_a_state_may_name_the_model_of_a_plugin(offer: Offer) -> None:
+    offer()
+    text = """\
+chartloop: 1
+machine: m
+model: {name: openai/gpt-4o-mini}
+output: last.text
+states:
+  ask: {do: receive, next: think}
+  think: {do: infer, with: {model: shop/large}, next: done}
+  done: {stop: completed}
+"""
+    assert used_plugins(load(text, plugins=["shop"]).spec) == {"shop": "shop_tools 1.2"}
 
 
 def test_a_run_that_uses_nothing_of_a_plugin_does_not_miss_it(

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -407,7 +407,7 @@ def test_a_server_of_the_protocols_own_package(tmp_path: Path) -> None:
 
 
 @contextmanager
-def reference_server(port: int) -> Iterator[str]:
+def reference_server(port: int) -> Generator[str]:
     """The reference server over streamable HTTP, in a process of its own."""
     command = ["node", str(EVERYTHING), "streamableHttp"]
     with subprocess.Popen(

@@ -139,7 +139,7 @@ def close(events: Any) -> None:
 
 class TestStreams:
     WANTED = (
-        "Recorded a|Started a|Recorded a|Started b|Delta Let |Delta me |Delta see.|Recorded b|Started c|Recorded c"
+        "Recorded a|Started a|Recorded a|Started b|Delta Let |Delta me |Delta see.|ToolCallDelta b|Recorded b|Started c|Recorded c"
         "|Started b|Delta It |Delta is |Delta one.|Recorded b"
     ).split("|")
 

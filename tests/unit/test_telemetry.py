@@ -308,7 +308,8 @@ def test_a_run_that_ends_in_an_error_has_the_status_error(kept: Kept) -> None:
 
 
 def test_a_model_call_has_what_the_conventions_ask_for(kept: Kept) -> None:
-    script = [{"text": "5", "usage": {"prompt_tokens": 70, "completion_tokens": 3}}]
+    parts = {"cached_tokens": 64, "cache_write_tokens": 5, "reasoning_tokens": 2}
+    script = [{"text": "5", "usage": {"prompt_tokens": 70, "completion_tokens": 3, **parts}}]
     calculator().run("2 + 3?", script=script, settings=PRICES, tracer=kept.telemetry)
     chat = next(span for span in kept.spans() if span.name.startswith("chat"))
     assert chat.kind == 3  # CLIENT
@@ -316,6 +317,9 @@ def test_a_model_call_has_what_the_conventions_ask_for(kept: Kept) -> None:
         "gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "openai/gpt-4o-mini", "gen_ai.response.finish_reasons": ["stop"],
         "gen_ai.usage.input_tokens": 70, "gen_ai.usage.output_tokens": 3,
+        "gen_ai.usage.cache_read.input_tokens": 64,
+        "gen_ai.usage.cache_creation.input_tokens": 5,
+        "gen_ai.usage.reasoning.output_tokens": 2,
         "chartloop.usage.cost": 76.0,
     }  # fmt: skip
     assert wanted.items() <= chat.attributes.items()
@@ -405,15 +409,18 @@ def test_content_is_off(kept: Kept) -> None:
 
 def test_content_has_the_shape_of_the_conventions(tmp_path: Path) -> None:
     with collecting(tmp_path, content=True) as kept:
-        calculator().run("2 + 3?", script=[CALL, "5"], tracer=kept.telemetry)
+        thinks = {**CALL, "reasoning": "I add them."}
+        calculator().run("2 + 3?", script=[thinks, "5"], tracer=kept.telemetry)
         spans = kept.spans()
     first, second = (span for span in spans if span.name.startswith("chat"))
+    thought = {"type": "reasoning", "content": "I add them."}
     called = {"type": "tool_call", "id": "call_0_0", "name": "add", "arguments": {"a": 2, "b": 3}}
     assert json.loads(first.attributes["gen_ai.output.messages"]) == [
-        {"role": "assistant", "parts": [called], "finish_reason": "tool_calls"}
+        {"role": "assistant", "parts": [thought, called], "finish_reason": "tool_calls"}
     ]
     sent = json.loads(second.attributes["gen_ai.input.messages"])
     assert [message["role"] for message in sent] == ["system", "user", "assistant", "tool"]
+    assert sent[2]["parts"] == [thought, called]
     assert sent[1]["parts"] == [{"type": "text", "content": "2 + 3?"}]
     assert sent[3]["parts"] == [{"type": "tool_call_response", "id": "call_0_0", "result": "5"}]
     (call,) = (span for span in spans if span.name == "execute_tool add")

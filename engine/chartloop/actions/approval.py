@@ -27,7 +27,7 @@ def ask_approval(
     first: bool = False,
 ) -> Outcome:  # fmt: skip
     """The open calls of these tools, and the question whether they may be executed."""
-    open_ = open_calls(ctx.messages)
+    open_ = open_calls(ctx.messages, ctx.machine.wire_names)
     calls = [call for call in (open_[:1] if first else open_) if call.name in tools]
     shown = [call.to_mapping() for call in calls]
     kept: dict[str, Any] = {APPROVAL: {"calls": shown, "wait": wait}}

@@ -46,7 +46,7 @@ async def call_tools(
     ctx: Context, on_error: str = "reply", at_most: int = MOST_CALLS
 ) -> Outcome:  # fmt: skip
     """The calls of the newest reply, at once; memory tools one after the other."""
-    calls = open_calls(ctx.messages)
+    calls = open_calls(ctx.messages, ctx.machine.wire_names)
     outcome = await _carry_out(ctx, calls[:at_most], on_error)
     return without(outcome, calls[at_most:], at_most) if len(calls) > at_most else outcome
 
@@ -67,7 +67,7 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
 
     Source: 004 "Execute first tool call".
     """
-    calls = open_calls(ctx.messages)
+    calls = open_calls(ctx.messages, ctx.machine.wire_names)
     outcome = await _carry_out(ctx, calls[:1], on_error)
     if len(calls) < 2:
         return outcome
@@ -268,7 +268,11 @@ async def update_memory(
     """Memory blocks: what the model's memory tools ask for, or what `with` says."""
     if not block:
         editing = {tool.name for tool in ctx.tools if tool.memory}
-        asked = [call for call in open_calls(ctx.messages) if call.name in editing]
+        asked = [
+            call
+            for call in open_calls(ctx.messages, ctx.machine.wire_names)
+            if call.name in editing
+        ]
         outcome = await _carry_out(ctx, asked[:MOST_CALLS], "reply")
         left = asked[MOST_CALLS:]
         return without(outcome, left, MOST_CALLS) if left else outcome

@@ -118,12 +118,19 @@ def used_plugins(spec: MachineSpec, models: Iterable[str] = ()) -> dict[str, str
         for state in one.states.values():
             names |= set(state.allow or ())
             names |= {g.value.name for g in state.args.values() if g.kind == "schema"}
-            constant = (g.value for g in state.args.values() if g.kind in ("name", "constant"))
-            words = {value for value in constant if isinstance(value, str)}
+            words = {_constant(arg.value) for arg in state.args.values()}
             names |= words
             called |= {word.partition("/")[0] for word in words if "/" in word}  # `with: {model}`
         used |= {p.name for p in given if p.actions & actions or p.names & names}
     return {p.name: p.source for p in given if p.name in used or p.name in called}
+
+
+def _constant(value: Any) -> str:
+    """A text of `with` that is the same in every run; empty for anything else."""
+    if isinstance(value, str):
+        return value
+    text = getattr(value, "text", "") if getattr(value, "constant", False) else ""
+    return text if isinstance(text, str) else ""
 
 
 def _expressions(spec: MachineSpec) -> Iterator[Expression]:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import islice
 from typing import Any, NamedTuple
 
-from chartloop.core.facts import ToolCall, wire_name
+from chartloop.core.facts import EMPTY, ToolCall, wire_name
 from chartloop.core.media_parts import is_media, say_part, with_parts
 from chartloop.core.outcome import Message, Reply
 
@@ -94,15 +94,22 @@ def arguments_of(call: ToolCall) -> Any:
         return call.arguments
 
 
-def open_calls(messages: Sequence[Message]) -> tuple[ToolCall, ...]:
+def open_calls(
+    messages: Sequence[Message], names: Mapping[str, str] = EMPTY
+) -> tuple[ToolCall, ...]:
     """The calls of the last assistant message that have no reply, in order.
+
+    `names` are those of tools that a conversation holds otherwise: `MachineSpec.wire_names`.
 
     Older ones are never answered any more: see `groups`. Looks at no more than is after them.
     """
     replies: list[str] = []
     for message in reversed(messages):
         if message["role"] == "assistant":
-            return tuple(call for call in calls_of(message) if not _remove_id(replies, call.id))
+            calls = tuple(call for call in calls_of(message) if not _remove_id(replies, call.id))
+            if not names:
+                return calls
+            return tuple(call.replace(name=names.get(call.name, call.name)) for call in calls)
         if message["role"] == "tool":
             replies.append(message.get("tool_call_id", ""))
     return ()

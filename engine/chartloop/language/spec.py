@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from chartloop.core.errors import NOWHERE, Finding, Place
-from chartloop.core.facts import EMPTY
+from chartloop.core.facts import EMPTY, wire_name
 from chartloop.core.reasons import REASONS, StopReason
 from chartloop.core.specs import MOST_CALLS, ActionSpec, Registry, ToolSpec
 from chartloop.core.traits import NO_ACTION, ActionTraits, Asks, Calls
@@ -396,6 +396,13 @@ class MachineSpec:
             i.code == found.code and (not i.at or f"{at}.".startswith(f"{i.at}."))
             for i in self.ignore
         )
+
+    @property
+    def wire_names(self) -> Mapping[str, str]:
+        """The tools of MCP servers by what a conversation and a provider call them."""
+        if not self.servers:
+            return EMPTY
+        return {wire_name(name): name for name in self.registry.tools if "." in name}
 
     def tools_at(self, state: StateSpec) -> tuple[ToolSpec, ...]:
         """The tools that a state may use, in the file's order."""

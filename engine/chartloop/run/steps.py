@@ -154,7 +154,8 @@ class _History:
         if given.kind == "start":
             self.agent = self.given_agent or given.data.get("agent") or self.agent
             self.task = given.data.get("task", "")
-            self.calls = open_calls(given.data.get("messages", ()))
+            given_messages = given.data.get("messages", ())
+            self.calls = open_calls(given_messages, self.chart.spec.wire_names)
         if given.outcome is None or state is None:
             return None
         step = self.begin_step(state, given.started)

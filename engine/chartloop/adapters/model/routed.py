@@ -45,5 +45,10 @@ class Routed:
         said = getattr(self._for(settings), "prices", None)
         return None if said is None else said(settings)
 
+    def worst(self, settings: Mapping[str, Any]) -> tuple[int | None, Any]:
+        """The longest reply in tokens and the prices, where the model says them."""
+        said = getattr(self._for(settings), "worst", None)
+        return (None, None) if said is None else said(settings)
+
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         return await self._for(request.settings).complete(request, on_text)

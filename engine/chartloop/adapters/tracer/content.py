@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Message, Reply
+from chartloop.core.reasoning import reasoning_text
 
 
 def input_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -21,7 +22,7 @@ def input_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 def output_messages(reply: Reply) -> list[dict[str, Any]]:
     """What it answered."""
-    parts = _texts(reply.text) + [_call(call) for call in reply.tool_calls]
+    parts = [*_thoughts(reply.reasoning), *_texts(reply.text), *map(_call, reply.tool_calls)]
     return [{"role": "assistant", "parts": parts, "finish_reason": reply.finish_reason}]
 
 
@@ -43,7 +44,18 @@ def _parts(message: Message) -> list[dict[str, Any]]:
             }
         ]
     calls = cast("Sequence[Mapping[str, Any]]", message.get("tool_calls") or ())
-    return [*_texts(message.get("content")), *(_call(_called(call)) for call in calls)]
+    return [
+        *_thoughts(message.get("reasoning")), *_texts(message.get("content")),
+        *(_call(_called(call)) for call in calls),
+    ]  # fmt: skip
+
+
+def _thoughts(reasoning: Any) -> list[dict[str, Any]]:
+    """What a model thought, as far as a person may read it."""
+    if not isinstance(reasoning, Mapping) or not reasoning:
+        return []
+    text = reasoning_text(cast("Mapping[str, Any]", reasoning))
+    return [{"type": "reasoning", "content": text}] if text else []
 
 
 def _texts(content: Any) -> list[dict[str, Any]]:

@@ -88,7 +88,7 @@ class OpenTelemetry:
             content=_asked_for_content() if content is None else content,
         )
         self._given = tracer_provider, meter_provider
-        self._given_up = False
+        self.given_up = False
         """An exporter hangs, or cannot be reached: it is not waited for again."""
         _at_exit().add(self)
 
@@ -111,8 +111,8 @@ class OpenTelemetry:
 
         A process that ends does so, too. An exporter that hangs is left behind.
         """
-        self._given_up = not self._exports.ended.finish(self._force_flush, within)
-        return not self._given_up
+        self.given_up = not self._exports.ended.finish(self._force_flush, within)
+        return not self.given_up
 
     def _force_flush(self) -> None:
         api, (spans, figures) = self._exports.api, self._given
@@ -123,11 +123,6 @@ class OpenTelemetry:
             if (flush := getattr(provider, "force_flush", None)) is not None:
                 flush()
 
-    def _finish(self) -> None:
-        """The process ends: flush, unless that was seen to be of no use."""
-        if not self._given_up:
-            self.flush()
-
 
 @cache
 def _at_exit() -> WeakSet[OpenTelemetry]:
@@ -136,7 +131,8 @@ def _at_exit() -> WeakSet[OpenTelemetry]:
 
     def finish() -> None:
         for one in [*all_of_them]:
-            one._finish()
+            if not one.given_up:
+                one.flush()
 
     atexit.register(finish)
     return all_of_them

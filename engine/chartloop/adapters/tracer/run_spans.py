@@ -328,9 +328,9 @@ class ModelCallSpan(_Around, AbstractContextManager[OnReply]):
         if not spent.estimated:
             counted = {
                 Name.INPUT_TOKENS: spent.prompt_tokens, Name.OUTPUT_TOKENS: spent.completion_tokens,
-                Name.CACHE_READ_TOKENS: getattr(spent, "cached_tokens", 0) or None,
-                Name.CACHE_WRITE_TOKENS: getattr(spent, "cache_write_tokens", 0) or None,
-                Name.REASONING_TOKENS: getattr(spent, "reasoning_tokens", 0) or None,
+                Name.CACHE_READ_TOKENS: spent.cached_tokens or None,
+                Name.CACHE_WRITE_TOKENS: spent.cache_write_tokens or None,
+                Name.REASONING_TOKENS: spent.reasoning_tokens or None,
             }  # fmt: skip
         said = output_messages(reply) if self.exports.content else None
         return {

@@ -69,7 +69,7 @@ def said_in(record: Record, before: Position, spec: MachineSpec) -> Said:
         return NOTHING  # the records of the children hold it
     match state.calls:
         case "all" | "first":
-            asked = open_calls(before.messages)
+            asked = open_calls(before.messages, spec.wire_names)
             asked = asked[:1] if state.calls == "first" else asked
             allowed = spec.tools if state.allow is None else state.allow
             own = {name for name in allowed if not _runs(name)}
