@@ -266,7 +266,7 @@ def test_what_it_is_estimated_at() -> None:
         (lambda: scripted().start(["x", 7]), "part 2 of the task is a int"),
         (lambda: scripted().start([Image(PNG)] * (MOST + 1)), "too many"),
     ],
-    ids=lambda given: given.replace(" ", "-") if isinstance(given, str) else "",
+    ids=["empty", "cut", "large", "program", "no-pdf", "missing", "zero-byte", "number", "many"],
 )
 def test_what_cannot_be_sent_is_refused_at_once(make: Any, said: str) -> None:
     with pytest.raises(SetupError, match=said) as raised:
