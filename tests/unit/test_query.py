@@ -342,3 +342,24 @@ def test_a_guard_fails_only_where_it_can(guard: str, fails: bool) -> None:
     always = machine.query("always done after choose", cancels=False)
     assert always.holds is not fails
     assert ("where a guard cannot be evaluated" in always.reason) is fails
+
+
+PUT_OFF = """
+chartloop: 1
+machine: put_off
+limits: {few: 1, steps: 3}
+rules:
+  - {when: run.visits.go_on >= limits.few, stop: custom, before: [go_on]}
+  - {when: run.steps >= limits.steps, stop: steps_limit}
+states:
+  begin: {do: nothing, next: go_on}
+  go_on: {do: continue_run, next: work}
+  work: {do: nothing, next: go_on}
+"""
+
+
+@pytest.mark.parametrize("rule", ["rules.0", "rules.1"])
+def test_a_rule_whose_stop_is_put_off_has_happened(rule: str) -> None:
+    """The run goes on behind it, so that what comes later comes after the rule."""
+    answer = built(PUT_OFF).query(f"never edge:work.next.0 after edge:{rule}")
+    assert not answer.holds

@@ -2,7 +2,8 @@
 
 A reason happens when it is raised, whoever raises it: a rule (one with `signal`, too), a state or
 an edge with `stop`, an action, a tool, the engine, a caller. A run ends for the highest of what was
-raised, so it ends for nothing that did not happen. A rule with `signal` happens when it signals.
+raised, so it ends for nothing that did not happen. A rule happens when it raises its signal, also
+where that does not stop the run: a rule with `signal`, and one whose stop is put off.
 
 Of some things it is sure that they happen on a route, of others only that they may.
 """
@@ -41,6 +42,7 @@ class Happenings:
     def __init__(self, routes: Routes, never: Collection[str] = ()) -> None:
         self.routes = routes
         self.spec = routes.spec
+        self._never = frozenset(never)
         self._signalling = [r for r in self.spec.rules if r.signal and r.id not in never]
 
     def on(self, route: Route, called: Called | None = None) -> Iterator[Happening]:
@@ -93,7 +95,7 @@ class Happenings:
                 yield Happening("edge", rule.id, sure=False)
 
     def _deferred_reasons(self, route: Route, source: Place) -> Iterator[Happening]:
-        """The reasons that are raised without stopping the run: deferred, or after a stop."""
+        """What is raised without stopping the run: deferred, or after a stop."""
         if not route.state:
             return
         state = self.spec.states[route.state]
@@ -101,7 +103,10 @@ class Happenings:
             yield from _may(signalled_behind(self.spec, state))
         elif source.continued or "run.continuations" in route.after:
             yield from _may(raised_after(self.spec, state))
-            yield from _may(rule.stop for rule in self.spec.rules if rule.stop)
+            for rule in self.spec.rules:
+                if rule.stop and rule.id not in self._never:
+                    yield Happening("reason", rule.stop, sure=False)
+                    yield Happening("edge", rule.id, sure=False)
 
     # stops --------------------------------------------------------------------------------------
 
