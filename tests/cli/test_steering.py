@@ -125,6 +125,8 @@ CALLS: dict[str, list[tuple[str, ...]]] = {
         ("serve", "--machines", ".", "--host", EVIL),
         ("serve", "--machines", ".", "--token-file", EVIL),
     ],
+    "mcp": [("mcp", "--machines", EVIL), ("mcp", "--machines", ".", "--http", EVIL)],
+    "tools": [("tools", "lock", "evil.yaml", *TOLD), ("tools", "lock", EVIL)],
     "runs": [("runs",), ("runs", "--children"), ("runs", "export", "ends"), ("runs", "rm", EVIL)],
     "show": [
         ("show", "ends"),

@@ -72,7 +72,7 @@ FAULTS = [
     Fault("«total_tokens» >= 5", "CL103", "`usage.total_tokens`"),
     Fault("«run.total_tokens» >= 5", "CL103", "`usage.total_tokens`"),
     Fault("«useage».total_tokens >= 5", "CL103", "`usage`"),
-    Fault("«usage» >= 5", "CL103", "known: `usage.calls`"),
+    Fault("«usage» >= 5", "CL103", "known: `usage.cache_write_tokens`"),
     Fault("«vars.zzz»", "CL103", "known: `vars.any`"),
     Fault("«run.visits.pln» >= 1", "CL103", "`run.visits.plan`"),
     Fault("last.error is not None and «last.error.mesage» == 'x'", "CL103", "`last.error.message`"),

@@ -23,6 +23,7 @@ import pytest
 from chartloop import Machine, load
 from chartloop.api import find_faults
 from chartloop.api.tool_lock import declared_in, lock_tools, locked_nothing
+from chartloop.core.conversation import text_of
 from chartloop.core.errors import ServerUnavailableError, SetupError, ToolsChangedError
 from chartloop.testing import LoopbackServer
 from tests.mcp_peers import (
@@ -56,7 +57,7 @@ def locked(folder: Path, text: str = "", offers: Any = OFFERS) -> Machine:
 
 def answers(run: Any) -> list[str]:
     """What the model read of its calls."""
-    return [m["content"] for m in run.messages if m["role"] == "tool"]
+    return [text_of(m) for m in run.messages if m["role"] == "tool"]
 
 
 # calls --------------------------------------------------------------------------------------
@@ -468,7 +469,9 @@ def test_the_reference_server_over_stdio_and_over_http(tmp_path: Path, over_http
     assert "hi" in echo
     assert "5" in sum
     assert run.trace().calls[2].result["temperature"]
-    assert "[image image/png" in image
+    assert "[image " in image
+    shown = run.messages[-2]["content"][-1]
+    assert shown["image_url"]["url"].startswith("data:image/png;base64,")
 
 
 @pytest.mark.node("@modelcontextprotocol/server-everything")

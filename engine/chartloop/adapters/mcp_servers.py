@@ -26,6 +26,7 @@ import logging
 import os
 import threading
 import weakref
+from base64 import b64decode
 from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -40,12 +41,14 @@ from chartloop.core.errors import (
     SetupError,
     ToolsChangedError,
 )
+from chartloop.core.media_parts import say_parts
 from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import Effect
 from chartloop.core.units import say_duration
 from chartloop.extras import install
 from chartloop.language.server_tools import VARIABLE, ServerSpec
 from chartloop.language.tool_lock import LockedServer, lock_offers, server_differences
+from chartloop.run.media import MOST, Image
 from chartloop.run.sync import loop_thread
 
 T = TypeVar("T")
@@ -419,11 +422,16 @@ class _Connection:
         return _failed(said, Category.RECOVERABLE, (said + more,), in_doubt=True)
 
     def _result(self, reply: Any) -> ToolResult:
-        text = str(self._mask("\n".join(_texts(reply.content))))
+        pictures = [_picture(part) for part in reply.content]
+        left = [part for part, picture in zip(reply.content, pictures, strict=True) if not picture]
+        text = str(self._mask("\n".join(_texts(left))))
         data = self._mask(reply.structured_content)
         if reply.is_error:
             return _failed(text or "the tool failed", Category.RECOVERABLE)
-        return ToolResult(text, result=text if data is None else data)
+        parts = tuple(picture.part for picture in pictures if picture)[:MOST]
+        if data is None:
+            data = "\n".join(filter(None, (text, say_parts(parts))))
+        return ToolResult(text, result=data, parts=parts)
 
     # closing --------------------------------------------------------------------------------
 
@@ -457,6 +465,16 @@ def _failed(
 ) -> ToolResult:
     said = text if text.startswith("error: ") else f"error: {text}"
     return ToolResult(said, ok=False, category=category, warnings=warnings, in_doubt=in_doubt)
+
+
+def _picture(part: Any) -> Image | None:
+    """A part of a result as a picture for the model; None for what is none, or is too large."""
+    if part.type != "image":
+        return None
+    try:
+        return Image(b64decode(part.data, validate=True))
+    except (SetupError, ValueError):
+        return None
 
 
 def _texts(content: Sequence[Any]) -> Iterator[str]:
