@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -112,3 +114,17 @@ def test_what_cannot_be_served_is_said_before_anything_is(machines: Path, tmp_pa
     (machines / "review.yml").write_text((machines / "review.yaml").read_text())
     code, text = said()
     assert (code, "both declare the machine `review`" in text) == (1, True)
+
+
+def test_an_application_that_is_never_started_leaves_nothing_open(tmp_path: Path) -> None:
+    """Built and dropped: no event loop, no connection is left for the garbage collector."""
+    from chartloop.server.application import create_app  # noqa: PLC0415
+    from chartloop.server.settings import Settings  # noqa: PLC0415
+
+    settings = Settings(machines=(tmp_path,), journal=str(tmp_path / "journal.db"), workers=2)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always", ResourceWarning)
+        app = create_app(settings)
+        del app
+        gc.collect()
+    assert [str(one.message) for one in seen if "loop" in str(one.message)] == []

@@ -114,7 +114,7 @@ class _Worker(threading.Thread):
 
     def __init__(self, workers: Workers, number: int) -> None:
         super().__init__(name=f"chartloop-worker-{number}", daemon=True)
-        self.loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._workers = workers
         self._runs = workers.runs
         self._journal: Journal = getattr(workers.runs.journal, "grouped", workers.runs.journal)
@@ -126,10 +126,22 @@ class _Worker(threading.Thread):
         self._resting: dict[str, _Resting] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """Where it drives, once it has started."""
+        assert self._loop is not None, "the worker has not started"
+        return self._loop
+
+    def start(self) -> None:
+        """Begin, with a loop that others may call into at once."""
+        self._loop = asyncio.new_event_loop()
+        super().start()
+
     def wake(self) -> None:
         """From any thread."""
-        with suppress(RuntimeError):  # the loop is closed: the server stops
-            self.loop.call_soon_threadsafe(self._news.set)
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: the server stops
+                self._loop.call_soon_threadsafe(self._news.set)
 
     def stop(self) -> None:
         """From any thread."""
