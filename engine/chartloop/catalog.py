@@ -48,8 +48,8 @@ def find(source: str | Path) -> Path:
         raise SetupError(f"`{source}` is a folder", hint="name a machine file in it")
     hint = nearest_file(path, known) or f"give a path, or one of: {', '.join(known)}"
     among = " and among the shipped machines" if path.parent == Path() else ""
-    said = f"there is no machine file `{source}`: looked in {folder_of(path)}{among}"
-    raise SetupError(said, hint=hint)
+    message = f"there is no machine file `{source}`: looked in {folder_of(path)}{among}"
+    raise SetupError(message, hint=hint)
 
 
 def folder_of(path: Path) -> str:

@@ -93,8 +93,8 @@ def type_spec(source: type) -> TypeSpec:
         try:
             return adapted().json_schema()
         except Exception as error:
-            said = f"class `{source.__name__}` cannot be given as JSON: {_first_line(error)}"
-            raise SetupError(said) from error
+            message = f"class `{source.__name__}` cannot be given as JSON: {_first_line(error)}"
+            raise SetupError(message) from error
 
     def make(data: Any) -> Any:
         adapter = adapted()

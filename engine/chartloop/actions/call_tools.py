@@ -53,11 +53,11 @@ async def call_tools(
 
 def without(outcome: Outcome, left: Sequence[ToolCall], most: int) -> Outcome:
     """The outcome with the calls that were too many: answered, on the record, warned of."""
-    said = TOO_MANY.format(most=most)
+    message = TOO_MANY.format(most=most)
     asked = say_count(most + len(left), "call")
     warning = f"a reply asked for {asked}; {most} were executed, the rest were refused"
     return outcome.replace(
-        messages=(*outcome.messages, *(tool_reply(call, said) for call in left)),
+        messages=(*outcome.messages, *(tool_reply(call, message) for call in left)),
         dropped=tuple(left), warnings=(*outcome.warnings, warning),
     )  # fmt: skip
 
@@ -73,9 +73,9 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
         return outcome
     trimmed = trim_calls(ctx.messages, _kept_ids(ctx, calls))
     left = ", ".join(f"`{sound_text(call.name)}`" for call in calls[1:])
-    said = f"only the first of {len(calls)} calls was made; left out: {left}"
+    message = f"only the first of {len(calls)} calls was made; left out: {left}"
     return outcome.replace(
-        rewrite=tuple(trimmed), dropped=tuple(calls[1:]), warnings=(*outcome.warnings, said)
+        rewrite=tuple(trimmed), dropped=tuple(calls[1:]), warnings=(*outcome.warnings, message)
     )
 
 

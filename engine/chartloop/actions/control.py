@@ -36,8 +36,8 @@ def back_off(
         return Blocked(ctx.now + wait, "back-off")
     if ctx.blocked_until is not None and ctx.blocked_until > ctx.now:
         return Blocked(ctx.blocked_until, "back-off")  # resumed early: the wait is not over
-    said = f"the provider asked to wait {say_elapsed(asked)}" if asked and wait > own else ""
-    return Outcome(result={"waited": wait}, forgiven=True, warnings=(said,) if said else ())
+    message = f"the provider asked to wait {say_elapsed(asked)}" if asked and wait > own else ""
+    return Outcome(result={"waited": wait}, forgiven=True, warnings=(message,) if message else ())
 
 
 def ask_user(_ctx: Context, text: str = "") -> Outcome:

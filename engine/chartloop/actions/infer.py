@@ -133,8 +133,8 @@ async def infer(ctx: Context, **fields: Any) -> Outcome:
     for name in _ABOVE_ZERO:
         value = fields.get(name)
         if value is not None and not value > 0:
-            said = f"`{name}` of this call is {value:,}: it must be above zero"
-            return Outcome.failure(Category.RECOVERABLE, said, kind="settings")
+            message = f"`{name}` of this call is {value:,}: it must be above zero"
+            return Outcome.failure(Category.RECOVERABLE, message, kind="settings")
     answered = await complete(ctx, request_messages(ctx), ctx.tool_schemas, asked)
     outcome = _refuse_unoffered(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
     if asked.output is None:

@@ -359,8 +359,8 @@ def _arguments(spec: ToolSpec, task: Task) -> dict[str, Any]:
 
 
 async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
-    said = "\n\n".join(part for part in (text, task.text, done_when(task)) if part)
-    asked = user(said)
+    message = "\n\n".join(part for part in (text, task.text, done_when(task)) if part)
+    asked = user(message)
     try:
         reply, spent, warnings = await complete(ctx, (*request_messages(ctx), asked))
     except ModelError as error:
@@ -376,8 +376,8 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
 async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:
     if name not in ctx.machine.machines:
         return _gone_wrong(f"there is no child machine `{name}`", Category.CRITICAL)
-    told = "\n\n".join(part for part in (task.text, done_when(task)) if part)
-    (child,) = await drive(ctx, {task.id: ChildStart(name, told)}, grace=GRACE)
+    note = "\n\n".join(part for part in (task.text, done_when(task)) if part)
+    (child,) = await drive(ctx, {task.id: ChildStart(name, note)}, grace=GRACE)
     if not child.ended:
         return waiting([child])
     outcome, result = await outcome_of(ctx, child), child.result

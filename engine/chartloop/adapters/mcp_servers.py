@@ -391,8 +391,8 @@ class _Connection:
         if self._client is not None:
             return
         if self._starts >= STARTS:
-            said = "has ended, and was already started again once"
-            raise self._unavailable(said, "look at what it says; a resumed run tries again")
+            message = "has ended, and was already started again once"
+            raise self._unavailable(message, "look at what it says; a resumed run tries again")
         await self.open()
 
     async def _ask(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
@@ -417,9 +417,9 @@ class _Connection:
         """A call whose answer is not known."""
         if self.server.effect is not Effect.PAID:
             return _failed(f"{name}: {why}", Category.TRANSIENT)
-        said = f"{name}: {why}; whether it was carried out is not known"
+        message = f"{name}: {why}; whether it was carried out is not known"
         more = "".join(f"\n  {line}" for line in self._stderr)
-        return _failed(said, Category.RECOVERABLE, (said + more,), in_doubt=True)
+        return _failed(message, Category.RECOVERABLE, (message + more,), in_doubt=True)
 
     def _result(self, reply: Any) -> ToolResult:
         pictures = [_picture(part) for part in reply.content]
@@ -463,8 +463,8 @@ class _TooManyError(Exception):
 def _failed(
     text: str, category: str, warnings: tuple[str, ...] = (), *, in_doubt: bool = False
 ) -> ToolResult:
-    said = text if text.startswith("error: ") else f"error: {text}"
-    return ToolResult(said, ok=False, category=category, warnings=warnings, in_doubt=in_doubt)
+    message = text if text.startswith("error: ") else f"error: {text}"
+    return ToolResult(message, ok=False, category=category, warnings=warnings, in_doubt=in_doubt)
 
 
 def _picture(part: Any) -> Image | None:

@@ -140,8 +140,8 @@ class Upgraded:
     def more(self, listed: int) -> str:
         """How many runs are behind the first of the table, the worst first, and what they are."""
         rest = Counter[Kind](verdict.kind for verdict in self.by_severity[listed:])
-        said = ", ".join(f"{count:,} {_describe_kind(kind, count)}" for kind, count in rest.items())
-        return f"and {say_count(rest.total(), 'more run')}: {said}" if said else ""
+        text = ", ".join(f"{count:,} {_describe_kind(kind, count)}" for kind, count in rest.items())
+        return f"and {say_count(rest.total(), 'more run')}: {text}" if text else ""
 
     def lines(self, width: int = 100, listed: int = LISTED) -> list[Line]:
         """The summary, the table, then what is said of runs; of both the first `listed`.

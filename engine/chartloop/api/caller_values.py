@@ -92,14 +92,14 @@ def history(messages: Iterable[Any]) -> list[dict[str, Any]]:
 def _message(number: int, given: Any) -> dict[str, Any]:
     which = f"message {number} of `messages`"
     if not isinstance(given, Mapping):
-        said = f"{which} is a {type(given).__name__}, not a mapping"
-        raise _no_message(said, 'write {"role": "user", "content": "Hello."}')
+        text = f"{which} is a {type(given).__name__}, not a mapping"
+        raise _no_message(text, 'write {"role": "user", "content": "Hello."}')
     said_of = cast(Mapping[str, Any], given)
     message: dict[str, Any] = {name: said_of[name] for name in SENT if name in said_of}
     role = message.get("role")
     if role not in ROLES:
-        said = f"{which} has no role" if role is None else f"{which} has the role `{role}`"
-        raise _no_message(said, nearest(str(role), ROLES, otherwise=f"one of {', '.join(ROLES)}"))
+        text = f"{which} has no role" if role is None else f"{which} has the role `{role}`"
+        raise _no_message(text, nearest(str(role), ROLES, otherwise=f"one of {', '.join(ROLES)}"))
     _check_content(which, message)
     if "tool_calls" in message:
         _check_calls(which, message)
@@ -115,8 +115,8 @@ def _check_content(which: str, message: dict[str, Any]) -> None:
     if content is None and message["role"] == "assistant":  # as APIs write one that only calls
         message["content"] = ""
     elif not isinstance(content, (str, list)):
-        said = "no content" if content is None else f"content that is a {type(content).__name__}"
-        raise _no_message(f"{which} has {said}", "write a text, or a list of parts")
+        text = "no content" if content is None else f"content that is a {type(content).__name__}"
+        raise _no_message(f"{which} has {text}", "write a text, or a list of parts")
 
 
 def _check_calls(which: str, message: dict[str, Any]) -> None:
@@ -171,8 +171,8 @@ def checked_tasks(
         for kind, known in (("tool", spec.registry.tools), ("machine", spec.machines)):
             name = task.by.get(kind)
             if name is not None and name not in known:
-                said = f"task {number + 1}: unknown {kind} `{name}`"
-                raise TaskError(said, hint=nearest(name, known), number=number)
+                message = f"task {number + 1}: unknown {kind} `{name}`"
+                raise TaskError(message, hint=nearest(name, known), number=number)
     return tasks
 
 

@@ -116,9 +116,9 @@ def machine_changed_error(
     row: RunRow, chart: Chart, verdict: Verdict | None
 ) -> MachineChangedError:
     """The refusal of a run that was started with another machine, with what you may do."""
-    said = f": {verdict}" if verdict is not None else ""
+    message = f": {verdict}" if verdict is not None else ""
     return MachineChangedError(
-        f"run `{row.run_id}` was started with another machine than this `{chart.name}`{said}",
+        f"run `{row.run_id}` was started with another machine than this `{chart.name}`{message}",
         hint=_cure(row, chart, verdict),
         verdict=verdict,
     )

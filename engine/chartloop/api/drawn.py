@@ -46,8 +46,8 @@ class DrawnBound(Bound):
         for loop, times in witness.loops:
             states.update(dict.fromkeys(loop, times))
         uncut = shown.value is None and not shown.unit and bool(witness.loops)
-        said = f"{WORDS[shown.resource]}: {shown.text}"
-        way = Way(states, witness.edges, frozenset(witness.closing), uncut, said)
+        message = f"{WORDS[shown.resource]}: {shown.text}"
+        way = Way(states, witness.edges, frozenset(witness.closing), uncut, message)
         return _picture(self.of, way, rules, self.limits)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
@@ -71,8 +71,8 @@ class DrawnAnswer(Answer):
 
     def draw(self, *, rules: RuleDrawing = "box") -> WayPicture:
         """The run that shows it; where none is needed for that, the machine as it is."""
-        said = f"{self.query}: {self.word}\n{self.reason}"
-        way = Way(Counter(self.witness), Counter(self.edges) if self.witness else None, said=said)
+        text = f"{self.query}: {self.word}\n{self.reason}"
+        way = Way(Counter(self.witness), Counter(self.edges) if self.witness else None, said=text)
         return _picture(self.of, way, rules, {})
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:

@@ -88,11 +88,11 @@ class Examined(NamedTuple):
             return lines
         spec = self.machine.spec
         states, rules = say_count(len(spec.states), "state"), say_count(len(spec.rules), "rule")
-        said = f"{self.file}: {self.machine.name}, {states}, {rules}"
+        message = f"{self.file}: {self.machine.name}, {states}, {rules}"
         if self.findings:
-            lines.append(Line(said))
+            lines.append(Line(message))
         else:
-            lines.append(Line(f"{said}: no mistakes", "green"))
+            lines.append(Line(f"{message}: no mistakes", "green"))
             lines += [Line(open_questions)] if open_questions else []
         return [*lines, *(Line(note.text) for note in self.machine.check().notes)]
 
@@ -173,8 +173,8 @@ def child_file(source: str, file: str) -> Found:
     if source.endswith((".yaml", ".yml", LOCK)):
         path = Path(file).parent / source
         if not path.is_file():
-            said = f"there is no file `{source}`: looked in {catalog.folder_of(path)}"
-            raise SetupError(said, hint=catalog.nearest_file(path))
+            message = f"there is no file `{source}`: looked in {catalog.folder_of(path)}"
+            raise SetupError(message, hint=catalog.nearest_file(path))
     elif (found := catalog.shipped_machines().get(source)) is not None:
         path = found
     else:

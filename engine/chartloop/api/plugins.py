@@ -222,8 +222,8 @@ def refuse_missing(
         return
     listed = ", ".join(f"`{name}` ({of})" for name, of in missing.items())
     here = {plugin.name for plugin in installed_plugins()}
-    said = " ".join(f"--plugin {name}" for name in missing)
-    hint = f"name it again: {said}, or `plugins={sorted(missing)!r}` in Python"
+    message = " ".join(f"--plugin {name}" for name in missing)
+    hint = f"name it again: {message}, or `plugins={sorted(missing)!r}` in Python"
     if absent := [of for name, of in missing.items() if name not in here]:
         hint = f"install {', '.join(absent)}; then {hint}"
     raise MissingPluginError(

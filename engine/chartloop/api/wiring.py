@@ -201,11 +201,11 @@ def _by_plugin(url: str, make: bool, plugins: Iterable[PluginSpec]) -> Journal |
             except ChartloopError:
                 raise
             except Exception as error:
-                said = f"plugin `{scheme}` cannot open its journal: {type(error).__name__}: {error}"
-                raise PluginError(said, hint="see what the plugin says of its URLs") from error
+                text = f"plugin `{scheme}` cannot open its journal: {type(error).__name__}: {error}"
+                raise PluginError(text, hint="see what the plugin says of its URLs") from error
             if not hasattr(opened, "suspends"):
-                said = f"plugin `{scheme}` gave a {type(opened).__name__}, not a journal"
-                raise PluginError(said, hint="it must honour `chartloop.run.journal.Journal`")
+                text = f"plugin `{scheme}` gave a {type(opened).__name__}, not a journal"
+                raise PluginError(text, hint="it must honour `chartloop.run.journal.Journal`")
             return opened
     return None
 

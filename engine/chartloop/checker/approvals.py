@@ -22,18 +22,18 @@ def check_approvals(context: CheckContext) -> None:
 def _named_by_the_file(context: CheckContext, given: Approve) -> None:
     for name, state in context.spec.states.items():
         if (tool := state.named_tool) in given.tools:
-            said = f"`{name}` calls `{tool}` itself, without approval"
+            message = f"`{name}` calls `{tool}` itself, without approval"
             hint = "put your own wait before it, and take the tool out of `approve`"
-            context.say("CL338", ("states", name, "with", "name"), said, hint=hint)
+            context.say("CL338", ("states", name, "with", "name"), message, hint=hint)
 
 
 def _in_children(context: CheckContext, given: Approve) -> None:
     for name, child in context.spec.machines.items():
         for tool in sorted(set(_tools_without_approval(child)).intersection(given.tools)):
-            said = f"child machine `{name}` executes `{tool}`, without approval"
+            message = f"child machine `{name}` executes `{tool}`, without approval"
             hint = f"write `approve: {{tools: [{tool}]}}` in the child, too"
             path: Path = ("machines", name) if child.base else ("approve",)
-            context.say("CL339", path, said, hint=hint, key=True)
+            context.say("CL339", path, message, hint=hint, key=True)
 
 
 def _tools_without_approval(spec: MachineSpec) -> Iterator[str]:
@@ -51,6 +51,6 @@ def _never_asked(context: CheckContext, given: Approve) -> None:
         carried |= carried_out(context.spec, state)
     for number, tool in enumerate(given.tools):
         if tool not in carried:
-            said = f"no state executes calls of `{tool}`: there is nothing to approve"
+            message = f"no state executes calls of `{tool}`: there is nothing to approve"
             hint = "lead to a state with `do: call_tools` that allows it, or take it out"
-            context.say("CL340", ("approve", "tools", number), said, hint=hint)
+            context.say("CL340", ("approve", "tools", number), message, hint=hint)

@@ -114,9 +114,9 @@ def _evaluated_parts(node: Node, known: Known) -> Iterator[Node]:
 def _division(context: CheckContext, path: Path, node: Arith) -> None:
     reads = sorted(facts_of(node.right))
     why = f": `{reads[0]}` is 0, and nothing in the file changes it" if reads else ""
-    said = f"`{node.text}` divides by zero{why}"
+    message = f"`{node.text}` divides by zero{why}"
     hint = f"ask first: `{reads[0]} > 0 and ...`" if reads else "divide by another number"
-    context.say("CL343", path, said, hint=hint, of=node.text)
+    context.say("CL343", path, message, hint=hint, of=node.text)
 
 
 # deadlines ----------------------------------------------------------------------------------

@@ -86,9 +86,9 @@ _SHARES: Mapping[str, Supply] = {"messages": "conversation", "queue": "tasks"}
 def _start(context: CheckContext, use: _Use) -> None:
     start = use.given.get("start")
     if start is not None and start.value not in use.child.states:
-        said = f"`{use.child.name}` has no state `{short(start.value)}`"
+        message = f"`{use.child.name}` has no state `{short(start.value)}`"
         context.say(
-            "CL301", (*use.path, "start"), said, hint=nearest(start.value, use.child.states)
+            "CL301", (*use.path, "start"), message, hint=nearest(start.value, use.child.states)
         )
 
 
@@ -98,8 +98,8 @@ def _values(context: CheckContext, use: _Use, field: str, known: Mapping[str, An
     for name, value in values.items():
         path = (*use.path, field, name)
         if name not in known:
-            said = f"`{use.child.name}` has no {kind} `{short(name)}`"
-            context.say(code, path, said, hint=nearest(name, known), key=True)
+            message = f"`{use.child.name}` has no {kind} `{short(name)}`"
+            context.say(code, path, message, hint=nearest(name, known), key=True)
         elif problem := _misfit(use.child, field, name, value):
             context.say("CL404", path, problem)
 
@@ -122,9 +122,9 @@ def _memory(context: CheckContext, use: _Use) -> None:
     blocks: Mapping[str, Any] = use.given["memory"].value if "memory" in use.given else {}
     for name in blocks:
         if name not in use.child.memory:
-            said = f"`{use.child.name}` has no memory block `{short(name)}`"
+            message = f"`{use.child.name}` has no memory block `{short(name)}`"
             hint = nearest(name, use.child.memory)
-            context.say("CL103", (*use.path, "memory", name), said, hint=hint, key=True)
+            context.say("CL103", (*use.path, "memory", name), message, hint=hint, key=True)
 
 
 def _several(context: CheckContext, state: StateSpec, action: ActionSpec) -> None:
@@ -135,6 +135,6 @@ def _several(context: CheckContext, state: StateSpec, action: ActionSpec) -> Non
         other = "each" if one == "machine" else "machine"
         context.say("CL403", path, f"`{one}` also needs `{other}`", key=True)
     elif not both and "children" not in args:
-        said = f"`{action.name}` has nothing to run"
+        message = f"`{action.name}` has nothing to run"
         hint = "give `children: {name: {machine: ...}}`, or `machine` and `each`"
-        context.say("CL403", ("states", state.name, "do"), said, hint=hint)
+        context.say("CL403", ("states", state.name, "do"), message, hint=hint)

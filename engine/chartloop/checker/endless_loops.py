@@ -79,9 +79,9 @@ def _endless(context: CheckContext, circle: list[str]) -> None:
     if not acting or not reads or by_failure or not context.whole(circle):
         return  # without a way out, or with one that is never taken, it has another finding
     why = f"{', '.join(reads[:3])} cannot change in it"
-    said = f"nothing ends the loop {context.circle(circle)} once it is entered: {why}"
+    message = f"nothing ends the loop {context.circle(circle)} once it is entered: {why}"
     hint = "change in it a value that its exit reads, or add a rule with `limits.steps`"
-    context.say_of("CL350", states[acting[0]], said, hint=hint)
+    context.say_of("CL350", states[acting[0]], message, hint=hint)
 
 
 def _exit_guards(context: CheckContext, ways_out: Iterable[Edge]) -> Iterator[Expression]:

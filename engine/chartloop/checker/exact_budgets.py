@@ -98,5 +98,5 @@ def _say(context: CheckContext, path: Path, text: str, fact: str, op: str) -> No
         why = "it can rise twice between two evaluations"
     elif fact in ("run.elapsed", "run.working", "run.idle"):
         why = "the guard is never evaluated at exactly that moment"
-    said = f"`{text}` holds for one value of `{fact}`, which can be skipped: {why}"
-    context.say("CL329", path, said, hint=f"write `{op}`", of=text)
+    message = f"`{text}` holds for one value of `{fact}`, which can be skipped: {why}"
+    context.say("CL329", path, message, hint=f"write `{op}`", of=text)

@@ -42,13 +42,13 @@ def _fork(context: CheckContext, fork: StateSpec) -> None:
         wrong += _in_the_way(context, fork, [n for n in inner if states[n].rests])
     found = [(n, what) for n in wrong if (what := _more_than_deciding(states[n]))]
     for name, what in found:
-        said = f"`{name}` is in a branch of `{fork.name}` and has {what}"
+        message = f"`{name}` is in a branch of `{fork.name}` and has {what}"
         hint = "branches only decide: move it after the state where they meet"
-        context.say_of("CL311", states[name], said, hint=hint)
+        context.say_of("CL311", states[name], message, hint=hint)
     if not meet and not found and context.whole([fork.name, *inner]):
-        said = f"the branches of `{fork.name}` never meet in one state"
+        message = f"the branches of `{fork.name}` never meet in one state"
         hint = "let every branch that does not stop lead to one state"
-        context.say("CL310", ("states", fork.name, "all"), said, hint=hint, key=True)
+        context.say("CL310", ("states", fork.name, "all"), message, hint=hint, key=True)
 
 
 def _in_the_way(context: CheckContext, fork: StateSpec, resting: list[str]) -> list[str]:

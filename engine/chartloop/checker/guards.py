@@ -41,12 +41,12 @@ def _report_shadowed(context: CheckContext, state: StateSpec) -> None:
             first = next((b for before, b in earlier if before - {"True"} <= texts), None)
             where = "" if edge is None else f"the edge of `{state.name}` to `{edge.target}`"
             if edge is not None and first is not None:
-                said = f"{where} is never taken: {_asked_first(first)}, and is evaluated first"
+                message = f"{where} is never taken: {_asked_first(first)}, and is evaluated first"
                 path = first.edge.path if first.edge is not None else ()
-                context.say_behind("CL307", edge.path, said, path)
+                context.say_behind("CL307", edge.path, message, path)
             elif edge is not None and "False" in texts:
-                said = f"{where} is never taken: its guard never holds"
-                context.say("CL307", edge.path, said, hint="remove it")
+                message = f"{where} is never taken: its guard never holds"
+                context.say("CL307", edge.path, message, hint="remove it")
             earlier.append((texts, t))
 
 
@@ -64,13 +64,13 @@ def _rules(context: CheckContext) -> None:
         number = int(rule.id.partition(".")[2])
         key = (_same(rule.when.text), rule.at, rule.before, rule.kind, rule.stop or rule.signal)
         if key in seen:
-            said = f"this rule says the same as `{seen[key]}`"
-            context.say("CL307", ("rules", number), said, hint="remove one of them")
+            message = f"this rule says the same as `{seen[key]}`"
+            context.say("CL307", ("rules", number), message, hint="remove one of them")
         seen.setdefault(key, rule.id)
         if rule.when.constant and rule.when.text in _CONSTANT:
-            said = f"the guard of this rule {_CONSTANT[rule.when.text]}"
+            message = f"the guard of this rule {_CONSTANT[rule.when.text]}"
             hint = "compare a fact, or remove the rule"
-            context.say("CL307", ("rules", number, "when"), said, hint=hint)
+            context.say("CL307", ("rules", number, "when"), message, hint=hint)
         _at(context, rule, number)
 
 
@@ -79,9 +79,9 @@ def _at(context: CheckContext, rule: Rule, number: int) -> None:
     for n, name in enumerate(rule.at):
         state = context.spec.states[name]
         if state.action is None and state.job != "wait" and name != context.spec.start:
-            said = f"`{name}` has no action after which this rule could be evaluated"
+            message = f"`{name}` has no action after which this rule could be evaluated"
             hint = "name a state with `do`, or use `before`"
-            context.say("CL307", ("rules", number, "at", n), said, hint=hint)
+            context.say("CL307", ("rules", number, "at", n), message, hint=hint)
 
 
 def _stuck(context: CheckContext, state: StateSpec, known: Known) -> None:
@@ -94,13 +94,13 @@ def _stuck(context: CheckContext, state: StateSpec, known: Known) -> None:
     answer = context.prover.ask([*known, *none], values=True)
     if answer.possible is False:
         return
-    said = f"every edge of `{state.name}` has a guard, and all of them may be false"
+    message = f"every edge of `{state.name}` has a guard, and all of them may be false"
     if len(edges) == 1:
-        said = f"the only edge of `{state.name}` has a guard, which may be false"
+        message = f"the only edge of `{state.name}` has a guard, which may be false"
     if answer.values:
-        said += f": not with {say_values(answer.values)}"
+        message += f": not with {say_values(answer.values)}"
     hint = "give the last edge no `when`"
-    context.say("CL309", ("states", state.name, "next"), said, hint=hint, key=True)
+    context.say("CL309", ("states", state.name, "next"), message, hint=hint, key=True)
 
 
 def say_values(values: Mapping[str, Any]) -> str:

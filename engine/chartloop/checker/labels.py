@@ -35,14 +35,14 @@ def check_labels(context: CheckContext) -> None:
 def _check(context: CheckContext, path: Path, label: Label, guards: Sequence[Expression]) -> None:
     reads = frozenset[str]().union(*(g.reads for g in guards))
     for name in sorted(label.reads - reads):
-        said = f"the label shows `{name}`, which its guard does not read"
+        text = f"the label shows `{name}`, which its guard does not read"
         hint = "show what the guard reads"
-        context.say("CL317", path, said, hint=hint, of=name)
+        context.say("CL317", path, text, hint=hint, of=name)
     signs: list[str] = _COMPARISON.findall(label.text)
     for sign in dict.fromkeys(signs):
         if not any(_says(guard, _SIGNS.get(sign, sign)) for guard in guards):
-            said = f"the label says `{sign}`, and its guard does not"
-            context.say("CL317", path, said, hint="make the label say what the guard does", of=sign)
+            text = f"the label says `{sign}`, and its guard does not"
+            context.say("CL317", path, text, hint="make the label say what the guard does", of=sign)
 
 
 def _says(guard: Expression, sign: str) -> bool:

@@ -21,9 +21,9 @@ def check_limits(context: CheckContext) -> None:
     used = _used(context.spec) | _limits_in_unread(context)
     for name in context.spec.limits:
         if name not in used:
-            said = f"limit `{name}` is declared but nothing reads it: it is not enforced"
+            message = f"limit `{name}` is declared but nothing reads it: it is not enforced"
             hint = f"add a rule such as `{{when: ... >= limits.{name}, stop: ...}}`, or remove it"
-            context.say("CL315", ("limits", name), said, hint=hint, key=True)
+            context.say("CL315", ("limits", name), message, hint=hint, key=True)
     _model(context)
 
 
@@ -100,14 +100,14 @@ def _model(context: CheckContext) -> None:
         return
     if "input_cost_per_token" not in model or "output_cost_per_token" not in model:
         for path, fact in _read(context.spec, "usage.cost"):
-            said = "this cannot be enforced: the model's price is not known"
+            message = "this cannot be enforced: the model's price is not known"
             hint = "give `input_cost_per_token` and `output_cost_per_token` under `model`"
-            context.say("CL318", path, said, hint=hint, of=fact)
+            context.say("CL318", path, message, hint=hint, of=fact)
     if "context_window" not in model:
         for path, fact in list(_read(context.spec, "usage.context_"))[:1]:
-            said = f"`{fact}` stays 0: the model's window is not known"
+            message = f"`{fact}` stays 0: the model's window is not known"
             hint = "write `context_window` under `model`"
-            context.say("CL323", path, said, hint=hint, of=fact)
+            context.say("CL323", path, message, hint=hint, of=fact)
 
 
 def reads_of_guards(spec: MachineSpec) -> Iterator[tuple[Path, str]]:

@@ -23,10 +23,10 @@ def check_loops(context: CheckContext) -> None:
     """Loops of passing states."""
     for circle in passing_loops(context):
         first = context.in_order(circle)[0]
-        said = f"a loop that no action interrupts: {context.circle(circle)}"
+        message = f"a loop that no action interrupts: {context.circle(circle)}"
         hint = "put an action or a wait into the loop"
         if context.whole(circle):
-            context.say_of("CL308", context.spec.states[first], said, hint=hint)
+            context.say_of("CL308", context.spec.states[first], message, hint=hint)
 
 
 def check_budgets(context: CheckContext) -> None:
@@ -43,10 +43,10 @@ def check_budgets(context: CheckContext) -> None:
 def _uncut(context: CheckContext, loop: tuple[str, ...]) -> None:
     named = paid(context.spec)
     first = next(name for name in loop if name in named)
-    said = f"`{first}` can repeat without end: no budget cuts the loop {say_round(loop)}"
+    message = f"`{first}` can repeat without end: no budget cuts the loop {say_round(loop)}"
     hint = "add a rule: `{when: run.steps >= limits.steps, stop: steps_limit}`"
     held = context.spec.approve.made if context.spec.approve is not None else ()
     over = (context.spec.made.get(("states", name)) for name in loop if name not in held)
     if (path := next((p for p in over if p is not None), None)) is not None:
         hint = f"write `most: 20` in `{path[1]}`: nothing says how long its list is; or {hint}"
-    context.say_of("CL316", context.spec.states[first], said, hint=hint)
+    context.say_of("CL316", context.spec.states[first], message, hint=hint)

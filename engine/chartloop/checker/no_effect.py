@@ -46,17 +46,17 @@ def check_pointless(context: CheckContext) -> None:
 def _one_way(context: CheckContext, state: StateSpec) -> None:
     """A choice between ways that are the same, and a fork of one branch."""
     if len(state.all) == 1:
-        said = f"`{state.name}` has one branch under `all`: `{state.all[0]}`"
+        message = f"`{state.name}` has one branch under `all`: `{state.all[0]}`"
         hint = f"lead there with `next: {state.all[0]}`, or add a branch"
-        context.say("CL356", ("states", state.name, "all"), said, hint=hint, key=True)
+        context.say("CL356", ("states", state.name, "all"), message, hint=hint, key=True)
     ways = [e for g in groups(state) for e in g if e.role not in ("failed", "expired")]
     if len(ways) > 1 and len({_effect(e) for e in ways}) == 1 and state.warn_at is None:
         told = context.has_finding_at(("states", state.name, "next"))
         if told or any(e.data or context.has_finding_at(e.path) for e in ways):
             return
         what = "every answer to" if state.job == "wait" else "every edge of"
-        said = f"{what} `{state.name}` leads to `{ways[0].target}`: the question changes nothing"
-        context.say_of("CL351", state, said, hint="lead one of them elsewhere, or do not ask")
+        message = f"{what} `{state.name}` leads to `{ways[0].target}`: the question changes nothing"
+        context.say_of("CL351", state, message, hint="lead one of them elsewhere, or do not ask")
 
 
 def _effect(edge: Edge) -> tuple[Any, ...]:
@@ -69,9 +69,9 @@ def _no_wait(context: CheckContext, state: StateSpec) -> None:
         return
     states = context.spec.states
     if not any(states[n].job == "wait" for n in behind(context.successors, [state.name])):
-        said = f"`{state.name}` prepares a question, but no wait that asks it follows"
+        message = f"`{state.name}` prepares a question, but no wait that asks it follows"
         hint = "lead to a state with `on`, such as `{ask: ..., on: {yes: ..., no: ...}}`"
-        context.say("CL355", ("states", state.name, "do"), said, hint=hint)
+        context.say("CL355", ("states", state.name, "do"), message, hint=hint)
 
 
 # facts --------------------------------------------------------------------------------------
@@ -86,8 +86,8 @@ def _still(context: CheckContext) -> None:
     for path, fact in reads_of_guards(spec):
         name = next((n for n in still if fact == n or fact.startswith(f"{n}.")), "")
         if name and not context.has_finding_at(path):
-            said = f"`{fact}` never changes: {still[name]}"
-            context.say("CL352", path, said, hint=_mover(spec, name), of=fact)
+            message = f"`{fact}` never changes: {still[name]}"
+            context.say("CL352", path, message, hint=_mover(spec, name), of=fact)
 
 
 def _why_still(context: CheckContext, name: str) -> str:
@@ -124,9 +124,9 @@ def _unused_children(context: CheckContext) -> None:
     used = {name for state in spec.states.values() for name in _children_of(state)}
     for name in spec.machines:
         if name not in used:
-            said = f"child machine `{name}` is declared, and no state runs it"
+            message = f"child machine `{name}` is declared, and no state runs it"
             hint = f"run it: `do: run_machine, with: {{machine: {name}}}`, or remove it"
-            context.say("CL353", ("machines", name), said, hint=hint, key=True)
+            context.say("CL353", ("machines", name), message, hint=hint, key=True)
 
 
 def _children_of(state: StateSpec) -> Iterator[str]:
@@ -152,9 +152,9 @@ def _range(context: CheckContext, state: StateSpec) -> None:
         known = as_written(context)
         least, most = (_worth(state.args[n].value, known) for n in (arg.at_least, arg.name))
         if least is not None and most is not None and most < least:
-            said = f"`{arg.name}` is below `{arg.at_least}`: `{arg.at_least}` has no effect"
+            message = f"`{arg.name}` is below `{arg.at_least}`: `{arg.at_least}` has no effect"
             hint = f"make `{arg.name}` at least {say_elapsed(least)}"
-            context.say("CL354", ("states", state.name, "with", arg.name), said, hint=hint)
+            context.say("CL354", ("states", state.name, "with", arg.name), message, hint=hint)
 
 
 def _worth(value: object, known: Known) -> float | None:
@@ -168,9 +168,9 @@ def _model(context: CheckContext) -> None:
     model: Mapping[str, Any] = context.spec.model
     window, most = model.get("context_window"), model.get("max_tokens")
     if isinstance(window, int) and isinstance(most, int) and most > window:
-        said = f"`max_tokens` ({most:,}) is above the window of the model ({window:,})"
+        message = f"`max_tokens` ({most:,}) is above the window of the model ({window:,})"
         hint = "leave room for what is sent: a reply and its prompt share the window"
-        context.say("CL354", ("model", "max_tokens"), said, hint=hint)
+        context.say("CL354", ("model", "max_tokens"), message, hint=hint)
 
 
 def _late(context: CheckContext) -> None:
@@ -184,10 +184,10 @@ def _late(context: CheckContext) -> None:
             continue  # no rule is evaluated there
         within = _worth(state.within, known) if rule is not None else None
         if rule is not None and within is not None and within > end:
-            said = f"the deadline of `{state.name}` ({say_elapsed(within)}) never comes: "
-            said += f"`{rule.when.text}` stops every run at {say_elapsed(end)}"
+            message = f"the deadline of `{state.name}` ({say_elapsed(within)}) never comes: "
+            message += f"`{rule.when.text}` stops every run at {say_elapsed(end)}"
             hint = "make `within` shorter, or the limit longer"
-            context.say("CL354", ("states", state.name, "within"), said, hint=hint)
+            context.say("CL354", ("states", state.name, "within"), message, hint=hint)
 
 
 def _end_of_time(context: CheckContext) -> tuple[float, Rule | None]:

@@ -45,8 +45,8 @@ def _waits(chart: Chart) -> Iterator[Note]:
 def _parameters(chart: Chart) -> Iterator[Note]:
     names = tuple(f"vars.{name}" for name in parameters(chart.spec))
     if names:
-        said = f"{_some(names)}: nothing in the file changes it, a caller may give it"
-        yield Note("parameters", said, names)
+        message = f"{_some(names)}: nothing in the file changes it, a caller may give it"
+        yield Note("parameters", message, names)
 
 
 def _some(names: Sequence[str]) -> str:

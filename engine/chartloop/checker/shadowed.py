@@ -52,17 +52,17 @@ def _alone(context: CheckContext, rule: Rule, path: Path) -> bool:
     """A rule whose guard has only one answer."""
     node = rule.when.root
     if not _ask(context, [Claim(node)], path):
-        said = f"this rule never does anything: `{rule.when.text}` can never hold"
-        context.say("CL326", path, said, hint="fix the guard, or remove the rule")
+        message = f"this rule never does anything: `{rule.when.text}` can never hold"
+        context.say("CL326", path, message, hint="fix the guard, or remove the rule")
         return True
     if not _ask(context, [Claim(node, False)], path):
-        said = f"`{rule.when.text}` always holds: from the start on this rule does"
-        context.say("CL327", path, said, hint="compare with something that can still be reached")
+        message = f"`{rule.when.text}` always holds: from the start on this rule does"
+        context.say("CL327", path, message, hint="compare with something that can still be reached")
         return True
     if _asks_for_limit(rule.when) and not _ask(context, [Claim(node)], path, context.as_written):
-        said = f"`{rule.when.text}` can never hold with {say_limits(context, rule.when)}"
+        message = f"`{rule.when.text}` can never hold with {say_limits(context, rule.when)}"
         hint = "set the limit to what its fact can reach, or to null"
-        context.say("CL330", path, said, hint=hint)
+        context.say("CL330", path, message, hint=hint)
         return True
     return False
 
@@ -87,20 +87,20 @@ def _hidden(context: CheckContext, rule: Rule, rules: Sequence[Rule], path: Path
         if not rule.when.reads & other.when.reads and not _share_facts(rule, other):
             continue
         if wins and not _ask(context, both, path):
-            said = f"this rule never decides: whenever it holds, `{other.id}` does, and comes first"
+            text = f"this rule never decides: whenever it holds, `{other.id}` does, and comes first"
             hint = "remove it, or let it read something else"
-            context.say("CL328", path, said, hint=hint)
+            context.say("CL328", path, text, hint=hint)
             return True
         before = _counted_past(context, rule, other)
         if before or (wins and not _ask(context, both, path, context.as_written)):
             values = say_limits(context, rule.when, other.when)
             at = f" with {values}" if values else ""
-            said = f"`{rule.when.text}` is never reached{at}: `{other.id}` stops the run before"
+            text = f"`{rule.when.text}` is never reached{at}: `{other.id}` stops the run before"
             if not before:  # both are looked at in one moment
                 why = f"whenever it holds, `{other.id}` does, and comes first"
-                said = f"`{rule.when.text}` never decides{at}: {why}"
+                text = f"`{rule.when.text}` never decides{at}: {why}"
             hint = "set the limits so that this one is reached first"
-            context.say("CL330", path, said, hint=hint)
+            context.say("CL330", path, text, hint=hint)
             return True
     return False
 
@@ -169,17 +169,17 @@ def _edges(context: CheckContext, knowledge: Knowledge) -> None:
 def _edge(context: CheckContext, guard: Expression, known: Known, path: Path) -> None:
     world, holds = context.as_written, Claim(guard.root)
     if not _ask(context, [holds], path, world):
-        said = f"`{guard.text}` can never hold with {say_limits(context, guard)}"
+        message = f"`{guard.text}` can never hold with {say_limits(context, guard)}"
         hint = "set the limit to what its fact can reach, or to null"
-        context.say("CL330", path, said, hint=hint)
+        context.say("CL330", path, message, hint=hint)
     elif known and not _ask(context, [*known, holds], path, world):
         one = next((c for c in known if not _ask(context, [c, holds], path, world)), None)
         earlier = f"`{one.node.text}` comes first" if one else "others come first"
         values = say_limits(context, guard, *(one,) if one else ())
         at = f" with {values}" if values else ""
-        said = f"`{guard.text}` is never reached{at}: {earlier}"
+        message = f"`{guard.text}` is never reached{at}: {earlier}"
         hint = "set the limits so that this one is reached first"
-        context.say("CL330", path, said, hint=hint)
+        context.say("CL330", path, message, hint=hint)
 
 
 def _asks_for_limit(guard: Expression) -> bool:

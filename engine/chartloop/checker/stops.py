@@ -47,9 +47,9 @@ def _highest(context: CheckContext) -> None:
     asking = {n for n in context.reached if spec.states[n].stop == HIGHEST}
     if asking:
         for name in context.in_order(asking - _behind_stops(context)):
-            said = f"`{name}` stops for the highest signal, but nothing in the file raises one"
+            message = f"`{name}` stops for the highest signal, but nothing in the file raises one"
             hint = "name the reason, such as `stop: completed`, or raise one: a rule with `signal`"
-            context.say("CL346", ("states", name, "stop"), said, hint=hint)
+            context.say("CL346", ("states", name, "stop"), message, hint=hint)
 
 
 def _behind_stops(context: CheckContext) -> set[str]:
@@ -71,11 +71,11 @@ def _errors_as_completed(context: CheckContext) -> None:
     for opener, reason in _error_stops(context):
         for name in context.in_order(context.behind.onward(opener)):
             if spec.states[name].end == "completed":
-                said = f"`{name}` ends as completed what was stopped for `{reason}`, an error"
+                message = f"`{name}` ends as completed what was stopped for `{reason}`, an error"
                 hint = "write `end: by_reason`: the reason says how the run ended"
                 path = ("states", name, "end")
                 if not context.has_finding_at(path):
-                    context.say("CL357", path, said, hint=hint)
+                    context.say("CL357", path, message, hint=hint)
 
 
 def _error_stops(context: CheckContext) -> Iterator[tuple[str, str]]:
@@ -105,12 +105,12 @@ def _out_of_reach(context: CheckContext) -> None:
         return
     limits = sorted(r for r in rule.when.reads if r.startswith("limits."))
     of = f"with `{limits[0]}` at {most:g} " if len(limits) == 1 else ""
-    said = f"{of}no run reaches an end of the file: `{rule.id}` stops it after {_count(most)}, "
-    said += f"and the shortest path takes {_count(least)}"
+    message = f"{of}no run reaches an end of the file: `{rule.id}` stops it after {_count(most)}, "
+    message += f"and the shortest path takes {_count(least)}"
     path: Path = ("rules", int(rule.id.partition(".")[2]), "when")
     if len(limits) == 1:
         path = ("limits", limits[0].removeprefix("limits."))
-    context.say("CL347", path, said, hint=f"allow {least + 1} actions at least")
+    context.say("CL347", path, message, hint=f"allow {least + 1} actions at least")
 
 
 def _count(actions: float) -> str:

@@ -100,12 +100,12 @@ def _reachability(context: CheckContext) -> None:
             "CL305", context.spec.states[name], f"state `{name}` has no outgoing edge", hint=hint
         )
     for first, *behind in [] if one else islands:
-        said = f"state `{first}` is never reached"
+        message = f"state `{first}` is never reached"
         if behind:
             more = f" and {len(behind) - 3} more" if len(behind) > 3 else ""
-            said += f", nor {', '.join(f'`{n}`' for n in behind[:3])}{more} after it"
+            message += f", nor {', '.join(f'`{n}`' for n in behind[:3])}{more} after it"
         hint = "lead an edge to it, or remove it"
-        context.say_of("CL304", context.spec.states[first], said, hint=hint)
+        context.say_of("CL304", context.spec.states[first], message, hint=hint)
 
 
 def _no_end(context: CheckContext) -> None:
@@ -122,9 +122,9 @@ def _no_end(context: CheckContext) -> None:
     left = context.in_order(context.reached - leading)
     if left and not context.unread.ways:
         also = f", nor from {', '.join(f'`{n}`' for n in left[1:4])}" if left[1:] else ""
-        said = f"from `{left[0]}` no end can be reached{also}"
+        message = f"from `{left[0]}` no end can be reached{also}"
         hint = "lead a path to an end, or add a stop rule"
-        context.say_of("CL319", states[left[0]], said, hint=hint)
+        context.say_of("CL319", states[left[0]], message, hint=hint)
 
 
 # epilogues ----------------------------------------------------------------------------------
@@ -164,9 +164,9 @@ def _epilogues(context: CheckContext) -> None:
         if circle in passing or not context.whole(circle):
             continue
         opener = next(o for o in openers(context) if circle[0] in context.behind.onward(o))
-        said = f"after the stop at `{opener}` it loops: {context.circle(circle)}"
+        message = f"after the stop at `{opener}` it loops: {context.circle(circle)}"
         hint = "lead every path after a stop straight to an end"
-        context.say_of("CL312", context.spec.states[opener], said, hint=hint)
+        context.say_of("CL312", context.spec.states[opener], message, hint=hint)
 
 
 def _lost_returns(context: CheckContext) -> list[Edge]:
@@ -181,9 +181,9 @@ def _lost_returns(context: CheckContext) -> list[Edge]:
 def _returns(context: CheckContext) -> None:
     for edge in _lost_returns(context):
         why = "can be" if edge.source in context.chart.main else "is only"
-        said = f"`{edge.source}` says `return` but {why} entered without a detour"
+        message = f"`{edge.source}` says `return` but {why} entered without a detour"
         hint = "use `return` only after a rule with `to` and no `stop`"
-        context.say("CL313", (*edge.path, "to"), said, hint=hint)
+        context.say("CL313", (*edge.path, "to"), message, hint=hint)
 
 
 def _by_reason(context: CheckContext) -> None:
@@ -191,6 +191,6 @@ def _by_reason(context: CheckContext) -> None:
     spec = context.spec
     for name in context.in_order(states_without_stop(context)):
         if spec.states[name].end == "by_reason":
-            said = f"`{name}` can be reached with no reason to stop"
+            text = f"`{name}` can be reached with no reason to stop"
             hint = f"raise one on the way with `stop:` (`{HIGHEST}`: one that is raised already)"
-            context.say_of("CL314", spec.states[name], said, hint=f"{hint}, or write another word")
+            context.say_of("CL314", spec.states[name], text, hint=f"{hint}, or write another word")

@@ -49,11 +49,11 @@ def _check(context: CheckContext, state: StateSpec, arg: ArgSpec, tool: ToolSpec
     meant = {word for name in wrong for word in get_close_matches(name, missing, n=1)}
     if lost := [n for n in missing if n not in meant]:
         names = ", ".join(f"`{n}`" for n in lost)
-        said = f"`{state.name}` calls `{tool.name}` without {names}: the call always fails"
-        context.say("CL341", at, said, hint=f"give {names} under `{arg.name}`", key=True)
+        message = f"`{state.name}` calls `{tool.name}` without {names}: the call always fails"
+        context.say("CL341", at, message, hint=f"give {names} under `{arg.name}`", key=True)
     if not wrong and not missing and (faults := _faults(tool, arguments)):
-        said = f"`{state.name}` calls `{tool.name}` with a value that it refuses: {faults}"
-        context.say("CL341", at, said, hint="fix the value: the call always fails", key=True)
+        message = f"`{state.name}` calls `{tool.name}` with a value that it refuses: {faults}"
+        context.say("CL341", at, message, hint="fix the value: the call always fails", key=True)
 
 
 def _required_names(tool: ToolSpec) -> Sequence[str]:
@@ -65,9 +65,9 @@ def _unknown(context: CheckContext, at: Path, tool: ToolSpec, names: Collection[
     if tool.parameters.get("additionalProperties") is not False:
         return []
     for name in sorted(names):
-        said = f"`{tool.name}` has no argument `{short(name)}`: the call always fails"
+        message = f"`{tool.name}` has no argument `{short(name)}`: the call always fails"
         hint = nearest(name, tool.parameters["properties"]) or "it takes none"
-        context.say("CL341", (*at, name), said, hint=hint, key=True)
+        context.say("CL341", (*at, name), message, hint=hint, key=True)
     return sorted(names)
 
 

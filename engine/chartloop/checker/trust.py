@@ -41,8 +41,8 @@ def reaches_out(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
         yield ("model", "api_base"), f"sends the conversation to the host `{base}`"
     variable = str(spec.model.get("api_key_env", ""))
     if variable.isascii() and variable.isidentifier():  # else it may be a key: never repeated
-        said = f"sends the value of the environment variable `{variable}` as its key"
-        yield ("model", "api_key_env"), said
+        message = f"sends the value of the environment variable `{variable}` as its key"
+        yield ("model", "api_key_env"), message
     for path, address in _addresses(spec.model, ("model",)):
         if path != ("model", "api_base"):
             yield path, f"names the host `{address}`"

@@ -68,13 +68,13 @@ class _Group:
 
     def _lost(self, edge: Edge) -> str:
         """What is never taken; and the state behind it, if nothing else leads there."""
-        said = f"the edge of `{self.state.name}` to `{edge.target}` is never taken"
+        message = f"the edge of `{self.state.name}` to `{edge.target}` is never taken"
         graph, target = self.context.ways, edge.target
         others = sum(e.target == target for e in self.state.edges) > 1
         alone = target in graph and set(graph.predecessors(target)) == {self.state.name}
         if alone and not others and target not in self.context.opened:
-            said += f", nor `{target}` reached"
-        return said
+            message += f", nor `{target}` reached"
+        return message
 
     def _possible(self, *claims: Claim, edge: Edge) -> bool:
         at = self.context.full(self._path(edge))
@@ -87,11 +87,11 @@ class _Group:
             return False
         what = self._lost(edge)
         if not self._possible(holds, edge=edge):
-            said = f"{what}: `{guard.text}` can never hold"
-            self.context.say("CL326", path, said, hint=_hint(edge))
+            message = f"{what}: `{guard.text}` can never hold"
+            self.context.say("CL326", path, message, hint=_hint(edge))
         elif not self._possible(*self.known, holds, edge=edge):
-            said = f"{what}: {self._because(holds, edge)}"
-            self.context.say("CL326", path, said, hint=_hint(edge))
+            message = f"{what}: {self._because(holds, edge)}"
+            self.context.say("CL326", path, message, hint=_hint(edge))
         else:
             self._behind(edge, holds, what)
         return True
@@ -100,15 +100,15 @@ class _Group:
         """Say which of the guards before it holds whenever its own does."""
         one = [b for b in self.before if not self._possible(Claim(b[1], False), holds, edge=edge)]
         if not one:
-            said = (
+            message = (
                 f"{what}: whenever its guard holds, that of one before it does, "
                 "and is evaluated first"
             )
-            self.context.say_behind("CL328", edge.path, said, ())
+            self.context.say_behind("CL328", edge.path, message, ())
             return
         other, guard = one[0]
-        said = f"{what}: whenever its guard holds, `{guard.text}` does, and is evaluated first"
-        self.context.say_behind("CL328", edge.path, said, self._path(other))
+        message = f"{what}: whenever its guard holds, `{guard.text}` does, and is evaluated first"
+        self.context.say_behind("CL328", edge.path, message, self._path(other))
 
     def _because(self, claim: Claim, edge: Edge) -> str:
         for known in reversed(self.known):
@@ -124,10 +124,10 @@ class _Group:
             return False
         if edge.role == "case" or before:
             return False  # said of what is behind it
-        said = f"`{guard.text}` always holds{self._here(guard, edge)}"
-        said += f": {self._lost(after)}"
+        message = f"`{guard.text}` always holds{self._here(guard, edge)}"
+        message += f": {self._lost(after)}"
         hint = "compare with something else, or leave the guard out"
-        self.context.say("CL327", self._path(edge), said, hint=hint)
+        self.context.say("CL327", self._path(edge), message, hint=hint)
         return True
 
     def _here(self, guard: Node, edge: Edge) -> str:

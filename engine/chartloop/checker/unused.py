@@ -157,9 +157,9 @@ def _reasons(context: CheckContext) -> None:
     known = _raised_reasons(spec) | _compared_words(spec)
     for name in own:
         if name not in known:
-            said = f"reason `{name}` is declared, and nothing raises or reads it"
+            message = f"reason `{name}` is declared, and nothing raises or reads it"
             hint = f"raise it: `stop: {name}` or `signal: {name}`, or remove it"
-            context.say("CL335", ("reasons", name), said, hint=hint, key=True)
+            context.say("CL335", ("reasons", name), message, hint=hint, key=True)
 
 
 def _ties(context: CheckContext) -> None:
@@ -170,10 +170,10 @@ def _ties(context: CheckContext) -> None:
     for first, second in combinations(given, 2):
         priority = spec.reasons[first].priority
         if priority == spec.reasons[second].priority:
-            said = f"`{first}` and `{second}` both have priority {priority}: when both are raised, "
-            said += "the run ends for the one that came first"
+            text = f"`{first}` and `{second}` both have priority {priority}: when both are raised, "
+            text += "the run ends for the one that came first"
             path = ("reasons", second, "priority")
-            context.say("CL336", path, said, hint="give one of them another number")
+            context.say("CL336", path, text, hint="give one of them another number")
 
 
 def _has_priority(spec: MachineSpec, name: str) -> bool:
@@ -217,14 +217,14 @@ def _never_carried_out(
             who = ", ".join(f"`{s.name}`" for s in states[:MOST_NAMED])
             more = len(states) - MOST_NAMED
             and_more = f" and {more} more" if more > 0 else ""
-            said = f"{who}{and_more} offer {names}, and no path leads"
-            said += " from any of them to a state that executes calls"
+            text = f"{who}{and_more} offer {names}, and no path leads"
+            text += " from any of them to a state that executes calls"
         else:
-            said = f"`{states[0].name}` offers {names}, and no path leads from it to a state that "
-            said += "executes calls"
+            text = f"`{states[0].name}` offers {names}, and no path leads from it to a state that "
+            text += "executes calls"
         hint = "write `allow: []` where the model shall only write, or lead an edge to a state with"
         hint += f" `do: call_tools` that allows {'it' if len(tools) == 1 else 'them'}"
-        context.say("CL333", _offer(states[0]), said, hint=hint)
+        context.say("CL333", _offer(states[0]), text, hint=hint)
 
 
 MOST_NAMED = 4
@@ -286,6 +286,6 @@ def _never_offered(context: CheckContext, asking: Iterable[StateSpec]) -> None:
     offered = {t for s in states for t in s.allow or ()} | named
     for number, tool in enumerate(spec.tools):
         if tool not in offered:
-            said = f"no state offers `{tool}` to the model"
+            message = f"no state offers `{tool}` to the model"
             path = ("tools", number)
-            context.say("CL333", path, said, hint="add it to `allow` of a state, or remove it")
+            context.say("CL333", path, message, hint="add it to `allow` of a state, or remove it")

@@ -27,9 +27,9 @@ def check_waits(context: CheckContext) -> None:
             why = "`run.elapsed` is limited, but no rule is evaluated while it waits"
         else:
             continue
-        said = f"`{state.name}` waits without a deadline: {why}"
+        message = f"`{state.name}` waits without a deadline: {why}"
         hint = "add `within: 1h` and `expired: STATE`"
-        context.say_of("CL331", state, said, hint=hint)
+        context.say_of("CL331", state, message, hint=hint)
 
 
 def endless_waits(spec: MachineSpec) -> Iterator[StateSpec]:
@@ -64,10 +64,10 @@ def _detour(context: CheckContext, rule: Rule) -> None:
     if context.has_finding_at(path):
         return
     what = f"`{names[0]}`" if len(names) == 1 else f"`{names[0]}` to `{names[-1]}`"
-    said = f"once `{rule.when.text}` holds, this detour is made after every action, without end: "
-    said += f"nothing in {what} can make it false"
+    text = f"once `{rule.when.text}` holds, this detour is made after every action, without end: "
+    text += f"nothing in {what} can make it false"
     hint = f"count it: `... and run.visits.{rule.to} < 3`"
-    context.say("CL332", path, said, hint=hint)
+    context.say("CL332", path, text, hint=hint)
 
 
 def _region(context: CheckContext, rule: Rule) -> list[str]:
@@ -150,9 +150,9 @@ def _continuation(context: CheckContext, state: StateSpec) -> None:
         return
     growing = [r for r in sorted(times.reads) if _grows(context, r)]
     if any(times.direction(r) in ("+", "?") for r in growing):
-        said = f"`times: {times.text}` grows with the run: stops can be put off for ever"
+        message = f"`times: {times.text}` grows with the run: stops can be put off for ever"
         path: Path = ("states", state.name, "with", state.traits.continues)
-        context.say("CL332", path, said, hint="give a number, or a limit")
+        context.say("CL332", path, message, hint="give a number, or a limit")
 
 
 def _grows(context: CheckContext, fact: str) -> bool:

@@ -50,8 +50,8 @@ def seen_machine(source: str, options: RunOptions) -> Machine:
 def say_assumed(names: Iterable[str]) -> None:
     """Say which tools, actions and guards no one here has declared."""
     if listed := ", ".join(names):
-        said = f"not known here, taken as named: {console.plain(listed)}; --tools FILE gives them"
-        for line in console.wrap_to_terminal(said, sys.stderr):
+        text = f"not known here, taken as named: {console.plain(listed)}; --tools FILE gives them"
+        for line in console.wrap_to_terminal(text, sys.stderr):
             console.say(line, "dim")
 
 

@@ -66,8 +66,8 @@ class RunId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  onl
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if value == "last" or not re.fullmatch(r"[A-Za-z0-9][\w.-]{0,99}", value, re.ASCII):
-            said = "an id has letters, digits and . _ -, starts with a letter or digit"
-            self.fail(f"{value!r}: {said}, and is not `last`", param, ctx)
+            message = "an id has letters, digits and . _ -, starts with a letter or digit"
+            self.fail(f"{value!r}: {message}, and is not `last`", param, ctx)
         return value
 
 

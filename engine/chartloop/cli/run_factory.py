@@ -149,8 +149,8 @@ def _tracer() -> Tracer:
 
         def finish() -> None:
             if not tracer.flush(AT_EXIT):
-                said = f"telemetry: not everything was exported within {AT_EXIT:.0f} s"
-                console.say(said, "yellow")
+                message = f"telemetry: not everything was exported within {AT_EXIT:.0f} s"
+                console.say(message, "yellow")
 
         context.call_on_close(finish)
     return context.meta[_TRACER]

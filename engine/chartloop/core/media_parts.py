@@ -31,13 +31,13 @@ def say_part(part: object) -> str:
     given = cast("Mapping[str, Any]", part)
     kind = str(given.get("type"))
     size = _size(given)
-    told = f" {say_size(size)}" if size else ""
+    note = f" {say_size(size)}" if size else ""
     if kind == "image_url":
-        return f"[image{told}]"
+        return f"[image{note}]"
     if kind == "file":
         file: Any = given.get("file")
         name = cast("Mapping[str, Any]", file).get("filename") if isinstance(file, Mapping) else ""
-        return f"[file{f' {name}' if isinstance(name, str) and name else ''}{told}]"
+        return f"[file{f' {name}' if isinstance(name, str) and name else ''}{note}]"
     return f"[{kind[:40]}]"
 
 

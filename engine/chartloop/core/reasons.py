@@ -232,12 +232,12 @@ class StopSignal:
         cls, name: str, value: tuple[str, float], limit: tuple[str, float], source: str
     ) -> StopSignal:
         what = limit[0].removeprefix("limits.")
-        said = (
+        message = (
             f"{say_duration(value[1])} of {say_duration(limit[1])}"
             if what == "time"
             else f"{value[1]:,} of {say_count(int(limit[1]), what.removesuffix('s'))}"
         )
-        return cls(REASONS[name], said, dict((value, limit)), source)
+        return cls(REASONS[name], message, dict((value, limit)), source)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `chartloop run --format json` prints it."""

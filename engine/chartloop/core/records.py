@@ -193,8 +193,8 @@ class Record(Value, frozen=True, gc=False):
         )
         led = f" → {self.next}" if self.next != self.state else ""
         failed = f", failed: {'; '.join(self.failures)}" if self.failures else ""
-        said = f"record {self.seq}: {given.kind} at {self.state}{led}, {self.status}{failed}"
-        return bundle(shown, said)
+        message = f"record {self.seq}: {given.kind} at {self.state}{led}, {self.status}{failed}"
+        return bundle(shown, message)
 
 
 _NOTHING = Outcome()

@@ -85,15 +85,15 @@ def read_document(path: str | Path) -> str:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
     except OSError as error:
-        said = f"cannot read {path}: {error.strerror or error}"
-        raise SetupError(said, hint="name a Markdown file or a .mmd file") from None
+        message = f"cannot read {path}: {error.strerror or error}"
+        raise SetupError(message, hint="name a Markdown file or a .mmd file") from None
     if len(data) > LARGEST:
         raise SetupError(f"{path} is larger than {LARGEST:,} bytes", hint="split it")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        said = f"{path} is not UTF-8: byte {error.start} is 0x{data[error.start]:02X}"
-        raise SetupError(said, hint="save it as UTF-8") from None
+        message = f"{path} is not UTF-8: byte {error.start} is 0x{data[error.start]:02X}"
+        raise SetupError(message, hint="save it as UTF-8") from None
 
 
 def flowcharts(text: str, *, file: str = "") -> tuple[Found, ...]:
@@ -166,8 +166,8 @@ def choose_chart(found: Sequence[Found], wanted: str = "", *, file: str = "") ->
     if not wanted:
         if len(found) == 1:
             return found[0]
-        said = f"{name} has {say_count(len(found), 'flowchart')}: which one do you want?"
-        raise SetupError(said, hint=f"say --chart N, or a part of its heading: {listed}")
+        message = f"{name} has {say_count(len(found), 'flowchart')}: which one do you want?"
+        raise SetupError(message, hint=f"say --chart N, or a part of its heading: {listed}")
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):
         return found[int(wanted) - 1]
     fitting = [one for one in found if wanted.casefold() in one.heading.casefold()]

@@ -119,8 +119,8 @@ def _action(deed: Deed) -> Data:
 
 
 def _description(label: str, about: str) -> Data:
-    said = "\n\n".join(text for text in (label, about) if text)
-    return {"description": said} if said else {}
+    message = "\n\n".join(text for text in (label, about) if text)
+    return {"description": message} if message else {}
 
 
 def _delay(node: Node) -> str:

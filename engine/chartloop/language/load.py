@@ -157,9 +157,9 @@ def declared_servers(text: str, file_name: str) -> tuple[dict[str, Declared], tu
             named = [n.partition(".")[2] for n in wanted if n.startswith(f"{name}.")]
             before = found.get(name, Declared(server, ()))
             if before.server.definition != server.definition:
-                said = f"two machines of this file declare different servers `{name}`"
+                message = f"two machines of this file declare different servers `{name}`"
                 hint = "rename one of them"
-                reader.say("CL211", ("mcp_servers", name), said, hint=hint, key=True)
+                reader.say("CL211", ("mcp_servers", name), message, hint=hint, key=True)
             found[name] = Declared(server, tuple(dict.fromkeys((*before.tools, *named))))
         findings += reader.findings
     return found, _sort_findings(findings)
@@ -195,11 +195,11 @@ def _version(document: Document, found: int) -> list[Finding]:
     hint = f"write `chartloop: {VERSION}` as the first line"
     path: Path = ("chartloop",)
     if found != VERSION:
-        said = f"format version {found} is not known"
-        return [finding("CL206", said, document.at(path), hint=hint, at="chartloop")]
+        message = f"format version {found} is not known"
+        return [finding("CL206", message, document.at(path), hint=hint, at="chartloop")]
     if "chartloop" in keys and keys[0] != "chartloop":
-        said = "the format version is not the first key"
-        return [finding("CL206", said, document.key(path), hint=hint, at="chartloop")]
+        message = "the format version is not the first key"
+        return [finding("CL206", message, document.key(path), hint=hint, at="chartloop")]
     return []
 
 
@@ -261,17 +261,17 @@ def _load_linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | N
     within = (*reading.within, here)
     by_name = path[-2:-1] != ("machines",)
     if reading.find is None or (by_name and bad_name((), source)):
-        said = f"there is no child machine `{short(source)}`"
+        message = f"there is no child machine `{short(source)}`"
         hint = f"write `machines: {{a_name: {short(source)}}}`, and that name here"
-        return None, [finding("CL409", said, place, hint=hint, at=dotted_path(path))]
+        return None, [finding("CL409", message, place, hint=hint, at=dotted_path(path))]
     try:
         text, name = reading.find(source, here)
     except SetupError as error:
         return None, [finding("CL409", error.message, place, hint=error.hint, at=dotted_path(path))]
     if name in within:
-        said = f"`{short(source)}` would run itself: {' → '.join((*within, name))}"
+        message = f"`{short(source)}` would run itself: {' → '.join((*within, name))}"
         hint = "a machine is not part of itself: loop inside one machine"
-        return None, [finding("CL409", said, place, hint=hint, at=dotted_path(path))]
+        return None, [finding("CL409", message, place, hint=hint, at=dotted_path(path))]
     loaded = _load(text, name, reading._replace(define={}, within=within))
     return loaded.spec if loaded.ok else None, list(loaded.findings)
 
@@ -297,10 +297,10 @@ def _read(
 ) -> MachineSpec | None:  # fmt: skip
     names = tuple(shape.states or {})
     if not names and not reader.is_gone(("states",)) and not reader.is_gone(()):
-        said = f"machine `{name}` has no states"
+        message = f"machine `{name}` has no states"
         hint = "add `states:` with a first state: `think: {do: infer, next: done}`"
         path: Path = ("states",) if shape.states is not None else ()
-        reader.say("CL302", path, said, hint=hint, key=True)
+        reader.say("CL302", path, message, hint=hint, key=True)
     loops = find_loops(reader, shape.states or {})
     shapes = with_loops(shape.states or {}, loops)
     reader.states = dict.fromkeys(shapes)

@@ -57,9 +57,9 @@ class ServerSpec:
         """What it does outside the machine, in words: ``starts `npx server` ...``."""
         given = sorted({name for text in self.texts for name, _ in VARIABLE.findall(text)})
         what = " ".join((self.command, *self.args))
-        said = f"starts `{what}`" if self.command else f"sends tool calls to `{self.url}`"
+        message = f"starts `{what}`" if self.command else f"sends tool calls to `{self.url}`"
         handed = f", with {', '.join(f'`{name}`' for name in given)}" if given else ""
-        return f"{said} as MCP server `{self.name}`{handed}"
+        return f"{message} as MCP server `{self.name}`{handed}"
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -98,8 +98,8 @@ class _Arguments:
             raise ValueError(f"the arguments of `{self.name}` are not a JSON object")  # noqa: TRY004
         faults = self._validator.faults(read)
         if faults:
-            said = "; ".join(str(fault).replace("the reply: ", "") for fault in faults)
-            raise ValueError(f"the arguments of `{self.name}` are wrong: {said}")
+            message = "; ".join(str(fault).replace("the reply: ", "") for fault in faults)
+            raise ValueError(f"the arguments of `{self.name}` are wrong: {message}")
         return cast("dict[str, Any]", read)
 
     def __reduce__(self) -> tuple[Any, ...]:

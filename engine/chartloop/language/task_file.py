@@ -32,8 +32,8 @@ def load_tasks(
     document = read(text, file_name)
     if not isinstance(cast(object, document.data), list):
         hint = "write one line for each: `- text: what is to be done`"
-        said = "a file of tasks is a list"
-        wrong = finding("CL203", said, document.at(()), hint=hint, at="tasks")
+        message = "a file of tasks is a list"
+        wrong = finding("CL203", message, document.at(()), hint=hint, at="tasks")
         return (), document.findings or (wrong,)
     document = document.under("tasks")
     head = {"chartloop": 1, "machine": "tasks"}

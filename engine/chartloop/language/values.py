@@ -33,8 +33,8 @@ def limit_value(spec: MachineSpec, name: str, value: Any) -> Any:
     if not fits or (limit.type.nonneg and isinstance(made, (int, float)) and made < 0):
         raise LimitError(f"limit `{name}` is {limit.type.without_none()}: `{value}` is not")
     if limit.type.kind == "fraction" and made > 1 and _is_percent_unsaid(value):
-        said = f"limit `{name}` is a fraction: `{value}` would be {say_fraction(made)}"
-        raise LimitError(said, hint=f"write `{value}%`")
+        message = f"limit `{name}` is a fraction: `{value}` would be {say_fraction(made)}"
+        raise LimitError(message, hint=f"write `{value}%`")
     return made
 
 

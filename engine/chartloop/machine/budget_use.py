@@ -54,9 +54,9 @@ def budgets(chart: Chart, facts: Facts) -> list[Budget]:
             if bound is None or reading.share is None or reading.right is None:
                 continue
             type = type_at(chart.spec.roots, bound.fact)
-            said = f"{say_value(reading.left, type)} of {say_value(reading.right, type)}"
+            message = f"{say_value(reading.left, type)} of {say_value(reading.right, type)}"
             limit = float(reading.right) if isinstance(reading.right, (int, float)) else None
-            budget = Budget(bound.fact, reading.share, said, limit)
+            budget = Budget(bound.fact, reading.share, message, limit)
             found.setdefault((bound.fact, bound.bound_text), budget)
     return list(found.values())
 

@@ -113,8 +113,8 @@ class Cursor(Configuration):
         if own is not signal.reason:  # a journal knows the names of reasons, the file their meaning
             signal = replace(signal, reason=own)
         if own not in self.chart.spec.reasons:
-            said = f"stop reason `{own}` is not one of the machine's: it stops as `custom` does"
-            self.warnings += (said,)
+            message = f"stop reason `{own}` is not one of the machine's: it stops as `custom` does"
+            self.warnings += (message,)
         self.signals.add(signal, soft=soft)
         self.facts = self.facts.replace(signals=self.signals.facts())
 

@@ -199,11 +199,11 @@ def _may_wait(cursor: Cursor, name: str, outcome: Outcome, retry: Retry, retried
     asked = outcome.error.retry_after if outcome.error is not None else None
     if asked is None or asked <= retry.wait(retried):
         return True
-    said = f"{name}: the provider asked to wait {say_elapsed(asked)}"
+    message = f"{name}: the provider asked to wait {say_elapsed(asked)}"
     if asked > retry.most:
-        cursor.warnings += (f"{said}; `retry` waits at most {say_elapsed(retry.most)}",)
+        cursor.warnings += (f"{message}; `retry` waits at most {say_elapsed(retry.most)}",)
         return False
-    cursor.warnings += (f"{said}: the next attempt is made then",)
+    cursor.warnings += (f"{message}: the next attempt is made then",)
     return True
 
 

@@ -232,8 +232,8 @@ def _cells(row: Row) -> Iterator[Cells]:
     values, left = (_values(alone), alone.margin) if alone is not None else ("", "")
     yield _clean((row.mark, row.text, values, left, row.reason or row.to), colour)
     for atom in row.atoms if alone is None else ():
-        said = f"  {MARKS[atom.holds]} {atom.text}"
-        yield _clean(("", said, _values(atom), atom.margin, ""), colour)
+        message = f"  {MARKS[atom.holds]} {atom.text}"
+        yield _clean(("", message, _values(atom), atom.margin, ""), colour)
 
 
 _TONES: Mapping[str, Tone] = MappingProxyType({"green": "good", "dim": "dim", "": ""})

@@ -121,8 +121,8 @@ def _guard_with_limits(chart: Chart, guard: Expression, facts: Facts) -> str:
         name = read.removeprefix("limits.")
         if name != read and name in chart.spec.limits:
             type, value = chart.spec.limits[name].type, facts.limits.get(name)
-            said = "off" if value is None else _value(value, type)
-            text = re.sub(rf"\b{re.escape(read)}\b(?! \()", f"{read} ({said})", text)
+            message = "off" if value is None else _value(value, type)
+            text = re.sub(rf"\b{re.escape(read)}\b(?! \()", f"{read} ({message})", text)
     return text
 
 

@@ -102,9 +102,9 @@ def machine_tool(machine: Machine) -> ToolShape:
     """The tool that runs a machine."""
     spec = machine.spec
     about = " ".join((spec.about or spec.title or f"Runs the machine `{spec.name}`.").split())
-    said = f"{about} Gives the run's output, or its question where it waits for a person."
+    message = f"{about} Gives the run's output, or its question where it waits for a person."
     return ToolShape(
-        spec.name, spec.title or spec.name, said, start_schema(spec),
+        spec.name, spec.title or spec.name, message, start_schema(spec),
         run_schema(output_schema(spec)),
     )  # fmt: skip
 
@@ -248,6 +248,6 @@ def refuse_arguments(shape: ToolShape, arguments: Json) -> None:
     """`ArgumentsError` that names each place where arguments do not fit the tool's schema."""
     faults = Validator(shape.input).faults(arguments)
     if faults:
-        said = "; ".join(str(fault).replace("the reply", "the arguments") for fault in faults)
+        text = "; ".join(str(fault).replace("the reply", "the arguments") for fault in faults)
         known = ", ".join(f"`{name}`" for name in shape.input["properties"])
-        raise ArgumentsError(f"`{shape.name}` does not take this: {said}", hint=f"it takes {known}")
+        raise ArgumentsError(f"`{shape.name}` does not take this: {text}", hint=f"it takes {known}")

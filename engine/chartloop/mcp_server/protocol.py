@@ -114,8 +114,8 @@ class ProtocolServer:
         try:
             return await self._calls.machine(name)
         except ArgumentsError as error:  # of no machine: to the protocol, an unknown tool
-            said = f"there is no tool `{name}`: {error.hint}"
-            raise MCPError(types.INVALID_PARAMS, said) from None
+            message = f"there is no tool `{name}`: {error.hint}"
+            raise MCPError(types.INVALID_PARAMS, message) from None
 
     async def _drive(
         self, ctx: Context, run_id: str, begin: Begin | None = None, past: str = ""
@@ -238,8 +238,8 @@ class ProtocolServer:
         shape, run_id = machine_tool(await self._calls.machine(name)), new_run_id()
         refuse_arguments(shape, arguments)
         await self._calls.start(name, arguments, run_id)
-        said = f"run {run_id} has been started: `status` shows it"
-        return _result(await self._calls.standing(run_id, said), said)
+        message = f"run {run_id} has been started: `status` shows it"
+        return _result(await self._calls.standing(run_id, message), message)
 
     async def _answer(self, ctx: Context, params: Any, arguments: Json) -> Given:
         run_id, seconds = arguments["run"], arguments.get("seconds", ANSWER_WAIT)

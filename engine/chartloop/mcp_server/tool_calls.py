@@ -255,8 +255,8 @@ class Calls:
                 progress.at = event.seq + 1
                 record = event.record
                 if record is not None and record.kind == "step":
-                    said = f"{record.state} → {record.next}"
-                    await progress.tell(record.seq, self.redactor.text(said))
+                    message = f"{record.state} → {record.next}"
+                    await progress.tell(record.seq, self.redactor.text(message))
             if len(page) < PAGE:
                 break
 
@@ -279,8 +279,8 @@ class Calls:
         result, question = run.result, run.question
         told = _told(run, result, question)
         if result.output is not None and _breaks(run, told["output"]):
-            said = "the output is not of the type that its schema says, and is left out"
-            told |= {"output": None, "warnings": [*told["warnings"], said]}
+            message = "the output is not of the type that its schema says, and is left out"
+            told |= {"output": None, "warnings": [*told["warnings"], message]}
         told |= {"note": note} if note else {}
         return Standing(self.clean(told), question, result.kind == "error")
 

@@ -220,8 +220,8 @@ _FINDINGS = 20
 def _finding(sign: str, finding: Finding) -> str:
     place = f"  ({finding.place.file}:{finding.place.line})" if finding.place.line else ""
     word = "new   " if sign == "-" else "mended"
-    said = f"{sign} {word} {finding.severity}[{finding.code}]: {finding.message}{place}"
-    return one_line(said)[:400]
+    message = f"{sign} {word} {finding.severity}[{finding.code}]: {finding.message}{place}"
+    return one_line(message)[:400]
 
 
 # pictures -----------------------------------------------------------------------------------

@@ -110,8 +110,8 @@ async def _send_to_wait(session: Session, answer: Answer, message: InboxMessage)
         waiting = await _run_that_waits(view)
         if waiting is None:
             hint = "`resume` continues the run; then see what it asks"
-            said = f"the child that asked has moved on since: wait {wait} is over"
-            raise WaitError(said, hint=hint, wait=wait)
+            text = f"the child that asked has moved on since: wait {wait} is over"
+            raise WaitError(text, hint=hint, wait=wait)
         _refuse_late(waiting, question, message.at)
         bound = message._replace(data={**message.data, "wait": wait_of(waiting)})
         try:
@@ -177,20 +177,20 @@ def _refuse(session: Session, question: Question, answer: Answer) -> None:
             refuse_data(event, taken[event], answer.data)
         return
     if session.position.blocked_on == IN_DOUBT:
-        said = f"`{event}` is not an answer to a call in doubt"
-        raise AnswerError(said, hint="answer `retry` or `fail`")
+        message = f"`{event}` is not an answer to a call in doubt"
+        raise AnswerError(message, hint="answer `retry` or `fail`")
     listed = ", ".join(f"`{e}`" for e in taken)
-    said = f"`{question.state}` does not take `{event}`"
-    raise AnswerError(said, hint=f"it takes {listed}" if listed else "it takes no answer")
+    message = f"`{question.state}` does not take `{event}`"
+    raise AnswerError(message, hint=f"it takes {listed}" if listed else "it takes no answer")
 
 
 def _refuse_late(session: Session, question: Question, at: float) -> None:
     position = session.position
     due = position.wake_at if position.state in session.chart.waiting else None
     if due is not None and at >= due:
-        said = f"wait {question.wait} expired at {say_time(due)}"
+        message = f"wait {question.wait} expired at {say_time(due)}"
         hint = "`resume` continues the run as if no answer came"
-        raise WaitError(said, hint=hint, wait=question.wait)
+        raise WaitError(message, hint=hint, wait=question.wait)
 
 
 # why it is refused --------------------------------------------------------------------------
@@ -240,9 +240,9 @@ async def _course(session: Session, wait: str) -> tuple[Record | None, Record | 
 def _answered_error(
     wait: str, event: str, at: float, question: Question | None, hint: str = ""
 ) -> AnsweredError:
-    said = f"wait {wait} was answered already, with `{event}` at {say_time(at)}"
+    message = f"wait {wait} was answered already, with `{event}` at {say_time(at)}"
     hint = hint or "the run takes that answer when it continues"
-    return AnsweredError(said, hint=hint, wait=wait, question=question, at=at)
+    return AnsweredError(message, hint=hint, wait=wait, question=question, at=at)
 
 
 def asks_now(session: Session, question: Question | None) -> str:
@@ -289,7 +289,7 @@ def _still_ahead(state: str) -> Check:
             if message.data.get("kind") == "answer" and message.data.get("ahead") == state:
                 event = message.data.get("event")
                 hint = "its first wait takes that one; this one would be for a later wait"
-                said = f"`{event}` was given ahead for `{state}` already"
-                raise AheadError(said, hint=hint, state=state)
+                text = f"`{event}` was given ahead for `{state}` already"
+                raise AheadError(text, hint=hint, state=state)
 
     return check

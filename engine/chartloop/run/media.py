@@ -129,16 +129,16 @@ def split_task(task: str | Sequence[Any]) -> tuple[str, list[dict[str, Any]]]:
         elif isinstance(given, (Image, File)):
             media.append(given)
         else:
-            said = f"part {number} of the task is a {type(given).__name__}"
-            raise SetupError(said, hint="write texts, `Image.read(...)` and `File.read(...)`")
+            message = f"part {number} of the task is a {type(given).__name__}"
+            raise SetupError(message, hint="write texts, `Image.read(...)` and `File.read(...)`")
     return "\n".join(texts), parts_of(media)
 
 
 def parts_of(media: Sequence[Image | File]) -> list[dict[str, Any]]:
     """Images and files as parts of one message."""
     if len(media) > MOST:
-        said = f"{len(media):,} images and files are too many for one message"
-        raise SetupError(said, hint=f"give at most {MOST}")
+        message = f"{len(media):,} images and files are too many for one message"
+        raise SetupError(message, hint=f"give at most {MOST}")
     return [one.part for one in media]
 
 
@@ -150,8 +150,8 @@ def _sized(data: bytes, what: str) -> bytes:
     if not data:
         raise SetupError(f"this {what} is empty", hint="check the file")
     if len(data) > LARGEST:
-        said = f"this {what} has {say_size(len(data))}"
-        raise SetupError(said, hint=f"give at most {say_size(LARGEST)}: make it smaller")
+        message = f"this {what} has {say_size(len(data))}"
+        raise SetupError(message, hint=f"give at most {say_size(LARGEST)}: make it smaller")
     return bytes(data)
 
 

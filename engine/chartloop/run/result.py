@@ -184,8 +184,8 @@ class Result:
         shown = [line(first, tone), *map(line, more), _summary(self)]
         if self.profile:
             shown.append(details_element("where time and tokens went", _profile(self)))
-        said = "" if self.output is None else f"\n{say_output(self.output)}"
-        return bundle("".join(shown), f"{self.explain()}{said}")
+        message = "" if self.output is None else f"\n{say_output(self.output)}"
+        return bundle("".join(shown), f"{self.explain()}{message}")
 
     def __repr__(self) -> str:
         why = self.kind if self.reason is None else f"{self.reason} ({self.kind})"
@@ -271,9 +271,9 @@ def describe_signals(result: Result, told: str | None = None) -> Iterator[str]:
     top = next((s for s in reversed(result.signals) if s.reason == result.reason), None)
     # an end raises its own reason: that it did is not news
     if top is not None and (top.message or top.source != result.state) and top.message != told:
-        said = f": {top.message}" if top.message else ""
+        message = f": {top.message}" if top.message else ""
         by = "from outside" if top.source == "outside" else f"by {top.source}"
-        yield _sentence(f"Raised {by}{said}")
+        yield _sentence(f"Raised {by}{message}")
     if others := [str(s) for s in result.signals if s is not top]:
         yield _sentence(f"Also raised: {'; '.join(others)}")
 

@@ -266,8 +266,8 @@ class Session:
     ) -> RunError:
         if self.rules is None and isinstance(error, rules_version.OTHERWISE):
             return await self._of_other_rules(upto)
-        said = f"event {event.seq} cannot be decided: {type(error).__name__} {error}"
-        return self.log.corrupt_error(said)
+        message = f"event {event.seq} cannot be decided: {type(error).__name__} {error}"
+        return self.log.corrupt_error(message)
 
     async def _of_other_rules(self, upto: int | None) -> RunError:
         events = await self.journal.events(self.run_id)

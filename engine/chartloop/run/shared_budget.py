@@ -73,9 +73,9 @@ class SharedBudget:
         """Why a child of this machine may not spend any more; None while it may."""
         for name, budget in self.budgets(child).items():
             if any(self._spent.get(fact, 0) >= budget.left for fact in budget.facts):
-                said = f"`limits.{name}`, which it shares with other children, is spent"
+                message = f"`limits.{name}`, which it shares with other children, is spent"
                 reason = spent_reason(name, child, self.parent)
-                return StopRequest(reason, said, PARENT)
+                return StopRequest(reason, message, PARENT)
         return None
 
 

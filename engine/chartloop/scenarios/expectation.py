@@ -121,15 +121,15 @@ def expectation(scenario: Scenario, spec: MachineSpec) -> tuple[Expectation, lis
     if reason is not None and reason not in (*spec.reasons, scenario.own_reason):
         hint = nearest(reason, spec.reasons)
         place = document.at(("expect", "reason"))
-        said = f"unknown reason `{reason}`"
-        findings.append(finding("CL408", said, place, hint=hint, at="expect.reason"))
+        text = f"unknown reason `{reason}`"
+        findings.append(finding("CL408", text, place, hint=hint, at="expect.reason"))
     states = [*spec.states, *ENGINE_ENDS]
     for number, name in enumerate(wanted.get("path") or ()):
         if name not in states:
             path = ("expect", "path", number)
             hint = nearest(name, states)
-            said = f"machine `{spec.name}` has no state `{name}`"
-            findings.append(finding("CL301", said, document.at(path), hint=hint, at="expect.path"))
+            text = f"machine `{spec.name}` has no state `{name}`"
+            findings.append(finding("CL301", text, document.at(path), hint=hint, at="expect.path"))
     checks: list[FactCheck] = []
     facts: Mapping[str, Any] = wanted.get("facts") or {}
     for name, value in facts.items():
@@ -148,8 +148,8 @@ def _fact(scenario: Scenario, spec: MachineSpec, name: str, value: Any) -> FactC
     path = ("expect", "facts", name)
     place = scenario.document.at(path)
     if not _FACT.fullmatch(name):
-        said, hint = f"`{name}` is not a fact", "a dotted name, as in `run.steps` or `vars.plan`"
-        return finding("CL103", said, scenario.document.key(path), hint=hint, at=".".join(path))
+        message, hint = f"`{name}` is not a fact", "a dotted name, as in `run.steps` or `vars.plan`"
+        return finding("CL103", message, scenario.document.key(path), hint=hint, at=".".join(path))
     try:
         fact = parse(name, bare.narrow(NULLABLE))
         if value is None:
@@ -162,9 +162,9 @@ def _fact(scenario: Scenario, spec: MachineSpec, name: str, value: Any) -> FactC
         return _fault(scenario, name, fault)
     fits, made = (True, value) if accepts(fact.type, value) else coerce(fact.type, value)
     if not fits:
-        said = f"`{name}` is {fact.type}: `{_format_fact(value, ANY)[0]}` is not"
+        message = f"`{name}` is {fact.type}: `{_format_fact(value, ANY)[0]}` is not"
         hint = 'a comparison is written `">= 3"`, a duration `30s`, a share `95%`'
-        return finding("CL104", said, place, hint=hint, at=".".join(path))
+        return finding("CL104", message, place, hint=hint, at=".".join(path))
     return FactCheck(name, place, fact, None, plain(made))
 
 

@@ -233,20 +233,20 @@ def _fault(
     name, where = str(path[-1]), ".".join(map(str, path))
     if kind == "extra_forbidden":
         known = _model(path).model_fields
-        said, hint = f"unknown key `{name}`", nearest(name, known)
-        return finding("CL201", said, document.key(path), hint=hint, at=where)
+        text, hint = f"unknown key `{name}`", nearest(name, known)
+        return finding("CL201", text, document.key(path), hint=hint, at=where)
     if kind == "missing":
         holder = ".".join(map(str, path[:-1])) or "the scenario"
         return finding("CL202", f"{holder} lacks the key `{name}`", document.key(path), at=where)
     if kind == "literal_error":
         words = re.findall(r"'([^']*)'", str(context.get("expected", ""))) or ["true"]
-        said = f"`{where}` is {' or '.join(f'`{w}`' for w in words)}"
-        return finding("CL208", said, document.at(path), at=where)
+        text = f"`{where}` is {' or '.join(f'`{w}`' for w in words)}"
+        return finding("CL208", text, document.at(path), at=where)
     wanted = _KINDS.get(kind)
-    said = (
+    text = (
         f"`{where}` takes {wanted}" if wanted else f"`{where}`: {message[:1].lower()}{message[1:]}"
     )
-    return finding("CL203", said, document.at(path), at=where)
+    return finding("CL203", text, document.at(path), at=where)
 
 
 def _model(path: At) -> type[BaseModel]:
@@ -273,15 +273,15 @@ def _of_event(document: Document, number: int, event: EventShape) -> Iterator[Fi
     path: At = ("events", number)
     kinds = kinds_of(event)
     if len(kinds) != 1:
-        said = f"an event has one of {', '.join(f'`{k}`' for k in EVENT_KINDS)}"
+        message = f"an event has one of {', '.join(f'`{k}`' for k in EVENT_KINDS)}"
         hint = "`{after: 4, send: fix, data: {...}}`, `{after: 2, cancel: user_requested}`"
-        yield finding("CL207", said, document.at(path), hint=hint, at=f"events.{number}")
+        yield finding("CL207", message, document.at(path), hint=hint, at=f"events.{number}")
     elif event.data is not None and event.send is None:
-        said = f"`data` goes with `send`, not with `{kinds[0]}`"
-        yield finding("CL207", said, document.key((*path, "data")), at=f"events.{number}.data")
+        message = f"`data` goes with `send`, not with `{kinds[0]}`"
+        yield finding("CL207", message, document.key((*path, "data")), at=f"events.{number}.data")
     if event.delay is not None and read_duration(event.delay) is None:
-        said, at = "`delay` is a duration, such as `30s`", (*path, "delay")
-        yield finding("CL203", said, document.at(at), at=f"events.{number}.delay")
+        message, at = "`delay` is a duration, such as `30s`", (*path, "delay")
+        yield finding("CL203", message, document.at(at), at=f"events.{number}.delay")
 
 
 def kinds_of(event: EventShape) -> list[EventKind]:

@@ -116,9 +116,9 @@ def miss(asked: Request, number: int, recorded: Sequence[Request]) -> ScriptErro
     nearest = alike.index(max(alike))
     which = f"its own, request {number + 1}" if nearest == number else f"request {nearest + 1}"
     table = "\n".join(f"  {line}" for line in beside(recorded[nearest].lines, lines))
-    said = f"model call {number + 1} asks what was not recorded; nearest to it is {which}"
+    message = f"model call {number + 1} asks what was not recorded; nearest to it is {which}"
     hint = "record the run again if you want this change, or take `requests` out of the scenario"
-    return ScriptError(f"{said}:\n{table}", hint=hint)
+    return ScriptError(f"{message}:\n{table}", hint=hint)
 
 
 def _likeness(left: Sequence[str], right: Sequence[str]) -> float:

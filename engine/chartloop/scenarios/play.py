@@ -130,9 +130,9 @@ def _left_over(stage: _Stage, run: Run) -> Iterator[str]:
     failed = sum(r.outcome.unanswered for r in run.records if r.outcome is not None)
     used = run.facts.usage.llm_calls + failed
     if stage.model is not None and (left := stage.model.left_over(used)):
-        said = f"{left} of {len(made.replies)} replies were never asked for"
-        yield f"{said}{made.at('replies', used)}"
+        message = f"{left} of {len(made.replies)} replies were never asked for"
+        yield f"{message}{made.at('replies', used)}"
     for tool in stage.tools:
         if (left := len(tool.results) - tool.asked) > 0:
-            said = f"{left} of {len(tool.results)} results were never asked for"
-            yield f"tool `{tool.name}`: {said}{made.at('tools', tool.name, tool.asked)}"
+            message = f"{left} of {len(tool.results)} results were never asked for"
+            yield f"tool `{tool.name}`: {message}{made.at('tools', tool.name, tool.asked)}"

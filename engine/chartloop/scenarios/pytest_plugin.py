@@ -125,8 +125,8 @@ class CoveragePlugin:
         from chartloop.api import load  # noqa: PLC0415  when it is asked for
 
         if folders := [name for name in named if Path(name).is_dir()]:
-            said = f"`{folders[0]}` is a folder and no machine"
-            raise pytest.UsageError(f"{said}: write {_COVERAGE} after it, or {_COVERAGE}=MACHINE")
+            text = f"`{folders[0]}` is a folder and no machine"
+            raise pytest.UsageError(f"{text}: write {_COVERAGE} after it, or {_COVERAGE}=MACHINE")
         self._config = config
         self._wanted = wanted_of(wanted)
         own = _own(config)

@@ -132,6 +132,6 @@ def _table(rows: tuple[Row, ...]) -> Iterator[str]:
         mark = "→" if row.taken else " "
         held = {True: "holds", False: "no", None: ""}[row.holds]
         values = "; ".join(f"{a.left} against {a.right}" for a in row.atoms if a.right)
-        said = f"{row.text} ({values})" if values else row.text
+        message = f"{row.text} ({values})" if values else row.text
         to = f" → {row.to}" if row.taken else ""
-        yield f"  {mark} {row.id:{width}}  {held:5}  {said}{to}".rstrip()
+        yield f"  {mark} {row.id:{width}}  {held:5}  {message}{to}".rstrip()

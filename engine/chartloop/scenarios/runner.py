@@ -145,8 +145,8 @@ def machine_of(made: Scenario) -> Path:
         return shipped[made.machine]
     hint = nearest(made.machine, shipped, otherwise=f"a path, or one of {', '.join(shipped)}")
     name = short(made.machine)
-    said = f"there is no machine `{name}`, neither as a file nor among the shipped ones"
-    raise SpecError([finding("CL411", said, made.place("machine"), hint=hint, at="machine")])
+    message = f"there is no machine `{name}`, neither as a file nor among the shipped ones"
+    raise SpecError([finding("CL411", message, made.place("machine"), hint=hint, at="machine")])
 
 
 __all__ = [

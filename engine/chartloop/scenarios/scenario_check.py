@@ -54,8 +54,8 @@ def _tools(scenario: Scenario, spec: MachineSpec) -> Iterator[Finding]:
     for name in scenario.tools:
         if name not in used:
             place = scenario.document.key(("tools", name))
-            said = f"machine `{spec.name}` calls no tool `{name}`"
-            yield finding("CL405", said, place, hint=nearest(name, used), at=f"tools.{name}")
+            message = f"machine `{spec.name}` calls no tool `{name}`"
+            yield finding("CL405", message, place, hint=nearest(name, used), at=f"tools.{name}")
 
 
 def _doing(tasks: Iterable[Any]) -> Iterator[str]:
@@ -95,11 +95,11 @@ def _tasks(
 def _event(scenario: Scenario, spec: MachineSpec, event: OutsideEvent) -> Finding | None:
     at, path = f"events.{event.number}", ("events", event.number, event.kind)
     if event.kind == "cancel" and event.word not in (*spec.reasons, scenario.own_reason):
-        said, hint = f"unknown reason `{event.word}`", nearest(event.word, spec.reasons)
-        return finding("CL408", said, scenario.document.at(path), hint=hint, at=at)
+        message, hint = f"unknown reason `{event.word}`", nearest(event.word, spec.reasons)
+        return finding("CL408", message, scenario.document.at(path), hint=hint, at=at)
     taken = {e.trigger for part in spec.family() for e in part.edges() if e.role == "on"}
     if event.kind == "send" and event.word not in taken:
-        said = f"machine `{spec.name}` waits for no event `{event.word}`"
+        message = f"machine `{spec.name}` waits for no event `{event.word}`"
         hint = nearest(event.word, taken, otherwise="" if taken else "it has no waits")
-        return finding("CL410", said, scenario.document.at(path), hint=hint, at=at)
+        return finding("CL410", message, scenario.document.at(path), hint=hint, at=at)
     return None

@@ -63,8 +63,8 @@ class Machines:
         known: dict[str, Path] = {}
         for name, path in self._named_paths():
             if (other := known.setdefault(name, path)) != path:
-                said = f"`{other}` and `{path}` both declare the machine `{name}`"
-                raise SetupError(said, hint="rename one of them")
+                message = f"`{other}` and `{path}` both declare the machine `{name}`"
+                raise SetupError(message, hint="rename one of them")
 
     # files of the folders -----------------------------------------------------------------------
 
@@ -113,8 +113,8 @@ class Machines:
 
     def _refuse_untrusted(self, machine: Machine) -> None:
         if not self._settings.trust and (wants := needs_trust(machine.spec)):
-            said = f"the file of machine `{machine.name}` {'; '.join(wants)}"
-            raise SetupError(said, hint="look at the file, then start the server with `--trust`")
+            message = f"the file of machine `{machine.name}` {'; '.join(wants)}"
+            raise SetupError(message, hint="look at the file, then start the server with `--trust`")
 
     # machines of recorded runs ------------------------------------------------------------------
 

@@ -168,9 +168,9 @@ def _adapters(parts: Parts, classes: Sequence[Any] | None) -> list[ToolSpec]:
         if not isinstance(name, str):
             raise _python(at, "an adapter is named: it is one of the server's own tools")
         if name not in known:
-            said = f"the server has no tool `{name[:100]}`"
-            wrong = Wrong(at, said, nearest(name, known, otherwise="it has none"))
-            raise Refusal(422, said, hint=wrong.hint, wrong=[wrong])
+            message = f"the server has no tool `{name[:100]}`"
+            wrong = Wrong(at, message, nearest(name, known, otherwise="it has none"))
+            raise Refusal(422, message, hint=wrong.hint, wrong=[wrong])
     return [known[name] for name in classes]
 
 

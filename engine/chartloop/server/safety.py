@@ -123,8 +123,8 @@ class Safety:
             async with asyncio.timeout(limits.silence):
                 return await _read(receive, headers, limits)
         except TimeoutError:
-            said = f"the body did not arrive within {limits.silence:g} seconds"
-            raise Refusal(408, said, headers={"Connection": "close"}) from None
+            message = f"the body did not arrive within {limits.silence:g} seconds"
+            raise Refusal(408, message, headers={"Connection": "close"}) from None
 
     def _refuse_crowd(self, scope: Mapping[str, Any]) -> None:
         """More connections than there may be. Whoever serves the application counts them."""
@@ -281,8 +281,8 @@ async def _read(receive: Receive, headers: Mapping[str, str], limits: Limits) ->
         if kind != "application/json":
             raise Refusal(415, "a body is JSON", hint="send `Content-Type: application/json`")
         if depth_of(body, limits.depth) > limits.depth:
-            said = f"the body is nested more than {limits.depth} levels deep"
-            raise Refusal(413, said, wrong=[Wrong("", said)])
+            text = f"the body is nested more than {limits.depth} levels deep"
+            raise Refusal(413, text, wrong=[Wrong("", text)])
         _refuse_unreadable(body)
     return body
 
@@ -305,8 +305,8 @@ def _refuse_constant(word: str) -> float:
 
 
 def _too_large(limits: Limits) -> Refusal:
-    said = f"the body has more than {limits.body:,} bytes"
-    return Refusal(413, said, wrong=[Wrong("", said)])
+    message = f"the body has more than {limits.body:,} bytes"
+    return Refusal(413, message, wrong=[Wrong("", message)])
 
 
 def depth_of(body: bytes, most: int) -> int:

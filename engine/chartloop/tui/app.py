@@ -93,8 +93,8 @@ class CommandLine(Input):
     def on_paste(self, event: events.Paste) -> None:
         """Say what is left out."""
         if (left := len(event.text.strip().splitlines()) - 1) > 0:
-            said = f"{say_count(left, 'more line')} left out: a command is one line"
-            self.notify(f"{said}. `a` opens an answer that takes several", severity="warning")
+            message = f"{say_count(left, 'more line')} left out: a command is one line"
+            self.notify(f"{message}. `a` opens an answer that takes several", severity="warning")
 
 
 _LEFT_OUT = ("w", "m", "b", "t", "colon", "p", "a")

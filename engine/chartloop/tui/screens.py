@@ -99,8 +99,8 @@ class StateScreen(ModalScreen[str | None]):
             label = labels.get(name, name)
             if typed.lower() in f"{name} {label}".lower():
                 stop = " ●" if name in view.breakpoints else ""
-                said = "" if label == name else label
-                found.add_option(Option(Content(f"{name:<{wide}}  {said}{stop}"), id=name))
+                message = "" if label == name else label
+                found.add_option(Option(Content(f"{name:<{wide}}  {message}{stop}"), id=name))
         found.highlighted = 0 if found.option_count else None
 
     @on(Input.Submitted)
@@ -202,8 +202,8 @@ class FieldsScreen(ModalScreen[str | None]):
                 yield Label(Content(f"{name} ({type})"))
                 yield Field(f"field-{number}", "yes or no" if type == "bool" else type)
             yield Label("", id="fault")
-            said = "Enter: the next field; sends after the last.  Ctrl-J: new line"
-            yield Label(said, classes="hint")
+            message = "Enter: the next field; sends after the last.  Ctrl-J: new line"
+            yield Label(message, classes="hint")
 
     def on_mount(self) -> None:
         self.query(Field).first().focus()
@@ -221,8 +221,8 @@ class FieldsScreen(ModalScreen[str | None]):
         if fault := self._fault(self._event, given):
             self.query_one("#fault", Label).update(Content.styled(fault, "$text-error"))
             return
-        said = " ".join(shlex.quote(f"{name}={value}") for name, value in given.items())
-        self.dismiss(f"answer --wait {shlex.quote(self._wait)} {self._event} {said}")
+        message = " ".join(shlex.quote(f"{name}={value}") for name, value in given.items())
+        self.dismiss(f"answer --wait {shlex.quote(self._wait)} {self._event} {message}")
 
     def _value(self, field: Field, type: str) -> str:
         words = {"y": "true", "yes": "true", "n": "false", "no": "false"}

@@ -139,10 +139,10 @@ def _incoming(
     for target, sources in found.items():
         pages = sorted(set(sources.values()))
         several = "s" if len(pages) > 1 else ""
-        said = f"from page{several} {', '.join(map(str, pages))}"
+        message = f"from page{several} {', '.join(map(str, pages))}"
         named = [_short_name(boxes[name]) for name in sources]
-        said += f"\n{named[0]}" if len(named) == 1 else f"\n{len(named)} boxes"
-        mark = Box(f"from-{target}", said, "display", "hub", origin="page")
+        message += f"\n{named[0]}" if len(named) == 1 else f"\n{len(named)} boxes"
+        mark = Box(f"from-{target}", message, "display", "hub", origin="page")
         yield mark, Arrow(mark.id, target, kind="return")
 
 
@@ -153,8 +153,8 @@ def _brief(text: str, most: int = _LONGEST) -> str:
 
 def _on(box: Box, page: int) -> Box:
     """What is for a box that is on another page."""
-    said = f"on page {page}\n{_short_name(box)}"
-    return Box(f"on-{page}-{box.id}", said, "display", "hub", origin="page")
+    message = f"on page {page}\n{_short_name(box)}"
+    return Box(f"on-{page}-{box.id}", message, "display", "hub", origin="page")
 
 
 def _short_name(box: Box) -> str:

@@ -147,5 +147,5 @@ def _values(run: Run) -> dict[str, str]:
 
 def _standing(view: StandingView) -> Json:
     end = view.end
-    said = f"{view.head.status} at `{view.head.state}`" if end is None else end.explanation
-    return {**view.head.to_dict(), "ended": view.ended, "said": shorten(said, 4 * LONGEST_TEXT)}
+    message = f"{view.head.status} at `{view.head.state}`" if end is None else end.explanation
+    return {**view.head.to_dict(), "ended": view.ended, "said": shorten(message, 4 * LONGEST_TEXT)}

@@ -139,8 +139,8 @@ def _instead(answer: ModelReply, failures: Sequence[ModelError]) -> ModelReply:
     """The answer of a fallback, with who did not answer and why."""
     asked = [error.message.partition(": ")[0] for error in failures]
     kinds = ", ".join(dict.fromkeys(error.kind.replace("_", " ") for error in failures))
-    said = ANSWERED.format("`, `".join(asked), kinds, answer.model)
-    return answer.replace(warnings=(said, *answer.warnings))
+    message = ANSWERED.format("`, `".join(asked), kinds, answer.model)
+    return answer.replace(warnings=(message, *answer.warnings))
 
 
 _SETTLED = 7

@@ -98,17 +98,17 @@ class WebhookNotifier:
             )
 
     def _late(self) -> ToolError:
-        said = f"the webhook at {self.shown} has not answered within {self._timeout:g} s"
-        return ToolError(said, category=Category.TRANSIENT)
+        message = f"the webhook at {self.shown} has not answered within {self._timeout:g} s"
+        return ToolError(message, category=Category.TRANSIENT)
 
     def _status_error(self, status: int) -> ToolError:
-        said = f"the webhook at {self.shown} answered {status}"
+        message = f"the webhook at {self.shown} answered {status}"
         if 300 <= status < 400:
-            said += ", a redirect that is not followed"
+            message += ", a redirect that is not followed"
         if status >= 500:
-            return _AgainError(said)
+            return _AgainError(message)
         category = Category.TRANSIENT if status == 429 else Category.RECOVERABLE
-        return ToolError(said, category=category)
+        return ToolError(message, category=category)
 
 
 class _AgainError(ToolError):
@@ -163,8 +163,8 @@ def _secret(name: str) -> str:
     value = os.environ.get(name, "").strip()
     if not value or _UNFIT.search(value):
         word = "holds what no header can" if value else "is not set"
-        said = f"the environment variable `{name}`, which holds the webhook's secret, {word}"
-        raise SetupError(said, hint="set it to the secret, one word")
+        message = f"the environment variable `{name}`, which holds the webhook's secret, {word}"
+        raise SetupError(message, hint="set it to the secret, one word")
     return value
 
 

@@ -71,8 +71,8 @@ class Seeing:
             try:
                 position, decision = evolve(chart, position, record.input, trace=True)
             except _BROKEN as error:
-                said = f"record {record.seq} cannot be decided again: {error}"
-                raise NotDecided(said) from error
+                message = f"record {record.seq} cannot be decided again: {error}"
+                raise NotDecided(message) from error
             if (decision.taken, position.state) != (record.taken, record.next):
                 raise NotDecided(f"record {record.seq} at `{record.state}` is decided differently")
             yield decision, position.ended

@@ -130,8 +130,8 @@ class Coverage:
         for kind, least in wanted.items():
             figure = self.figures.get(kind)
             if figure is not None and figure.percent < least:
-                said = f"{figure} {PLURAL[kind]} are {figure.percent:g} %, below {least:g} %"
-                out.append(f"`{self.machine}`: {said}")
+                message = f"{figure} {PLURAL[kind]} are {figure.percent:g} %, below {least:g} %"
+                out.append(f"`{self.machine}`: {message}")
         return tuple(out)
 
     # sums -----------------------------------------------------------------------------------
@@ -203,9 +203,9 @@ class Coverage:
     # shown ----------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{figure} {PLURAL[kind]}" for kind, figure in self.figures.items())
+        message = ", ".join(f"{figure} {PLURAL[kind]}" for kind, figure in self.figures.items())
         runs = say_count(self.runs, "run")
-        return f"<Coverage of {self.machine} by {runs}: {said}>"
+        return f"<Coverage of {self.machine} by {runs}: {message}>"
 
     def lines(self, width: int = WIDEST) -> list[Line]:
         """Its figures and what was not seen; of a machine with children a line for each."""

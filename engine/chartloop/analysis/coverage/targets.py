@@ -65,8 +65,8 @@ class Item(NamedTuple):
     @property
     def meaning(self) -> str:
         """What it says, wherever it stands: with another meaning it is another item."""
-        said = self.text if self.kind in ("edge", "rule", "atom", "guard") else ""
-        return " ".join(part for part in (self.role, said, self.to) if part)
+        message = self.text if self.kind in ("edge", "rule", "atom", "guard") else ""
+        return " ".join(part for part in (self.role, message, self.to) if part)
 
 
 class Guard(NamedTuple):
@@ -100,8 +100,8 @@ def _at(place: Place) -> dict[str, Any]:
 def _state(spec: MachineSpec, state: StateSpec, facts: Facts) -> Item:
     label = state.ask or state.label
     where = _at(spec.place(("states", state.name), key=True))
-    said = "" if label is None else " ".join(label.show(facts).split())
-    return Item("state", state.name, role=state.job, text=said, **where)
+    message = "" if label is None else " ".join(label.show(facts).split())
+    return Item("state", state.name, role=state.job, text=message, **where)
 
 
 def _edges(spec: MachineSpec) -> Iterator[Item]:

@@ -142,8 +142,8 @@ def in_words(spec: MachineSpec, state: StateSpec, missing: frozenset[str]) -> li
         and any(len(c) > 1 for c in (own.results or {}).values())
     ):
         assert own.results is not None
-        said = ", ".join(f"`{p}` {_describe_choice(c)}" for p, c in own.results.items())
-        out.append(f"of its result {said}")
+        message = ", ".join(f"`{p}` {_describe_choice(c)}" for p, c in own.results.items())
+        out.append(f"of its result {message}")
     if "answers" in missing and own.answers is not None:
         share = ", ".join(f"{p:.0%} {w}" for w, p in own.answers)
         out.append(f"answers: {share}, after a minute")

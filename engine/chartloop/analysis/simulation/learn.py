@@ -72,11 +72,11 @@ def learn(chart: Chart, runs: Iterable[RecordedRun], *, smooth: float = 0.0) -> 
     for name, found in learning.seen.items():
         states[name] = _happens(spec, spec.states[name], found, smooth)
     samples = {name: found.count for name, found in learning.seen.items()}
-    said = f"Learnt from {say_count(learning.runs, 'recorded run')} of {spec.name}."
+    message = f"Learnt from {say_count(learning.runs, 'recorded run')} of {spec.name}."
     if smooth:
-        said += f" Smoothed with {smooth:g} samples of what is assumed without them."
+        message += f" Smoothed with {smooth:g} samples of what is assumed without them."
     return World(
-        states, guards=learning.guards(), task=learning.task or "a task", about=said,
+        states, guards=learning.guards(), task=learning.task or "a task", about=message,
         samples=samples, runs=learning.runs,
     )  # fmt: skip
 

@@ -130,8 +130,8 @@ class Doing:
         try:
             context, fields = self.call_arguments(position)
         except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
-            said = f"`with` of {self.state.name}: {error}"
-            return Outcome.failure(Category.CRITICAL, said, kind="with")
+            message = f"`with` of {self.state.name}: {error}"
+            return Outcome.failure(Category.CRITICAL, message, kind="with")
         if action.targets is None:
             return action.run(context, **fields)
         return action.run(context, fields)

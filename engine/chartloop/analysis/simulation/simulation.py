@@ -123,8 +123,8 @@ class Simulation:
             for run in self.sample.runs:
                 value = getattr(run, name)
                 if value is not None and value > most * (1 + _TINY) + _TINY:
-                    said = f"{NAMES[name]} {say(name, value)}, and the bound is {say(name, most)}"
-                    out.append(f"run {run.number}: {said}{but}")
+                    text = f"{NAMES[name]} {say(name, value)}, and the bound is {say(name, most)}"
+                    out.append(f"run {run.number}: {text}{but}")
         return tuple(out)
 
     def most(self, name: str) -> float | None:

@@ -134,12 +134,12 @@ def _fault(document: Document, kind: str, path: At, message: str) -> Finding:
         return finding("CL201", f"unknown key `{name}`", document.key(path), hint=hint, at=where)
     if kind == "missing":
         hint = "a world file starts with `world: 1`" if name == "world" else ""
-        said = f"the key `{name}` is missing"
-        return finding("CL202", said, document.key(path), hint=hint, at=where)
+        text = f"the key `{name}` is missing"
+        return finding("CL202", text, document.key(path), hint=hint, at=where)
     words = {"dict_type": "a mapping", "model_type": "a mapping", "string_type": "text",
              "literal_error": "`1`", "bool_type": "`true` or `false`"}  # fmt: skip
-    said = f"`{where}` takes {words.get(kind, message[:1].lower() + message[1:])}"
-    return finding("CL203", said, document.at(path), at=where)
+    text = f"`{where}` takes {words.get(kind, message[:1].lower() + message[1:])}"
+    return finding("CL203", text, document.at(path), at=where)
 
 
 class _Reading:
@@ -172,8 +172,8 @@ class _Reading:
         for name, shape in given.items():
             path: At = ("states", name)
             if name in self.spec.states and name not in there:
-                said = f"nothing comes from outside at `{name}`: it only decides"
-                self.findings.append(finding("CL207", said, self.document.key(path)))
+                message = f"nothing comes from outside at `{name}`: it only decides"
+                self.findings.append(finding("CL207", message, self.document.key(path)))
                 continue
             if self._check_name(name, path, there, "CL301", "state"):
                 yield name, self._happens(shape, path, [there[name]])
@@ -192,9 +192,9 @@ class _Reading:
     ) -> bool:
         if name in known:
             return True
-        said = f"the machine has no {what} `{name}`"
+        message = f"the machine has no {what} `{name}`"
         place = self.document.key(path)
-        self.findings.append(finding(code, said, place, hint=nearest(name, known)))
+        self.findings.append(finding(code, message, place, hint=nearest(name, known)))
         return False
 
     def _happens(self, shape: HappensShape, path: At, states: list[StateSpec]) -> Happens:
@@ -205,10 +205,10 @@ class _Reading:
             if given is None:
                 continue
             if name not in takes:
-                said = f"`{name}` says nothing of `{path[-1]}`"
+                message = f"`{name}` says nothing of `{path[-1]}`"
                 hint = f"it may say {', '.join(sorted(takes))}"
                 place = self.document.key((*path, name))
-                self.findings.append(finding("CL207", said, place, hint=hint))
+                self.findings.append(finding("CL207", message, place, hint=hint))
                 continue
             value = self._value((*path, name), given, _READ[name])
             if value is not None:
@@ -232,8 +232,8 @@ class _Reading:
             return reading(given)
         except _Wrong as error:
             where = ".".join(map(str, path))
-            said = f"`{where}`: {error}"
-            self.findings.append(finding("CL209", said, self.document.at(path), at=where))
+            message = f"`{where}`: {error}"
+            self.findings.append(finding("CL209", message, self.document.at(path), at=where))
             return None
 
 

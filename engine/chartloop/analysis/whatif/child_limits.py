@@ -50,14 +50,14 @@ class Children:
         for name in self._possible_children(state):
             child = self.spec.machines[name]
             for limit, read in self.given[name].items():
-                said = f"its child `{child.name}` is given what is left of `limits.{limit}`"
+                message = f"its child `{child.name}` is given what is left of `limits.{limit}`"
                 if not results or not _only_held(child, limit):
-                    return said
+                    return message
                 least = min(
                     rest(self.spec, child, one, len(results)).get(limit, 0) for one in (facts, then)
                 )
                 if any(_used(result, fact) >= least for result in results for fact in read):
-                    return said
+                    return message
         return ""
 
     def _runs_one(self, state: StateSpec) -> bool:

@@ -285,8 +285,8 @@ class _Way:
         was, now = (tuple(map(str, p.signals.reasons)) for p in (positions[-1], last))
         if was == now:
             return ""
-        said = " and ".join(f"`{r}`" for r in now) if now else "no signal"
-        return f"it waits as it did, but with {said} raised: it may end for another reason"
+        message = " and ".join(f"`{r}`" for r in now) if now else "no signal"
+        return f"it waits as it did, but with {message} raised: it may end for another reason"
 
     def _alike(self) -> int:
         """The first records, as many as are certain to be decided as they were."""

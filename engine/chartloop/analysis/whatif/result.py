@@ -189,9 +189,9 @@ class WhatIf:
             spent = _saved_cells(saved) if verdict.sure else ("",) * 4
             lost = sum(run.lost for run in found)
             risk = sum(run.at_risk for run in found)
-            said = str(lost) if lost else f"{risk} may be" if risk else ""
+            message = str(lost) if lost else f"{risk} may be" if risk else ""
             share = percent(_share(len(found), len(self.runs)))
-            yield (str(verdict), str(len(found)), share, *spent, said), _COLOURS[verdict]
+            yield (str(verdict), str(len(found)), share, *spent, message), _COLOURS[verdict]
 
     def _worst_runs(self, most: int) -> Sequence[RunVerdict]:
         """The runs that change, those that lose most first."""
@@ -257,14 +257,14 @@ class Sweep:
         for point in self.points:
             counts = (str(len(point.of(v)) or "·") for v in Verdict)
             savings, lost = point.savings, len(point.lost)
-            said = f"{lost}" if lost else "·"
+            message = f"{lost}" if lost else "·"
             if point.at_risk:
-                said += f" to {lost + len(point.at_risk)}"
+                message += f" to {lost + len(point.at_risk)}"
             tokens = f"{savings.tokens:,}" if savings.tokens else "·"
             value = f"{self.limit}={point.limits[self.limit]}"
             usd = "·" if not savings.usd else say_usd(savings.usd)
             won = str(len(point.won) or "·")
-            yield (value, *counts, tokens, usd, said, won, percent(point.sure))
+            yield (value, *counts, tokens, usd, message, won, percent(point.sure))
 
     def _filled_columns(self) -> list[int]:
         """The columns with anything in them."""
@@ -389,8 +389,8 @@ def _format_spending(saved: Spending) -> str:
         f"{say_elapsed(saved.working)} of work" if saved.working >= 1 else "",
         f"{say_elapsed(saved.waiting)} of waiting" if saved.waiting else "",
     ]
-    said = ", ".join(part for part in parts if part)
-    return said or (say_count(saved.actions, "action") if saved.actions else "nothing")
+    message = ", ".join(part for part in parts if part)
+    return message or (say_count(saved.actions, "action") if saved.actions else "nothing")
 
 
 def _spent_briefly(saved: Spending) -> str:

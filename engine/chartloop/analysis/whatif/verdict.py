@@ -158,20 +158,20 @@ class RunVerdict(NamedTuple):
         at = f" at record {self.record}" if self.record is not None else ""
         match self.verdict:
             case Verdict.SAME:
-                said = "as it was recorded"
+                message = "as it was recorded"
             case Verdict.EARLIER | Verdict.OTHERWISE:
-                said = f"{self.verdict}{at}, for `{self.reason}` at `{self.state}`"
+                message = f"{self.verdict}{at}, for `{self.reason}` at `{self.state}`"
             case Verdict.ELSEWHERE:
                 way = (
                     f"to `{self.state}` by {self.edge}" if self.edge else f"stays at `{self.state}`"
                 )
-                said = f"goes elsewhere{at}, {way}: {self.because}"
+                message = f"goes elsewhere{at}, {way}: {self.because}"
             case Verdict.LATER:
                 way = f"to `{self.state}`, where it stopped for `{self.was}`"
-                said = f"goes on{at} {way}: {self.because}"
+                message = f"goes on{at} {way}: {self.because}"
             case Verdict.UNKNOWN:
-                said = f"unknown from record {self.record}: {self.because}"
-        return f"{said}; {self.note}" if self.note else said
+                message = f"unknown from record {self.record}: {self.because}"
+        return f"{message}; {self.note}" if self.note else message
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `chartloop whatif --format json` prints it."""

@@ -51,5 +51,5 @@ def _say_unless_known(reason: str, journal: Journal, row: RunRow, options: RunOp
     with contextlib.suppress(ChartloopError):
         known = machine_of(journal, row, options).spec.reasons
         if reason not in known:
-            said = f"the machine has no stop reason `{reason}`: it stops as `custom` does"
-            console.say(f"{console.plain(said)}; {nearest(reason, known)}", "yellow")
+            message = f"the machine has no stop reason `{reason}`: it stops as `custom` does"
+            console.say(f"{console.plain(message)}; {nearest(reason, known)}", "yellow")

@@ -132,8 +132,8 @@ def draw(machine: str | None, output: str | None, everything: bool, options: Dra
     if (machine is None) == (options.run is None):
         raise click.UsageError("name a machine, or a run with --run")
     if options.direction != "tb" and _is_text(form, output):
-        said = "a picture in characters goes down: give -o FILE.svg, or --format mermaid"
-        raise click.UsageError(said)
+        message = "a picture in characters goes down: give -o FILE.svg, or --format mermaid"
+        raise click.UsageError(message)
     try:
         if machine is not None:
             picture = seen_machine(machine, options).draw(**shown)

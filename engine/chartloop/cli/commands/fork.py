@@ -81,9 +81,9 @@ def fork_run(
     found = replay(machine.chart, records[:seq], row.run_id)
     if not found.same:
         first = found.differences[0]
-        said = f"run `{row.run_id}` is decided differently than it was recorded: {first}"
+        message = f"run `{row.run_id}` is decided differently than it was recorded: {first}"
         hint = f"`chartloop fork {row.run_id} --at {first.seq}` starts before it"
-        raise RunError(said, hint=hint if first.seq else "start a new run")
+        raise RunError(message, hint=hint if first.seq else "start a new run")
     made = row_of_fork(row, found.position, run_id)
     by_hand(journal.fork(row.run_id, seq, made))
     return made

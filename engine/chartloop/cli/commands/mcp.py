@@ -94,8 +94,8 @@ def mcp(options: McpOptions) -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "uvicorn"):
             raise
-        said = "`chartloop mcp` needs the extra `mcp`"
-        raise SetupError(said, hint=install("mcp")) from error
+        message = "`chartloop mcp` needs the extra `mcp`"
+        raise SetupError(message, hint=install("mcp")) from error
     if options.http is not None:
         serve_http(_settings(options))
         return

@@ -102,8 +102,8 @@ def _refuse_to_lose(output: str | None, *, force: bool) -> None:
     if output is None:
         return
     if not output.endswith(SUFFIX):
-        said = f"`{console.plain(output)}` would not be found as a scenario"
-        raise click.UsageError(f"{said}: end its name with {SUFFIX}")
+        message = f"`{console.plain(output)}` would not be found as a scenario"
+        raise click.UsageError(f"{message}: end its name with {SUFFIX}")
     if Path(output).exists() and not force:
         raise SetupError(f"`{output}` is there already", hint="--force writes over it")
 
@@ -113,8 +113,8 @@ def _shipped_machine(row: RunRow) -> str:
     from chartloop import catalog
 
     if row.machine not in catalog.shipped_machines():
-        said = f"the journal does not say from which file run `{row.run_id}` was started"
-        raise SetupError(said, hint="name the file of its machine: --machine FILE")
+        message = f"the journal does not say from which file run `{row.run_id}` was started"
+        raise SetupError(message, hint="name the file of its machine: --machine FILE")
     return row.machine
 
 

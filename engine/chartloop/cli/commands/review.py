@@ -129,8 +129,8 @@ def _picture_names(found: Sequence[Reviewed], folder: str | None) -> Mapping[tup
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        said = f"{folder} cannot be made: {error.strerror or error}"
-        raise MisuseError(said) from None
+        message = f"{folder} cannot be made: {error.strerror or error}"
+        raise MisuseError(message) from None
     return dict(_write_pictures(found, names, Path(folder)))
 
 

@@ -84,8 +84,8 @@ def serve(options: ServeOptions) -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("fastapi", "uvicorn", "starlette"):
             raise
-        said = "the server needs the extra `server`"
-        raise SetupError(said, hint=install("server")) from error
+        message = "the server needs the extra `server`"
+        raise SetupError(message, hint=install("server")) from error
     serve_for_ever(_settings(options))
 
 

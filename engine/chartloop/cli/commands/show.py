@@ -103,9 +103,9 @@ def _parent(row: RunRow, records: Sequence[Record]) -> str:
     from chartloop.run.migrate import ORIGIN
 
     origin: Any = records[0].input.data.get(ORIGIN, {}) if records else {}
-    said = row.parent + ("" if row.fork_seq is None else f", from record {row.fork_seq}")
+    message = row.parent + ("" if row.fork_seq is None else f", from record {row.fork_seq}")
     changed = row.parent and origin.get("run") == row.parent and "verdict" in origin
-    return f"{said}, with a changed file: {origin['verdict']}" if changed else said
+    return f"{message}, with a changed file: {origin['verdict']}" if changed else message
 
 
 def _head(

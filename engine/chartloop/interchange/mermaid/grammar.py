@@ -66,8 +66,8 @@ def parse(source: Source) -> Diagram:
     if not _CHART.match(source.text):
         source.fail(0, faults.NO_CHART, faults.FIRST_LINE)
     if other := _OTHER_CHARTS.search(source.text):
-        said = f"Mermaid takes a text with the word `{other.group()}` for another kind of chart"
-        source.fail(other.start(), said, "write the word differently", width=len(other.group()))
+        message = f"Mermaid takes a text with the word `{other.group()}` for another kind of chart"
+        source.fail(other.start(), message, "write the word differently", width=len(other.group()))
     parser = _Parser(source)
     try:
         parser.read()

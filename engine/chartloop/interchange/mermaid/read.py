@@ -151,12 +151,12 @@ class _Chart:
     def _note_ends(self, link: Link, groups: Groups) -> None:
         if link.target in groups:
             names = _some(groups.begins(link.target))
-            said = f"an arrow to the group `{link.target}` leads to where it starts: {names}"
-            self._note(said, link.at)
+            message = f"an arrow to the group `{link.target}` leads to where it starts: {names}"
+            self._note(message, link.at)
         if link.source in groups:
             names = _some(groups.ends(link.source))
-            said = f"an arrow from the group `{link.source}` comes from where it ends: {names}"
-            self._note(said, link.at)
+            message = f"an arrow from the group `{link.source}` comes from where it ends: {names}"
+            self._note(message, link.at)
 
     def _note_looks(self, link: Link) -> None:
         head, stroke = link.drawn

@@ -41,17 +41,17 @@ def word_fault(type: Type, word: str) -> WordFault | None:
     words = type.words
     if words is None or not words.known or not word or word in words.known:
         return None
-    said = f'there is no {words.what} "{word}"'
+    message = f'there is no {words.what} "{word}"'
     if words.of == "all":
-        return WordFault("CL111", said, nearest(word, words.known))
+        return WordFault("CL111", message, nearest(word, words.known))
     if words.of == "file":
-        said = f'nothing in the file gives `{words.what}` the word "{word}"'
+        message = f'nothing in the file gives `{words.what}` the word "{word}"'
     if close := get_close_matches(word, words.known, n=1, cutoff=_ALIKE):
-        return WordFault("CL114", said, f"did you mean `{close[0]}`?")
+        return WordFault("CL114", message, f"did you mean `{close[0]}`?")
     if words.of == "outside":
         return None
     shown = ", ".join(f"`{w}`" for w in words.known[:8] if w)
-    return WordFault(DOUBT, said, f"it gives {shown}")
+    return WordFault(DOUBT, message, f"it gives {shown}")
 
 
 def prefix_fault(type: Type, method: str, part: str) -> WordFault | None:

@@ -187,8 +187,8 @@ class _Shaper:
             return False
         raw = short(self.document.raw(path) or str(value))
         found = self.document.misread(path)
-        said = found.message if found else f"`{dotted_path(path)}` is text, and `{raw}` is a number"
-        self._say("CL210", path, said, f'quote it: `"{raw}"`')
+        text = found.message if found else f"`{dotted_path(path)}` is text, and `{raw}` is a number"
+        self._say("CL210", path, text, f'quote it: `"{raw}"`')
         value_at(self.data, path[:-1])[path[-1]] = raw
         return True
 
@@ -198,8 +198,8 @@ class _Shaper:
         known = [k for m in models for k in keys_of(m)] or fault.words
         holder = value_at(self.data, path[:-1])
         if _is_cut_guard(key):
-            said = "this looks like a guard that YAML cut in pieces"
-            self._say("CL007", path, said, "put the whole guard in quotes", key=True)
+            message = "this looks like a guard that YAML cut in pieces"
+            self._say("CL007", path, message, "put the whole guard in quotes", key=True)
             self._take_out(path)
         elif _is_plain_map(models, holder):
             self._plain_map(path[:-1], models[0])
@@ -215,13 +215,13 @@ class _Shaper:
     def _plain_map(self, path: Path, model: type[Any]) -> None:
         """A mapping where only `{type, value}` or `{append}` may be one."""
         typed = model is TypedValue
-        said = "a map names its type" if typed else "a map is written as an expression here"
+        message = "a map names its type" if typed else "a map is written as an expression here"
         hint = (
             'write `{type: "map[int]", value: {...}}`'
             if typed
             else "write `'{\"key\": value}'`; `{append: x}` adds to a list"
         )
-        self._say("CL203", path, f"`{dotted_path(path)}`: {said}", hint)
+        self._say("CL203", path, f"`{dotted_path(path)}`: {message}", hint)
         self._take_out(path)
 
     def _names(self, machine: str) -> None:

@@ -94,8 +94,8 @@ def _none(schema: Mapping[str, Any], broken: Fault) -> SchemaFault:
         named = resolve(schema, "/".join(["#", *map(str, broken.path)]))
         hint = nearest(str(named), _TYPES, otherwise=f"the types are {', '.join(_TYPES)}")
         return SchemaFault(broken.path, f"`{short(str(named))}` is not a type of JSON Schema", hint)
-    said = f"is not what JSON Schema takes here: {broken.message}"
-    return SchemaFault(broken.path, f"`{broken.path[-1]}` {said}" if broken.path else said)
+    message = f"is not what JSON Schema takes here: {broken.message}"
+    return SchemaFault(broken.path, f"`{broken.path[-1]}` {message}" if broken.path else message)
 
 
 def _unusable(schema: Mapping[str, Any]) -> list[SchemaFault]:
@@ -117,13 +117,13 @@ def _odd_words(place: Place) -> Iterator[SchemaFault]:
         if word in _ELSEWHERE:
             yield SchemaFault((*path, word), f"`{word}` is {_ELSEWHERE[word]}", key=True)
         elif word not in KEYWORDS and (close := _close(word, KEYWORDS)):
-            said = f"`{short(word)}` is not a keyword of JSON Schema"
+            message = f"`{short(word)}` is not a keyword of JSON Schema"
             hint = f"did you mean `{close}`? Your own keywords start with `x-`"
-            yield SchemaFault((*path, word), said, hint, key=True)
+            yield SchemaFault((*path, word), message, hint, key=True)
         elif word == "format" and isinstance(value, str) and value not in FORMATS:
             if close := _close(value, FORMATS):
-                said = f"`{short(value)}` is not a format of JSON Schema"
-                yield SchemaFault((*path, word), said, f"did you mean `{close}`?")
+                message = f"`{short(value)}` is not a format of JSON Schema"
+                yield SchemaFault((*path, word), message, f"did you mean `{close}`?")
         elif word == "$schema" and value != _DRAFT:
             yield SchemaFault((*path, word), "only draft 2020-12 is read", f"write `{_DRAFT}`")
 
@@ -144,8 +144,8 @@ def _bad_refs(root: Mapping[str, Any], place: Place) -> Iterator[SchemaFault]:
         if not isinstance(ref, str) or ref.startswith(_DRAFT.removesuffix("/schema")):
             continue
         if not ref.startswith("#") and not any(p == ref for p in _ids(root)):
-            said, hint = f"`{short(ref)}` is outside of the schema", "nothing is fetched: copy it"
-            yield SchemaFault((*path, word), said, hint + " under `$defs`")
+            text, hint = f"`{short(ref)}` is outside of the schema", "nothing is fetched: copy it"
+            yield SchemaFault((*path, word), text, hint + " under `$defs`")
         elif ref.startswith("#/") and "$id" not in root and resolve(root, ref) is None:
             names = [f"#/$defs/{name}" for name in root.get("$defs", ())]
             close = get_close_matches(ref, names, n=1)

@@ -21,8 +21,8 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
     if shape.within is not None:
         within = reader.duration(("approve", "within"), shape.within)
     if shape.expired is not None and shape.within is None:
-        said, hint = "`expired` goes with `within`", "add `within`, or remove `expired`"
-        reader.say("CL207", ("approve", "expired"), said, hint=hint, key=True)
+        message, hint = "`expired` goes with `within`", "add `within`, or remove `expired`"
+        reader.say("CL207", ("approve", "expired"), message, hint=hint, key=True)
     expired = ""
     if shape.expired is not None:
         expired = reader.state(("approve", "expired"), shape.expired) or ""
@@ -40,7 +40,7 @@ def _report_taken_names(reader: Reader, spec: MachineSpec, made: Approve) -> boo
         for other in own:
             if other in spec.states:
                 taken = True
-                said = f"`approve` makes a state `{other}` for `{name}`, and the file has one"
+                message = f"`approve` makes a state `{other}` for `{name}`, and the file has one"
                 hint = "give this state another name"
-                reader.say("CL417", ("states", other), said, hint=hint, key=True)
+                reader.say("CL417", ("states", other), message, hint=hint, key=True)
     return taken

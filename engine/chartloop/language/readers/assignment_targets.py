@@ -43,5 +43,5 @@ def read_targets(
         if type.kind in ("list", "any"):
             yield Target(at, name, type.of or ANY, True), given.append
         else:
-            said = f"`{name}` is {type}, not a list"
-            reader.say(misfit, at, said, hint="`append` adds to a list")
+            message = f"`{name}` is {type}, not a list"
+            reader.say(misfit, at, message, hint="`append` adds to a list")

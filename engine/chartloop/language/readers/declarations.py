@@ -42,8 +42,8 @@ def read_limits(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, Li
         elif (found := quantity(given)) is not None:
             out[name] = LimitSpec(nonneg(found[0]), found[1])
         else:
-            said = f"limit `{short(name)}` cannot be `{short(str(given))}`"
-            _broken(reader, "CL209", path, said, _LIMIT_HINT)
+            message = f"limit `{short(name)}` cannot be `{short(str(given))}`"
+            _broken(reader, "CL209", path, message, _LIMIT_HINT)
             out[name] = LimitSpec(ANY, given)
         if reader.is_gone(path):
             reader.broken.add(f"limits.{name}")
@@ -62,8 +62,8 @@ def read_vars(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, VarS
             out[name] = VarSpec(*_read_typed(reader, path, given, limit=False))
         elif given is None or given == []:
             hint = 'write `{type: "list[str]", value: []}`'
-            said = f"`vars.{short(name)}` must name its type"
-            _broken(reader, "CL209", path, said, hint)
+            message = f"`vars.{short(name)}` must name its type"
+            _broken(reader, "CL209", path, message, hint)
             out[name] = VarSpec(ANY, given)
         else:
             value: Any = tuple(cast(list[Any], given)) if isinstance(given, list) else given
@@ -78,8 +78,8 @@ def _read_typed(
     type = parse_type(given.type)
     if type is None or (limit and (type.kind in ("map", "any") or type.of not in (None, STR))):
         hint = "bool int float str duration fraction list[str]" if limit else _TYPES
-        said = f"`{short(given.type)}` is not a type" + (" of a limit" if type else "")
-        _broken(reader, "CL209", (*path, "type"), said, hint)
+        message = f"`{short(given.type)}` is not a type" + (" of a limit" if type else "")
+        _broken(reader, "CL209", (*path, "type"), message, hint)
         return ANY, given.value
     wanted = type.maybe() if limit else type
     fits, value = coerce(wanted, given.value)
@@ -89,8 +89,8 @@ def _read_typed(
         code = "CL209" if limit or better else "CL104"
         hint = f"write `{better}`" if better else _example(type, limit=limit)
         why = "is below 0, which no limit may be" if below else f"is not of type {type}"
-        said = f"`{short(str(given.value))}` {why}"
-        _broken(reader, code, (*path, "value"), said, hint)
+        message = f"`{short(str(given.value))}` {why}"
+        _broken(reader, code, (*path, "value"), message, hint)
     return type, value
 
 
@@ -118,14 +118,14 @@ def read_defines(
     texts = {n: t if isinstance(t, str) else repr(t) for n, t in (shape or {}).items()}
     for name in given.keys() - texts.keys():
         place = Place(f"--define {name}", 1, 1, max(1, len(given[name])), given[name])
-        said = f"the file defines no `{short(name)}`"
-        reader.findings.append(finding("CL103", said, place, hint=nearest(name, texts)))
+        message = f"the file defines no `{short(name)}`"
+        reader.findings.append(finding("CL103", message, place, hint=nearest(name, texts)))
     replaced = {n: t for n, t in given.items() if n in texts}
     texts |= replaced
     for name in texts:
         if name in reader.scope.roots or keyword.iskeyword(name):
-            said = f"`{name}` cannot be defined: the name has a meaning already"
-            reader.say("CL204", ("define", name), said, hint="take another name", key=True)
+            message = f"`{name}` cannot be defined: the name has a meaning already"
+            reader.say("CL204", ("define", name), message, hint="take another name", key=True)
     reader.scope = replace(reader.scope, defines=texts)
     reader.broken |= {n for n in texts if reader.is_gone(("define", n))}
     out: dict[str, Expression] = {}
@@ -173,13 +173,13 @@ def read_memory(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, Bl
             at = (*path, "template")
             template = reader.template(at, given.template, only={"value": STR, "label": STR})
         if limit is not None and len(given.value) > limit:
-            said = f"the text of block `{name}` has {len(given.value)} characters, over its {limit}"
+            text = f"the text of block `{name}` has {len(given.value)} characters, over its {limit}"
             hint = "raise `limit`, or shorten the text"
-            reader.say("CL404", (*path, "value"), said, hint=hint)
+            reader.say("CL404", (*path, "value"), text, hint=hint)
         if given.on_demand and READS_MEMORY not in reader.tools and not reader.lost_in(("tools",)):
-            said = f"block `{name}` is read on demand, and the machine has no tool that reads it"
+            text = f"block `{name}` is read on demand, and the machine has no tool that reads it"
             hint = f"list `{READS_MEMORY}` in `tools`"
-            reader.say("CL405", (*path, "on_demand"), said, hint=hint)
+            reader.say("CL405", (*path, "on_demand"), text, hint=hint)
         out[name] = BlockSpec(given.value, limit, given.label or "", template, given.on_demand)
     return out
 
@@ -190,7 +190,7 @@ def whole(reader: Reader, path: Path, value: Any) -> int | None:
         return None
     found = parse_number(value) if isinstance(value, str) else value
     if not isinstance(found, int) or isinstance(found, bool) or found <= 0:
-        said = f"`{short(str(value))}` is not a whole number above 0"
-        reader.say("CL209", path, said, hint="write `1_000`")
+        message = f"`{short(str(value))}` is not a whole number above 0"
+        reader.say("CL209", path, message, hint="write `1_000`")
         return None
     return found

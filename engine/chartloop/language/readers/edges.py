@@ -76,8 +76,8 @@ def _target(reader: Reader, slot: Slot, path: Path, name: str) -> Any:
     if name == RETURN and slot.role in _RETURNING:
         return name
     if name == RETURN:
-        said = f"`{slot.role}` cannot lead to `return`"
-        reader.say("CL313", path, said, hint="`return` goes with `next`, `then`, `else`, `cases`")
+        text = f"`{slot.role}` cannot lead to `return`"
+        reader.say("CL313", path, text, hint="`return` goes with `next`, `then`, `else`, `cases`")
         return None
     return reader.state(path, name)
 
@@ -96,8 +96,8 @@ def _guard(reader: Reader, slot: Slot, when: Any, scope: Scope) -> Expression | 
 def _message(reader: Reader, slot: Slot, edge: file.EdgeShape) -> Template | None:
     at = (*slot.path, "message")
     if edge.message is not None and edge.stop is None and not reader.is_gone((*slot.path, "stop")):
-        said, hint = "`message` goes with `stop`", "add `stop`, or remove `message`"
-        reader.say("CL207", at, said, hint=hint, key=True)
+        message, hint = "`message` goes with `stop`", "add `stop`, or remove `message`"
+        reader.say("CL207", at, message, hint=hint, key=True)
     return reader.template(at, edge.message) if edge.message else None
 
 
@@ -117,8 +117,8 @@ def read_edges(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> list[Edg
         made = read_edge(reader, slot._replace(path=at, id=f"{slot.id}.{number}"), one, scope)
         bare = not isinstance(one, file.EdgeShape) or one.when is None
         if bare and number < given[-1][0] and not reader.is_gone((*at, "when")):
-            said = "this edge has no `when`: the edges after it can never be taken"
-            reader.say("CL321", at, said, hint="move it to the end, or give it a `when`")
+            message = "this edge has no `when`: the edges after it can never be taken"
+            reader.say("CL321", at, message, hint="move it to the end, or give it a `when`")
         if made is not None:
             out.append(made)
             if made.when is not None:
@@ -130,8 +130,8 @@ def read_event(reader: Reader, state: str, event: str, shape: Any) -> list[Edge]
     """The edges of one event of a wait, with the data of its answer."""
     path: Path = ("states", state, "on", event)
     if event in RESERVED:
-        said = f"`{event}` is an event of the engine itself"
-        reader.say("CL320", path, said, hint=f"take another name, `{event}_by_user`", key=True)
+        message = f"`{event}` is an event of the engine itself"
+        reader.say("CL320", path, message, hint=f"take another name, `{event}_by_user`", key=True)
         reader.unread.lose_way(reader.base + path)
         return []
     data: dict[str, Type] = {}
@@ -159,8 +159,8 @@ def _data_of(reader: Reader, path: Path, shape: Any, data: dict[str, Type]) -> N
         if type is None:
             reader.broken.add(f"last.answer.{name}")
         elif data.get(name, type) != type:
-            said = f"`{name}` is {data[name]} in another edge of this event"
-            reader.say("CL104", at, said, hint="declare each field once")
+            message = f"`{name}` is {data[name]} in another edge of this event"
+            reader.say("CL104", at, message, hint="declare each field once")
         data.setdefault(name, type or ANY)
 
 

@@ -35,8 +35,8 @@ def job_of(reader: Reader, path: Path, shape: StateShape) -> Job:
         marks.append(("fork", "all"))
     if len(marks) > 1:
         keys = " and ".join(f"`{key}`" for _, key in marks)
-        said = f"a state has one job: {keys} are {len(marks)}"
-        reader.say("CL207", path, said, hint="split it into states of one job each", key=True)
+        message = f"a state has one job: {keys} are {len(marks)}"
+        reader.say("CL207", path, message, hint="split it into states of one job each", key=True)
     if marks:
         return marks[0][0]
     if has_key(shape, "ask") and has_key(shape, "next"):
@@ -52,16 +52,16 @@ def check_keys(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
     """Keys that need another, or do not go with the job."""
     for key, needs in NEEDS.items():
         if has_key(shape, key) and not any(_meant(reader, path, shape, n) for n in needs):
-            said = f"`{key}` goes with {' or '.join(f'`{n}`' for n in needs)}"
+            message = f"`{key}` goes with {' or '.join(f'`{n}`' for n in needs)}"
             hint = f"add `{needs[0]}`, or remove `{key}`"
-            reader.say("CL207", (*path, key), said, hint=hint, key=True)
+            reader.say("CL207", (*path, key), message, hint=hint, key=True)
     _complete(reader, path, shape, job)
     if has_key(shape, "end"):
         _end(reader, path, shape)
     elif has_key(shape, "next") and _is_decided(shape, job):
         why = "it continues where the branches meet" if shape.all else "its edges lead on"
-        said = f"`next` has no part in this state: {why}"
-        reader.say("CL207", (*path, "next"), said, hint="remove `next`", key=True)
+        message = f"`next` has no part in this state: {why}"
+        reader.say("CL207", (*path, "next"), message, hint="remove `next`", key=True)
 
 
 def _meant(reader: Reader, path: Path, shape: StateShape, key: str) -> bool:
@@ -91,17 +91,17 @@ def _complete(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
         lacks("expired", by="within")
     if has_key(shape, "ask") and job not in ("decide", "wait"):
         if job == "act" or has_key(shape, "all"):
-            said, hint = "`ask` goes with a decision or a wait", "write `label` here"
-            reader.say("CL207", (*path, "ask"), said, hint=hint, key=True)
+            message, hint = "`ask` goes with a decision or a wait", "write `label` here"
+            reader.say("CL207", (*path, "ask"), message, hint=hint, key=True)
         elif not any(reader.is_gone((*path, k)) for k in ("when", "of", "on", "next")):
             hint = "add `when:` with `then:` and `else:`, or `of:` with `cases:`"
-            said = "`ask` needs `when`, `of`, `on` or `next`"
-            reader.say("CL202", (*path, "ask"), said, hint=hint, key=True)
+            message = "`ask` needs `when`, `of`, `on` or `next`"
+            reader.say("CL202", (*path, "ask"), message, hint=hint, key=True)
             reader.lose(path)
 
 
 def _end(reader: Reader, path: Path, shape: StateShape) -> None:
     extra = next((k for k in (*_WAYS, "do") if has_key(shape, k)), None)
     if extra is not None:
-        said = f"`{path[-1]}` is an end: `{extra}` is never used"
-        reader.say("CL306", (*path, extra), said, hint=f"remove `{extra}`, or `end`", key=True)
+        message = f"`{path[-1]}` is an end: `{extra}` is never used"
+        reader.say("CL306", (*path, extra), message, hint=f"remove `{extra}`, or `end`", key=True)

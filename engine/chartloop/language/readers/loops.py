@@ -73,14 +73,14 @@ def find_loops(reader: Reader, states: States) -> list[Loop]:
         path: Path = ("states", name)
         target = shape.for_.removeprefix("vars.")
         if not shape.for_.startswith("vars.") or not target.isidentifier():
-            said = f"`{short(shape.for_)}` is not a variable"
-            reader.say("CL116", (*path, "for"), said, hint="write `for: vars.item`")
+            message = f"`{short(shape.for_)}` is not a variable"
+            reader.say("CL116", (*path, "for"), message, hint="write `for: vars.item`")
             target = "item"
         loops.append(Loop(name, target, shape))
         _check_keys(reader, path, shape)
         if loops[-1].asking in states:
-            said = f"the loop `{name}` makes a state `{name}_next`, and there is one already"
-            reader.say("CL116", path, said, hint="rename one of them", key=True)
+            message = f"the loop `{name}` makes a state `{name}_next`, and there is one already"
+            reader.say("CL116", path, message, hint="rename one of them", key=True)
     return loops
 
 
@@ -88,9 +88,9 @@ def _check_keys(reader: Reader, path: Path, shape: file.StateShape) -> None:
     for field in file.StateShape.model_fields:
         key = field.rstrip("_")
         if has_key(shape, key) and key not in _KEYS:
-            said = f"a state has one job: `for` and `{key}` are 2"
+            message = f"a state has one job: `for` and `{key}` are 2"
             hint = f"write `{key}` into the state that `each` or `then` leads to"
-            reader.say("CL207", (*path, key), said, hint=hint, key=True)
+            reader.say("CL207", (*path, key), message, hint=hint, key=True)
     for key in ("in", "each", "then"):
         if not has_key(shape, key) and not reader.is_gone((*path, key)):
             reader.say(
@@ -220,8 +220,8 @@ def _declare(
         element = ANY  # records of several types: a template reads them, a guard does not
     for name, type in ((loop.items, list_of(element)), (loop.at, INT)):
         if name in variables:
-            said = f"the loop `{loop.name}` makes a variable `{name}`, and there is one already"
-            reader.say("CL116", ("states", loop.name), said, hint="rename one of them", key=True)
+            message = f"the loop `{loop.name}` makes a variable `{name}`, and there is one already"
+            reader.say("CL116", ("states", loop.name), message, hint="rename one of them", key=True)
         variables[name] = VarSpec(type, 0 if type is INT else ())
     if loop.item not in variables:
         variables[loop.item] = VarSpec(element, _EMPTY.get(element.kind))
@@ -237,8 +237,8 @@ def check_loop(reader: Reader, loop: Loop) -> Loop:
         except ExpressionFault:
             found = None  # said where the state is read
         if found is not None and found.type.kind not in ("list", "any"):
-            said = f"`in` is {found.type}, not a list"
-            reader.say("CL116", (*path, "in"), said, hint="go through a list: `in: vars.plan`")
+            message = f"`in` is {found.type}, not a list"
+            reader.say("CL116", (*path, "in"), message, hint="go through a list: `in: vars.plan`")
             loop = loop._replace(shape=loop.shape.model_copy(update={"in_": None}))
     if loop.shape.most is not None and not _is_count(reader, path, loop.shape.most, scope):
         return loop._replace(shape=loop.shape.model_copy(update={"most": None}))
@@ -250,8 +250,8 @@ def _is_count(reader: Reader, path: Path, most: Any, scope: Scope) -> bool:
         return True
     if isinstance(most, str):
         return reader.expression((*path, "most"), most, INT, scope) is not None
-    said = f"`{short(str(most))}` is not a number of items"
-    reader.say("CL116", (*path, "most"), said, hint="write `most: 20`")
+    message = f"`{short(str(most))}` is not a number of items"
+    reader.say("CL116", (*path, "most"), message, hint="write `most: 20`")
     return False
 
 

@@ -231,8 +231,8 @@ class Reader:
         seen: set[str] = set()
         for number, name in names:
             if name in seen:
-                said = f"{what} `{short(name)}` is named twice"
-                self.say("CL211", (*path, number), said, hint="remove one of them")
+                message = f"{what} `{short(name)}` is named twice"
+                self.say("CL211", (*path, number), message, hint="remove one of them")
             seen.add(name)
 
     def _known_trouble(self, path: Path, texts: str) -> bool:
@@ -301,8 +301,8 @@ class Reader:
         if share is None:
             return self.expression(path, value, FRACTION)
         if not 0 < share <= 1:
-            said = f"`{self._raw(path, value)}` is not a share: it is above 0 and at most 100%"
-            self.say("CL209", path, said, hint="write `80%`")
+            message = f"`{self._raw(path, value)}` is not a share: it is above 0 and at most 100%"
+            self.say("CL209", path, message, hint="write `80%`")
             return None
         return share
 
@@ -359,9 +359,9 @@ class Reader:
                 kind = "a template"
                 if code == "CL419":
                     wrong, right, kind = right, wrong, "a label"
-                said = f"{kind} shows `{wrong}` as it is written, not the fact"
+                message = f"{kind} shows `{wrong}` as it is written, not the fact"
                 part = (match.start(), match.end() - match.start())
-                self.warn(code, path, said, hint=f"write `{right}`", part=part)
+                self.warn(code, path, message, hint=f"write `{right}`", part=part)
 
     def _is_fact(self, name: str) -> bool:
         root, *fields = name.split(".")

@@ -42,14 +42,14 @@ def _has_form(reader: Reader, path: Path, shape: file.RuleShape) -> bool:
     if not forms and not gone:
         reader.say("CL202", path, "a rule needs `stop`, `signal` or `to`", hint=hint, key=True)
     elif "signal" in forms and len(forms) > 1:
-        said = f"`signal` does not go with `{next(f for f in forms if f != 'signal')}`"
-        reader.say("CL207", (*path, "signal"), said, hint=hint, key=True)
+        message = f"`signal` does not go with `{next(f for f in forms if f != 'signal')}`"
+        reader.say("CL207", (*path, "signal"), message, hint=hint, key=True)
     elif forms == ("to",) and shape.message is not None:
-        said = "a detour raises no signal: it has no `message`"
-        reader.say("CL207", (*path, "message"), said, hint="remove it", key=True)
+        message = "a detour raises no signal: it has no `message`"
+        reader.say("CL207", (*path, "message"), message, hint="remove it", key=True)
     if shape.at is not None and shape.before is not None:
-        said = "`at` and `before` are two moments: a rule has one"
-        reader.say("CL207", (*path, "before"), said, hint="write two rules", key=True)
+        message = "`at` and `before` are two moments: a rule has one"
+        reader.say("CL207", (*path, "before"), message, hint="write two rules", key=True)
     if not forms or ("signal" in forms and len(forms) > 1):
         reader.unread.words.update(t for t in (shape.to,) if t)
         reader.mention(str(shape.when))
@@ -59,8 +59,8 @@ def _has_form(reader: Reader, path: Path, shape: file.RuleShape) -> bool:
 
 def _target(reader: Reader, path: Path, name: str | None) -> str | None:
     if name == RETURN:
-        said = "a rule cannot lead to `return`"
-        reader.say("CL313", path, said, hint="`return` is for the states of a detour")
+        message = "a rule cannot lead to `return`"
+        reader.say("CL313", path, message, hint="`return` is for the states of a detour")
         return None
     return "" if name is None else reader.state(path, name)
 

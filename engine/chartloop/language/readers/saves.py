@@ -56,9 +56,9 @@ def _read_save(reader: Reader, into: Target, given: Any, result: Type) -> Save |
         return Save(into.name, None, template, into.append) if fits else None
     parts = _result_path(given) if isinstance(given, str) else None
     if parts is None:
-        said = f"`{short(str(given))}` is not part of the result"
+        message = f"`{short(str(given))}` is not part of the result"
         hint = "write `result.part`, or a template with `{{ result.part }}`"
-        reader.say("CL407", into.path, said, hint=hint)
+        reader.say("CL407", into.path, message, hint=hint)
         return None
     found = _part_type(reader, into.path, parts, result)
     if found is None or not _fits(reader, into, found):
@@ -99,9 +99,9 @@ def _part_type(
     for count, part in enumerate(parts):
         if part_of(result, parts[: count + 1]) is None:
             type = part_of(result, parts[:count]) or ANY
-            said = f"the result has no `{part}`: it is {type}"
+            message = f"the result has no `{part}`: it is {type}"
             hint = nearest(str(part), [n for n, _ in type.fields])
-            reader.say("CL407", path, said, hint=hint)
+            reader.say("CL407", path, message, hint=hint)
             return None
     return part_of(result, parts)
 
@@ -120,8 +120,8 @@ def _fits(reader: Reader, into: Target, found: Type) -> bool:
         inner, wanted = found.of or ANY, into.type.of or ANY
         if inner.kind == "any" or (inner.kind == "struct" and wanted.kind in ("map", "any")):
             return True
-    said = f"this is {found}, and `{into.name}` takes {into.type}"
-    reader.say("CL104", into.path, said, hint=f"declare `{into.name}` as {type_text(found)}")
+    message = f"this is {found}, and `{into.name}` takes {into.type}"
+    reader.say("CL104", into.path, message, hint=f"declare `{into.name}` as {type_text(found)}")
     return False
 
 

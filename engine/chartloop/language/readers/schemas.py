@@ -34,12 +34,12 @@ def read_schema(reader: Reader, path: Path, value: Any) -> ReplySchema:
 def _is_sound(reader: Reader, path: Path, schema: Any) -> bool:
     faults = schema_faults(schema)
     for fault in faults:
-        said = fault.message if fault.path else f"`{path[-1]}` {fault.message}"
+        message = fault.message if fault.path else f"`{path[-1]}` {fault.message}"
         there = path
         for part in fault.path:
             there = (*there, part)
         hint = fault.hint or "it is JSON Schema, draft 2020-12"
-        reader.say("CL413", there, said, hint=hint, key=fault.key)
+        reader.say("CL413", there, message, hint=hint, key=fault.key)
     return not faults
 
 
@@ -63,8 +63,8 @@ def _of_class(reader: Reader, path: Path, name: str) -> ReplySchema | None:
         return ReplySchema({}, name, found.make)
     faults = schema_faults(schema)
     for fault in faults:
-        said = f"the schema of class `{short(name)}`: {fault.message}"
-        reader.say("CL413", path, said, hint=fault.hint)
+        message = f"the schema of class `{short(name)}`: {fault.message}"
+        reader.say("CL413", path, message, hint=fault.hint)
     return None if faults else ReplySchema(schema, name, found.make)
 
 
@@ -80,8 +80,8 @@ def _as_recorded(reader: Reader, path: Path, value: Mapping[str, Any]) -> ReplyS
     if found is None:
         return None
     if found.schema and schema and found.schema != schema:
-        said = f"class `{short(name)}` is not what it was when this text was written"
+        message = f"class `{short(name)}` is not what it was when this text was written"
         hint = "load the file that names it, or bring back the class as it was"
-        reader.say("CL415", (*path, "class"), said, hint=hint)
+        reader.say("CL415", (*path, "class"), message, hint=hint)
         return None
     return ReplySchema(schema, name, found.make)

@@ -120,22 +120,22 @@ def _kind_fits(reader: Reader, path: Path, given: file.McpShape) -> bool:
         return False
     if bool(given.command) == bool(given.url):
         both = "has both" if given.command else "has neither"
-        said = f"an MCP server has a `command` or a `url`; this one {both}"
+        message = f"an MCP server has a `command` or a `url`; this one {both}"
         hint = "`command` is started and spoken to on stdin, `url` runs already"
-        reader.say("CL207" if given.command else "CL202", path, said, hint=hint, key=True)
+        reader.say("CL207" if given.command else "CL202", path, message, hint=hint, key=True)
         return False
     over_http = bool(given.url)
     if given.type is not None and over_http != (given.type != "stdio"):
-        said = f"`type: {given.type}` does not go with `{'url' if over_http else 'command'}`"
-        reader.say("CL207", (*path, "type"), said, hint="remove `type`: it follows", key=True)
+        message = f"`type: {given.type}` does not go with `{'url' if over_http else 'command'}`"
+        reader.say("CL207", (*path, "type"), message, hint="remove `type`: it follows", key=True)
     for key in _STDIO[1:] if over_http else _HTTP[1:]:
         if getattr(given, key) is not None:
-            said = f"`{key}` goes with `{'command' if over_http else 'url'}`"
-            reader.say("CL207", (*path, key), said, hint="remove it", key=True)
+            message = f"`{key}` goes with `{'command' if over_http else 'url'}`"
+            reader.say("CL207", (*path, key), message, hint="remove it", key=True)
     if over_http and not re.match(r"https?://", VARIABLE.sub("x://", given.url or "").lower()):
         if not (given.url or "").startswith("${"):
-            said = f"`{short(given.url or '')}` is not an address"
-            reader.say("CL203", (*path, "url"), said, hint="write `https://host/mcp`")
+            message = f"`{short(given.url or '')}` is not an address"
+            reader.say("CL203", (*path, "url"), message, hint="write `https://host/mcp`")
             return False
     return True
 
@@ -143,8 +143,8 @@ def _kind_fits(reader: Reader, path: Path, given: file.McpShape) -> bool:
 def _seconds(reader: Reader, path: Path, value: Any) -> float:
     seconds = parse_duration(value) if isinstance(value, str) else None
     if seconds is None or seconds <= 0:
-        said = f"`{short(str(value))}` is not a duration above zero"
-        reader.say("CL209", path, said, hint="write `30s`")
+        message = f"`{short(str(value))}` is not a duration above zero"
+        reader.say("CL209", path, message, hint="write `30s`")
         return 60.0
     return seconds
 
@@ -173,11 +173,11 @@ def _locked(
     except SetupError as error:
         what = "the tools of MCP servers are not locked"
         if reader.document.file.startswith("<"):
-            said, hint = f"{what}: a text has no lock beside it", "write the machine to a file"
+            message, hint = f"{what}: a text has no lock beside it", "write the machine to a file"
         else:
-            said = f"{what}: {error.message}"
+            message = f"{what}: {error.message}"
             hint = f"`chartloop tools lock {reader.document.file}` asks the servers and writes it"
-        reader.say("CL430", at, said, hint=hint, key=True)
+        reader.say("CL430", at, message, hint=hint, key=True)
         return {}
     return {server.name: found[server.name] for server in declared if _fits(reader, server, found)}
 
@@ -186,18 +186,18 @@ def _fits(reader: Reader, server: ServerSpec, found: Mapping[str, LockedServer])
     path, again = ("mcp_servers", server.name), f"`chartloop tools lock {reader.document.file}`"
     known = found.get(server.name)
     if known is None:
-        said = f"the lock does not have the server `{server.name}`"
-        reader.say("CL432", path, said, hint=f"lock it: {again}", key=True)
+        text = f"the lock does not have the server `{server.name}`"
+        reader.say("CL432", path, text, hint=f"lock it: {again}", key=True)
         return False
     if known.definition != server.definition:
-        said = f"the lock is of another `{server.name}`: its command, address or environment differ"
-        reader.say("CL432", path, said, hint=f"lock it again: {again}", key=True)
+        text = f"the lock is of another `{server.name}`: its command, address or environment differ"
+        reader.say("CL432", path, text, hint=f"lock it again: {again}", key=True)
         return False
     if len(known.tools) > MOST_TOOLS:
-        said = f"the file takes {len(known.tools):,} tools of `{server.name}`, more than"
-        said = f"{said} {MOST_TOOLS}, which is what a model can be offered"
+        text = f"the file takes {len(known.tools):,} tools of `{server.name}`, more than"
+        text = f"{text} {MOST_TOOLS}, which is what a model can be offered"
         hint = f"name the ones that you need: `tools: [{server.name}.NAME]`"
-        reader.say("CL434", path, said, hint=hint, key=True)
+        reader.say("CL434", path, text, hint=hint, key=True)
         return False
     return True
 
@@ -231,8 +231,8 @@ def tools_named(reader: Reader, path: Path, name: str) -> list[str]:
         known = [f"{s}.{t}" for s, one in reader.servers.items() for t in one.tools]
         hint = nearest(name, known) if known else ""
         hint = hint or f"declare it: `mcp_servers: {{{server}: {{command: ...}}}}`"
-        said = f"unknown tool `{short(name)}`: there is no MCP server `{short(server)}`"
-        reader.say("CL405", path, said, hint=hint, lost=[name])
+        message = f"unknown tool `{short(name)}`: there is no MCP server `{short(server)}`"
+        reader.say("CL405", path, message, hint=hint, lost=[name])
         return [name]
     if name in set(reader.registry.tools):
         return [name]
@@ -240,13 +240,13 @@ def tools_named(reader: Reader, path: Path, name: str) -> list[str]:
     if found:
         return found
     if (why := spec.left_out.get(tool)) is not None:
-        said, hint = f"`{short(name)}` cannot be used: {why}", "name another tool"
+        message, hint = f"`{short(name)}` cannot be used: {why}", "name another tool"
     else:
         what = "takes no tool" if "*" in tool else "is not a tool"
-        said = f"`{short(name)}` {what} of the lock"
+        message = f"`{short(name)}` {what} of the lock"
         again = f"lock again where it is new: `chartloop tools lock {reader.document.file}`"
         hint = nearest(name, [f"{server}.{t}" for t in spec.tools], otherwise=again)
-    reader.say("CL405", path, said, hint=hint, lost=[name])
+    reader.say("CL405", path, message, hint=hint, lost=[name])
     return []
 
 
@@ -256,6 +256,6 @@ def refuse_collisions(reader: Reader, names: Iterable[str]) -> None:
     for name in dict.fromkeys(names):
         other = taken.setdefault(wire_name(name), name)
         if other != name:
-            said = f"`{short(other)}` and `{short(name)}` are both `{wire_name(name)}` for a model"
+            text = f"`{short(other)}` and `{short(name)}` are both `{wire_name(name)}` for a model"
             hint = "rename the server: a provider takes letters, digits, `_` and `-`"
-            reader.say("CL433", ("tools",), said, hint=hint, key=True)
+            reader.say("CL433", ("tools",), text, hint=hint, key=True)

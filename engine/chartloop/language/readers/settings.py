@@ -47,14 +47,14 @@ def read_model(reader: Reader, shape: file.ModelShape | str | None) -> dict[str,
         if (timeout := out.get(name)) is not None:
             seconds = parse_duration(timeout) if isinstance(timeout, str) else None
             if seconds is None or seconds <= 0:
-                said = f"`{short(str(timeout))}` is not a duration above zero"
-                reader.say("CL209", ("model", name), said, hint="write `60s`")
+                message = f"`{short(str(timeout))}` is not a duration above zero"
+                reader.say("CL209", ("model", name), message, hint="write `60s`")
             out[name] = seconds
     if shape.api_key_env is not None and not _VARIABLE.fullmatch(shape.api_key_env):
         # what is there may be a key: it is not repeated in the message
-        said = "`model.api_key_env` takes the name of an environment variable, never the key"
+        message = "`model.api_key_env` takes the name of an environment variable, never the key"
         hint = "write `OPENAI_API_KEY`, and set the variable"
-        reader.say("CL203", ("model", "api_key_env"), said, hint=hint)
+        reader.say("CL203", ("model", "api_key_env"), message, hint=hint)
     return out
 
 
@@ -100,9 +100,9 @@ def read_reasons(
     out = dict(REASONS)
     for name, given in (shape or {}).items():
         if name == HIGHEST:
-            said = "`highest` is not a reason: it names the signals already raised"
+            message = "`highest` is not a reason: it names the signals already raised"
             path: Path = ("reasons", name)
-            reader.say("CL204", path, said, hint="take another name", key=True)
+            reader.say("CL204", path, message, hint="take another name", key=True)
         else:
             one = given or file.ReasonShape()
             out[name] = StopReason(name, one.priority, one.forced, one.status)
@@ -118,8 +118,8 @@ def read_tasks(reader: Reader, shape: Any) -> tuple[dict[str, Any], ...] | str |
     reader.once(("tasks",), ids, "task")
     for number, task in given:
         if not task.text.strip():
-            said, hint = f"task {number + 1} has no text", "`text` says what is to be done"
-            reader.say("CL203", ("tasks", number), said, hint=hint)
+            message, hint = f"task {number + 1} has no text", "`text` says what is to be done"
+            reader.say("CL203", ("tasks", number), message, hint=hint)
         if task.by is not None:
             _check_by(reader, ("tasks", number, "by"), task.by)
     made = [
@@ -136,16 +136,16 @@ def task_shape(given: file.TaskShape | str) -> file.TaskShape:
 
 def _check_by(reader: Reader, path: Path, by: Mapping[Any, Any]) -> None:
     if len(by) != 1 and not reader.lost_in(path):
-        said = "a task is done by one of `tool`, `prompt`, `machine`"
-        reader.say("CL207", path, said, hint="name one of them", key=True)
+        message = "a task is done by one of `tool`, `prompt`, `machine`"
+        reader.say("CL207", path, message, hint="name one of them", key=True)
     for kind, name in by.items():
         if kind == "tool" and isinstance(name, str):
             reader.name((*path, kind), name, reader.registry.tools, "tool", "CL405")
         elif kind == "machine" and isinstance(name, str):
             reader.child((*path, kind), name)
         elif not isinstance(name, str):
-            said = f"`{kind}` takes text, not {type(name).__name__}"
-            reader.say("CL203", (*path, kind), said, hint=f"name one {kind}")
+            message = f"`{kind}` takes text, not {type(name).__name__}"
+            reader.say("CL203", (*path, kind), message, hint=f"name one {kind}")
 
 
 # notes --------------------------------------------------------------------------------------
@@ -161,8 +161,8 @@ def read_ignore(reader: Reader, shape: list[file.IgnoreShape] | None) -> tuple[I
             reader.say("CL325", path, f"there is no finding `{short(given.code)}`", hint=hint)
         elif given.code not in ACCEPTABLE:
             title = CODES[given.code].title
-            said = f"an error cannot be accepted: {given.code} ({title})"
-            reader.say("CL325", path, said, hint="fix the cause, and remove this entry")
+            message = f"an error cannot be accepted: {given.code} ({title})"
+            reader.say("CL325", path, message, hint="fix the cause, and remove this entry")
         else:
             out.append(Ignore(given.code, given.at or "", given.reason))
     return tuple(out)
@@ -173,8 +173,8 @@ def read_deviations(
 ) -> tuple[Deviation, ...]:
     """`deviations`: accepted differences from the picture in `source`."""
     if shape and not source and not reader.is_gone(("source",)):
-        said, hint = "`deviations` needs `source`", "name the document: `source: design.md`"
-        reader.say("CL202", ("deviations",), said, hint=hint, key=True)
+        message, hint = "`deviations` needs `source`", "name the document: `source: design.md`"
+        reader.say("CL202", ("deviations",), message, hint=hint, key=True)
     return tuple(Deviation(d.difference, d.reason) for _, d in reader.items(("deviations",), shape))
 
 
@@ -185,9 +185,9 @@ def read_renamed(reader: Reader, shape: Mapping[str, str] | None) -> dict[str, s
         if reader.is_gone(path):
             continue
         if old in reader.states:
-            said = f"`{short(old)}` is still a state"
+            message = f"`{short(old)}` is still a state"
             hint = "name the old state as the key, the new one as its value"
-            reader.say("CL207", path, said, hint=hint, key=True)
+            reader.say("CL207", path, message, hint=hint, key=True)
         else:
             reader.name(path, new, reader.states, "state", "CL301")
     return dict(shape or {})

@@ -99,8 +99,8 @@ def _retry(reader: Reader, path: Path, shape: file.RetryShape | int | None) -> R
 def _wait(reader: Reader, at: Path, text: file.Scalar) -> float:
     found = reader.duration(at, text)
     if isinstance(found, Expression):
-        said = "the waits of `retry` are written out"
-        reader.say("CL209", at, said, hint="write `1s`; an expression is not allowed here")
+        message = "the waits of `retry` are written out"
+        reader.say("CL209", at, message, hint="write `1s`; an expression is not allowed here")
     return found if isinstance(found, float) else 1.0
 
 
@@ -179,8 +179,8 @@ def _cases(
     at = (*path, "of")
     of = reader.expression(at, shape.of, None, scope)
     if of is not None and not _can_choose(of.type):
-        said = f"`of` gives {of.type}: a case is a word, a number, true or false"
-        reader.say("CL104", at, said, hint="decide with `when`, or with a list under `next`")
+        message = f"`of` gives {of.type}: a case is a word, a number, true or false"
+        reader.say("CL104", at, message, hint="decide with `when`, or with a list under `next`")
         of = None
     out: list[Edge] = []
     for word, edge in _said_once(reader, path, of, shape):
@@ -212,8 +212,8 @@ def _said_once(
             note = reader.warn if fault.code == DOUBT else reader.say
             note(fault.code, at, fault.message, hint=fault.hint, key=True)
         elif of is not None and (value := case_value(of.type, word)) in seen:
-            said = f"`{word}` is a second case for {value}"
-            reader.say("CL307", at, said, hint="remove one of them", key=True)
+            message = f"`{word}` is a second case for {value}"
+            reader.say("CL307", at, message, hint="remove one of them", key=True)
         else:
             seen.add(word if of is None else case_value(of.type, word))
         yield word, edge

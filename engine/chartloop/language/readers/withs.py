@@ -46,13 +46,13 @@ def read_args(
             out[name] = made
     where = path if given else (*path[:-1], "do")
     for arg in _missing(action.args, given or {}):
-        said = f"`{action.name}` needs `{arg.name}` under `with`"
-        reader.say("CL403", where, said, hint=arg.about, key=bool(given))
+        message = f"`{action.name}` needs `{arg.name}` under `with`"
+        reader.say("CL403", where, message, hint=arg.about, key=bool(given))
     for arg in action.args:
         if arg.needs and arg.name in (given or {}) and arg.needs not in (given or {}):
-            said = f"`{arg.name}` goes with `{arg.needs}`"
+            message = f"`{arg.name}` goes with `{arg.needs}`"
             hint = f"give `{arg.needs}`, or remove `{arg.name}`"
-            reader.say("CL403", (*path, arg.name), said, hint=hint, key=True)
+            reader.say("CL403", (*path, arg.name), message, hint=hint, key=True)
     return out
 
 
@@ -89,8 +89,8 @@ def _one(
     known = [a.name for a in action.args]
     otherwise = "its fields are variables: write `vars.NAME`" if action.targets else ""
     hint = otherwise or nearest(name, known) or "it takes none"
-    said = f"`{action.name}` has no field `{short(name)}`"
-    reader.say("CL402", path, said, hint=hint, key=True)
+    message = f"`{action.name}` has no field `{short(name)}`"
+    reader.say("CL402", path, message, hint=hint, key=True)
     return None
 
 
@@ -117,8 +117,8 @@ def _text(field: _Field, value: Any) -> Given | None:
     reader, path = field.reader, field.path
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         raw = short(reader.document.raw(reader.base + path) or str(value))
-        said = f"`{field.arg.name}` is text, and `{raw}` is a number"
-        return field.fault(said, code="CL210", hint=f'quote it: `"{raw}"`')
+        message = f"`{field.arg.name}` is text, and `{raw}` is a number"
+        return field.fault(message, code="CL210", hint=f'quote it: `"{raw}"`')
     if not isinstance(value, str):
         return field.wrong(value, "text")
     template = reader.template(path, value)
@@ -152,8 +152,8 @@ def _value(field: _Field, value: Any) -> Given | None:
             return field.wrong(constant, problem) if problem else Given("constant", constant)
     if type.kind == "bool" and isinstance(value, str) and value.strip() in ("true", "false"):
         name, word = field.arg.name, value.strip()
-        said = f"`{name}` takes true or false, not text"
-        return field.fault(said, hint=f"take the quotes away: `{name}: {word}`")
+        message = f"`{name}` takes true or false, not text"
+        return field.fault(message, hint=f"take the quotes away: `{name}: {word}`")
     if isinstance(value, str):
         want = None if type.kind == "any" else type
         made = field.reader.expression(field.path, value, want, field.scope)
@@ -204,13 +204,13 @@ def _under(field: _Field, given: dict[str, Any]) -> dict[str, Given]:
     for name, value in given.items():
         path = (*field.path, name)
         if name not in args:
-            said = f"there is no field `{short(name)}` here"
-            field.reader.say("CL402", path, said, hint=nearest(name, args), key=True)
+            message = f"there is no field `{short(name)}` here"
+            field.reader.say("CL402", path, message, hint=nearest(name, args), key=True)
         elif made := _READERS[args[name].kind](field._replace(path=path, arg=args[name]), value):
             out[name] = made
     for arg in _missing(field.arg.fields, given):
-        said = f"`{field.path[-1]}` needs `{arg.name}`"
-        field.reader.say("CL403", field.path, said, hint=arg.about, key=True)
+        message = f"`{field.path[-1]}` needs `{arg.name}`"
+        field.reader.say("CL403", field.path, message, hint=arg.about, key=True)
     return out
 
 
@@ -222,8 +222,8 @@ def _enum(field: _Field, value: Any) -> Given | None:
     choices = field.arg.choices
     if isinstance(value, str) and value in choices:
         return Given("constant", value)
-    said = f"`{short(str(value))}` is not one of {', '.join(choices)}"
-    return field.fault(said, hint=nearest(str(value), choices))
+    message = f"`{short(str(value))}` is not one of {', '.join(choices)}"
+    return field.fault(message, hint=nearest(str(value), choices))
 
 
 def _duration(field: _Field, value: Any) -> Given | None:

@@ -66,9 +66,9 @@ class _Entry(NamedTuple):
 def explain(complaint: Complaint, lines: Sequence[str]) -> Fault:
     """The cause and the cure; the parser's own words when the mistake is none of the known."""
     scene = _Scene(complaint, lines)
-    said = f"{complaint.context}: {complaint.problem}"
+    message = f"{complaint.context}: {complaint.problem}"
     for pattern, rule in _RULES:
-        if pattern.search(said) and (fault := rule(scene)) is not None:
+        if pattern.search(message) and (fault := rule(scene)) is not None:
             return fault
     return scene.fault(
         f"not YAML: {complaint.problem or complaint.context}",

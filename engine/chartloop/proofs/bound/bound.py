@@ -252,8 +252,8 @@ class Bound:
         return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
     def __repr__(self) -> str:
-        said = ", ".join(f"{WORDS[n]} {figure.amount}" for n, figure in self.figures.items())
-        return f"<Bound of {self.machine}: {self.unknown or said}>"
+        message = ", ".join(f"{WORDS[n]} {figure.amount}" for n, figure in self.figures.items())
+        return f"<Bound of {self.machine}: {self.unknown or message}>"
 
     def __str__(self) -> str:
         return text_of(self.lines())

@@ -384,8 +384,8 @@ class Spending:
         }  # fmt: skip
         self._assume("token", "a model call uses at least one token")
         if call.longest != UNIT:
-            said = f"a model call and its reply are at most {call.longest:,} tokens"
-            self._assume("window", said)
+            message = f"a model call and its reply are at most {call.longest:,} tokens"
+            self._assume("window", message)
             if "window" in self.sources:
                 self._assume("window's source", self.sources["window"])
         if call.requests > 1:
@@ -409,16 +409,16 @@ class Spending:
         self, tokens: int, written: int, prices: tuple[float, float] | None
     ) -> dict[str, Ends]:
         if prices is None and self.prices is not None:
-            said = "the price of a model that a state names is not known: assume "
-            self._say_of(COST, "", f"{said}`input_price` and `output_price`")
+            message = "the price of a model that a state names is not known: assume "
+            self._say_of(COST, "", f"{message}`input_price` and `output_price`")
             return {COST: (0, INF)}
         if prices is None:
-            said = "the model's price is not known: give `input_cost_per_token` and "
-            self._say_of(COST, "", f"{said}`output_cost_per_token` under `model`")
+            message = "the model's price is not known: give `input_cost_per_token` and "
+            self._say_of(COST, "", f"{message}`output_cost_per_token` under `model`")
             return {COST: (0, INF)}
         if tokens >= UNIT // 1000:
-            said = "nothing says how large a model call is: give `context_window` under `model`"
-            self._say_of(COST, "", said)
+            message = "nothing says how large a model call is: give `context_window` under `model`"
+            self._say_of(COST, "", message)
             return {COST: (0, INF)}
         dear = [f"{price * 1_000_000:,.6g} USD" for price in prices]
         if "price" in self.sources:
@@ -438,8 +438,8 @@ class Spending:
         if most > 1 and most == self.assume.calls_per_reply:
             self._assume("batch", f"a reply asks for at most {most} tool calls")
         elif most > 1:
-            said = f"at most {most} tool calls of one reply are executed"
-            self._assume("batch", said)
+            message = f"at most {most} tool calls of one reply are executed"
+            self._assume("batch", message)
         if most:
             self._assume("tools", "a tool makes no model calls itself")
         for count in sorted({0, 1, most} if most else {0}):
@@ -450,11 +450,11 @@ class Spending:
         asks = "model" in action.uses | action.may_use
         if asks:
             for resource in (CALLS, TOKENS, COST):
-                said = f"`{action.name}`, your own action, may call a model as often as it likes"
-                self._say(resource, state, said)
+                message = f"`{action.name}`, your own action, may call a model as often as it likes"
+                self._say(resource, state, message)
             return Uses({CALLS: (0, INF), TOKENS: (0, INF), COST: (0, INF)})
-        said = "your own action spends a step, and neither stops nor continues a run"
-        self._assume("own", said)
+        message = "your own action spends a step, and neither stops nor continues a run"
+        self._assume("own", message)
         return Uses({})
 
     # children ---------------------------------------------------------------------------------

@@ -120,8 +120,8 @@ def figure(proof: Proof, resource: str) -> Figure:
     chosen = [budgets.steps[n] for n in steps]
     witness = _witness(proof, solved, chosen)
     if solved.value is None:
-        said = f"no budget cuts the loop {say_round(loop_of(proof, solved, chosen))}"
-        return Figure(name, None, said, witness=witness)
+        message = f"no budget cuts the loop {say_round(loop_of(proof, solved, chosen))}"
+        return Figure(name, None, message, witness=witness)
     paired = zip(budgets.rows, solved.prices, strict=True)
     by = tuple(dict.fromkeys(_say(proof, row.family) for row, price in paired if price))
     units = math.ceil(solved.value / UNIT - Fraction(1, 1000))
@@ -367,8 +367,8 @@ def _say_past(resource: str, past: Number | None) -> str:
     if past <= 0:
         return "never past it"
     if units := round(past / UNIT):
-        said = "less than" if past < units * UNIT else "at most"
-        return f"{said} {say_units(units, CALL if resource == TOKENS else 'call')} past it"
+        message = "less than" if past < units * UNIT else "at most"
+        return f"{message} {say_units(units, CALL if resource == TOKENS else 'call')} past it"
     return f"at most {say_amount(NAMES[resource], _amount(resource, past))} past it"
 
 

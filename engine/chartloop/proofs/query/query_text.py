@@ -87,8 +87,8 @@ def _atom(word: str, chart: Chart) -> Atom:
         raise QueryFault(f"`{word}` is {both}", hint=f"write {ways}")
     if not meant:
         every = [n for s in SORTS for n in known[s]]
-        said = f"machine `{chart.name}` has nothing that is called `{word[:80]}`"
-        raise QueryFault(said, hint=nearest(word, every, otherwise=_list_names(known["state"])))
+        message = f"machine `{chart.name}` has nothing that is called `{word[:80]}`"
+        raise QueryFault(message, hint=nearest(word, every, otherwise=_list_names(known["state"])))
     return Atom(meant[0], word)
 
 

@@ -68,8 +68,8 @@ def stamp_checksum(text: str) -> str:
     """A file with its checksum, behind the comments of its head."""
     lines = text.splitlines(keepends=True)
     at = next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    said = f"# Written by chartloop test --generate; changed, it is yours. {_sum(text)}\n"
-    return "".join((*lines[:at], said, *lines[at:]))
+    message = f"# Written by chartloop test --generate; changed, it is yours. {_sum(text)}\n"
+    return "".join((*lines[:at], message, *lines[at:]))
 
 
 def is_ours(text: str) -> bool:

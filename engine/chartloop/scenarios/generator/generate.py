@@ -148,8 +148,8 @@ def _explain_missing(
     for target in missing:
         came = played.get(target)
         if isinstance(came, str):
-            said = f"found, but no scenario can say it: {came}"
-            yield Unreached(target, "not writable", said)
+            message = f"found, but no scenario can say it: {came}"
+            yield Unreached(target, "not writable", message)
         else:
             yield reasons.of(target)
 

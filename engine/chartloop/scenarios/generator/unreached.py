@@ -91,12 +91,12 @@ class Reasons:
         """The first that applies: the later ones say less."""
         asked = [name for guard in self._guards.get(target.name, ()) for name in guard.opaque]
         if asked:
-            said = f"its guard asks `{asked[0]}`, which is Python and was never found to turn"
-            return Unreached(target, "opaque", said)
+            message = f"its guard asks `{asked[0]}`, which is Python and was never found to turn"
+            return Unreached(target, "opaque", message)
         if self._not_run:
             states = ", ".join(f"`{state}`" for state in self._not_run)
-            said = f"it may come after {states}, whose action has effects: only `--run-actions`"
-            return Unreached(target, "own action", f"{said} runs it")
+            message = f"it may come after {states}, whose action has effects: only `--run-actions`"
+            return Unreached(target, "own action", f"{message} runs it")
         return Unreached(target, self._end, self._said)
 
 

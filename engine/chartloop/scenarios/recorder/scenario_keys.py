@@ -96,8 +96,8 @@ def _moments(chart: Chart, run: RecordedRun) -> Iterator[Moment]:
         try:
             position, _ = evolve(chart, position, record.input)
         except (RunError, KeyError) as error:
-            said = f"the machine cannot decide record {record.seq} of run `{run.run_id}`: {error}"
-            raise RunError(said, hint="give the machine that the run was started with") from error
+            text = f"the machine cannot decide record {record.seq} of run `{run.run_id}`: {error}"
+            raise RunError(text, hint="give the machine that the run was started with") from error
         previous = record.input.at
 
 
@@ -138,8 +138,8 @@ class _Children:
         machines = chart.spec.machines
         fitting = [name for name, spec in machines.items() if spec.name == run.row.machine]
         if not fitting:
-            said = f"run `{run.run_id}` is of `{run.row.machine}`, which `{chart.name}` has not"
-            raise RunError(said, hint="give the machine that the run was started with")
+            message = f"run `{run.run_id}` is of `{run.row.machine}`, which `{chart.name}` has not"
+            raise RunError(message, hint="give the machine that the run was started with")
         return fitting[0]
 
 

@@ -161,8 +161,8 @@ class _Comparing:
 
     def _children(self) -> Iterator[Change]:
         def part(name: str, spec: MachineSpec) -> Part:
-            said = f"{len(spec.states)} states"
-            return Part("child", name, name, ("machines", name), {}, said)
+            message = f"{len(spec.states)} states"
+            return Part("child", name, name, ("machines", name), {}, message)
 
         gone = [part(n, s) for n, s in self.a.machines.items() if n not in self.b.machines]
         new = [part(n, s) for n, s in self.b.machines.items() if n not in self.a.machines]

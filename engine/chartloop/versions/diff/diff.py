@@ -86,12 +86,12 @@ class Diff:
         real = len(self.changes) - len(words)
         if not real:
             return f"{name}: does the same; {_count(len(words))} of words"
-        said = f"{name}: {_count(real)}" + (f" and {len(words)} of words" if words else "")
+        message = f"{name}: {_count(real)}" + (f" and {len(words)} of words" if words else "")
         ways = {e.way for change in self.changes for e in change.effects}
         for verb, both in _TOLD:
             if found := [way for way in both if way in ways]:
-                said += f"; {verb} {' and '.join(found)}"
-        return said
+                message += f"; {verb} {' and '.join(found)}"
+        return message
 
     def lines(self, width: int = 0) -> list[Line]:
         """The verdict, the two names, then every difference with its place, under its heading.

@@ -55,9 +55,9 @@ class ReviewPicture(Picture):
         for arrow in self.chart.arrows:
             marked = merged.of_arrow(arrow)
             if marked.mark != "same":
-                said = f" {words}" if (words := one_line(arrow.whole)) else ""
+                text = f" {words}" if (words := one_line(arrow.whole)) else ""
                 was = f" (was: {one_line(marked.old)})" if marked.old else ""
-                lines.append(f"{INKS[marked.mark].sign} {arrow.source} →{said} {arrow.target}{was}")
+                lines.append(f"{INKS[marked.mark].sign} {arrow.source} →{text} {arrow.target}{was}")
         if merged.hidden:
             lines.append(f"… {merged.hidden} unchanged hidden")
         return "\n".join(lines) + "\n"

@@ -247,23 +247,23 @@ def _state_line(state: StateSpec) -> str:
     """What a state does, in a line: ``decides: errors.rate >= limits.rate``."""
     match state.job:
         case "act":
-            said = f"acts: {state.action.name if state.action else ''}"
+            message = f"acts: {state.action.name if state.action else ''}"
         case "decide":
             asked = next((e.when for e in state.edges if e.role == "then"), None) or state.of
-            said = f"decides: {format_value(asked)}" if asked else "decides"
+            message = f"decides: {format_value(asked)}" if asked else "decides"
         case "wait":
             events = dict.fromkeys(e.trigger for e in state.edges if e.role == "on")
-            said = f"waits for {', '.join(events)}"
+            message = f"waits for {', '.join(events)}"
         case "fork":
-            said = f"checks all of {', '.join(state.all)}"
+            message = f"checks all of {', '.join(state.all)}"
         case "pass":
-            said = "goes on"
+            message = "goes on"
         case "end":
-            said = "ends"
+            message = "ends"
     stop = f"stops: {state.stop}" if state.stop else ""
-    said = "" if stop and state.job in ("pass", "end") else said
+    message = "" if stop and state.job in ("pass", "end") else message
     onward = ", ".join(dict.fromkeys(e.target for e in state.edges))
-    return "; ".join(part for part in (said, stop, f"to {onward}" if onward else "") if part)
+    return "; ".join(part for part in (message, stop, f"to {onward}" if onward else "") if part)
 
 
 def edge_part(edge: Edge, names: Renaming = SAME) -> Part:

@@ -337,8 +337,8 @@ def focus(merged: Merged) -> Merged:
     if hidden == 1 and shown:  # to say so would take the same room
         return merged
     nodes = "node" if hidden == 1 else "nodes"
-    said = f"… {hidden} unchanged {nodes} hidden" if shown else "The flowchart is the same"
-    return replace(merged, chart=part(chart, shown, said if hidden else ""), hidden=hidden)
+    message = f"… {hidden} unchanged {nodes} hidden" if shown else "The flowchart is the same"
+    return replace(merged, chart=part(chart, shown, message if hidden else ""), hidden=hidden)
 
 
 def _around(chart: Flowchart, name: str) -> set[str]:

@@ -75,8 +75,8 @@ def _write_flowchart(merged: Merged, boxes: list[Box], arrows: list[Arrow], *, c
         lines.append(f"    accDescr: {escape(_summary(merged))}")
     lines += [f"    {_node(box, ids[box.id], merged.of_box(box))}" for box in boxes]
     if cut:
-        said = f"{cut} more boxes do not fit into this picture: see the full one"
-        lines.append(f'    cut_off["{escape(said)}"]:::note')
+        message = f"{cut} more boxes do not fit into this picture: see the full one"
+        lines.append(f'    cut_off["{escape(message)}"]:::note')
     lines += [f"    {_link(arrow, ids, merged.of_arrow(arrow))}" for arrow in arrows]
     lines += [f"    {line}" for line in _styles(merged, arrows)]
     return "\n".join(lines) + "\n"
@@ -87,8 +87,8 @@ def _summary(merged: Merged) -> str:
     parts = [merged.of_box(box).mark for box in merged.chart.boxes]
     parts += [merged.of_arrow(arrow).mark for arrow in merged.chart.arrows]
     counts = Counter(mark for mark in parts if mark != "same")
-    said = ", ".join(f"{times} {mark}" for mark, times in sorted(counts.items()))
-    return f"Boxes and arrows: {said or 'none changed'}."
+    message = ", ".join(f"{times} {mark}" for mark, times in sorted(counts.items()))
+    return f"Boxes and arrows: {message or 'none changed'}."
 
 
 def _styles(merged: Merged, arrows: list[Arrow]) -> Iterator[str]:

@@ -44,18 +44,18 @@ def misfit_children(
 
 
 def _child(spec: MachineSpec, state: StateSpec, position: Position, row: RunRow) -> Iterator[Cause]:
-    said = f"its child `{row.run_id}` {_stands(row)}, and"
+    message = f"its child `{row.run_id}` {_stands(row)}, and"
     at = spec.place(("states", state.name), key=True)
     machine = _machine_of(state, position, row)
     if machine is None:
-        yield Cause(f"{said} `{state.name}` does not run it any more", _ENDED, place=at)
+        yield Cause(f"{message} `{state.name}` does not run it any more", _ENDED, place=at)
         return
     found = spec.machines.get(machine)
     if found is None:
-        yield Cause(f"{said} machine `{machine}` is gone", _ENDED, place=at)
+        yield Cause(f"{message} machine `{machine}` is gone", _ENDED, place=at)
     elif digest(canonical(found)) != row.machine_hash:
         here = spec.place(("machines", machine), key=True)
-        yield Cause(f"{said} machine `{machine}` has changed", _ENDED, place=here)
+        yield Cause(f"{message} machine `{machine}` has changed", _ENDED, place=here)
 
 
 def _stands(row: RunRow) -> str:

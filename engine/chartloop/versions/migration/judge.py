@@ -177,8 +177,8 @@ class _Judging:
         was = "every record is decided as it was"
         if not lines:
             return was
-        said = ", ".join(f"`{old}` is `{new}`" for old, new in lines.items())
-        return f"{said} now, which the file does not say; then {was}"
+        message = ", ".join(f"`{old}` is `{new}`" for old, new in lines.items())
+        return f"{message} now, which the file does not say; then {was}"
 
     def _before(self) -> Position | None:
         """Where the run is under the machine that it was started with."""

@@ -82,8 +82,8 @@ class LiveDress(Dress):
     def arrow_label(self, arrow: Arrow) -> str:
         """What is on an arrow."""
         lines = arrow.drawn_text.strip().splitlines() or [""]
-        said = "\n".join(f"{SPACE}{line.strip()} " for line in lines)
-        return dot_text(f"{said}{self.count(arrow)} ", left=True)
+        message = "\n".join(f"{SPACE}{line.strip()} " for line in lines)
+        return dot_text(f"{message}{self.count(arrow)} ", left=True)
 
     def caption(self) -> str:
         """What is under the title."""

@@ -20,9 +20,9 @@ class Outline:
         self._boxes = [(box.id, *_box_lines(box)) for box in chart.boxes]
         self._leaving: dict[str, list[tuple[int, str]]] = {}
         for place, arrow in enumerate(chart.arrows):
-            said = " ".join(part for part in (one_line(arrow.whole), "→") if part)
+            message = " ".join(part for part in (one_line(arrow.whole), "→") if part)
             leaving = self._leaving.setdefault(arrow.source, [])
-            leaving.append((place, f"{said} {one_line(arrow.target)}"))
+            leaving.append((place, f"{message} {one_line(arrow.target)}"))
 
     def text(self, plan: Plan) -> str:
         """The chart as lines: `▶` is before the present state, `×3` before what was taken."""

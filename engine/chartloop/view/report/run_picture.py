@@ -87,8 +87,8 @@ class ReportDress(PaintedDress):
 
     def title(self, chart: Flowchart) -> Style:
         """The title, how the run is doing, and what the colours mean."""
-        said = f"{title_label(chart, self.caption())}{LEFT}{legend()}{LEFT} {LEFT}"
-        return title_style(chart) | {"label": Html(f"<{said}>")}
+        message = f"{title_label(chart, self.caption())}{LEFT}{legend()}{LEFT} {LEFT}"
+        return title_style(chart) | {"label": Html(f"<{message}>")}
 
     def box_label(self, box: Box) -> str:
         """The label, the badge, the value and its bar, each in a line."""
