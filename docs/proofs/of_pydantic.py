@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,7 @@ def build(loop: str, model: Model, *, limited: bool) -> Callable[[], object]:
     built = graph.build()
 
     def run() -> None:
-        built.run_sync(state=State())
+        asyncio.run(built.run(state=State()))  # `run_sync` leaves a loop open
 
     return run
 
