@@ -99,6 +99,14 @@ def pytest_xdist_auto_num_workers() -> int | None:
     return 2 * (os.cpu_count() or 1)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A process that has nothing left takes tests from the others: some last for a minute."""
+    from xdist.scheduler import WorkStealingScheduling  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
+
+    return WorkStealingScheduling(config, log)
+
+
 _ALLOWED = pytest.StashKey[list[AllowedSkip]]()
 
 
