@@ -93,7 +93,7 @@ def claude(server: LoopbackServer, **more: Any) -> Machine:
 
 BLOCKS = [
     {"type": "thinking", "thinking": "Add 1 to it.", "signature": "sig-1=="},
-    {"type": "redacted_thinking", "data": "cmVkYWN0ZWQ="},
+    {"type": "redacted_thinking", "data": "EmwKAhgBEgy3va3pzix/LafPsn4aDFIT"},
     {"type": "thinking", "thinking": "", "signature": "sig-2=="},
 ]
 CALL: dict[str, Any] = {"text": "Adding.", "tool_calls": [{"name": "add", "arguments": {"x": 1}}]}

@@ -136,6 +136,8 @@ class ReceivedReasoning:
     def whole(self, provider: str, calls: int) -> dict[str, Any]:
         """The mapping that a message keeps; empty where the reply had no reasoning."""
         found: dict[str, Any] = {n: self._lists[n] for n in _WHOLE if self._lists.get(n)}
+        if blocks := found.get("thinking_blocks"):
+            found["thinking_blocks"] = [_without_index(block) for block in blocks]
         more = {n: self._lists[n] for n in _SPECIFIC if self._lists.get(n)}
         if more:
             found["provider_specific_fields"] = more
@@ -144,6 +146,14 @@ class ReceivedReasoning:
         if self._calls:
             found["calls"] = [self._calls.get(n) for n in range(calls)]
         return {"provider": provider, **found} if found else {}
+
+
+def _without_index(block: Any) -> Any:
+    """A block as the provider sent it: litellm from 1.109 on adds its place in the stream."""
+    if not isinstance(block, dict):
+        return block
+    fields = cast("dict[str, Any]", block)
+    return {name: value for name, value in fields.items() if name != "index"}
 
 
 def checked(reasoning: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
