@@ -262,3 +262,13 @@ def serving(settings: Settings) -> Generator[str]:
         server.should_exit = True
         thread.join(20)
         listener.close()
+
+
+def over_stdio(server: Any) -> Any:
+    """A transport to a server that is started.
+
+    `mcp` keeps the stderr of the moment in which it was imported: in a test that may be no file.
+    """
+    from mcp.client.stdio import stdio_client  # noqa: PLC0415
+
+    return stdio_client(server, errlog=sys.__stderr__ or sys.stderr)

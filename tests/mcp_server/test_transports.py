@@ -18,6 +18,7 @@ from tests.mcp_server.conftest import (
     command,
     first_run,
     needs_mcp,
+    over_stdio,
     person,
     play,
     serving,
@@ -69,7 +70,7 @@ def test_over_stdio_a_machine_asks_and_gives_its_result(
     async def client() -> None:
         eve = person({"answer": "reject", "note": "more"}, {"answer": "approve"})
         server = command(tmp_path, "--script", "replies.yaml")
-        async with Client(server, mode=mode, elicitation_callback=eve) as talk:
+        async with Client(over_stdio(server), mode=mode, elicitation_callback=eve) as talk:
             given = await talk.call_tool("review", {"task": "x"}, progress_callback=hear)
             assert given.structured_content["output"] == "Second."
 
@@ -150,7 +151,7 @@ def test_a_run_of_a_server_that_was_killed_is_taken_up_by_the_next(
         await process.wait()
 
     async def continues() -> None:
-        async with Client(server) as talk:
+        async with Client(over_stdio(server)) as talk:
             (row,) = (await talk.call_tool("status", {})).structured_content["runs"]
             seen: Any = None
             for _ in range(40):  # the lease of the dead one lapses first
@@ -179,14 +180,14 @@ def test_a_client_that_goes_away_in_a_call_leaves_a_run_that_can_be_resumed(
     server = command(tmp_path, "--script", "replies.yaml")
 
     async def leave() -> None:
-        async with Client(server) as talk:
+        async with Client(over_stdio(server)) as talk:
             call = asyncio.create_task(talk.call_tool("twice", {"task": "x"}))
             await first_run(talk)
             call.cancel()
             await asyncio.wait([call])
 
     async def come_back() -> None:
-        async with Client(server) as talk:
+        async with Client(over_stdio(server)) as talk:
             (row,) = (await talk.call_tool("status", {})).structured_content["runs"]
             done = await talk.call_tool("resume", {"run": row["run"]})
             assert done.structured_content["output"] == "Second."
@@ -207,7 +208,7 @@ def test_the_settings_that_the_page_shows_start_the_server(tmp_path: Path) -> No
     server = StdioServerParameters(command=sys.executable, args=["-m", "chartloop", *told["args"]])
 
     async def client() -> None:
-        async with Client(server) as talk:
+        async with Client(over_stdio(server)) as talk:
             given = await talk.call_tool("buyer", {"task": "How fast does demand rise?"})
             assert given.structured_content["question"]["answers"].keys() == {"accept", "deny"}
 
