@@ -289,8 +289,8 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
 
 def _server_tool(ctx: Context, called: str) -> str:
     """The tool of an MCP server that a model means by what it was called in the request."""
-    names = (name for name in ctx.machine.registry.tools if "." in name)
-    return next((name for name in names if called in (name, wire_name(name))), "")
+    names = ctx.machine.wire_names
+    return names.get(called) or names.get(wire_name(called), "")
 
 
 def _outcome(ctx: Context, answered: Answered, keep: bool | None) -> Outcome:

@@ -58,6 +58,16 @@ class RunOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ServerOptions(RunOptions):
+    """The options that `serve` and `mcp` share."""
+
+    machines: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    workers: int = 1
+    token_file: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunCommandOptions(RunOptions):
     """The options of `run`, once or over a file of tasks."""
 

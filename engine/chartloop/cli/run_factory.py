@@ -5,22 +5,24 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
 from chartloop.adapters.notify.log import LogNotifier
 from chartloop.cli import console
-from chartloop.cli.machine_loader import tasks_of
+from chartloop.cli.machine_loader import own_of, tasks_of
 from chartloop.cli.value_options import figures_of, values_of
 
 if TYPE_CHECKING:
     from chartloop.api import Machine, PortOptions, Run
-    from chartloop.cli.options import RunOptions
+    from chartloop.cli.options import RunOptions, ServerOptions
     from chartloop.cli.script import Script
     from chartloop.run.journal import Journal
     from chartloop.run.ports import Cancel, Clock, Notifier
     from chartloop.run.tracing import Tracer
+    from chartloop.server import Settings
 
 
 def clock_of(options: RunOptions, *, not_before: float = 0.0) -> Clock:
@@ -104,6 +106,30 @@ def components_of(options: RunOptions) -> PortOptions:
     if script is not None:
         given["script"] = script.replies
     return cast("PortOptions", given)
+
+
+def server_settings(
+    options: ServerOptions, *, host: str, port: int, face: str = "chartloop serve"
+) -> Settings:
+    """The settings of a server, over HTTP or MCP, with its journal opened."""
+    from chartloop.cli.journal_access import name_of, open_journal
+    from chartloop.server import Settings, read_tokens
+
+    journal = open_journal(options, make=True)
+    console.say(f"journal {name_of(journal)}", "dim")
+    return Settings(
+        machines=tuple(Path(folder) for folder in options.machines),
+        journal=journal,
+        tools=own_of(options),
+        components=components_of(options),
+        workers=options.workers,
+        trust=options.trust,
+        tokens=() if options.token_file is None else read_tokens(Path(options.token_file)),
+        host=host,
+        port=port,
+        names=options.names,
+        face=face,
+    )
 
 
 def _required_figures(options: RunOptions) -> dict[str, float] | None:

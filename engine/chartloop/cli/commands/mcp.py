@@ -5,25 +5,20 @@ from __future__ import annotations
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 
 from chartloop.cli import parameters
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli.options import ServerOptions, pass_options
 from chartloop.core.errors import SetupError
 
 
 @dataclass(frozen=True, kw_only=True)
-class McpOptions(RunOptions):
+class McpOptions(ServerOptions):
     """The options of `mcp`."""
 
-    machines: tuple[str, ...] = ()
     http: tuple[str, int] | None = None
-    names: tuple[str, ...] = ()
-    workers: int = 1
-    token_file: str | None = None
 
 
 class Address(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
@@ -107,25 +102,7 @@ def mcp(options: McpOptions) -> None:
 
 
 def _settings(options: McpOptions) -> Any:
-    from chartloop.cli import console
-    from chartloop.cli.journal_access import name_of, open_journal
-    from chartloop.cli.machine_loader import own_of
-    from chartloop.cli.run_factory import components_of
-    from chartloop.server import Settings, read_tokens
+    from chartloop.cli.run_factory import server_settings
 
-    journal = open_journal(options, make=True)
-    console.say(f"journal {name_of(journal)}", "dim")
     host, port = options.http or ("127.0.0.1", 0)
-    return Settings(
-        machines=tuple(Path(folder) for folder in options.machines),
-        journal=journal,
-        tools=own_of(options),
-        components=components_of(options),
-        workers=options.workers,
-        trust=options.trust,
-        tokens=() if options.token_file is None else read_tokens(Path(options.token_file)),
-        host=host,
-        port=port,
-        names=options.names,
-        face="chartloop mcp",
-    )
+    return server_settings(options, host=host, port=port, face="chartloop mcp")

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import click
 
-from chartloop.cli import console, parameters
-from chartloop.cli.options import RunOptions, pass_options
+from chartloop.cli import parameters
+from chartloop.cli.options import ServerOptions, pass_options
 from chartloop.core.errors import SetupError
 
 
 @dataclass(frozen=True, kw_only=True)
-class ServeOptions(RunOptions):
+class ServeOptions(ServerOptions):
     """The options of `serve`."""
 
-    machines: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     port: int = 8000
-    names: tuple[str, ...] = ()
-    workers: int = 1
-    token_file: str | None = None
 
 
 @click.command(
@@ -77,6 +71,7 @@ the runs that it drove. Several servers may share one journal.
 @pass_options(ServeOptions)
 def serve(options: ServeOptions) -> None:
     """Serve machines and runs over HTTP."""
+    from chartloop.cli.run_factory import server_settings
     from chartloop.extras import install
 
     try:
@@ -86,26 +81,4 @@ def serve(options: ServeOptions) -> None:
             raise
         message = "the server needs the extra `server`"
         raise SetupError(message, hint=install("server")) from error
-    serve_for_ever(_settings(options))
-
-
-def _settings(options: ServeOptions) -> Any:
-    from chartloop.cli.journal_access import name_of, open_journal
-    from chartloop.cli.machine_loader import own_of
-    from chartloop.cli.run_factory import components_of
-    from chartloop.server import Settings, read_tokens
-
-    journal = open_journal(options, make=True)
-    console.say(f"journal {name_of(journal)}", "dim")
-    return Settings(
-        machines=tuple(Path(folder) for folder in options.machines),
-        journal=journal,
-        tools=own_of(options),
-        components=components_of(options),
-        workers=options.workers,
-        trust=options.trust,
-        tokens=() if options.token_file is None else read_tokens(Path(options.token_file)),
-        host=options.host,
-        port=options.port,
-        names=options.names,
-    )
+    serve_for_ever(server_settings(options, host=options.host, port=options.port))
