@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -122,6 +123,7 @@ class ProtocolServer:
     ) -> Given:
         """Follow a run to where it rests, with questions to the client's person on the way.
 
+        `begin` sets it going: the client is told of every step that it makes from then on.
         A call that is given up, by a cancel or a lost connection, pauses its run.
         """
         after = await self._calls.head(run_id)
@@ -222,14 +224,17 @@ class ProtocolServer:
         if given.action != "accept":
             return _result(await self._calls.standing(run_id, _NOT_ANSWERED[given.action]))
         question = (await self._calls.standing(run_id)).question
-        if question is not None and question.wait == wait:
-            try:
+        if question is None or question.wait != wait:
+            return await self._drive(ctx, run_id, past=wait)
+
+        async def send() -> None:
+            with suppress(WaitError):  # answered elsewhere, or too late: see where it is now
                 await self._send(run_id, question, given)
-            except WaitError:
-                pass  # answered elsewhere, or too late: see where it is now
-            except AnswerError as error:
-                return self._needed(run_id, question, f"{error.message}. ")
-        return await self._drive(ctx, run_id, past=wait)
+
+        try:
+            return await self._drive(ctx, run_id, send, past=wait)
+        except AnswerError as error:
+            return self._needed(run_id, question, f"{error.message}. ")
 
     # the server's own tools ---------------------------------------------------------------------
 
