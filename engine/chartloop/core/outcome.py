@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from chartloop.core.facts import EMPTY, Failure, Task, ToolCall, wire_name
 from chartloop.core.plain import plain
@@ -300,7 +300,7 @@ PARTS: Mapping[str, str] = {
 """Counts that are a part of another one."""
 
 
-def is_tokens(value: object) -> bool:
+def is_tokens(value: object) -> TypeGuard[int]:
     """Whether so many tokens can have been sent or written in one model call."""
     return type(value) is int and 0 <= value <= MOST_TOKENS
 

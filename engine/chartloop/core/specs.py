@@ -143,7 +143,7 @@ class ActionSpec:
     leaves: bool = False
     """It ends at once when it is cancelled: whatever may not, it leaves behind by itself."""
     sound: bool = False
-    """Its results are JSON data as they are, whatever a tool gave: see `run.sanitize`."""
+    """Its outcomes are valid whatever a model or a tool gave: they are not checked again."""
     own_deadline: bool = False
     """The action ends in time by itself: it is not cut off."""
     repairs: str = ""
