@@ -47,6 +47,7 @@ from chartloop.run.payload import LARGE, pack, unpack
 from chartloop.run.processes import Process
 from chartloop.run.redact import PATTERNS, STRUCTURE, Redactor
 from chartloop.run.sync import by_hand
+from tests.effort import examples
 
 # -- what may stand in a record ------------------------------------------------------------------
 
@@ -417,9 +418,10 @@ class OneBehaviour(RuleBasedStateMachine):
             self.call("blob", digest("x"))
 
 
+@pytest.mark.law
 @pytest.mark.slow("takes seconds")
 def test_every_journal_behaves_as_the_one_in_memory() -> None:
-    run_state_machine_as_test(OneBehaviour, settings=settings(max_examples=30))
+    run_state_machine_as_test(OneBehaviour, settings=settings(max_examples=examples(30)))
 
 
 # -- payloads ------------------------------------------------------------------------------------
