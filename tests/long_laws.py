@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis.statistics import collector, describe_statistics
 
 ROOT = Path(__file__).resolve().parent.parent
 LAWS = re.compile(r"^\s*@given\b|run_state_machine_as_test", re.MULTILINE)
@@ -105,6 +106,17 @@ class Recorder:
         }
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in done])
         items[:] = [item for item in items if item.nodeid not in done]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Of a law that asks hypothesis by hand the statistics are kept as of any other."""
+        texts: list[str] = []
+        with collector.with_value(lambda counted: texts.append(describe_statistics(counted))):
+            try:
+                return (yield)
+            finally:
+                if texts:
+                    vars(item)["hypothesis_statistics"] = "\n".join(texts)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
