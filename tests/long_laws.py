@@ -4,7 +4,7 @@
     python tests/long_laws.py RESULTS --table            # nothing is run
 
 A law is a test that hypothesis feeds. Each law and seed becomes one line of the file RESULTS: how
-many examples passed, why hypothesis stopped, the seconds, the commit, and the failure if it failed.
+many examples passed, why hypothesis stopped, the time, the commit, and the failure if it failed.
 Started again with the same file it leaves out what has passed with as many examples, so it can be
 stopped at any time; a law that failed is run again. One seed of all files comes before the next.
 
@@ -55,6 +55,8 @@ class Result:
     stopped: str
     """Why hypothesis stopped."""
     seconds: float
+    cpu: float
+    """Seconds of a core, those of ended child processes too."""
     outcome: str
     """`passed`, `failed`, or `ended`: the process of its file ended before the law did."""
     commit: str
@@ -111,10 +113,12 @@ class Recorder:
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
         """Of a law that asks hypothesis by hand the statistics are kept as of any other."""
         texts: list[str] = []
+        since = _cpu()
         with collector.with_value(lambda counted: texts.append(describe_statistics(counted))):
             try:
                 return (yield)
             finally:
+                vars(item)["law_cpu"] = _cpu() - since
                 if texts:
                     vars(item)["hypothesis_statistics"] = "\n".join(texts)
 
@@ -129,11 +133,16 @@ class Recorder:
                 self.path,
                 Result(
                     law=item.nodeid, seed=self.seed, examples=self.examples, passed=passed,
-                    stopped=stopped, seconds=round(call.duration, 2), outcome=report.outcome,
+                    stopped=stopped, seconds=round(call.duration, 2),
+                    cpu=round(getattr(item, "law_cpu", 0.0), 2), outcome=report.outcome,
                     commit=self.commit, failure="" if report.passed else report.longreprtext,
                 ),
             )  # fmt: skip
         return report
+
+
+def _cpu() -> float:
+    return sum(os.times()[:4])
 
 
 def _counted(statistics: str) -> tuple[int, str]:
@@ -167,7 +176,8 @@ def run_file(file: str, seed: int, *, examples: int, results: Path) -> None:
     before, since = len(results.read_bytes()) if results.exists() else 0, time.monotonic()
     command = [
         sys.executable, "-m", "pytest", "-p", "tests.long_laws", "-m", "law", "-q", "-n", "0",
-        "-p", "no:cacheprovider", "-o", f"timeout={LONGEST}", "-o", "faulthandler_timeout=0",
+        "-p", "no:cacheprovider", "-p", "no:schemathesis",
+        "-o", f"timeout={LONGEST}", "-o", "faulthandler_timeout=0",
         f"--hypothesis-seed={seed}", file,
     ]  # fmt: skip
     commit = _commit()
@@ -181,7 +191,7 @@ def run_file(file: str, seed: int, *, examples: int, results: Path) -> None:
         said = f"ended with {ended.returncode}\n{ended.stdout[-4000:]}\n{ended.stderr[-4000:]}"
         lost = Result(
             law=file, seed=seed, examples=examples, passed=0, stopped="the process ended",
-            seconds=seconds, outcome="ended", commit=commit, failure=said,
+            seconds=seconds, cpu=0.0, outcome="ended", commit=commit, failure=said,
         )  # fmt: skip
         append(results, lost)
     failed = [one for one in _newer(results, before) if one.outcome != "passed"]
@@ -207,7 +217,7 @@ def _commit() -> str:
 def table(results: Sequence[Result]) -> str:
     """One line a file, with what all its laws and seeds came to, and each law that did not pass."""
     files = {one.file: [r for r in results if r.file == one.file] for one in results}
-    head = ("file", "laws", "seeds", "examples", "seconds", "not passed")
+    head = ("file", "laws", "seeds", "examples", "CPU seconds", "not passed")
     rows = [head, *(_row(file, found) for file, found in sorted(files.items()))]
     rows.append(_row("**all**", results))
     lines = [f"| {' | '.join(row)} |" for row in rows]
@@ -223,7 +233,7 @@ def _row(name: str, found: Sequence[Result]) -> tuple[str, ...]:
     fewest, most = min(seeds.values(), default=0), max(seeds.values(), default=0)
     numbers = (
         f"{len(seeds)}", f"{fewest}" if fewest == most else f"{fewest}–{most}",
-        f"{sum(one.passed for one in found):,}", f"{sum(one.seconds for one in found):,.0f}",
+        f"{sum(one.passed for one in found):,}", f"{sum(one.cpu for one in found):,.0f}",
         f"{sum(one.outcome != 'passed' for one in found)}",
     )  # fmt: skip
     return (name, *numbers)

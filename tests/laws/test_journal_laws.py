@@ -201,11 +201,13 @@ class OneBehaviour(RuleBasedStateMachine):
         shared = SqliteJournal(folder / "two.db", redactor=None, now=now)
         flushed = SqliteJournal(folder / "three.db", durability="power", redactor=None, now=now)
         self.files = [by_itself, shared, flushed]
+        # `Runner.run` would set up and take down a signal handler for each of thousands of calls
+        of_loop = self.runner.get_loop().run_until_complete
         self.desks: list[tuple[Journal, Callable[[Coroutine[Any, Any, Any]], Any]]] = [
             (MemoryJournal(now=now), by_hand),
             (by_itself, by_hand),
-            (shared.grouped, self.runner.run),
-            (flushed.grouped, self.runner.run),
+            (shared.grouped, of_loop),
+            (flushed.grouped, of_loop),
         ]
         self.last: dict[str, tuple[int, int, list[Event]]] = {}
         self.behind = False
