@@ -1,4 +1,4 @@
-"""Draws the plots of `docs/studies.md` and `docs/simulation.md` and the heat map of `docs/coverage.md`.
+"""Draws the plots of `docs/studies.md` and `docs/simulation.md`, and the map of `docs/coverage.md`.
 
     python docs/pictures/plots.py [FOLDER]       # by default the folder of this file
 
@@ -44,7 +44,8 @@ PLOTS = (
     Plot(
         "coverage.md",
         (
-            "chartloop test *.scenario.yaml --fail-under 100 --fail-under atoms=60 --save tests.json",
+            "chartloop test *.scenario.yaml --fail-under 100 --fail-under atoms=60"
+            " --save tests.json",
             "chartloop coverage gate.yaml --with tests.json --draw coverage.svg",
         ),
         "coverage.svg",

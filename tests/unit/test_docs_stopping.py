@@ -52,7 +52,9 @@ def test_every_cell_of_ours_leads_to_a_test() -> None:
 
 @pytest.mark.slow("starts processes for seconds")
 def test_every_test_that_is_named_is_there() -> None:
-    named = {(path.removeprefix("../../"), test) for _, path, test in LINK.findall("\n".join(page()))}
+    named = {
+        (path.removeprefix("../../"), test) for _, path, test in LINK.findall("\n".join(page()))
+    }
     assert len(named) > 20
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:xdist"]
     files = sorted({path for path, _ in named})

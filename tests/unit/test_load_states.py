@@ -98,9 +98,9 @@ def test_says(case: Says[StateSpec]) -> None:
 
 
 FAULTS = [
-    Fault("two-jobs", "states:\n  «a»: {do: nothing, on: {yes: z}, next: z}\n" + END, "CL207", "`do` and `on` are 2"),
-    Fault("two-decisions", "states:\n  «a»: {ask: Q?, when: last.ok, then: z, else: z, of: last.ok, cases: {true: z, false: z}}\n" + END, "CL207", "`when` and `of` are 2"),
-    Fault("wait-and-all", "states:\n  «a»: {on: {yes: z}, all: [p]}\n  p: {next: z}\n" + END, "CL207", "`on` and `all` are 2"),
+    Fault("two-jobs", "states:\n  «a»: {do: nothing, on: {yes: z}, next: z}\n" + END, "CL207", "`do` and `on`"),
+    Fault("two-decisions", "states:\n  «a»: {ask: Q?, when: last.ok, then: z, else: z, of: last.ok, cases: {true: z, false: z}}\n" + END, "CL207", "`when` and `of`"),
+    Fault("wait-and-all", "states:\n  «a»: {on: {yes: z}, all: [p]}\n  p: {next: z}\n" + END, "CL207", "`on` and `all`"),
     Fault("next-of-a-wait", a("on: {yes: z}, «next»: z"), "CL207", "`next` has no part"),
     Fault("next-of-a-decision", a("ask: Q?, when: last.ok, then: z, else: z, «next»: z"), "CL207", "`next` has no part"),
     Fault("question-without-an-answer", a("«ask»: Q?"), "CL202", "`ask` needs"),
@@ -188,7 +188,7 @@ FAULTS = [
     Fault("state-is-a-text", "states:\n  a: «go»\n  z: {end: completed}\n", "CL203", "takes a mapping, not text"),
     Fault("states-are-a-list", "states: «[a, b]»\n", "CL203", "takes a mapping, not a list"),
     Fault("state-with-a-bad-name", "states:\n  «Think-Hard»: {do: nothing, next: z}\n" + END, "CL204", "`Think-Hard`", "`think_hard`"),
-    Fault("state-twice", "states:\n  a: {do: nothing, next: z}\n  «a»: {do: nothing, next: y}\n  y: {stop: custom}\n" + END, "CL002", "`a` is here twice"),
+    Fault("state-twice", "states:\n  a: {do: nothing, next: z}\n  «a»: {do: nothing, next: y}\n  y: {stop: custom}\n" + END, "CL002", "`a` appears twice"),
 ]  # fmt: skip
 
 

@@ -255,7 +255,7 @@ def _html_table(rows: tuple[Row, ...]) -> str:
                 (Cell(mark, "bad" if failed else tone), Cell(text, tone, code=True),
                  Cell(values, "bad" if failed else tone), Cell(left, tone), Cell(to, tone))
             )  # fmt: skip
-    return table(listed, head=("", "looked at", "values", "left", "leads to"), right={3})
+    return table(listed, head=("", "evaluated", "values", "left", "leads to"), right={3})
 
 
 def _values(atom: Atom) -> str:

@@ -89,7 +89,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
     "--all",
     "everything",
     is_flag=True,
-    help="Also what the engine adds: its ends, and the edges to them.",
+    help="Also draw what the engine adds: its ends, and the edges to them.",
 )
 @click.option(
     "--region", type=click.Choice(["state", "status"]), default="state", show_default=True,

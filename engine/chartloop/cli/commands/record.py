@@ -58,7 +58,7 @@ sends others fails the scenario, which shows the nearest request.
     help="Hide text that matches this regular expression, in addition to secrets. Repeatable.",
 )  # fmt: skip
 @click.option("--no-requests", is_flag=True, help="Leave out the requests to the model.")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @parameters.tools_option
 @parameters.journal_option
 @parameters.format_option()

@@ -88,7 +88,7 @@ def _check_keys(reader: Reader, path: Path, shape: file.StateShape) -> None:
     for field in file.StateShape.model_fields:
         key = field.rstrip("_")
         if has_key(shape, key) and key not in _KEYS:
-            message = f"a state has one job: `for` and `{key}` are 2"
+            message = f"a state has one job, and has `for` and `{key}`"
             hint = f"write `{key}` into the state that `each` or `then` leads to"
             reader.say("CL207", (*path, key), message, hint=hint, key=True)
     for key in ("in", "each", "then"):

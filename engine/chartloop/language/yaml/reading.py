@@ -305,7 +305,7 @@ class _Reader:
             self._break("CL005", message, self._span(event))
 
     def _duplicate(self, key: Event, first: Event) -> None:
-        message = f"`{short(key.value)}` is here twice"
+        message = f"`{short(key.value)}` appears twice"
         related = ("first written here", self._span(first))
         hint = "rename or remove one; the first was kept for the other findings"
         self._note("CL002", message, key, hint, name=key.value, related=related)
