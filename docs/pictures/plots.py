@@ -44,8 +44,10 @@ PLOTS = (
     Plot(
         "coverage.md",
         (
-            "chartloop test *.scenario.yaml --fail-under 100 --fail-under atoms=60"
-            " --save tests.json",
+            (
+                "chartloop test *.scenario.yaml --fail-under 100 --fail-under atoms=60"
+                " --save tests.json"
+            ),
             "chartloop coverage gate.yaml --with tests.json --draw coverage.svg",
         ),
         "coverage.svg",

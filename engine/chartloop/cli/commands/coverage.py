@@ -59,8 +59,8 @@ def coverage(
 ) -> None:
     """Show which parts of a machine its runs have covered.
 
-    States, edges, rules, guard atoms, stop reasons and children, and those that no run reached. Without
-    RUN, all runs of MACHINE in the journal. Every record is decided again; nothing is run.
+    States, edges, rules, guard atoms, stop reasons and children, and those that no run reached.
+    Without RUN, all runs of MACHINE in the journal. Every record is decided again; nothing is run.
     """
     from chartloop.analysis.coverage.measure import coverage_of
     from chartloop.cli.machine_loader import seen_machine
