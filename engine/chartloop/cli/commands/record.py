@@ -119,7 +119,7 @@ def _shipped_machine(row: RunRow) -> str:
 
 
 def _machine_name(source: str, row: RunRow, options: RunOptions, folder: Path) -> str:
-    """What the scenario calls the machine. `MachineChangedError` when that is another by now."""
+    """The name of the machine in the scenario. `MachineChangedError` if it has changed since."""
     from chartloop import catalog
     from chartloop.cli.machine_loader import locate, seen_machine
 
