@@ -79,7 +79,7 @@ def _positive(name: str, value: Any) -> int | float:
 
 ROLES = ("system", "user", "assistant", "tool")
 SENT = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning")
-"""The fields that chat APIs take. A message's other fields, an id or a time, are the caller's own."""
+"""The fields that chat APIs take. Others, such as an id or a time, are the caller's own."""
 
 
 def history(messages: Iterable[Any]) -> list[dict[str, Any]]:

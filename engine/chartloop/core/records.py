@@ -98,7 +98,7 @@ class Record(Value, frozen=True, gc=False):
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """The failure of the action, else those of single tool calls whose errors the model read."""
+        """The failure of the action, else of single tool calls whose errors the model read."""
         outcome = self.input.outcome
         if outcome is None:
             return ()

@@ -111,7 +111,7 @@ class Checker(Context):
         return found
 
     def _at_name(self, name: str, fault: ExpressionFault, node: ast.expr) -> ExpressionFault:
-        """What is wrong inside a definition, said where it is used."""
+        """A fault inside a definition, reported where it is used."""
         return self.fault(fault.code, f"in `{name}`: {fault.message}", node, fault.hint)
 
 

@@ -74,7 +74,7 @@ def _is_decided(shape: StateShape, job: Job) -> bool:
 
 
 def _complete(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
-    """What a job cannot do without."""
+    """Report the missing keys of a job."""
 
     def lacks(key: str, *, code: str = "CL202", by: str) -> None:
         if not _meant(reader, path, shape, key):

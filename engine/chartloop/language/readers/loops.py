@@ -37,7 +37,7 @@ _EMPTY: Mapping[str, Any] = {
     "str": "", "int": 0, "float": 0.0, "bool": False, "duration": 0.0, "fraction": 0.0,
     "list": (), "map": {},
 }  # fmt: skip
-"""What an item is before the first, by the kind of its type."""
+"""The item before the first, by the kind of its type."""
 
 
 class Loop(NamedTuple):

@@ -94,7 +94,7 @@ def read(text: str, file: str = "<text>") -> Document:
 
 
 def _unreadable(text: str, file: str) -> Finding | None:
-    """What keeps a text from being given to the parser at all."""
+    """A finding that keeps a text from being given to the parser at all."""
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         message = f"the file is larger than {MAX_BYTES:,} bytes"
         return finding("CL005", message, Place(file), hint="split the machine")
