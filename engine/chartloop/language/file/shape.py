@@ -105,7 +105,7 @@ class _Shaper:
         return None
 
     def _round(self, faults: list[Fault]) -> None:
-        """Add the faults of one validation: misspelt keys first, as they may be the missing ones."""
+        """Add the faults of one validation: misspelt keys first, which may be the missing ones."""
         seen: set[Path] = set()
         faults = faults[: MAX_FINDINGS + 1]
         for fault in sorted(faults, key=lambda f: f.kind != "extra_forbidden"):
