@@ -1,4 +1,4 @@
-"""What an action is given: the facts it may read and the ports it may use.
+"""The context of an action: the facts it may read and the ports it may use.
 
 An action changes nothing here. What it did is in the `Outcome` that it returns.
 """
@@ -46,7 +46,7 @@ class Ports:
     tracer: Tracer | None = None
     servers: ToolServers | None = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the caller said about the model, over the file's `model`."""
+    """The caller's settings of the model, over the file's `model`."""
     folder: Path | None = None
     """The machine file's folder: relative paths are taken from it."""
     first_tasks: Callable[[MachineSpec], Sequence[Task]] = lambda _: ()
@@ -75,7 +75,7 @@ class StopRequest(NamedTuple):
 
 
 TOO_LATE = StopRequest(LATE, "the action of its parent had to be done by now", PARENT)
-"""What a child is asked when its parent's deadline has come."""
+"""The stop request to a child when its parent's deadline has come."""
 
 
 class Host(Protocol):
