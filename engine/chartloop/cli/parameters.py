@@ -171,6 +171,10 @@ tasks_option = click.option(
     "--tasks", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="Tasks for the queue: a YAML list, as `tasks` in a machine file.",
 )  # fmt: skip
+message_id_option = click.option(
+    "--id", "message_id", metavar="ID",
+    help="Idempotency key: repeated messages with it are ignored.",
+)  # fmt: skip
 limit_option = click.option(
     "--limit", type=PAIR, multiple=True, shell_complete=completion.pairs("limits"),
     help="Another value for a limit: steps=20, time=5m, tokens=off.",
