@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from chartloop.view.of_machine import OfMachine
 
 RESOURCES = ("actions", "requests", "tool_calls", "tokens", "usd", "waiting")
-"""What a bound has a figure for."""
+"""The resources that a bound has a figure for."""
 SHORT = {"calls": "requests", "steps": "actions", "cost": "usd", "tools": "tool_calls"}
 """Other words for some of them."""
 AT_CHECK = 2_000_000
@@ -143,7 +143,7 @@ def _is_said(model: Mapping[str, Any], assume: Assume) -> bool:
 
 
 def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
-    """What a run must stay within, by resource. `LimitError` for what is not a figure."""
+    """The bounds that a run must keep, by resource. `LimitError` for an unknown figure."""
     out: dict[str, float] = {}
     for name, value in given.items():
         resource = SHORT.get(name, name)

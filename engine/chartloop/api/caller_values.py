@@ -73,7 +73,7 @@ def checked_memory(spec: MachineSpec, memory: Mapping[str, str] | None) -> dict[
 
 
 def own_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a caller says about a run, as JSON has it. `LimitError` for what JSON cannot hold."""
+    """The caller's metadata of a run, as JSON. `LimitError` for a value that JSON cannot hold."""
     try:
         said = json.loads(json.dumps(dict(given or {}), allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -126,7 +126,7 @@ def _positive(name: str, value: Any) -> int | float:
 
 ROLES = ("system", "user", "assistant", "tool")
 SENT = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning")
-"""What chat APIs take. A message's other fields, an id or a time, are the caller's own."""
+"""The fields that chat APIs take. Others, such as an id or a time, are the caller's own."""
 
 
 def history(messages: Iterable[Any]) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 RECORDED = "<recorded>"
-"""What the file of a machine from a journal is called."""
+"""The file name of a machine that comes from a journal."""
 
 
 class CarriedOver(NamedTuple):
@@ -235,7 +235,7 @@ class DetachedRun(NamedTuple):
     """Its id, its machine's hash, and how it stood."""
     position: Position
     begun: Input | None
-    """What it was given, when it had no record yet."""
+    """The first input, if the run had no record yet."""
     logs: tuple[StoredLog, ...] = ()
     """Its log and its children's, when they were kept in memory; else they are in its journal."""
 

@@ -99,7 +99,7 @@ class Machine:
 
     @property
     def spec(self) -> MachineSpec:
-        """What the file says."""
+        """The content of the file."""
         return self.chart.spec
 
     @property
@@ -114,7 +114,7 @@ class Machine:
         return self.chart.text
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        """What a notebook shows: the picture; a terminal shows what it is."""
+        """The notebook view: the picture; a terminal shows the summary."""
         bundle = self.draw()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
         return bundle | {"text/plain": repr(self)} if "image/svg+xml" in bundle else bundle
 

@@ -76,7 +76,7 @@ def start(
 
 
 def _face() -> str:
-    """What drives, for others that would drive the same run."""
+    """The program that drives, as shown to others that want to drive the same run."""
     context = click.get_current_context(silent=True)
     return f"chartloop {context.info_name}" if context is not None else "chartloop"
 
