@@ -218,6 +218,10 @@ notify_options = together(
         help="With --notify: the environment variable whose value is sent as a bearer token.",
     ),
 )  # fmt: skip
+server_options = together(
+    tools_option, trust_option, model_options, notify_options, journal_option, durability_option
+)
+"""What every server of machines takes, whichever protocol it speaks."""
 watch_options = together(
     click.option("--no-input", is_flag=True, help="Never ask: a run that waits exits with 4."),
     click.option("-v", "--verbose", is_flag=True, help="A line on stderr for each record."),
