@@ -50,12 +50,7 @@ that is over, or for a run that waits for nothing is refused (exit code 2).
     metavar="STATE",
     help="Answer before the question: the first wait of this state takes it.",
 )
-@click.option(
-    "--id",
-    "message_id",
-    metavar="ID",
-    help="Idempotency key: repeated messages with it are ignored.",
-)
+@parameters.message_id_option
 @parameters.tools_option
 @parameters.journal_option
 @parameters.durability_option
