@@ -19,6 +19,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -38,6 +39,8 @@ RESULTS, EXAMPLES, SEED, COMMIT = (
 )  # fmt: skip
 ENDINGS = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
 """How pytest ends where every law has its line, be it because all of them had it before."""
+STOPPED = {pytest.ExitCode.INTERRUPTED, -signal.SIGTERM, -signal.SIGINT}
+"""How it ends where whoever started the run stopped it: the law that ran has no line."""
 LONGEST = 4 * 60 * 60
 """Seconds after which a law fails that does not end."""
 
@@ -74,7 +77,8 @@ def read(path: Path) -> list[Result]:
     found: dict[tuple[str, int], Result] = {}
     for line in path.read_text().splitlines():
         result = Result(**json.loads(line))
-        found.pop((result.law, result.seed), None)
+        for earlier in (result.law, result.file):  # a process that ended, and went on later
+            found.pop((earlier, result.seed), None)
         found[result.law, result.seed] = result
     return list(found.values())
 
@@ -172,37 +176,65 @@ def files_with_laws() -> list[str]:
     return [str(path.relative_to(ROOT)) for path in paths if LAWS.search(path.read_text())]
 
 
-def run_file(file: str, seed: int, *, examples: int, results: Path) -> None:
-    """The laws of one file with one seed, in a process of their own."""
-    before, since = len(results.read_bytes()) if results.exists() else 0, time.monotonic()
-    command = [
-        sys.executable, "-m", "pytest", "-p", "tests.long_laws", "-m", "law", "-q", "-n", "0",
-        "-p", "no:cacheprovider", "-p", "no:schemathesis",
-        "-o", f"timeout={LONGEST}", "-o", "faulthandler_timeout=0",
-        f"--hypothesis-seed={seed}", file,
-    ]  # fmt: skip
-    commit = _commit()
-    more = {RESULTS: str(results), EXAMPLES: str(examples), SEED: str(seed), COMMIT: commit}
-    ended = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "CHARTLOOP_TESTS": "all", **more},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    seconds = round(time.monotonic() - since, 2)
-    if ended.returncode not in ENDINGS:
-        said = f"ended with {ended.returncode}\n{ended.stdout[-4000:]}\n{ended.stderr[-4000:]}"
-        lost = Result(
-            law=file, seed=seed, examples=examples, passed=0, stopped="the process ended",
-            seconds=seconds, cpu=0.0, outcome="ended", commit=commit, failure=said,
+class LongRun:
+    """The laws of many files, each file and seed in a process of its own."""
+
+    def __init__(self, results: Path, *, examples: int) -> None:
+        self.results, self.examples = results, examples
+        self._running: set[subprocess.Popen[str]] = set()
+
+    def run(self, files: Sequence[str], seeds: Sequence[int], *, processes: int) -> None:
+        """One seed after the other. Ctrl-C or a SIGTERM ends it with its processes."""
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        pool = ThreadPoolExecutor(processes)
+        try:
+            jobs = [pool.submit(self.run_file, file, seed) for seed in seeds for file in files]
+            for job in jobs:
+                job.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in [*self._running]:
+                process.terminate()
+
+    def run_file(self, file: str, seed: int) -> None:
+        """What has no result yet of one file and seed."""
+        before, since = _size(self.results), time.monotonic()
+        command = [
+            sys.executable, "-m", "pytest", "-p", "tests.long_laws", "-m", "law", "-q", "-n", "0",
+            "-p", "no:cacheprovider", "-p", "no:schemathesis",
+            "-o", f"timeout={LONGEST}", "-o", "faulthandler_timeout=0",
+            f"--hypothesis-seed={seed}", file,
+        ]  # fmt: skip
+        commit = _commit()
+        more = {
+            RESULTS: str(self.results), EXAMPLES: str(self.examples), SEED: str(seed), COMMIT: commit
+        }  # fmt: skip
+        process = subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, "CHARTLOOP_TESTS": "all", **more}, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
-        append(results, lost)
-    failed = [
-        one
-        for one in _newer(results, before)
-        if (one.file, one.seed) == (file, seed) and one.outcome != "passed"
-    ]
-    print(f"{file} seed {seed}: {seconds} s, {len(failed)} failed", flush=True)
-    for one in failed:
-        print(f"{one.law} seed {one.seed}\n{one.failure}\n", flush=True)
+        self._running.add(process)
+        output, _ = process.communicate()
+        self._running.remove(process)
+        seconds = round(time.monotonic() - since, 2)
+        if process.returncode not in ENDINGS | STOPPED:
+            lost = Result(
+                law=file, seed=seed, examples=self.examples, passed=0, stopped="the process ended",
+                seconds=seconds, cpu=0.0, outcome="ended", commit=commit,
+                failure=f"ended with {process.returncode}\n{output[-8000:]}",
+            )  # fmt: skip
+            append(self.results, lost)
+        newer = [
+            one for one in _newer(self.results, before) if (one.file, one.seed) == (file, seed)
+        ]
+        failed = [one for one in newer if one.outcome != "passed"]
+        print(f"{file} seed {seed}: {seconds} s, {len(failed)} failed", flush=True)
+        for one in failed:
+            print(f"{one.law} seed {one.seed}\n{one.failure}\n", flush=True)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _newer(results: Path, before: int) -> Iterator[Result]:
@@ -265,10 +297,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked: Any = parser.parse_intermixed_args(arguments)
     results: Path = asked.results.resolve()
     if not asked.table:
-        with ThreadPoolExecutor(asked.processes) as pool:
-            for seed in asked.seeds:
-                for file in asked.files or files_with_laws():
-                    pool.submit(run_file, file, seed, examples=asked.examples, results=results)
+        run = LongRun(results, examples=asked.examples)
+        try:
+            run.run(asked.files or files_with_laws(), asked.seeds, processes=asked.processes)
+        except KeyboardInterrupt:
+            print("stopped: the same command continues", flush=True)
     found = read(results)
     print(table(found))
     return int(any(one.outcome != "passed" for one in found))

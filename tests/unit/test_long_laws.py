@@ -6,8 +6,10 @@ The suite's own `conftest.py` and `long_laws.py` run here over a small suite.
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from textwrap import dedent
@@ -51,11 +53,26 @@ LAWS = """
 """
 ENDS = """
     import os
+    from pathlib import Path
     from hypothesis import given, strategies as st
 
     @given(st.booleans())
     def test_ends_its_process(b):
-        os._exit(7)
+        if not Path("mended").exists():
+            os._exit(7)
+"""
+LASTS = """
+    import time
+    from pathlib import Path
+    from hypothesis import given, strategies as st
+
+    @given(st.booleans())
+    def test_a(b): ...
+
+    @given(st.booleans())
+    def test_b(b):
+        Path("begun").touch()
+        time.sleep(1 if Path("mended").exists() else 1_000)
 """
 
 
@@ -118,6 +135,30 @@ def test_a_process_that_ends_is_no_pass(suite: Path) -> None:
     assert (law, seed) == ("", 3)
     assert "ended with 7" in found(suite)[law, seed].failure
     assert "tests/test_ends.py`, seed 3: ended" in ended.stdout
+
+    (suite / "mended").touch()
+    assert run(suite, "--examples", "5", "--seeds", "3", "tests/test_ends.py").returncode == 0
+    assert set(found(suite)) == {("test_ends_its_process", 3)}
+
+
+@pytest.mark.slow("starts pytest twice")
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_ends_what_it_started_and_continues(
+    suite: Path, sign: signal.Signals
+) -> None:
+    (suite / "tests" / "test_lasts.py").write_text(dedent(LASTS))
+    arguments = ("--examples", "5", "--seeds", "1-3", "tests/test_lasts.py")
+    command = [sys.executable, "tests/long_laws.py", "laws.jsonl", *arguments]
+    with subprocess.Popen(command, cwd=suite, stdout=subprocess.PIPE, text=True) as process:
+        while not (suite / "begun").exists():
+            time.sleep(0.05)
+        process.send_signal(sign)
+        output, _ = process.communicate(timeout=60)
+    assert "stopped: the same command continues" in output
+    assert set(found(suite)) == {("test_a", 1)}
+    (suite / "mended").touch()
+    assert run(suite, *arguments).returncode == 0
+    assert set(found(suite)) == {(law, n) for law in ("test_a", "test_b") for n in (1, 2, 3)}
 
 
 def test_the_table_adds_up() -> None:
