@@ -1,7 +1,8 @@
 """Every law of the suite with many examples and several seeds, and the table of what came out.
 
     python tests/long_laws.py RESULTS --examples 1000 --seeds 1-10 --processes 2 [FILE...]
-    python tests/long_laws.py RESULTS --table            # nothing is run
+    python tests/long_laws.py RESULTS --table                          # nothing is run
+    python tests/long_laws.py RESULTS --write tests/laws/README.md     # the table of that page
 
 A law is a test that hypothesis feeds. Each law and seed becomes one line of the file RESULTS: how
 many examples passed, why hypothesis stopped, the time, the commit, and the failure if it failed.
@@ -37,6 +38,7 @@ LAWS = re.compile(r"^\s*@given\b|run_state_machine_as_test", re.MULTILINE)
 RESULTS, EXAMPLES, SEED, COMMIT = (
     "CHARTLOOP_LAW_RESULTS", "CHARTLOOP_EXAMPLES", "CHARTLOOP_LAW_SEED", "CHARTLOOP_LAW_COMMIT"
 )  # fmt: skip
+BEGIN, END = "<!-- laws: written by tests/long_laws.py -->", "<!-- end of laws -->"
 ENDINGS = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
 """How pytest ends where every law has its line, be it because all of them had it before."""
 STOPPED = {pytest.ExitCode.INTERRUPTED, -signal.SIGTERM, -signal.SIGINT}
@@ -276,6 +278,23 @@ def _row(name: str, found: Sequence[Result]) -> tuple[str, ...]:
     return (name, *numbers)
 
 
+def page(text: str, results: Sequence[Result]) -> str:
+    """A page with the table between its marks, and what has no result yet."""
+    before, _, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise SystemExit(f"the page lacks the lines `{BEGIN}` and `{END}`")
+    files = files_with_laws()
+    left = [file for file in files if file not in {one.file for one in results}]
+    told = [
+        f"{len(files) - len(left)} of {len(files)} files with laws have results, of the commits "
+        + ", ".join(f"`{name}`" for name in dict.fromkeys(one.commit for one in results)) + ".",
+        table(results),
+        *([f"Without a result: {', '.join(f'`{file}`' for file in left)}."] if left else []),
+    ]  # fmt: skip
+    return "\n\n".join([f"{before}{BEGIN}", *told, f"{END}{after}"])
+
+
 def _seeds(text: str) -> range:
     first, _, last = text.partition("-")
     return range(int(first), int(last or first) + 1)
@@ -296,6 +315,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     asked: Any = parser.parse_intermixed_args(arguments)
     results: Path = asked.results.resolve()
+    if asked.write is not None:
+        asked.write.write_text(page(asked.write.read_text(), read(results)))
+        return 0
     if not asked.table:
         run = LongRun(results, examples=asked.examples)
         try:

@@ -16,7 +16,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.long_laws import Result, read, table
+from tests.long_laws import BEGIN, END, Result, page, read, table
 
 TESTS = Path(__file__).parents[1]
 LAWS = """
@@ -181,3 +181,20 @@ def test_the_table_adds_up() -> None:
         "",
         "- `a.py::one`, seed 1: failed",
     ]
+
+
+def test_the_table_is_written_to_a_page() -> None:
+    done = Result(
+        law="tests/laws/test_span_laws.py::one", seed=1, examples=9, passed=9, stopped="",
+        seconds=1.0, cpu=1.0, outcome="passed", commit="abc",
+    )  # fmt: skip
+    text = page(f"# Before\n\n{BEGIN}\nold\n{END}\n\nAfter\n", [done])
+    assert text.startswith(f"# Before\n\n{BEGIN}\n\n1 of ")
+    assert text.endswith(f"\n\n{END}\n\nAfter\n")
+    assert "of the commits `abc`." in text
+    assert "| tests/laws/test_span_laws.py | 1 | 1 | 9 | 1 | 0 |" in text
+    assert "Without a result: `tests/cli/test_app.py`" in text
+    assert "old" not in text
+    assert page(text, [done]) == text
+    with pytest.raises(SystemExit, match="the page lacks the lines"):
+        page("# No marks", [done])
