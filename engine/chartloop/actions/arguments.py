@@ -120,8 +120,10 @@ def _shape(tool: str, parameters: Iterable[Parameter]) -> Any:
 
     fields: dict[str, Any] = {}
     for p in parameters:
-        told = Annotated[p.annotation, Field(description=p.about)] if p.about else p.annotation
-        fields[p.name] = told if p.required else NotRequired[told]
+        annotation = (
+            Annotated[p.annotation, Field(description=p.about)] if p.about else p.annotation
+        )
+        fields[p.name] = annotation if p.required else NotRequired[annotation]
     shape: Any = TypedDict(tool, fields)  # pyright: ignore[reportArgumentType]
     shape.__pydantic_config__ = ConfigDict(extra="forbid")
     return shape
@@ -238,9 +240,9 @@ def _faults(error: Exception, takes: Sequence[str] | None = None) -> list[str]:
     if not isinstance(error, ValidationError):
         return [_cut_text(_first_line(error) or type(error).__name__, 4 * SHOWN)]
     found = error.errors(include_url=False, include_context=False)
-    told = [_fault(e["type"], e["loc"], e["msg"], e["input"], takes) for e in found[:FAULTS]]
+    faults = [_fault(e["type"], e["loc"], e["msg"], e["input"], takes) for e in found[:FAULTS]]
     rest = len(found) - FAULTS
-    return [*told, f"and {rest} more"] if rest > 0 else told
+    return [*faults, f"and {rest} more"] if rest > 0 else faults
 
 
 def _fault(

@@ -81,8 +81,8 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
 
 def _kept_ids(ctx: Context, calls: Sequence[ToolCall]) -> set[str]:
     """The ids of the newest reply's calls that stay: the first of these, and what was answered."""
-    said = next(m for m in reversed(ctx.messages) if m["role"] == "assistant")
-    return {c.id for c in calls_of(said)} - {c.id for c in calls[1:]} | {calls[0].id}
+    reply = next(m for m in reversed(ctx.messages) if m["role"] == "assistant")
+    return {c.id for c in calls_of(reply)} - {c.id for c in calls[1:]} | {calls[0].id}
 
 
 async def _carry_out(ctx: Context, calls: Sequence[ToolCall], on_error: str) -> Outcome:

@@ -53,19 +53,19 @@ def prompt(
     ctx: Context, user: str = "", system: str = "", keep: bool = False, files: bool = False
 ) -> Outcome:
     """The messages of the next model call."""
-    said: list[Message] = []
+    new: list[Message] = []
     parts = ctx.kept.get(FILES, ()) if files else ()
     if user or parts:
-        said.append(with_parts({"role": "user", "content": user}, parts))
+        new.append(with_parts({"role": "user", "content": user}, parts))
     head: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
     note = {KEEP: {"keep": keep}}
     if not keep:
-        return Outcome(result={"messages": [*head, *said]}, prompt=(*head, *said), kept=note)
-    whole = (*head, *ctx.messages, *said)
+        return Outcome(result={"messages": [*head, *new]}, prompt=(*head, *new), kept=note)
+    whole = (*head, *ctx.messages, *new)
     return Outcome(
         result={"messages": [*whole]},
         prompt=whole if head else None,
-        messages=tuple(said),
+        messages=tuple(new),
         kept=note,
     )
 
@@ -240,9 +240,11 @@ def _estimate_usage(
     sent, written = made.prompt_tokens, made.completion_tokens
     if sent == written == 0:
         sent = written = None
-    told = {"prompt_tokens": sent, "completion_tokens": written}
-    wrong = [f"{n} {say(c)}" for n, c in told.items() if c is not None and not is_tokens(c)]
-    told_of = None in told.values() and not getattr(model, "scripted", False)  # which costs nothing
+    usage = {"prompt_tokens": sent, "completion_tokens": written}
+    wrong = [f"{n} {say(c)}" for n, c in usage.items() if c is not None and not is_tokens(c)]
+    told_of = None in usage.values() and not getattr(
+        model, "scripted", False
+    )  # which costs nothing
     warnings = (UNBELIEVED.format(", ".join(wrong)),) if wrong else (ESTIMATED,) if told_of else ()
     if not is_tokens(sent):
         sent = estimate(request.messages)
@@ -255,18 +257,18 @@ def _parts_of(made: ModelReply, spent: Spent) -> tuple[dict[str, int], tuple[str
     """What was cached and thought, as reported; what cannot be a part of the whole is left out."""
     if spent.estimated:
         return {}, ()
-    told: dict[str, Any] = {name: count for name in PARTS if (count := getattr(made, name))}
+    usage: dict[str, Any] = {name: count for name in PARTS if (count := getattr(made, name))}
     wrong = {
-        name: count for name, count in told.items()
+        name: count for name, count in usage.items()
         if not is_tokens(count) or count > getattr(spent, PARTS[name])
     }  # fmt: skip
-    both = told.get("cached_tokens", 0), told.get("cache_write_tokens", 0)
+    both = usage.get("cached_tokens", 0), usage.get("cache_write_tokens", 0)
     if not wrong and sum(both) > spent.prompt_tokens:
-        wrong = {name: told[name] for name in ("cached_tokens", "cache_write_tokens")}
+        wrong = {name: usage[name] for name in ("cached_tokens", "cache_write_tokens")}
     if not wrong:
-        return told, ()
+        return usage, ()
     listed = ", ".join(f"{name} {say(count)}" for name, count in wrong.items())
-    return {n: c for n, c in told.items() if n not in wrong}, (UNBELIEVED_PART.format(listed),)
+    return {n: c for n, c in usage.items() if n not in wrong}, (UNBELIEVED_PART.format(listed),)
 
 
 def _outcome_in_flight(so_far: Callable[[], Outcome] | None) -> Outcome:
@@ -383,13 +385,13 @@ def _cost(
 
 def _messages_to_add(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]:
     """The messages that a reply adds to the conversation."""
-    said = reply.message
+    message = reply.message
     if ctx.prompt is None:
-        return (said,) if keep is not False or reply.tool_calls else ()
+        return (message,) if keep is not False or reply.tool_calls else ()
     if keep or ctx.kept.get(KEEP, {}).get("keep"):
-        return (said,)
+        return (message,)
     if reply.tool_calls:  # their replies must find the call: the question comes along
-        return (*(m for m in ctx.prompt if m.get("role") != "system"), said)
+        return (*(m for m in ctx.prompt if m.get("role") != "system"), message)
     return ()
 
 

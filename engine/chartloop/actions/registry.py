@@ -88,9 +88,9 @@ def check_traits(action: ActionSpec) -> None:
             hint="write `declares=ActionTraits(asks=..., calls=..., runs=..., fails=..., ...)`",
         )
     for trait, why in _misfits(action):
-        said = getattr(action.declares, trait)
+        trait_value = getattr(action.declares, trait)
         raise SetupError(
-            f"action `{action.name}` declares `{trait}` as {said!r}, but {why}",
+            f"action `{action.name}` declares `{trait}` as {trait_value!r}, but {why}",
             hint="`chartloop.core.traits` says what each trait means",
         )
 

@@ -64,10 +64,10 @@ async def run_machines(ctx: Context, wait_for: str = "all", **fields: Any) -> Ou
 
 
 def _child_start(machine: str, fields: Mapping[str, Any]) -> ChildStart:
-    said: dict[str, Any] = {name: value for name, value in fields.items() if name != "machine"}
-    if "share" in said:
-        said["share"] = tuple(said["share"])
-    return ChildStart(machine, **said)
+    shared: dict[str, Any] = {name: value for name, value in fields.items() if name != "machine"}
+    if "share" in shared:
+        shared["share"] = tuple(shared["share"])
+    return ChildStart(machine, **shared)
 
 
 class _BadItem(ValueError):
@@ -80,12 +80,12 @@ def _of_list(each: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, ChildS
         raise _BadItem(f"`each` has {len(each):,} items; at most {MOST:,} children are run at once")
     limits, out = fields.get("limits", {}), dict[str, ChildStart]()
     for number, item in enumerate(each, 1):
-        said: Any = {"task": item} if isinstance(item, str) else item
-        if not _is_item(said):
+        entry: Any = {"task": item} if isinstance(item, str) else item
+        if not _is_item(entry):
             raise _BadItem(
                 f"item {number} of `each` is neither a text nor {{task: text, vars: mapping}}"
             )
-        out[str(number)] = _child_start(fields["machine"], {**said, "limits": limits})
+        out[str(number)] = _child_start(fields["machine"], {**entry, "limits": limits})
     return out
 
 
@@ -286,8 +286,8 @@ async def _together(ctx: Context, children: Mapping[str, Child], wait_for: str) 
         outcome = outcome.replace(ok=True, error=None)
     unbegun = [child.refused for child in children.values() if child.refused is not None]
     if unbegun:
-        said = say_unbegun(len(unbegun), len(children), unbegun[0])
-        outcome = outcome.replace(warnings=(*outcome.warnings, said))
+        note = say_unbegun(len(unbegun), len(children), unbegun[0])
+        outcome = outcome.replace(warnings=(*outcome.warnings, note))
     results = {name: result_data(child.result) for name, child in children.items()}
     data = {
         "children": [{"name": name, **result} for name, result in results.items()],

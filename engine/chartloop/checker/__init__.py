@@ -55,11 +55,11 @@ class Report:
 def describe_unsettled(places: Sequence[str]) -> str:
     """What a check could not tell, in words; empty where it could tell everything."""
     guards = [place for place in places if place != LOOPS]
-    said = [_describe_guards(guards)] if guards else []
+    lines = [_describe_guards(guards)] if guards else []
     if len(guards) < len(places):
         given_up = "the search for loops that no budget cuts was given up"
-        said.append(f"{given_up}; `bound` searches longer")
-    return ", ".join(said)
+        lines.append(f"{given_up}; `bound` searches longer")
+    return ", ".join(lines)
 
 
 def _describe_guards(places: Sequence[str]) -> str:

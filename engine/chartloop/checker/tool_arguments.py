@@ -78,8 +78,8 @@ def _faults(tool: ToolSpec, arguments: Mapping[str, Any]) -> str:
     try:
         tool.parse(json.dumps(_plain(arguments), ensure_ascii=False))
     except ValueError as error:
-        told = [line.removeprefix("- ") for line in str(error).splitlines()]
-        return "; ".join(told[1:] or told)
+        faults = [line.removeprefix("- ") for line in str(error).splitlines()]
+        return "; ".join(faults[1:] or faults)
     except Exception:  # noqa: BLE001  a schema of the application: what it raises is not about the file
         return ""
     return ""

@@ -88,12 +88,12 @@ def whatif_each(
                 answers.append(answer)
         if tick is not None:
             tick()
-    said = [
+    texts = [
         {n: _format_limit(v, machine.spec.limits[n].type) for n, v in p.items()} for p in checked
     ]
     return [
         WhatIf(name, limits, tuple(answers), tuple(unread), assumed)
-        for limits, answers in zip(said, judged, strict=True)
+        for limits, answers in zip(texts, judged, strict=True)
     ]
 
 
