@@ -242,10 +242,9 @@ def _estimate_usage(
         sent = written = None
     usage = {"prompt_tokens": sent, "completion_tokens": written}
     wrong = [f"{n} {say(c)}" for n, c in usage.items() if c is not None and not is_tokens(c)]
-    told_of = None in usage.values() and not getattr(
-        model, "scripted", False
-    )  # which costs nothing
-    warnings = (UNBELIEVED.format(", ".join(wrong)),) if wrong else (ESTIMATED,) if told_of else ()
+    costs = not getattr(model, "scripted", False)
+    guessed = costs and None in usage.values()
+    warnings = (UNBELIEVED.format(", ".join(wrong)),) if wrong else (ESTIMATED,) if guessed else ()
     if not is_tokens(sent):
         sent = estimate(request.messages)
     if not is_tokens(written):
