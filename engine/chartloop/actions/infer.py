@@ -89,7 +89,7 @@ def system_message(ctx: Context) -> str:
 
 
 def request_messages(ctx: Context) -> Sequence[Message]:
-    """What the model is sent: a prompt's own messages, else system message and conversation."""
+    """The messages for the model: a prompt's own, else system message and conversation."""
     messages = sendable(ctx.messages if ctx.prompt is None else ctx.prompt)
     if messages and messages[0].get("role") == "system":
         return messages
@@ -98,7 +98,7 @@ def request_messages(ctx: Context) -> Sequence[Message]:
 
 
 class Asked(NamedTuple):
-    """What the `with` of an `infer` says about the call."""
+    """The settings of the call in the `with` of an `infer`."""
 
     model: str = ""
     output: ReplySchema | None = None
@@ -154,19 +154,19 @@ def _calls_offered(ctx: Context, reply: Reply) -> bool:
 
 
 class Answered(NamedTuple):
-    """What a model call gave."""
+    """The result of a model call."""
 
     reply: Reply
     spent: Spent
     warnings: tuple[str, ...] = ()
-    """What is odd about it: usage that was estimated, a reply that was cut off."""
+    """Oddities of the call: estimated usage, a reply that was cut off."""
 
 
 async def complete(
     ctx: Context, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = (),
     asked: Asked = NOTHING_ASKED,
 ) -> Answered:  # fmt: skip
-    """What the run's model answers to these messages, and what that took."""
+    """The answer of the run's model to these messages, and its cost."""
     model = ctx.ports.model
     if model is None:
         raise SetupError(
@@ -215,7 +215,7 @@ async def _ask(ctx: Context, model: Model, request: ModelRequest) -> Answered:
 def _measure_spent(
     made: ModelReply, request: ModelRequest, model: Model, reply: Reply
 ) -> tuple[Spent, tuple[str, ...]]:
-    """What a call spent: as reported, estimated where the report is missing or impossible."""
+    """The tokens of a call: as reported, estimated where the report is missing or impossible."""
     sent, written, cost = made.prompt_tokens, made.completion_tokens, made.cost
     warnings: tuple[str, ...] = ()
     # no call takes nothing: some servers send zeros for "not counted"
@@ -253,7 +253,7 @@ def _estimate_usage(
 
 
 def _parts_of(made: ModelReply, spent: Spent) -> tuple[dict[str, int], tuple[str, ...]]:
-    """What was cached and thought, as reported; what cannot be a part of the whole is left out."""
+    """Cached and thought tokens, as reported, except those that cannot be part of the whole."""
     if spent.estimated:
         return {}, ()
     usage: dict[str, Any] = {name: count for name in PARTS if (count := getattr(made, name))}
@@ -432,7 +432,7 @@ def ask_again(ctx: Context, broken: Outcome, asked: Asked) -> Outcome:
 
 
 def _times(value: Any) -> str | None:
-    """What is wrong with a number of times."""
+    """The error in a number of times, or None."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return None if whole and 0 <= value <= MOST_REPAIRS else f"a number from 0 to {MOST_REPAIRS}"
 
@@ -441,33 +441,33 @@ MOST_REPAIRS = 10
 
 
 def _above_zero(value: Any) -> str | None:
-    """What is wrong with a quantity that cannot be none."""
+    """The error in a quantity that must be above zero, or None."""
     return None if value > 0 else "a number above zero"
 
 
 def _share(value: Any) -> str | None:
-    """What is wrong with `top_p`."""
+    """The error in `top_p`, or None."""
     return None if 0 < value <= 1 else "a number above 0, up to 1"
 
 
 def _heat(value: Any) -> str | None:
-    """What is wrong with a temperature."""
+    """The error in a temperature, or None."""
     return None if 0 <= value <= 2 else "a number from 0 to 2"
 
 
 def _words(value: Any) -> str | None:
-    """What is wrong with a list of texts."""
+    """The error in a list of texts, or None."""
     words = cast("list[Any]", value) if isinstance(value, list) else [None]
     return None if words and all(isinstance(w, str) and w for w in words) else "a list of texts"
 
 
 def _stops(value: Any) -> str | None:
-    """What is wrong with where a model stops writing."""
+    """The error in the texts at which a model stops writing, or None."""
     return None if isinstance(value, str) and value else _words(value) and "a text, or a list"
 
 
 def _marks(value: Any) -> str | None:
-    """What is wrong with what is marked for the provider's cache."""
+    """The error in the marks for the provider's cache, or None."""
     known = ", ".join(f"`{word}`" for word in CACHED)
     words = cast("list[Any]", value) if isinstance(value, list) else [None]
     return None if all(word in CACHED for word in words) else f"a list of {known}"
@@ -498,7 +498,7 @@ _SETTINGS = (
     ),
     ArgSpec(
         "cache", "data", list_of(STR), check=_marks,
-        about="What is marked for the provider's cache, in place of the file's `model.cache`.",
+        about="The parts marked for the provider's cache, in place of the file's `model.cache`.",
     ),
 )  # fmt: skip
 

@@ -190,7 +190,7 @@ def waiting(children: Sequence[Child]) -> Blocked:
 
 
 async def outcome_of(ctx: Context, *children: Child) -> Outcome:
-    """What children that have ended come to for their parent; without a result."""
+    """The outcome of ended children for their parent; without a result."""
     results, asked = [child.result for child in children], await ctx.host.find_any_stop_request()
     outcome = Outcome(
         spent=_total_spent(results),
@@ -218,7 +218,7 @@ async def outcome_of(ctx: Context, *children: Child) -> Outcome:
 def _passed_on(
     ctx: Context, asked: StopRequest | None, children: Iterable[Child]
 ) -> tuple[StopSignal, ...]:
-    """What the run was asked to stop for, where its children saw it first and did not finish."""
+    """The stop that the run was asked for, if its children saw it first and did not finish."""
     if asked is None or not any(child.stopped_by_parent for child in children):
         return ()
     return (StopSignal(ctx.machine.reason(asked.reason), asked.message, {}, asked.source),)
@@ -326,7 +326,7 @@ _SHARE = ArgSpec(
     "data",
     ANY,
     check=_is_share,
-    about="What it shares of this run, and changes: a list of `messages`, `memory`, `queue`.",
+    about="Parts of this run that it shares and changes: a list of `messages`, `memory`, `queue`.",
 )
 _RESULT = {
     "run": STR, "machine": STR, "reason": STR, "kind": STR, "success": BOOL, "forced": BOOL,

@@ -108,7 +108,7 @@ def _task(entry: Any, number: int, kind: str) -> Task:
 
 
 def _wrong_with(given: Mapping[str, Any]) -> tuple[str, str] | None:
-    """What is wrong with the fields of a task, and how it is fixed."""
+    """The error in the fields of a task, and its fix."""
     if unknown := [key for key in given if key not in _FIELDS]:
         word = str(unknown[0])
         return f" has `{word}`; a task has {', '.join(_FIELDS)}", nearest(word, _FIELDS)
@@ -351,7 +351,7 @@ async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
 
 
 def _arguments(spec: ToolSpec, task: Task) -> dict[str, Any]:
-    """What a tool is told of a task: the fields that it names, else the text as its only one."""
+    """A tool's arguments from a task: the fields that it names, else the text as its only one."""
     takes = list(spec.parameters.get("properties", ()))
     fields = {"task": task.text, "text": task.text, "id": task.id, "acceptance": task.acceptance}
     given = {name: fields[name] for name in takes if name in fields}

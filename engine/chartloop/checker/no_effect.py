@@ -1,4 +1,4 @@
-"""What has no effect: decisions between one thing, facts that never move, values that never apply.
+"""Parts without effect: decisions between one thing, facts that never move, unused values.
 
 All of it is harmless, and a sign that the author meant something else.
 """

@@ -72,7 +72,7 @@ def _unknown(context: CheckContext, at: Path, tool: ToolSpec, names: Collection[
 
 
 def _faults(tool: ToolSpec, arguments: Mapping[str, Any]) -> str:
-    """What the tool says of arguments that are the same in every run; empty when it takes them."""
+    """The tool's faults in arguments that are the same in every run; empty if it takes them."""
     if not _is_fixed(arguments):
         return ""
     try:

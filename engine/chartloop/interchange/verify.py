@@ -74,7 +74,7 @@ class Verdict:
 
     @property
     def summary(self) -> str:
-        """What it comes to, in a line."""
+        """A summary in a line."""
         if self.holds:
             chart = self.read.reading.chart
             number = len(chart.boxes)

@@ -47,7 +47,7 @@ class RunFilter(Value, frozen=True, gc=False):
     parent: str | None = None
     """The run that it follows, was forked from or is a child of."""
     prefix: str | None = None
-    """What its id begins with."""
+    """The prefix of its id."""
     waiting: bool | None = None
     """Whether it waits for an answer: what it asks is its row's `question`."""
     created_from: float | None = None

@@ -29,7 +29,7 @@ Tick = Callable[[], object]
 
 
 def whatif(machine: Machine, runs: Runs, *, limits: Mapping[str, Any] | None = None) -> WhatIf:
-    """What recorded runs would have done under other limits, or as this machine.
+    """The course that recorded runs would have taken under other limits, or as this machine.
 
         whatif(load("agent"), ".chartloop/journal.db", limits={"steps": 8})
 

@@ -52,7 +52,7 @@ class Answer:
     edges: tuple[str, ...] = ()
     """What such a run takes: ids of edges and rules, as records and pictures have them."""
     assumptions: tuple[str, ...] = ()
-    """What it takes for granted, in words."""
+    """Its assumptions, in words."""
     unless: tuple[str, ...] = ()
     """The answer is another where a caller stops the run for one of these reasons."""
 

@@ -77,7 +77,7 @@ class Diff:
 
     @property
     def verdict(self) -> str:
-        """What it comes to, in a line."""
+        """A summary in a line."""
         name = self.after.name
         if self.same:
             same = self.before.canonical() == self.after.canonical()
