@@ -83,7 +83,7 @@ class ModelReply(Value, frozen=True, gc=False):
     reasoning_tokens: int | None = None
     """Of the completion tokens, those of the reasoning."""
     warnings: tuple[str, ...] = ()
-    """What is odd about the call, for those who look after the run."""
+    """Oddities of the call, for operators."""
 
 
 OnText = Callable[[str], None]

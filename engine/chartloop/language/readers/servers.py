@@ -57,7 +57,7 @@ def read_servers(
     ]
     if not shape:
         return {}
-    locked = _locked(reader, shape, declared, lock)
+    locked = _fitting_locks(reader, shape, declared, lock)
     reader.unlocked = set(shape) - set(locked)  # it was said, for each of them
     if reader.unlocked:
         reader.broken.add("usage.calls")
@@ -152,7 +152,7 @@ def _seconds(reader: Reader, path: Path, value: Any) -> float:
 # the lock -----------------------------------------------------------------------------------
 
 
-def _locked(
+def _fitting_locks(
     reader: Reader, shape: Mapping[str, file.McpShape], declared: list[ServerSpec], lock: ReadLock
 ) -> dict[str, LockedServer]:
     """The servers that are locked and fit the file, by name; what is wrong is said."""
