@@ -128,12 +128,6 @@ def test_a_tool_without_a_model(tmp_path: Path) -> None:
     assert "CL341" in [f.code for f in find_faults(wrong)[1]]
 
 
-def test_a_server_that_asks_a_person_is_refused_and_the_run_goes_on(tmp_path: Path) -> None:
-    run = locked(tmp_path).start("go", script=[call("calc.ask"), "done"])
-    assert run.run().reason == "completed"
-    assert answers(run) == ["error: Elicitation not supported"]
-
-
 @pytest.mark.extra("litellm", install='pip install -e ".[llm]"')  # noqa: S610 - no Django
 def test_a_provider_reads_names_without_dots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

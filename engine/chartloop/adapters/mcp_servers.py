@@ -30,10 +30,12 @@ from base64 import b64decode
 from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
+from contextvars import ContextVar
 from functools import cache
 from importlib import util
+from itertools import count
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from chartloop.core.errors import (
     Category,
@@ -48,7 +50,16 @@ from chartloop.core.units import say_duration
 from chartloop.extras import install
 from chartloop.language.server_tools import VARIABLE, ServerSpec
 from chartloop.language.tool_lock import LockedServer, lock_offers, server_differences
+from chartloop.run.elicitation import (
+    ACTIONS,
+    Form,
+    InputRequired,
+    content_of,
+    form_id,
+    form_trouble,
+)
 from chartloop.run.media import MOST, Image
+from chartloop.run.ports import SampleRequest, SamplingRefused, ToolClient
 from chartloop.run.sync import loop_thread
 
 T = TypeVar("T")
@@ -73,6 +84,8 @@ class McpServers:
 
     def __init__(self, servers: Sequence[ServerSpec], folder: Path | None = None) -> None:
         self._connections = {_key(s): _Connection(s, folder) for s in servers}
+        self._calls: dict[str, _Call] = {}
+        """Calls in flight, by key."""
         weakref.finalize(self, _end, list(self._connections.values()))
 
     def prepare(self) -> None:
@@ -92,15 +105,77 @@ class McpServers:
         if waiting:
             await _cross(_open_all(waiting))
 
-    async def call(self, server: ServerSpec, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(
+        self,
+        server: ServerSpec,
+        tool: str,
+        arguments: Mapping[str, Any],
+        client: ToolClient | None = None,
+    ) -> ToolResult:
         """One call; whatever goes wrong in it is a reply.
 
-        `ToolsChangedError` where the server was started again and offers something else.
+        `ToolsChangedError` where the server was started again and offers something else;
+        `InputRequired` where it asks something, and stays in flight.
         """
-        return await _cross(self._connections[_key(server)].call(tool, arguments))
+        connection = self._connections[_key(server)]
+        if client is None:
+            return await _cross(connection.call(tool, arguments))
+        call = self._calls.get(client.key)
+        if call is None:
+            call = self._calls[client.key] = _Call(connection, tool, client)
+            await _cross(call.start(arguments))
+        else:
+            await _cross(call.take_up(client))
+        try:
+            result = await self._follow(call, server, client)
+        except InputRequired:
+            call.warnings += client.warnings
+            raise
+        except BaseException:
+            self._drop(client.key)
+            raise
+        del self._calls[client.key]
+        return result.replace(warnings=(*result.warnings, *call.warnings, *client.warnings))
+
+    async def _follow(self, call: _Call, server: ServerSpec, client: ToolClient) -> ToolResult:
+        """A call to its end, or to a question. Model calls are made on the run's own loop."""
+        while True:
+            event = await _cross(call.next())
+            if isinstance(event, ToolResult):
+                return event
+            if isinstance(event, Form):
+                raise InputRequired(event, server.elicitation.within)
+            try:
+                reply = await client.sample(server, event.request)
+            except SamplingRefused as refused:
+                call.settle(event, refused)
+            else:
+                call.settle(event, reply)
+
+    def let_go(self, run_id: str, action: str) -> None:
+        """Let the calls go that other actions of a run than this one left in flight."""
+        if not self._calls:
+            return
+        for key in list(self._calls):
+            if key.startswith(f"{run_id}/") and not _is_below(key, action):
+                self._drop(key)
+
+    def _drop(self, key: str) -> None:
+        call = self._calls.pop(key)
+        loop_thread().call_soon_threadsafe(call.cancel)
+
+    def in_flight(self, key: str) -> bool:
+        """Whether a call of this key, or one below it, stays in flight."""
+        return any(_is_below(one, key) for one in self._calls)
+
+    def asks(self, run_id: str) -> bool:
+        """Whether calls of a run or of its children stay in flight, and wait for an answer."""
+        return any(key.startswith(f"{run_id}/") and c.asks for key, c in self._calls.items())
 
     async def close(self) -> None:
         """End them. They are connected again when the run is driven on."""
+        for key in list(self._calls):
+            self._drop(key)
         opened = [c for c in self._connections.values() if c.was_opened]
         if opened:
             await asyncio.shield(asyncio.ensure_future(_cross(_close_all(opened))))
@@ -129,6 +204,11 @@ def list_offers(server: ServerSpec, folder: Path | None = None) -> Offers:
 def _refuse_missing_package() -> None:
     if util.find_spec("mcp") is None:
         raise SetupError("the tools of MCP servers need the package `mcp`", hint=install("mcp"))
+
+
+def _is_below(key: str, of: str) -> bool:
+    """Whether a call is one of this key, or belongs to what has it."""
+    return key == of or key.startswith(f"{of}/")
 
 
 def _key(server: ServerSpec) -> tuple[str, str]:
@@ -182,6 +262,8 @@ class _Connection:
         self._stderr: deque[str] = deque(maxlen=_LINES)
         self._babble = 0
         self._secrets: dict[str, str] = {}
+        self.calls: set[_Call] = set()
+        """Calls that may be asked for something, in flight."""
 
     @property
     def was_opened(self) -> bool:
@@ -249,7 +331,9 @@ class _Connection:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[Offers] = loop.create_future()
         self._closing = asyncio.Event()
+        calling = _ASKING.set(None)  # the connection outlives the call that it is opened in
         owner = self._owner = loop.create_task(self._own(ready, self._closing))
+        _ASKING.reset(calling)
         try:
             async with asyncio.timeout(self.server.connect_timeout):
                 return await asyncio.shield(ready)
@@ -281,11 +365,16 @@ class _Connection:
     async def _enter(self, stack: AsyncExitStack) -> Any:
         mcp, server = _import_mcp(), self.server
         more: dict[str, Any] = {"cache": None, "message_handler": self._hear}
+        if server.elicitation.questions:
+            more["elicitation_callback"] = self._elicit
+            more["input_required_max_rounds"] = _MOST_ROUNDS
+        if server.sampling is not None:
+            more["sampling_callback"] = self._sample
         if server.url:
             httpx2: Any = importlib.import_module("httpx2")
             http: Any = importlib.import_module("mcp.client.streamable_http")
             headers = {name: self._expand(text) for name, text in server.headers.items()}
-            reads = max(server.timeout, server.connect_timeout)
+            reads = max(server.timeout, server.connect_timeout, self._longest_pause)
             agent = await stack.enter_async_context(
                 httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(30, read=reads))
             )
@@ -369,7 +458,9 @@ class _Connection:
 
     # calls ----------------------------------------------------------------------------------
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], call: _Call | None = None
+    ) -> ToolResult:
         """One call, made again where the server died and it may be made twice."""
         name = f"{self.server.name}.{tool}"
         for last in (False, True):
@@ -378,7 +469,7 @@ class _Connection:
             except ServerUnavailableError as error:
                 return _failed(str(error).partition("\n")[0], Category.TRANSIENT, (str(error),))
             try:
-                return await self._ask(tool, arguments)
+                return await self._ask(tool, arguments, call)
             except _Died:
                 await self.close(again=True)
                 if last or self.server.effect is Effect.PAID:
@@ -395,10 +486,12 @@ class _Connection:
             raise self._unavailable(message, "look at what it says; a resumed run tries again")
         await self.open()
 
-    async def _ask(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def _ask(self, tool: str, arguments: Mapping[str, Any], call: _Call | None) -> ToolResult:
         client = self._client
         try:
-            async with asyncio.timeout(self.server.timeout):
+            async with asyncio.timeout(self.server.timeout) as time:
+                if call is not None:
+                    call.time = time
                 reply = await client.call_tool(tool, dict(arguments))
         except TimeoutError:
             raise
@@ -408,7 +501,7 @@ class _Connection:
             said = str(self._mask(f"the server refused the call: {_first(error)}"))
             if (asked := _asked_of_us(said)) is None:
                 return _failed(said, Category.RECOVERABLE)
-            said = f"{said}; chartloop does not answer {asked} of MCP servers"
+            said = f"{said}; {asked}"
             warning = f"{self.server.name}.{tool}: {said}"
             return _failed(said, Category.RECOVERABLE, (warning,))
         return self._result(reply)
@@ -433,11 +526,68 @@ class _Connection:
             data = "\n".join(filter(None, (text, say_parts(parts))))
         return ToolResult(text, result=data, parts=parts)
 
+    # what it asks ---------------------------------------------------------------------------
+
+    @property
+    def _longest_pause(self) -> float:
+        """Seconds that a call may be silent, next to its own time."""
+        asks = self.server.elicitation.within if self.server.elicitation.questions else 0.0
+        return asks + (_LONGEST_MODEL_CALL if self.server.sampling is not None else 0.0) + 30
+
+    async def _elicit(self, context: Any, params: Any) -> Any:
+        """A form that the server wants to be filled. Source: `mcp`, `elicitation_callback`."""
+        if params.mode != "form":
+            return _refuse("Elicitation by URL is not supported; ask for a form")
+        calls = self._asking()
+        if not calls:
+            return _refuse("Elicitation outside a call of a tool is not answered")
+        text = str(self._mask(" ".join(params.message.split())))
+        schema = self._mask(dict(params.requested_schema))
+        if why := form_trouble(text, schema):
+            calls[0].warn(f"a question was refused: {why}")
+            return _refuse(f"Elicitation refused: {why}")
+        answer = await _first_answer(calls, text, schema)
+        types: Any = importlib.import_module("mcp_types")
+        return types.ElicitResult(action=answer["action"], content=answer.get("content"))
+
+    async def _sample(self, context: Any, params: Any) -> Any:
+        """A model call that the server wants. Source: `mcp`, `sampling_callback`."""
+        calls = self._asking()
+        if not calls:
+            return _refuse("Sampling outside a call of a tool is not answered")
+        request = _sample_request(params)
+        if isinstance(request, str):
+            calls[0].warn(f"a model call was refused: {request}")
+            return _refuse(f"Sampling refused: {request}")
+        try:
+            reply = await calls[0].sample(request)
+        except SamplingRefused as refused:
+            return _refuse(f"Sampling refused: {refused}")
+        types: Any = importlib.import_module("mcp_types")
+        ended = {"stop": "endTurn", "length": "maxTokens"}.get(str(reply["finish_reason"]))
+        content = types.TextContent(type="text", text=reply["text"])
+        return types.CreateMessageResult(
+            role="assistant", content=content, model=reply["model"] or "unknown",
+            stop_reason=ended or str(reply["finish_reason"]),
+        )  # fmt: skip
+
+    def _asking(self) -> list[_Call]:
+        """The calls that a request of the server may be for.
+
+        Since 2026 it belongs to a call. Before, a server does not say to which: all that are in
+        flight wait for it.
+        """
+        own = _ASKING.get()
+        return [own] if own is not None else sorted(self.calls, key=lambda call: call.number)
+
     # closing --------------------------------------------------------------------------------
 
     async def close(self, *, again: bool = False) -> None:
         """End the server. With `again` its start still counts."""
         owner, self._client = self._owner, None
+        if not again:
+            for call in list(self.calls):
+                call.cancel()
         if self._closing is not None:
             self._closing.set()
         if owner is not None:
@@ -448,11 +598,232 @@ class _Connection:
             self._starts = 0
 
 
-_REQUESTS = {"elicitation": "questions", "sampling": "model calls", "roots": "requests for folders"}
+_ASKING: ContextVar[_Call | None] = ContextVar("asking", default=None)
+"""The call in whose task the client handles what a server asks."""
+_LONGEST_MODEL_CALL = 600.0
+"""Seconds that a server waits for a model call without being taken for dead."""
+_MOST_ROUNDS = 100
+"""How often a call is made again with answers; the file's own limits come first."""
+
+
+class _Sample(NamedTuple):
+    """A model call that a server waits for."""
+
+    request: SampleRequest
+    reply: asyncio.Future[Any]
+
+
+class _Call:
+    """One call that may be asked for something: it stays in flight while someone answers.
+
+    All but the attributes that are read is done on the loop thread.
+    """
+
+    _numbers = count()
+
+    def __init__(self, connection: _Connection, tool: str, client: ToolClient) -> None:
+        self.number = next(self._numbers)
+        self.time: asyncio.Timeout | None = None
+        self.warnings: list[str] = []
+        self._connection = connection
+        self._tool = tool
+        self._client = client
+        self._answers = dict(client.answers)
+        self._open: dict[str, tuple[Form, asyncio.Future[Mapping[str, Any]]]] = {}
+        self._samples: deque[_Sample] = deque()
+        self._times: dict[str, int] = {}
+        self._asked = 0
+        self._held = 0
+        self._left = 0.0
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[ToolResult] | None = None
+
+    @property
+    def asks(self) -> bool:
+        """Whether it waits for an answer."""
+        return bool(self._open) and self._task is not None and not self._task.done()
+
+    async def start(self, arguments: Mapping[str, Any]) -> None:
+        """Make the call."""
+        self._task = asyncio.create_task(self._run(arguments))
+        self._task.add_done_callback(lambda _: self._changed.set())
+
+    async def _run(self, arguments: Mapping[str, Any]) -> ToolResult:
+        _ASKING.set(self)
+        self._connection.calls.add(self)
+        try:
+            return await self._connection.call(self._tool, arguments, self)
+        finally:
+            self._connection.calls.discard(self)
+
+    async def take_up(self, client: ToolClient) -> None:
+        """The action is called again: what was answered meanwhile goes to the server."""
+        self._client = client
+        self._answers = dict(client.answers)
+        for form, answer in list(self._open.values()):
+            if form.id in self._answers and not answer.done():
+                answer.set_result(self._read(form, self._answers[form.id]))
+        await asyncio.sleep(0)
+
+    async def next(self) -> ToolResult | Form | _Sample:
+        """What comes of it next: its result, a question or a model call."""
+        assert self._task is not None
+        while True:
+            self._changed.clear()
+            if self._task.done():
+                return self._task.result()
+            if self._samples:
+                return self._samples.popleft()
+            if asked := next((f for f, a in self._open.values() if not a.done()), None):
+                return asked
+            await self._changed.wait()
+
+    def warn(self, text: str) -> None:
+        """Say something about the call to those who look after the run."""
+        self.warnings.append(f"{self._client.tool}: {text}")
+
+    # questions
+
+    async def elicit(self, text: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What someone answers to a form: `action`, and `content` where it was accepted."""
+        key = self._client.key
+        base = form_id(key, text, schema, 0)
+        times = self._times.get(base, 0)
+        self._times[base] = times + 1
+        form = Form(
+            form_id(key, text, schema, times), self._client.action, self._connection.server.name,
+            text, schema,
+        )  # fmt: skip
+        if form.id in self._answers:
+            return self._read(form, self._answers[form.id])
+        self._asked += 1
+        allowed = self._connection.server.elicitation
+        if self._asked > allowed.questions:
+            self.warn(f"declined: it may ask {allowed.questions} questions in one call")
+            return {"action": "decline"}
+        if self._client.asks_nobody:
+            self.warn(f"declined, for no one can answer here: {text}")
+            return {"action": "decline"}
+        answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        self._open[form.id] = form, answer
+        self._changed.set()
+        with self._hold():
+            try:
+                # the run says when it expires; this is for one that nobody drives any more
+                async with asyncio.timeout(allowed.within + _GRACE):
+                    return await answer
+            except TimeoutError:
+                return {"action": "cancel"}
+            finally:
+                del self._open[form.id]
+
+    def _read(self, form: Form, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A recorded answer, for the server."""
+        action = answer.get("action")
+        if answer.get("expired"):
+            self.warn(f"no answer came in time to: {form.text}")
+        if action not in ACTIONS or action != "accept":
+            return {"action": action if action in ACTIONS else "cancel"}
+        return {"action": action, "content": content_of(form, answer.get("content") or {})}
+
+    # model calls
+
+    async def sample(self, request: SampleRequest) -> Mapping[str, Any]:
+        """The model's reply, or `SamplingRefused`."""
+        waiting = _Sample(request, asyncio.get_running_loop().create_future())
+        self._samples.append(waiting)
+        self._changed.set()
+        with self._hold():
+            return await waiting.reply
+
+    def settle(self, sample: _Sample, reply: Mapping[str, Any] | SamplingRefused) -> None:
+        """A model call is done. Called from the run's own loop."""
+
+        def give() -> None:
+            if sample.reply.done():
+                return
+            if isinstance(reply, SamplingRefused):
+                sample.reply.set_exception(reply)
+            else:
+                sample.reply.set_result(reply)
+
+        loop_thread().call_soon_threadsafe(give)
+
+    @contextlib.contextmanager
+    def _hold(self) -> Iterator[None]:
+        """The call's own time stands still: it is us who take it."""
+        now, time = asyncio.get_running_loop().time, self.time
+        if not self._held and time is not None and (at := time.when()) is not None:
+            self._left = at - now()
+            with contextlib.suppress(RuntimeError):
+                time.reschedule(None)
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+            if not self._held and time is not None and not time.expired():
+                with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+                    time.reschedule(now() + self._left)
+
+    def cancel(self) -> None:
+        """No one waits for it any more."""
+        if self._task is not None:
+            self._task.cancel()
+
+
+_GRACE = 5.0
+"""Seconds after which a question is cancelled here, for the run has not done so."""
+
+
+async def _first_answer(
+    calls: Sequence[_Call], text: str, schema: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """What someone answers to a question that may belong to several calls: the first answer."""
+    asked = [asyncio.ensure_future(call.elicit(text, schema)) for call in calls]
+    try:
+        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        return next(iter(done)).result()
+    finally:
+        for task in asked:
+            task.cancel()
+
+
+def _refuse(text: str) -> Any:
+    """An error for the server, which the tool can read."""
+    types: Any = importlib.import_module("mcp_types")
+    return types.ErrorData(code=types.INVALID_REQUEST, message=text)
+
+
+def _sample_request(params: Any) -> SampleRequest | str:
+    """A server's request as messages for our model; a text says why it cannot be."""
+    if params.tools:
+        return "it offers the model tools of its own"
+    messages: list[Mapping[str, Any]] = []
+    if params.system_prompt:
+        messages.append({"role": "system", "content": params.system_prompt})
+    for message in params.messages:
+        parts = message.content_as_list
+        if any(part.type != "text" for part in parts):
+            return "its messages hold something else than text"
+        messages.append({"role": message.role, "content": "\n".join(p.text for p in parts)})
+    return SampleRequest(
+        tuple(messages), params.max_tokens, params.temperature, tuple(params.stop_sequences or ())
+    )
+
+
+_REQUESTS = {
+    "roots": "chartloop does not answer requests for folders",
+    "elicitation": "the machine's file does not let it ask questions",
+    "sampling": "the machine's file does not allow it model calls: see `sampling`",
+}
+"""What a run says of a request that was refused, by a word of the server's error."""
 
 
 def _asked_of_us(said: str) -> str | None:
-    """What a server wanted of its client that no client of ours does, by its error."""
+    """Why a server did not get what it wanted of its client, by its error."""
+    if "refused: " in said or "not answered" in said or "by URL" in said:
+        return None  # it says itself why
     return next((what for word, what in _REQUESTS.items() if word in said.lower()), None)
 
 

@@ -26,12 +26,17 @@ from chartloop.run.ports import (
     Pieces,
     Sandbox,
     Tokenizer,
+    ToolClient,
     ToolServers,
 )
 from chartloop.run.tally import Tally
 from chartloop.run.tracing import Tracer
 
 NoteType = Literal["intent", "result", "in_doubt"]
+Questions = Literal["rest", "stay", "decline"]
+"""What a run does with a question of an MCP server, whose call ends with the process. `rest`: as at
+a wait, for whoever drives it answers. `stay`: it is driven on until the answer or the deadline
+comes, for the answer comes from elsewhere. `decline`: there is no one to answer."""
 
 
 @dataclass(slots=True)
@@ -45,6 +50,8 @@ class Ports:
     tokenizer: Tokenizer | None = None
     tracer: Tracer | None = None
     servers: ToolServers | None = None
+    questions: Questions = "rest"
+    """What a run does while a server of its tools asks something: see `Questions`."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """What the caller said about the model, over the file's `model`."""
     folder: Path | None = None
@@ -157,6 +164,8 @@ class Context:
     """Model calls of this run that were recorded as failed."""
     so_far: Callable[[], Outcome] | None = None
     """Set by an action of several parts: what it has come to when its deadline ends it."""
+    client: ToolClient | None = None
+    """Set for a tool of an MCP server: what the server may ask of the run."""
     left: bool = False
     """Its deadline has ended the action and the run continued: what it still does is lost."""
 

@@ -365,6 +365,13 @@ def _server_parts(spec: MachineSpec) -> Iterator[Part]:
         said.add(
             "connect_timeout", server.connect_timeout, text=write_duration(server.connect_timeout)
         )
+        asks, sampling = server.elicitation, server.sampling
+        said.add("elicitation.within", asks.within, text=write_duration(asks.within))
+        said.add("elicitation.questions", asks.questions, text=str(asks.questions))
+        if sampling is not None:
+            for key in ("calls", "tokens"):
+                if (value := getattr(sampling, key)) is not None:
+                    said.add(f"sampling.{key}", value, text=f"{value:,}")
         yield Part("server", name, name, ("mcp_servers", name), said, server.reaches)
 
 
