@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import subprocess
+import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chartloop import Machine, Run
+from chartloop import Machine, Run, diff, load
+from chartloop.api.tool_lock import lock_tools
 from chartloop.core.errors import AnsweredError, AnswerError, UnknownRunError, WaitError
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.question import question_of
 from chartloop.testing import CrashAt, Crashed
-from tests.mcp_peers import call, calls_of, machine
-from tests.unit.test_mcp_servers import answers, locked
+from tests.mcp_peers import call, calls_of, machine, put_machine, put_server
+from tests.unit.test_mcp_servers import (
+    EVERYTHING,
+    NODE,
+    answers,
+    free_port,
+    locked,
+    reference_server,
+)
 
 pytestmark = [pytest.mark.extra("mcp", install='pip install -e ".[mcp]"')]  # noqa: S610 - no Django
 
@@ -324,6 +336,198 @@ def test_past_its_cap_or_a_limit_a_model_call_is_refused(
     assert result.reason == ("completed" if not head else "custom")
     assert why in answers(run)[0]
     assert any(why in warning for warning in result.warnings)
+
+
+# what follows from it ---------------------------------------------------------------------------
+
+
+def bounds(folder: Path, more: str) -> dict[str, Any]:
+    rules = "rules: [{when: run.steps >= 20, stop: steps_limit}]\n"
+    text = machine(more=more, head=rules).replace(
+        "{name: scripted}",
+        "{name: scripted, context_window: 1000, max_tokens: 100, input_cost_per_token: 0.001,"
+        " output_cost_per_token: 0.001}",
+    )
+    return {f.resource: f.most for f in locked(folder, text).bound().figures}
+
+
+def test_a_bound_knows_what_a_server_may_ask(tmp_path: Path) -> None:
+    """Nine times thirty-two calls of tools, each with two questions, or with three model calls."""
+    off = bounds(tmp_path, ", elicitation: {questions: 0}")
+    asks = bounds(tmp_path, ", elicitation: {within: 1m, questions: 2}")
+    samples = bounds(tmp_path, ", elicitation: {questions: 0}, sampling: {calls: 3, tokens: 10}")
+    assert (off["waiting"], asks["waiting"]) == (0, 9 * 32 * 2 * 60 + 32 * 2 * 60)
+    assert off["requests"] == asks["requests"] == 10
+    assert samples["requests"] > off["requests"] + 9 * 32 * 3 - 1
+    assert samples["tokens"] >= off["tokens"] + 9 * 32 * 1010
+    assert samples["usd"] > off["usd"]
+
+
+def test_a_diff_names_what_a_server_may_ask_anew(tmp_path: Path) -> None:
+    old = locked(tmp_path, machine())
+    new = locked(
+        tmp_path, machine(more=", sampling: {calls: 5, tokens: 1000}, elicitation: {within: 1h}")
+    )
+    newer = locked(tmp_path, machine(more=", sampling: {calls: 2, tokens: 1000}"))
+    found = [str(change) for change in diff(old, new)]
+    assert found == []
+    assert [str(change) for change in diff(new, newer)] == []
+    assert load(new.canonical()).spec == new.spec
+
+
+def test_a_question_of_a_child_is_one_of_its_parent(tmp_path: Path) -> None:
+    child = machine().replace("machine: peer", "machine: inner")
+    put_server(tmp_path)
+    (tmp_path / "inner.yaml").write_text(child)
+    lock_tools(tmp_path / "inner.yaml").write()
+    outer = tmp_path / "outer.yaml"
+    outer.write_text(OUTER)
+    run = load(outer).start("go", script=[ASK, "done"])
+    assert run.run().reason is None
+    assert run.question is not None
+    assert run.question.text == "MCP server `calc` asks: Who are you?"
+    assert [*run.question.answers] == ["accept", "decline", "cancel"]
+    with pytest.raises(AnswerError, match="minLength"):
+        run.send("accept", {"name": "E", "size": 3})
+    run.send("accept", {"name": "Eve", "size": 3})
+    assert run.run().reason == "completed", run.result.explain()
+    assert len(calls_of(tmp_path)) == 1
+    assert run.replay().same
+
+
+OUTER = """\
+chartloop: 1
+machine: outer
+model: {name: scripted}
+machines: {inner: inner.yaml}
+states:
+  work: {do: run_machine, with: {machine: inner, task: go}, next: done}
+  done: {stop: completed}
+"""
+
+
+# real servers -----------------------------------------------------------------------------------
+
+MODERN = """\
+import sys
+from typing import Annotated
+import mcp_types as types
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Elicit, Resolve, Sample
+from pydantic import BaseModel
+
+server = MCPServer("shop", log_level="WARNING")
+
+
+class Size(BaseModel):
+    size: int
+
+
+async def ask(what: str) -> Elicit[Size]:
+    return Elicit(f"Which size of {what}?", Size)
+
+
+async def think(what: str) -> Sample:
+    content = types.TextContent(type="text", text=f"Describe {what}.")
+    return Sample([types.SamplingMessage(role="user", content=content)], max_tokens=20)
+
+
+@server.tool()
+def order(what: str, size: Annotated[Size, Resolve(ask)]) -> str:
+    '''Order something.'''
+    return f"{what} of size {size.size}"
+
+
+@server.tool()
+def describe(what: str, said: Annotated[types.CreateMessageResult, Resolve(think)]) -> str:
+    '''Describe something.'''
+    return f"{what}: {said.content.text}"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        server.run("streamable-http", port=int(sys.argv[1]))
+    else:
+        server.run()
+"""
+
+
+@contextmanager
+def shop(folder: Path, *, http: bool) -> Generator[str]:
+    """The declaration of a server of the protocol of 2026."""
+    (folder / "shop.py").write_text(MODERN)
+    if not http:
+        yield f"command: {json.dumps(sys.executable)}, args: [shop.py]"
+        return
+    port = free_port()
+    command = [sys.executable, str(folder / "shop.py"), str(port)]
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:  # fmt: skip
+        for _ in range(400):
+            with socket.socket() as there:
+                if there.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        yield f'url: "http://127.0.0.1:{port}/mcp"'
+        process.kill()
+
+
+@pytest.mark.parametrize("http", [False, True], ids=["stdio", "http"])
+@pytest.mark.slow("starts servers with the package `mcp`")
+def test_a_server_of_2026_has_its_call_made_again_with_the_answer(
+    tmp_path: Path, http: bool
+) -> None:
+    with shop(tmp_path, http=http) as declared:
+        text = machine("shop.*").replace(
+            machine().split("calc: ")[1].split("\n")[0], "{" + declared + ", sampling: {calls: 3}}"
+        ).replace("calc: ", "shop: ")  # fmt: skip
+        path = put_machine(tmp_path, text)
+        lock_tools(path).write()
+        both = {"text": "", "tool_calls": [
+            {"name": "shop.order", "arguments": {"what": "shoes"}},
+            {"name": "shop.describe", "arguments": {"what": "socks"}},
+        ]}  # fmt: skip
+        run = load(path).start("go", script=[both, "soft", "done"])
+        assert run.run().reason is None
+        assert run.question is not None
+        assert run.question.text == "MCP server `shop` asks: Which size of shoes?"
+        run.send("accept", {"size": 44})
+        assert run.run().reason == "completed", run.result.explain()
+        assert answers(run) == ["shoes of size 44", "socks: soft"]
+        assert run.facts.usage.llm_calls == 3
+        assert run.replay().same
+
+
+@pytest.mark.node("@modelcontextprotocol/server-everything")
+@pytest.mark.slow("starts the reference server twice")
+def test_the_reference_server_asks_over_stdio_and_http(tmp_path: Path) -> None:
+    with reference_server(free_port()) as address:
+        text = NODE.format(path=EVERYTHING, url=address).replace(
+            "tools: [local.echo", 'tools: ["local.trigger-*", "remote.trigger-*"'
+        )
+        text = text.replace("{{WORD: hello}}", "{WORD: hello}")
+        text = text.replace("WORD: hello}}", "WORD: hello}, sampling: {calls: 1}}")
+        text = text.replace("chartloop}}", "chartloop}, sampling: {calls: 1}}")
+        path = put_machine(tmp_path, text)
+        lock_tools(path).write()
+        script: list[Any] = []
+        for server in ("local", "remote"):
+            script.append(call(f"{server}.trigger-elicitation-request"))
+            script += [
+                call(f"{server}.trigger-sampling-request", prompt="hi", maxTokens=9),
+                "hello",
+            ]
+        run = load(path).start("go", script=[*script, "done"])
+        for _ in range(2):
+            assert run.run().reason is None
+            run.send("accept", {"name": "Eve"})
+        assert run.run().reason == "completed", run.result.explain()
+        asked, sampled, *others = answers(run)
+        assert "Eve" in asked
+        assert "hello" in sampled
+        assert "Eve" in others[0]
+        assert "hello" in others[1]
 
 
 # kills ------------------------------------------------------------------------------------------
