@@ -218,10 +218,11 @@ def test_a_pause_and_a_cancel_while_the_question_stands(tmp_path: Path) -> None:
     other.cancel()
     result = other.run()
     assert result.reason == "user_requested"
-    assert [*result.warnings] == [
-        "call_tools at act was in the middle of a call when the run was stopped; whether it"
-        " happened is not known"
-    ]  # fmt: skip
+    (warning,) = result.warnings
+    assert warning == (
+        "call_tools at act was in the middle of a call when the run was stopped; "
+        "whether it happened is not known"
+    )
 
 
 def test_time_of_waiting_is_not_time_of_working(tmp_path: Path) -> None:
@@ -264,13 +265,20 @@ def test_what_is_asked_is_in_the_row_and_answered_from_elsewhere(tmp_path: Path)
     assert len(calls_of(tmp_path)) == 1
 
 
+def end_servers(run: Run) -> None:
+    """End the servers of a run, as the end of its process does."""
+    servers = run.session.ports.servers
+    assert servers is not None
+    asyncio.run(servers.close())
+
+
 def test_an_answer_that_was_recorded_is_used_when_the_call_is_made_again(tmp_path: Path) -> None:
     """The process ends while the question stands: the call is in doubt, the answer is not lost."""
     path = tmp_path / "journal.db"
     made = locked(tmp_path)
     run = asking(tmp_path, journal=path)
     id = run.id
-    run._wait(run.session.ports.servers.close())  # as the end of the process
+    end_servers(run)
     del run
     again = made.open(id, journal=path, script=[ASK, "done"])
     again.send("accept", {"name": "Eve", "size": 3})
@@ -348,7 +356,7 @@ def bounds(folder: Path, more: str) -> dict[str, Any]:
         "{name: scripted, context_window: 1000, max_tokens: 100, input_cost_per_token: 0.001,"
         " output_cost_per_token: 0.001}",
     )
-    return {f.resource: f.most for f in locked(folder, text).bound().figures}
+    return {name: f.value for name, f in locked(folder, text).bound().figures.items()}
 
 
 def test_a_bound_knows_what_a_server_may_ask(tmp_path: Path) -> None:
@@ -356,22 +364,28 @@ def test_a_bound_knows_what_a_server_may_ask(tmp_path: Path) -> None:
     off = bounds(tmp_path, ", elicitation: {questions: 0}")
     asks = bounds(tmp_path, ", elicitation: {within: 1m, questions: 2}")
     samples = bounds(tmp_path, ", elicitation: {questions: 0}, sampling: {calls: 3, tokens: 10}")
-    assert (off["waiting"], asks["waiting"]) == (0, 9 * 32 * 2 * 60 + 32 * 2 * 60)
+    assert off["waiting"] == 0
+    assert 9 * 32 * 2 * 60 <= asks["waiting"] <= 10 * 32 * 2 * 60
     assert off["requests"] == asks["requests"] == 10
     assert samples["requests"] > off["requests"] + 9 * 32 * 3 - 1
     assert samples["tokens"] >= off["tokens"] + 9 * 32 * 1010
     assert samples["usd"] > off["usd"]
 
 
-def test_a_diff_names_what_a_server_may_ask_anew(tmp_path: Path) -> None:
+def test_a_diff_says_whether_a_server_may_ask_more(tmp_path: Path) -> None:
     old = locked(tmp_path, machine())
     new = locked(
         tmp_path, machine(more=", sampling: {calls: 5, tokens: 1000}, elicitation: {within: 1h}")
     )
     newer = locked(tmp_path, machine(more=", sampling: {calls: 2, tokens: 1000}"))
-    found = [str(change) for change in diff(old, new)]
-    assert found == []
-    assert [str(change) for change in diff(new, newer)] == []
+    assert [(c.group, str(c)) for c in diff(old, new).changes] == [
+        ("Actions", "model calls of MCP server `calc` added: `{calls: 5, tokens: 1,000}`"),
+        ("Actions", "`elicitation.within` of MCP server `calc` loosened: `10m` → `1h`"),
+    ]
+    assert [str(c) for c in diff(new, newer).changes] == [
+        "`elicitation.within` of MCP server `calc` tightened: `1h` → `10m`",
+        "`sampling.calls` of MCP server `calc` tightened: `5` → `2`",
+    ]
     assert load(new.canonical()).spec == new.spec
 
 
@@ -554,7 +568,7 @@ def test_a_kill_at_any_write_loses_neither_an_answer_nor_a_model_call(tmp_path: 
         run = made.start("go", script=script, journal=CrashAt(journal, n), run_id="killed")
         with pytest.raises(Crashed):
             to_the_end(run)
-        run._wait(run.session.ports.servers.close())
+        end_servers(run)
         if not asyncio.run(journal.rows()):
             continue
         again = made.open("killed", journal=journal, script=script, take_over=True)

@@ -28,8 +28,8 @@ import threading
 import weakref
 from base64 import b64decode
 from collections import deque
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from importlib import util
@@ -749,8 +749,8 @@ class _Call:
 
         loop_thread().call_soon_threadsafe(give)
 
-    @contextlib.contextmanager
-    def _hold(self) -> Iterator[None]:
+    @contextmanager
+    def _hold(self) -> Generator[None]:
         """The call's own time stands still: it is us who take it."""
         now, time = asyncio.get_running_loop().time, self.time
         if not self._held and time is not None and (at := time.when()) is not None:

@@ -227,5 +227,5 @@ def _commands_to_answer(run: Run, options: RunOptions) -> Iterator[Line]:
     wait = run.question.wait if run.question is not None else ""
     yield Line("answer with:")
     for event, fields in run.answers.items():
-        given = [f"{name}={str(type).upper()}" for name, type in fields.items()]
+        given = [f"{name}={str(type.without_none()).upper()}" for name, type in fields.items()]
         yield Line(f"  {line_for('answer', run.id, options, event, *given, '--wait', wait)}")

@@ -265,7 +265,7 @@ def _block(cursor: Cursor, input: Input) -> None:
     elif on == ELICITATION:
         form, before = input.data["asks"], cursor.draft.kept.get(ELICITATION, EMPTY)
         same = before.get("action") == form["action"]
-        kept = {"action": form["action"], "since": input.started, "answers": {}}
+        kept: dict[str, Any] = {"action": form["action"], "since": input.started, "answers": {}}
         cursor.keep({ELICITATION: {**(before if same else kept), "form": form}})
 
 

@@ -80,9 +80,10 @@ def form_trouble(text: str, schema: Mapping[str, Any]) -> str:
 
 
 def _deep(field: Mapping[str, Any]) -> bool:
+    if field.get("type") == "object" or "properties" in field:
+        return True
     items = field.get("items")
-    kinds = {str(field.get("type")), str(cast(Any, items).get("type")) if items else ""}
-    return bool(kinds & {"object"}) or "properties" in field
+    return isinstance(items, Mapping) and _deep(cast("Mapping[str, Any]", items))
 
 
 def form_in(data: Mapping[str, Any]) -> Form:
@@ -130,11 +131,8 @@ def complete_data(form: Form, data: Mapping[str, Any]) -> dict[str, Any]:
 
 def content_of(form: Form, data: Mapping[str, Any]) -> dict[str, Any]:
     """What the server gets of an accepted form: with its defaults, without what was left out."""
-    defaults = {
-        name: field["default"]
-        for name, field in _properties(form.schema).items()
-        if isinstance(field, Mapping) and "default" in field
-    }
+    fields = _properties(form.schema).items()
+    defaults: dict[str, Any] = {n: field["default"] for n, field in fields if "default" in field}
     return defaults | {name: value for name, value in data.items() if value is not None}
 
 

@@ -579,8 +579,9 @@ class Session:
     def stays_for_answers(self) -> bool:
         """Whether it is driven on while an MCP server waits for an answer from elsewhere."""
         ports = self.ports
-        stays = self._goes_on and ports.questions == "stay" and ports.servers is not None
-        return stays and ports.servers is not None and ports.servers.asks(self.run_id)
+        if ports.servers is None or ports.questions != "stay" or self.above is not None:
+            return False  # what a child asks, its parent does
+        return ports.servers.asks(self.run_id)
 
     def at_breakpoint(self) -> bool:
         """Whether one was reached since this was asked last. Never, once they are taken away."""

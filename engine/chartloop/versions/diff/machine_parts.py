@@ -369,6 +369,8 @@ def _server_parts(spec: MachineSpec) -> Iterator[Part]:
         said.add("elicitation.within", asks.within, text=write_duration(asks.within))
         said.add("elicitation.questions", asks.questions, text=str(asks.questions))
         if sampling is not None:
+            tokens = "" if sampling.tokens is None else f", tokens: {sampling.tokens:,}"
+            said.add("sampling", "allowed", text=f"{{calls: {sampling.calls:,}{tokens}}}")
             for key in ("calls", "tokens"):
                 if (value := getattr(sampling, key)) is not None:
                     said.add(f"sampling.{key}", value, text=f"{value:,}")
