@@ -83,6 +83,11 @@ def test_a_question_of_a_server_is_a_question_of_the_run(tmp_path: Path) -> None
     assert [r.kind for r in run.records[-5:]] == ["step", "blocked", "answer", "step", "step"]
     assert run.replay().same
     assert run.facts.run.idle > 0
+    assert outcome_of(run.records[3]) == question.text
+    assert "accept" in str(run.why(4))
+    (made,) = run.trace().calls
+    assert (made.name, made.ok) == ("calc.ask", True)
+    assert run.steps[2].status == "completed"
 
 
 def answered(run: Run, event: str, data: Any = None) -> Any:
@@ -313,6 +318,20 @@ def test_a_server_uses_the_model_of_the_run_and_it_is_counted(tmp_path: Path) ->
         one.prompt_tokens + one.completion_tokens for one in spent
     )
     assert run.replay().same
+
+
+def test_a_machine_without_a_model_call_of_its_own_has_a_model_for_its_server(
+    tmp_path: Path,
+) -> None:
+    states = """\
+  say: {do: tool, with: {name: calc.sample, arguments: {texts: [one]}}, save: {vars.out: result}, next: done}
+  done: {stop: completed}
+"""
+    head = "vars: {out: {type: any, value: null}}\noutput: vars.out\n"
+    text = machine("calc.sample", states=states, head=head, more=", sampling: {calls: 1}")
+    run = locked(tmp_path, text).start(script=["eins"])
+    assert "eins" in str(run.run().output)
+    assert run.facts.usage.llm_calls == 1
 
 
 def test_without_leave_a_server_gets_no_model_call(tmp_path: Path) -> None:

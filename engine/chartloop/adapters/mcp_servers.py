@@ -713,7 +713,7 @@ class _Call:
                 async with asyncio.timeout(allowed.within + _GRACE):
                     return await answer
             except TimeoutError:
-                return {"action": "cancel"}
+                return self._read(form, {"action": "cancel", "expired": True})
             finally:
                 del self._open[form.id]
 

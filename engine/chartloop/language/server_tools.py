@@ -81,7 +81,8 @@ class ServerSpec:
         what = " ".join((self.command, *self.args))
         message = f"starts `{what}`" if self.command else f"sends tool calls to `{self.url}`"
         handed = f", with {', '.join(f'`{name}`' for name in given)}" if given else ""
-        return f"{message} as MCP server `{self.name}`{handed}"
+        asks = ", which may call the model" if self.sampling is not None else ""
+        return f"{message} as MCP server `{self.name}`{handed}{asks}"
 
     @property
     def texts(self) -> tuple[str, ...]:

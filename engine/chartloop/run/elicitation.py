@@ -86,6 +86,16 @@ def _deep(field: Mapping[str, Any]) -> bool:
     return isinstance(items, Mapping) and _deep(cast("Mapping[str, Any]", items))
 
 
+def is_form(data: object) -> bool:
+    """Whether a record holds a form, whatever else its file was changed to."""
+    if not isinstance(data, Mapping):
+        return False
+    given = cast("Mapping[str, Any]", data)
+    texts = all(isinstance(given.get(name), str) for name in ("id", "action", "server", "text"))
+    schema = given.get("schema")
+    return texts and isinstance(schema, Mapping) and not form_trouble(given["text"], schema)
+
+
 def form_in(data: Mapping[str, Any]) -> Form:
     """Read back what a record holds of a form."""
     return Form(**{name: data[name] for name in Form.__struct_fields__ if name in data})
