@@ -21,6 +21,7 @@ from chartloop.api.tool_lock import lock_tools
 from chartloop.core.errors import AnsweredError, AnswerError, UnknownRunError, WaitError
 from chartloop.run.journal import MemoryJournal
 from chartloop.run.question import question_of
+from chartloop.run.record_text import outcome_of
 from chartloop.testing import CrashAt, Crashed
 from tests.mcp_peers import call, calls_of, machine, put_machine, put_server
 from tests.unit.test_mcp_servers import (
