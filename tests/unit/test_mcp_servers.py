@@ -39,6 +39,7 @@ from tests.mcp_peers import (
     put_machine,
     put_server,
 )
+from tests.tool_loop import needs_litellm
 
 pytestmark = [pytest.mark.extra("mcp", install='pip install -e ".[mcp]"')]  # noqa: S610 - no Django
 EVERYTHING = (
@@ -128,7 +129,7 @@ def test_a_tool_without_a_model(tmp_path: Path) -> None:
     assert "CL341" in [f.code for f in find_faults(wrong)[1]]
 
 
-@pytest.mark.extra("litellm", install='pip install -e ".[llm]"')  # noqa: S610 - no Django
+@needs_litellm
 def test_a_provider_reads_names_without_dots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

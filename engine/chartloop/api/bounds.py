@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import math
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from chartloop.api.caller_values import model_settings
+from chartloop.api.caller_values import StartValues, model_settings
 from chartloop.core.errors import LimitError, SetupError, nearest
+from chartloop.core.version import __version__
 from chartloop.language.spec import MachineSpec
-from chartloop.language.values import limit_value, var_value
+from chartloop.run.ports import Model
 
 if TYPE_CHECKING:
     from chartloop.api.drawn import DrawnBound
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from chartloop.view.of_machine import OfMachine
 
 RESOURCES = ("actions", "requests", "tool_calls", "tokens", "usd", "waiting")
-"""What a bound has a figure for."""
+"""The resources that a bound has a figure for."""
 SHORT = {"calls": "requests", "steps": "actions", "cost": "usd", "tools": "tool_calls"}
 """Other words for some of them."""
 AT_CHECK = 2_000_000
@@ -77,15 +78,25 @@ class Bounds:
                 self._known.popitem(last=False)
         return found
 
+    def require(
+        self, figures: Mapping[str, Any], values: StartValues,
+        settings: Mapping[str, Any] | None, model: Model | None,
+    ) -> None:  # fmt: skip
+        """`SetupError` when a run with these values may go past one of the figures."""
+        wanted, assume = wanted_bounds(figures), model_assumptions(settings)
+        if {"tokens", "usd"} & wanted.keys():
+            assume = with_known_models(assume, self._machine.spec, settings, model)
+        refuse_unbounded(self.of(values.limits, values.vars, assume, brief=True), wanted)
 
-def checked_values(
-    spec: MachineSpec, limits: Mapping[str, Any] | None, vars: Mapping[str, Any] | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Limits and variables as a run would have them. `LimitError` for one that it would refuse."""
-    return (
-        {n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
-        {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
-    )
+    def certificate(
+        self, values: StartValues, settings: Mapping[str, Any] | None
+    ) -> Callable[[], str]:
+        """Makes the certificate of a run with these values, when it is called."""
+        prove = partial(
+            self.of, values.limits, values.vars, model_assumptions(settings), brief=True,
+            effort=AT_START,
+        )  # fmt: skip
+        return lambda: prove().certificate(__version__)
 
 
 _COSTS = (
@@ -150,7 +161,7 @@ def _is_said(model: Mapping[str, Any], assume: Assume) -> bool:
 
 
 def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
-    """What a run must stay within, by resource. `LimitError` for what is not a figure."""
+    """The bounds that a run must keep, by resource. `LimitError` for an unknown figure."""
     out: dict[str, float] = {}
     for name, value in given.items():
         resource = SHORT.get(name, name)

@@ -27,13 +27,13 @@ from chartloop.language.tool_lock import (
 
 
 class ToolLock(NamedTuple):
-    """What the lock of a machine should hold now, beside what it holds."""
+    """The lock of a machine as it should be now, next to the one on disk."""
 
     path: Path
     text: str
-    """What it should hold."""
+    """The text that it should have."""
     differences: tuple[str, ...]
-    """What changes, in lines: ``~ calc.add description: ...``. Empty where nothing does."""
+    """The changes, as lines: ``~ calc.add description: ...``. Empty if there are none."""
     found: str
     """``fits``, ``differs``, ``missing``, or what is wrong with the lock that is there."""
     tools: int
@@ -96,7 +96,7 @@ def lock_tools(source: str | Path) -> ToolLock:
 
 
 def _before(path: Path, text: str) -> tuple[str, dict[str, LockedServer]]:
-    """What is there, in a word, and what it holds as far as it can be read."""
+    """The state of the present lock in a word, and its content as far as it can be read."""
     if not path.is_file():
         return "missing", {}
     held = path.read_text(encoding="utf-8", errors="replace")

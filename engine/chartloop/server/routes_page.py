@@ -14,11 +14,11 @@ from chartloop.api import Run
 from chartloop.core.errors import ChartloopError
 from chartloop.core.facts import Facts
 from chartloop.core.plain import plain
+from chartloop.hosting.problems import Refusal
+from chartloop.hosting.reading import Kept, count_of, records_from
 from chartloop.machine.budget_use import budgets
 from chartloop.run.progress import standing_of
 from chartloop.server.common import ANY, READ, TheParts, problems
-from chartloop.server.problems import Refusal
-from chartloop.server.reading import Kept, count_of, records_from
 from chartloop.server.routes_runs import RunPath
 from chartloop.view.live.bundle import describe_picture
 from chartloop.view.live.live_picture import LivePicture

@@ -23,7 +23,7 @@ _NOT_EXTRA = frozenset(
     "stream timeout cache api_base base_url api_key fallbacks num_retries max_retries "
     "mock_response callbacks custom_llm_provider".split()
 )
-"""What `extra` may not hold: it has its own key, or would hide calls, hosts or retries."""
+"""Keys that `extra` may not hold: they have a place, or would hide calls, hosts or retries."""
 _PATIENCE = 600.0  # seconds, when the file sets no `timeout`
 REPLY_LIMIT = 1_000_000  # characters, when the file sets no `reply_limit`
 _NO_KEY = "no-key"  # for a server that needs none: HTTP clients refuse an empty one

@@ -42,7 +42,7 @@ Examples:
 def enqueue(run: str, texts: tuple[str, ...], options: EnqueueOptions) -> None:
     """Add tasks at the end of the queue of a run.
 
-    Each TASK is a text; a file may say more of them, as `tasks` in a machine file does.
+    Each TASK is a text; a file can say more about them, like `tasks` in a machine file.
     """
     from chartloop.api.run_messages import tasks_message
     from chartloop.cli.journal_access import find_run, machine_of, open_journal

@@ -22,6 +22,7 @@ from chartloop.api import Run
 from chartloop.core.errors import StatusError
 from chartloop.core.position import Position
 from chartloop.core.records import Record
+from chartloop.hosting.machines import Machines
 from chartloop.machine.evolve import evolve
 from chartloop.run.journal import Event, Journal, RunRow, direct_journal
 from chartloop.run.journal_pages import EVENTS as PAGE
@@ -30,7 +31,6 @@ from chartloop.run.renaming import as_now
 from chartloop.run.replay import no_record_error
 from chartloop.run.sync import by_hand
 from chartloop.run.tally import Tally
-from chartloop.server.machines import Machines
 from chartloop.view_model.moment import Past
 
 OPENED = 64

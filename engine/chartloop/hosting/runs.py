@@ -30,16 +30,9 @@ from chartloop.core.errors import (
     UnknownRunError,
 )
 from chartloop.core.records import Record
-from chartloop.language.values import limit_value, var_value
-from chartloop.run.breakpoints import breakpoint_of
-from chartloop.run.journal import Journal, RunRow
-from chartloop.run.lease import Lease, driven
-from chartloop.run.loop import leave
-from chartloop.run.requests import StoredRequest
-from chartloop.run.sync import by_hand, wait
-from chartloop.server.machines import Machines
-from chartloop.server.problems import Refusal, Wrong
-from chartloop.server.reading import (
+from chartloop.hosting.machines import Machines
+from chartloop.hosting.problems import Refusal, Wrong
+from chartloop.hosting.reading import (
     OPENED,
     History,
     Kept,
@@ -47,7 +40,14 @@ from chartloop.server.reading import (
     count_of,
     records_from,
 )
-from chartloop.server.settings import Settings
+from chartloop.hosting.settings import Settings
+from chartloop.language.values import limit_value, var_value
+from chartloop.run.breakpoints import breakpoint_of
+from chartloop.run.journal import Journal, RunRow
+from chartloop.run.lease import Lease, driven
+from chartloop.run.loop import leave
+from chartloop.run.requests import StoredRequest
+from chartloop.run.sync import by_hand, wait
 from chartloop.view_model.build import RECORDS, children_of, view_run
 from chartloop.view_model.moment import Past
 from chartloop.view_model.orders import Answer, refusals_of, waits_for_answer

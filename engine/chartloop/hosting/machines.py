@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chartloop import catalog
 from chartloop.api import Machine, find_faults
@@ -28,11 +28,10 @@ from chartloop.api.stored_run import (
 )
 from chartloop.checker.trust import needs_trust
 from chartloop.core.errors import Finding, SetupError, SpecError, nearest
-from chartloop.core.facts import FACTS
+from chartloop.hosting.problems import Refusal
+from chartloop.hosting.settings import Settings
 from chartloop.language.tool_lock import lock_name
 from chartloop.run.journal import Journal, RunRow
-from chartloop.server.problems import Refusal
-from chartloop.server.settings import Settings
 
 RECORDED = 64
 """Machines of recorded runs that are kept compiled."""
@@ -168,17 +167,3 @@ def _declared_name(text: str) -> str:
     """The name that a file gives its machine; empty where none can be read."""
     found = _NAME.search(text)
     return found[1] if found else ""
-
-
-def facts_schema(machine: Machine) -> dict[str, Any]:
-    """What guards of the machine can read, as JSON: the type and meaning of each fact."""
-    roots: dict[str, Any] = {}
-    for root, section in machine.spec.roots.items():
-        roots[root] = {
-            name: {
-                "type": str(type),
-                "about": FACTS[f"{root}.{name}"].about if f"{root}.{name}" in FACTS else "",
-            }
-            for name, type in section.fields
-        }
-    return roots
