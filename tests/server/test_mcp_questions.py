@@ -10,7 +10,10 @@ from chartloop.api.tool_lock import lock_tools
 from tests.mcp_peers import call, calls_of, machine, put_server
 from tests.server.conftest import Serve, Served, wait_for
 
-pytestmark = [pytest.mark.extra("mcp", install='pip install -e ".[mcp]"')]  # noqa: S610 - no Django
+pytestmark = [
+    pytest.mark.extra("mcp", install='pip install -e ".[mcp]"'),  # noqa: S610 - no Django
+    pytest.mark.extra("fastapi", install='pip install -e ".[server]"'),  # noqa: S610 - no Django
+]
 FIELDS = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 SCRIPT = [call("calc.ask", message="Who are you?", schema=FIELDS), "done"]
 

@@ -315,7 +315,7 @@ async def _tool_of_server(
 
 
 def _outcome_of(name: str, done: ToolResult) -> Outcome:
-    """What came of one tool, as the action's own outcome."""
+    """The result of one tool as the action's own outcome."""
     outcome = Outcome(
         result=done.result if done.result is not None else done.text, spent=Spent(tools={name: 1}),
         changes=done.changes, signals=done.signals, partial=done.partial,

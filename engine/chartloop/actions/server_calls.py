@@ -1,4 +1,4 @@
-"""What an MCP server may ask of a run while it carries out one of its calls.
+"""Requests of an MCP server to the run while it carries out one of its calls.
 
 A question blocks the action until someone answers, and its call stays in flight. A model call goes
 through the run's own model: written down before and after it like every paid call, and refused past
@@ -39,7 +39,7 @@ _COUNTED = {
 
 
 class ServerCalls:
-    """All calls of servers' tools that one action makes, and what their model calls spent."""
+    """All calls of servers' tools that one action makes, and the usage of their model calls."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
@@ -57,14 +57,14 @@ class ServerCalls:
         return ServerCall(self, key, tool)
 
     def _sampled(self, key: str) -> Iterator[Mapping[str, Any]]:
-        """What each model call spent, of one call or of all."""
+        """The usage of each model call, of one call or of all."""
         below = f"{key or self.ctx.key}/"
         for name, data in self.ctx.recorded.items():
             if name.startswith(below) and SAMPLED in data:
                 yield data[SAMPLED]
 
     def spent(self, key: str = "") -> Spent:
-        """What the model calls of one call spent, or of all."""
+        """The usage of the model calls of one call, or of all."""
         total = NOTHING_SPENT
         for part in self._sampled(key):
             if "failed" not in part:

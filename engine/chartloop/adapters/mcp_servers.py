@@ -666,7 +666,7 @@ class _Call:
         await asyncio.sleep(0)
 
     async def next(self) -> ToolResult | Form | _Sample:
-        """What comes of it next: its result, a question or a model call."""
+        """The next event: its result, a question or a model call."""
         assert self._task is not None
         while True:
             self._changed.clear()
@@ -685,7 +685,7 @@ class _Call:
     # questions
 
     async def elicit(self, text: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What someone answers to a form: `action`, and `content` where it was accepted."""
+        """The answer to a form: `action`, and `content` where it was accepted."""
         key = self._client.key
         base = form_id(key, text, schema, 0)
         times = self._times.get(base, 0)
@@ -779,7 +779,7 @@ _GRACE = 5.0
 async def _first_answer(
     calls: Sequence[_Call], text: str, schema: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """What someone answers to a question that may belong to several calls: the first answer."""
+    """The first answer to a question that may belong to several calls."""
     asked = [asyncio.ensure_future(call.elicit(text, schema)) for call in calls]
     try:
         done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
@@ -817,7 +817,7 @@ _REQUESTS = {
     "elicitation": "the machine's file does not let it ask questions",
     "sampling": "the machine's file does not allow it model calls: see `sampling`",
 }
-"""What a run says of a request that was refused, by a word of the server's error."""
+"""The reason why a request was refused, by a word of the server's error."""
 
 
 def _asked_of_us(said: str) -> str | None:

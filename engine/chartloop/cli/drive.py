@@ -118,7 +118,7 @@ def drive(
 
 
 def _say_question(run: Run, options: RunOptions, view: View) -> None:
-    """What an MCP server asks, and how to answer from elsewhere: the run stays for it."""
+    """Print the question of an MCP server and the commands that answer it: the run stays."""
     if (question := run.question) is None:
         return
     lines = [question.text, *(line.text for line in _commands_to_answer(run, options))]

@@ -125,7 +125,7 @@ def _model(model: Mapping[str, Any]) -> Data:
 
 
 def _asked(server: ServerSpec) -> Data:
-    """What it may ask of the run, where that is not what every server may: hashes stay as is."""
+    """Its questions and model calls, where they differ from the default: hashes stay as is."""
     asks, usual, sampling = server.elicitation, Elicitation(), server.sampling
     return _some(
         elicitation={} if asks == usual else

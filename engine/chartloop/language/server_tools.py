@@ -27,7 +27,7 @@ class Elicitation:
     within: float = 600.0
     """Seconds that an answer may take; then the server is told that there is none."""
     questions: int = 10
-    """How many it may ask in one call of a tool; with 0 it is refused."""
+    """The number of questions in one call of a tool; 0 refuses them."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Sampling:
 
     calls: int
     tokens: int | None = None
-    """How many tokens they may take together; None: no more than the run's own limits allow."""
+    """The tokens of these calls together; None: only the run's own limits count."""
 
 
 @dataclass(frozen=True)

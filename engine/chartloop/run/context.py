@@ -34,9 +34,9 @@ from chartloop.run.tracing import Tracer
 
 NoteType = Literal["intent", "result", "in_doubt"]
 Questions = Literal["rest", "stay", "decline"]
-"""What a run does with a question of an MCP server, whose call ends with the process. `rest`: as at
-a wait, for whoever drives it answers. `stay`: it is driven on until the answer or the deadline
-comes, for the answer comes from elsewhere. `decline`: there is no one to answer."""
+"""The reaction to a question of an MCP server, whose call ends with the process. `rest`: as at a
+wait, since the driver answers. `stay`: the driver waits for the answer or the deadline, since the
+answer comes from elsewhere. `decline`: no one can answer."""
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class Ports:
     tracer: Tracer | None = None
     servers: ToolServers | None = None
     questions: Questions = "rest"
-    """What a run does while a server of its tools asks something: see `Questions`."""
+    """The reaction to a question of an MCP server: see `Questions`."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The caller's settings of the model, over the file's `model`."""
     folder: Path | None = None

@@ -23,7 +23,7 @@ from chartloop.language.json_schema.validator import UnusableSchemaError
 from chartloop.language.tool_lock import arguments_validator, schema_trouble
 
 ACTIONS = ("accept", "decline", "cancel")
-"""What a form is answered with."""
+"""The answers to a form."""
 _LONGEST = 4_000
 """Characters of a question that are asked."""
 _SIMPLE = {"string": STR, "integer": INT, "number": FLOAT, "boolean": BOOL}
@@ -38,7 +38,7 @@ class Form(Value, frozen=True, gc=False):
     """The key of the action that has the call."""
     server: str
     text: str
-    """What the server asks."""
+    """The server's question."""
     schema: Mapping[str, Any] = {}
     """The fields that it wants, a JSON Schema."""
 
@@ -47,7 +47,7 @@ class Form(Value, frozen=True, gc=False):
 
     @property
     def question(self) -> str:
-        """What the person reads."""
+        """The text that the person reads."""
         return f"MCP server `{self.server}` asks: {self.text}"
 
 
@@ -140,14 +140,14 @@ def complete_data(form: Form, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def content_of(form: Form, data: Mapping[str, Any]) -> dict[str, Any]:
-    """What the server gets of an accepted form: with its defaults, without what was left out."""
+    """The content of an accepted form for the server: its defaults included, empty fields left out."""
     fields = _properties(form.schema).items()
     defaults: dict[str, Any] = {n: field["default"] for n, field in fields if "default" in field}
     return defaults | {name: value for name, value in data.items() if value is not None}
 
 
 def content_fault(form: Form, data: Mapping[str, Any]) -> str:
-    """What is wrong with the data of an accepted form, by its schema; empty where nothing is."""
+    """The error in the data of an accepted form, by its schema; empty if there is none."""
     try:
         faults = arguments_validator(form.schema).faults(content_of(form, data))
     except UnusableSchemaError as error:

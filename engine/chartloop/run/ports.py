@@ -83,7 +83,7 @@ class ModelReply(Value, frozen=True, gc=False):
     reasoning_tokens: int | None = None
     """Of the completion tokens, those of the reasoning."""
     warnings: tuple[str, ...] = ()
-    """What is odd about the call, for those who look after the run."""
+    """Oddities of the call, for operators."""
 
 
 OnText = Callable[[str], None]
@@ -172,7 +172,7 @@ class Sandbox(Protocol):
 
 
 class SampleRequest(Value, frozen=True, gc=False):
-    """What a server wants of the run's model: messages, and no tools."""
+    """A request of a server to the run's model: messages, and no tools."""
 
     messages: tuple[Message, ...]
     max_tokens: int | None = None
@@ -185,7 +185,7 @@ class SamplingRefused(Exception):
 
 
 class ToolClient(Protocol):
-    """What a server may ask of the run while it carries out one call."""
+    """The run as a server sees it that carries out one call."""
 
     key: str
     """The call's: the same when it is made again."""
@@ -196,7 +196,7 @@ class ToolClient(Protocol):
     answers: Mapping[str, Any]
     """The recorded answers to questions of this action, by the id of the form."""
     warnings: list[str]
-    """What is odd about the call, for those who look after the run."""
+    """Oddities of the call, for operators."""
 
     @property
     def asks_nobody(self) -> bool:

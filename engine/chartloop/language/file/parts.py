@@ -152,16 +152,16 @@ class ElicitationShape(Shape):
     within: Scalar | None = None
     """How long an answer may take; default: `10m`."""
     questions: Scalar | None = None
-    """How many it may ask in one call of a tool; default: 10, with 0 it is refused."""
+    """The number of questions in one call of a tool; default: 10, and 0 refuses them."""
 
 
 class SamplingShape(Shape):
     """The calls of the run's model that an MCP server may make."""
 
     calls: Scalar
-    """How many in one call of a tool."""
+    """The number of model calls in one call of a tool."""
     tokens: Scalar | None = None
-    """How many tokens these may take together."""
+    """The tokens of these calls together."""
 
 
 class McpShape(Shape):

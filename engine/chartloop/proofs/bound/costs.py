@@ -448,7 +448,7 @@ class Spending:
             yield Uses({TOOLS: (count, count), "errors.total": (0, count)})
 
     def _of_servers(self, state: StateSpec) -> Iterator[Uses]:
-        """What the MCP servers of a state's tools may ask: a person, and the run's model."""
+        """The questions and model calls of the MCP servers of a state's tools."""
         tools = self.spec.registry.tools
         named = {tools[name].server for name in carried_out(self.spec, state) if name in tools}
         asked = [server for name, server in self.spec.servers.items() if name in named]
