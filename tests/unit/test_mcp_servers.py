@@ -398,7 +398,7 @@ def test_a_server_of_the_protocols_own_package(tmp_path: Path) -> None:
     added, failed, sampled = answers(run)
     assert added == "5"
     assert failed.startswith("error: Error executing tool fail")
-    assert sampled.endswith("chartloop does not answer model calls of MCP servers")
+    assert sampled.endswith("the machine's file does not allow it model calls: see `sampling`")
     assert result.warnings == (f"calc.sample: {sampled.removeprefix('error: ')}",)
 
 

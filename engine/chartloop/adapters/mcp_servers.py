@@ -28,15 +28,20 @@ import threading
 import weakref
 from base64 import b64decode
 from collections import deque
-from collections.abc import Coroutine, Generator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
-from contextvars import ContextVar
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from functools import cache
 from importlib import util
-from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, TypeVar, cast
 
+from chartloop.adapters.mcp_calls import (
+    ASKING,
+    Call,
+    first_answer,
+    reason_of_refusal,
+    sample_request,
+)
 from chartloop.core.errors import (
     Category,
     ServerUnavailableError,
@@ -51,15 +56,12 @@ from chartloop.extras import install
 from chartloop.language.server_tools import VARIABLE, ServerSpec
 from chartloop.language.tool_lock import LockedServer, lock_offers, server_differences
 from chartloop.run.elicitation import (
-    ACTIONS,
     Form,
     InputRequired,
-    content_of,
-    form_id,
     form_trouble,
 )
 from chartloop.run.media import MOST, Image
-from chartloop.run.ports import SampleRequest, SamplingRefused, ToolClient
+from chartloop.run.ports import SamplingRefused, ToolClient
 from chartloop.run.sync import loop_thread
 
 T = TypeVar("T")
@@ -84,7 +86,7 @@ class McpServers:
 
     def __init__(self, servers: Sequence[ServerSpec], folder: Path | None = None) -> None:
         self._connections = {_key(s): _Connection(s, folder) for s in servers}
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, Call] = {}
         """Calls in flight, by key."""
         weakref.finalize(self, _end, list(self._connections.values()))
 
@@ -122,7 +124,7 @@ class McpServers:
             return await _cross(connection.call(tool, arguments))
         call = self._calls.get(client.key)
         if call is None:
-            call = self._calls[client.key] = _Call(connection, tool, client)
+            call = self._calls[client.key] = Call(connection, tool, client)
             await _cross(call.start(arguments))
         else:
             await _cross(call.take_up(client))
@@ -137,7 +139,7 @@ class McpServers:
         del self._calls[client.key]
         return result.replace(warnings=(*result.warnings, *call.warnings, *client.warnings))
 
-    async def _follow(self, call: _Call, server: ServerSpec, client: ToolClient) -> ToolResult:
+    async def _follow(self, call: Call, server: ServerSpec, client: ToolClient) -> ToolResult:
         """A call to its end, or to a question. Model calls are made on the run's own loop."""
         while True:
             event = await _cross(call.next())
@@ -262,7 +264,7 @@ class _Connection:
         self._stderr: deque[str] = deque(maxlen=_LINES)
         self._babble = 0
         self._secrets: dict[str, str] = {}
-        self.calls: set[_Call] = set()
+        self.calls: set[Call] = set()
         """Calls that may be asked for something, in flight."""
 
     @property
@@ -331,9 +333,9 @@ class _Connection:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[Offers] = loop.create_future()
         self._closing = asyncio.Event()
-        calling = _ASKING.set(None)  # the connection outlives the call that it is opened in
+        calling = ASKING.set(None)  # the connection outlives the call that it is opened in
         owner = self._owner = loop.create_task(self._own(ready, self._closing))
-        _ASKING.reset(calling)
+        ASKING.reset(calling)
         try:
             async with asyncio.timeout(self.server.connect_timeout):
                 return await asyncio.shield(ready)
@@ -459,7 +461,7 @@ class _Connection:
     # calls ----------------------------------------------------------------------------------
 
     async def call(
-        self, tool: str, arguments: Mapping[str, Any], call: _Call | None = None
+        self, tool: str, arguments: Mapping[str, Any], call: Call | None = None
     ) -> ToolResult:
         """One call, made again where the server died and it may be made twice."""
         name = f"{self.server.name}.{tool}"
@@ -486,7 +488,7 @@ class _Connection:
             raise self._unavailable(message, "look at what it says; a resumed run tries again")
         await self.open()
 
-    async def _ask(self, tool: str, arguments: Mapping[str, Any], call: _Call | None) -> ToolResult:
+    async def _ask(self, tool: str, arguments: Mapping[str, Any], call: Call | None) -> ToolResult:
         client = self._client
         try:
             async with asyncio.timeout(self.server.timeout) as time:
@@ -499,7 +501,7 @@ class _Connection:
             if client is not self._client or _is_closed(_first(error)):
                 raise _Died from error
             said = str(self._mask(f"the server refused the call: {_first(error)}"))
-            if (asked := _asked_of_us(said)) is None:
+            if (asked := reason_of_refusal(said)) is None:
                 return _failed(said, Category.RECOVERABLE)
             said = f"{said}; {asked}"
             warning = f"{self.server.name}.{tool}: {said}"
@@ -546,7 +548,7 @@ class _Connection:
         if why := form_trouble(text, schema):
             calls[0].warn(f"a question was refused: {why}")
             return _refuse(f"Elicitation refused: {why}")
-        answer = await _first_answer(calls, text, schema)
+        answer = await first_answer(calls, text, schema)
         types: Any = importlib.import_module("mcp_types")
         return types.ElicitResult(action=answer["action"], content=answer.get("content"))
 
@@ -555,7 +557,7 @@ class _Connection:
         calls = self._asking()
         if not calls:
             return _refuse("Sampling outside a call of a tool is not answered")
-        request = _sample_request(params)
+        request = sample_request(params)
         if isinstance(request, str):
             calls[0].warn(f"a model call was refused: {request}")
             return _refuse(f"Sampling refused: {request}")
@@ -571,13 +573,13 @@ class _Connection:
             stop_reason=ended or str(reply["finish_reason"]),
         )  # fmt: skip
 
-    def _asking(self) -> list[_Call]:
+    def _asking(self) -> list[Call]:
         """The calls that a request of the server may be for.
 
         Since 2026 it belongs to a call. Before, a server does not say to which: all that are in
         flight wait for it.
         """
-        own = _ASKING.get()
+        own = ASKING.get()
         return [own] if own is not None else sorted(self.calls, key=lambda call: call.number)
 
     # closing --------------------------------------------------------------------------------
@@ -598,233 +600,16 @@ class _Connection:
             self._starts = 0
 
 
-_ASKING: ContextVar[_Call | None] = ContextVar("asking", default=None)
-"""The call in whose task the client handles what a server asks."""
 _LONGEST_MODEL_CALL = 600.0
 """Seconds that a server waits for a model call without being taken for dead."""
 _MOST_ROUNDS = 100
 """How often a call is made again with answers; the file's own limits come first."""
 
 
-class _Sample(NamedTuple):
-    """A model call that a server waits for."""
-
-    request: SampleRequest
-    reply: asyncio.Future[Any]
-
-
-class _Call:
-    """One call that may be asked for something: it stays in flight while someone answers.
-
-    All but the attributes that are read is done on the loop thread.
-    """
-
-    _numbers = count()
-
-    def __init__(self, connection: _Connection, tool: str, client: ToolClient) -> None:
-        self.number = next(self._numbers)
-        self.time: asyncio.Timeout | None = None
-        self.warnings: list[str] = []
-        self._connection = connection
-        self._tool = tool
-        self._client = client
-        self._answers = dict(client.answers)
-        self._open: dict[str, tuple[Form, asyncio.Future[Mapping[str, Any]]]] = {}
-        self._samples: deque[_Sample] = deque()
-        self._times: dict[str, int] = {}
-        self._asked = 0
-        self._held = 0
-        self._left = 0.0
-        self._changed = asyncio.Event()
-        self._task: asyncio.Task[ToolResult] | None = None
-
-    @property
-    def asks(self) -> bool:
-        """Whether it waits for an answer."""
-        return bool(self._open) and self._task is not None and not self._task.done()
-
-    async def start(self, arguments: Mapping[str, Any]) -> None:
-        """Make the call."""
-        self._task = asyncio.create_task(self._run(arguments))
-        self._task.add_done_callback(lambda _: self._changed.set())
-
-    async def _run(self, arguments: Mapping[str, Any]) -> ToolResult:
-        _ASKING.set(self)
-        self._connection.calls.add(self)
-        try:
-            return await self._connection.call(self._tool, arguments, self)
-        finally:
-            self._connection.calls.discard(self)
-
-    async def take_up(self, client: ToolClient) -> None:
-        """The action is called again: what was answered meanwhile goes to the server."""
-        self._client = client
-        self._answers = dict(client.answers)
-        for form, answer in list(self._open.values()):
-            if form.id in self._answers and not answer.done():
-                answer.set_result(self._read(form, self._answers[form.id]))
-        await asyncio.sleep(0)
-
-    async def next(self) -> ToolResult | Form | _Sample:
-        """The next event: its result, a question or a model call."""
-        assert self._task is not None
-        while True:
-            self._changed.clear()
-            if self._task.done():
-                return self._task.result()
-            if self._samples:
-                return self._samples.popleft()
-            if asked := next((f for f, a in self._open.values() if not a.done()), None):
-                return asked
-            await self._changed.wait()
-
-    def warn(self, text: str) -> None:
-        """Say something about the call to those who look after the run."""
-        self.warnings.append(f"{self._client.tool}: {text}")
-
-    # questions
-
-    async def elicit(self, text: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The answer to a form: `action`, and `content` where it was accepted."""
-        key = self._client.key
-        base = form_id(key, text, schema, 0)
-        times = self._times.get(base, 0)
-        self._times[base] = times + 1
-        form = Form(
-            form_id(key, text, schema, times), self._client.action, self._connection.server.name,
-            text, schema,
-        )  # fmt: skip
-        if form.id in self._answers:
-            return self._read(form, self._answers[form.id])
-        self._asked += 1
-        allowed = self._connection.server.elicitation
-        if self._asked > allowed.questions:
-            self.warn(f"declined: it may ask {allowed.questions} questions in one call")
-            return {"action": "decline"}
-        if self._client.asks_nobody:
-            self.warn(f"declined, for no one can answer here: {text}")
-            return {"action": "decline"}
-        answer: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
-        self._open[form.id] = form, answer
-        self._changed.set()
-        with self._hold():
-            try:
-                # the run says when it expires; this is for one that nobody drives any more
-                async with asyncio.timeout(allowed.within + _GRACE):
-                    return await answer
-            except TimeoutError:
-                return self._read(form, {"action": "cancel", "expired": True})
-            finally:
-                del self._open[form.id]
-
-    def _read(self, form: Form, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A recorded answer, for the server."""
-        action = answer.get("action")
-        if answer.get("expired"):
-            self.warn(f"no answer came in time to: {form.text}")
-        if action not in ACTIONS or action != "accept":
-            return {"action": action if action in ACTIONS else "cancel"}
-        return {"action": action, "content": content_of(form, answer.get("content") or {})}
-
-    # model calls
-
-    async def sample(self, request: SampleRequest) -> Mapping[str, Any]:
-        """The model's reply, or `SamplingRefused`."""
-        waiting = _Sample(request, asyncio.get_running_loop().create_future())
-        self._samples.append(waiting)
-        self._changed.set()
-        with self._hold():
-            return await waiting.reply
-
-    def settle(self, sample: _Sample, reply: Mapping[str, Any] | SamplingRefused) -> None:
-        """A model call is done. Called from the run's own loop."""
-
-        def give() -> None:
-            if sample.reply.done():
-                return
-            if isinstance(reply, SamplingRefused):
-                sample.reply.set_exception(reply)
-            else:
-                sample.reply.set_result(reply)
-
-        loop_thread().call_soon_threadsafe(give)
-
-    @contextmanager
-    def _hold(self) -> Generator[None]:
-        """The call's own time stands still: it is us who take it."""
-        now, time = asyncio.get_running_loop().time, self.time
-        if not self._held and time is not None and (at := time.when()) is not None:
-            self._left = at - now()
-            with contextlib.suppress(RuntimeError):
-                time.reschedule(None)
-        self._held += 1
-        try:
-            yield
-        finally:
-            self._held -= 1
-            if not self._held and time is not None and not time.expired():
-                with contextlib.suppress(RuntimeError):  # it has ended meanwhile
-                    time.reschedule(now() + self._left)
-
-    def cancel(self) -> None:
-        """No one waits for it any more."""
-        if self._task is not None:
-            self._task.cancel()
-
-
-_GRACE = 5.0
-"""Seconds after which a question is cancelled here, for the run has not done so."""
-
-
-async def _first_answer(
-    calls: Sequence[_Call], text: str, schema: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """The first answer to a question that may belong to several calls."""
-    asked = [asyncio.ensure_future(call.elicit(text, schema)) for call in calls]
-    try:
-        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-        return next(iter(done)).result()
-    finally:
-        for task in asked:
-            task.cancel()
-
-
 def _refuse(text: str) -> Any:
     """An error for the server, which the tool can read."""
     types: Any = importlib.import_module("mcp_types")
     return types.ErrorData(code=types.INVALID_REQUEST, message=text)
-
-
-def _sample_request(params: Any) -> SampleRequest | str:
-    """A server's request as messages for our model; a text says why it cannot be."""
-    if params.tools:
-        return "it offers the model tools of its own"
-    messages: list[Mapping[str, Any]] = []
-    if params.system_prompt:
-        messages.append({"role": "system", "content": params.system_prompt})
-    for message in params.messages:
-        parts = message.content_as_list
-        if any(part.type != "text" for part in parts):
-            return "its messages hold something else than text"
-        messages.append({"role": message.role, "content": "\n".join(p.text for p in parts)})
-    return SampleRequest(
-        tuple(messages), params.max_tokens, params.temperature, tuple(params.stop_sequences or ())
-    )
-
-
-_REQUESTS = {
-    "roots": "chartloop does not answer requests for folders",
-    "elicitation": "the machine's file does not let it ask questions",
-    "sampling": "the machine's file does not allow it model calls: see `sampling`",
-}
-"""The reason why a request was refused, by a word of the server's error."""
-
-
-def _asked_of_us(said: str) -> str | None:
-    """Why a server did not get what it wanted of its client, by its error."""
-    if "refused: " in said or "not answered" in said or "by URL" in said:
-        return None  # it says itself why
-    return next((what for word, what in _REQUESTS.items() if word in said.lower()), None)
 
 
 class _TooManyError(Exception):

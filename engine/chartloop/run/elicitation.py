@@ -140,7 +140,7 @@ def complete_data(form: Form, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def content_of(form: Form, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of an accepted form for the server: its defaults included, empty fields left out."""
+    """The content of an accepted form for the server: with its defaults, without empty fields."""
     fields = _properties(form.schema).items()
     defaults: dict[str, Any] = {n: field["default"] for n, field in fields if "default" in field}
     return defaults | {name: value for name, value in data.items() if value is not None}
