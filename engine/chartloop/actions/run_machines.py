@@ -186,7 +186,7 @@ def waiting(children: Sequence[Child]) -> Blocked:
     asked = next((a for a in asks if a.events), asks[0])
     asked = asked.replace(closing=all(a.closing for a in asks), waiting=len(asks))
     times = [at for child in children if (at := child.wake_at) is not None]
-    return Blocked(min(times, default=None), CHILD, asked.to_mapping())
+    return Blocked(min(times, default=None), CHILD, asked.to_data())
 
 
 async def outcome_of(ctx: Context, *children: Child) -> Outcome:

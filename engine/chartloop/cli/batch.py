@@ -132,6 +132,7 @@ class Batch:
             self.machine, job.task, self.options, self.journal, cancel=self.interrupts,
             script=self.script, more=more,
         )  # fmt: skip
+        done.run.session.ports.questions = "decline"  # no one looks at one run of many
         await done.run.arun()
 
     def _say(self, done: Done) -> None:

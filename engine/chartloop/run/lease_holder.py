@@ -208,6 +208,7 @@ class Holder:
 
 
 _DOUBTS = {
+    "stopped": "{what} was in the middle of a call when the run was stopped",
     "alive": "{what} was in flight when this run was taken over from {driver}",
     "silent": "{what} was started by {driver}, which has not renewed its lease",
 }

@@ -27,7 +27,8 @@ ID = "https://chartloop.invalid/machine.schema.json"
 
 _TITLES = {
     "Append": "append", "ApproveShape": "approve", "BlockShape": "memory_block",
-    "DeviationShape": "deviation",
+    "DeviationShape": "deviation", "ElicitationShape": "mcp_elicitation",
+    "SamplingShape": "mcp_sampling",
     "EdgeShape": "edge", "IgnoreShape": "accepted_finding", "MachineShape": "child_machine",
     "McpShape": "mcp_server", "ModelShape": "model", "OnShape": "event", "ReasonShape": "reason",
     "RetryShape": "retry", "RuleShape": "rule", "StateShape": "state", "TaskFile": "tasks_file",

@@ -248,6 +248,7 @@ _SERVER: Mapping[str, _Aspect] = MappingProxyType(
     {
         "effect": _Aspect("effect", _ACT), "timeout": _Aspect("longest time of a call", _ACT),
         "connect_timeout": _Aspect("longest time to connect", _ACT),
+        "elicitation": _Aspect("questions", _ACT), "sampling": _Aspect("model calls", _ACT),
     }
 )  # fmt: skip
 _PARTS: Mapping[str, Mapping[str, _Aspect]] = MappingProxyType(

@@ -208,6 +208,8 @@ class _Comparing:
                 kind, effects = self._guard_change(parts, old.guard, new.guard)
             elif one.what == "limit" and name == "value":
                 effects = tuple(self._of_limit(one.name))
+            elif one.what == "server" and name.partition(".")[0] in ("sampling", "elicitation"):
+                kind = "loosened" if float(new.value) > float(old.value) else "tightened"
         sides = [
             None
             if aspect is None

@@ -369,6 +369,15 @@ def _server_parts(spec: MachineSpec) -> Iterator[Part]:
         aspects.add(
             "connect_timeout", server.connect_timeout, text=write_duration(server.connect_timeout)
         )
+        asks, sampling = server.elicitation, server.sampling
+        aspects.add("elicitation.within", asks.within, text=write_duration(asks.within))
+        aspects.add("elicitation.questions", asks.questions, text=str(asks.questions))
+        if sampling is not None:
+            tokens = "" if sampling.tokens is None else f", tokens: {sampling.tokens:,}"
+            aspects.add("sampling", "allowed", text=f"{{calls: {sampling.calls:,}{tokens}}}")
+            for key in ("calls", "tokens"):
+                if (value := getattr(sampling, key)) is not None:
+                    aspects.add(f"sampling.{key}", value, text=f"{value:,}")
         yield Part("server", name, name, ("mcp_servers", name), aspects, server.reaches)
 
 
