@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 import zlib
 from base64 import b64decode
@@ -258,6 +259,17 @@ def test_what_it_is_estimated_at() -> None:
     for said in (0, -5, 10**9, True, "many", 1.5):  # a part that somebody else wrote
         odd = {"role": "user", "content": [{**unknown, "tokens": said}]}
         assert estimate_message(odd) == PER_MESSAGE + PER_IMAGE
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    pipe, large = tmp_path / "a.png", tmp_path / "b.txt"
+    os.mkfifo(pipe)
+    with pytest.raises(SetupError, match="is not a file"):
+        read_media(pipe)
+    with large.open("wb") as file:
+        file.truncate(25_300_000)
+    with pytest.raises(SetupError, match=r"b\.txt` has 25\.3 MB"):
+        read_media(large)
 
 
 class Sized(NamedTuple):

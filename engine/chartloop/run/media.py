@@ -10,6 +10,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any, Self
 
 from chartloop.core.errors import SetupError
@@ -215,8 +216,14 @@ def _sized(data: bytes, what: str) -> bytes:
 
 def _read(path: str | Path) -> bytes:
     try:
-        with Path(path).open("rb") as file:
-            return file.read(LARGEST + 1)
+        found = Path(path).stat()
+        if not (S_ISREG(found.st_mode) or S_ISDIR(found.st_mode)):  # a pipe may never end
+            raise SetupError(f"`{path}` is not a file", hint="give a file")
+        if found.st_size > LARGEST:
+            message = f"`{path}` has {say_size(found.st_size)}"
+            hint = f"give at most {say_size(LARGEST)}: make it smaller"
+            raise SetupError(message, hint=hint)
+        return Path(path).read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise SetupError(f"`{path}` cannot be read: {why}", hint="check the path") from error
