@@ -10,6 +10,7 @@ that drives the run.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import json
 import subprocess
@@ -70,8 +71,13 @@ asyncio.run(main())
 '''
 
 
-def main(revisions: list[str]) -> None:
+def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("revisions", metavar="REVISION", nargs="*")
+    revisions: list[str] = parser.parse_args().revisions
     columns: dict[str, Figures] = {}
     for revision in revisions:
         with tempfile.TemporaryDirectory() as name:
@@ -201,4 +207,4 @@ def one_step(root: Path, package: str) -> dict[str, dict[str, int]]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,9 +1,14 @@
-"""The loop as a machine of chartloop."""
+"""The loop as a machine of chartloop.
+
+With ``inline`` as first argument the tool says that it does not block, and is called on the thread
+that drives the run, as the other libraries call theirs. Without it the tool has a thread, so that
+one that hangs is left behind at its deadline.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import json
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +41,9 @@ states:
 """
 
 
+INLINE = sys.argv[1:2] == ["inline"]
+
+
 class Stub:
     """The model of one run: it answers at once, or after a pause."""
 
@@ -56,8 +64,8 @@ class Stub:
             await asyncio.sleep(self._pause)
         self._turn += 1
         said = self._loop.answer(self._turn)
-        calls = tuple(
-            ToolCall(call["id"], call["name"], json.dumps(call["args"]))
+        calls = tuple(  # a provider sends arguments as text
+            ToolCall(call["id"], call["name"], f'{{"a": {self._turn}, "b": 1}}')
             for call in said["tool_calls"]
         )
         half = TOKENS // 2
@@ -67,7 +75,7 @@ class Stub:
 
 
 def machine(loop: Loop) -> Machine:
-    @tool
+    @tool(blocking=not INLINE)
     def add(a: int, b: int) -> str:
         """Add two numbers.
 
@@ -117,4 +125,6 @@ def agents(loop: Loop, count: int, folder: Path | None = None) -> Callable[[], A
 
 
 if __name__ == "__main__":
+    if INLINE:
+        del sys.argv[1]
     main(Library(memory, agents, disk, agents))

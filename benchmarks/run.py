@@ -49,6 +49,7 @@ class Subject(NamedTuple):
 
 ON_DISK = ("w2", "w3 on disk")
 OURS = Subject(CHARTLOOP, "loop_in_chartloop.py")
+INLINE = Subject("chartloop, tool inline", "loop_in_chartloop.py", first=("inline",))
 LIBRARIES = (
     Subject("LangGraph", "loop_in_langgraph.py", "langgraph", LANGGRAPH),
     Subject(
@@ -80,7 +81,7 @@ def subjects(cell: Cell, *, peers: bool) -> list[tuple[Subject, list[str]]]:
     size = [str(cell.turns), str(cell.agents)]
     if cell.work == "http":
         return [(one, [*one.first, *size]) for one in CALLERS]
-    able = [OURS, BARE, *(LIBRARIES if peers else ())]
+    able = [OURS, INLINE, BARE, *(LIBRARIES if peers else ())]
     return [(one, [*one.first, cell.work, *size]) for one in able if cell.work not in one.lacks]
 
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from chartloop import tool
 from chartloop.core.facts import ToolCall
+from chartloop.hosting.settings import Limits, Settings
 from chartloop.run.ports import ModelReply, ModelRequest
 from chartloop.server.serve import Server
-from chartloop.server.settings import Limits, Settings
 
 PAUSE = 0.05
 TURNS = 20

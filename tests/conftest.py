@@ -12,6 +12,9 @@ its reason, and is left out of an ordinary run unless the command names its file
 
     @pytest.mark.slow("starts JupyterLab")
 
+A law is a test that hypothesis feeds; ``-m law`` selects them, and ``CHARTLOOP_EXAMPLES=1000`` gives
+each as many examples. `tests/long_laws.py` runs them so with many seeds.
+
 With ``CHARTLOOP_TESTS=all`` every test runs and nothing is skipped: a skip or an expected
 failure counts as a failure, unless `allowed_skips.txt` lists it with its reason. A test of an extra
 imports it inside its functions, so that the file can be collected without it.
@@ -29,12 +32,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
 NODE = Path(__file__).with_name("node")
 """The npm packages whose word counts: what Mermaid reads, what XState and SCXML run."""
 ALL = os.environ.get("CHARTLOOP_TESTS", "") == "all"
+_ASKED = os.environ.get("CHARTLOOP_EXAMPLES", "0")
+EXAMPLES = int(_ASKED) if _ASKED.isdecimal() else 0
+"""How many examples each law gets, whatever it says itself; 0: as many as it says."""
 
 # No deadline and no complaint of slowness: the cores are shared. Where everything must pass the
 # examples are the same each time, and one that fails is printed as it was found: making it smaller
@@ -46,7 +52,10 @@ settings.register_profile(
     "all", _PATIENT, derandomize=True, print_blob=True,
     phases=[phase for phase in Phase if phase not in (Phase.shrink, Phase.explain)],
 )  # fmt: skip
-settings.load_profile("all" if ALL else "dev")
+settings.register_profile(
+    "many", _PATIENT, max_examples=max(EXAMPLES, 1), database=None, print_blob=True
+)
+settings.load_profile("many" if EXAMPLES else "all" if ALL else "dev")
 
 
 class AllowedSkip(NamedTuple):
@@ -85,9 +94,11 @@ def whole(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a value of CHARTLOOP_TESTS that would be taken for nothing."""
+    """Refuse values of the environment that would be taken for nothing."""
     if (value := os.environ.get("CHARTLOOP_TESTS", "")) not in ("", "all"):
         raise pytest.UsageError(f"CHARTLOOP_TESTS is `all` or not set, not `{value}`")
+    if not _ASKED.isdecimal():
+        raise pytest.UsageError(f"CHARTLOOP_EXAMPLES is a number of examples, not `{_ASKED}`")
     config.stash[_ALLOWED] = read_allowed(ALLOWED.read_text()) if ALL else []
     # What processes of the tests have compiled is there for those that come after them.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -108,6 +119,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 _ALLOWED = pytest.StashKey[list[AllowedSkip]]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark a law as one, and give it the examples that are asked for."""
+    test: Any = getattr(item, "function", None)
+    if not is_hypothesis_test(test):
+        return
+    item.add_marker("law")
+    if EXAMPLES:
+        own: settings = test._hypothesis_internal_use_settings
+        test._hypothesis_internal_use_settings = settings(
+            own, max_examples=EXAMPLES, derandomize=False, database=None, deadline=None
+        )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

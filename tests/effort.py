@@ -1,4 +1,7 @@
-"""How much work something is, counted in calls: the same on every machine, however busy it is."""
+"""How much work something is, counted in calls: the same on every machine, however busy it is.
+
+And how much work a law is to be: the examples that it gets.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,18 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
+
+from hypothesis import settings
+
+
+def many() -> bool:
+    """Whether each law gets as many examples as `CHARTLOOP_EXAMPLES` says."""
+    return settings.get_current_profile_name() == "many"
+
+
+def examples(own: int) -> int:
+    """For a law that asks hypothesis by hand: its own number, unless all get another."""
+    return settings().max_examples if many() else own
 
 
 def calls(work: Callable[[], object]) -> int:

@@ -7,13 +7,16 @@ The caret must stand under what the marks enclose, and there must be nothing els
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from chartloop.api import find_faults
 from chartloop.core.errors import Finding
 from chartloop.core.specs import Own
 from chartloop.language.spec import MachineSpec
+
+T = TypeVar("T")
 
 HEAD = "chartloop: 1\nmachine: m\n"
 STATES = "states:\n  a: {do: nothing, next: z}\n  z: {stop: completed}\n"
@@ -36,6 +39,16 @@ class Fault(NamedTuple):
     code: str
     says: str
     hint: str = ""
+
+
+@dataclass(frozen=True)
+class Says(Generic[T]):
+    """A part of a file, what is read of its spec, and what that must be."""
+
+    id: str
+    body: str
+    reads: Callable[[T], Any]
+    means: Any
 
 
 def whole(body: str) -> str:

@@ -12,6 +12,9 @@ from typing import Any
 Answer = Callable[[int, Mapping[str, Any]], Iterable[bytes]]
 """The pieces of the answer to the n-th request, from 0, and its body."""
 
+SECRET = "hunter2-hunter2-hunter2"
+"""The value of `THE_PASSWORD` where the fixture `provider_keys` is used."""
+
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 
 

@@ -21,7 +21,7 @@ HERE = Path(__file__).resolve().parent
 PACKAGE = HERE.parents[1] / "engine" / "chartloop"
 STOREYS: Mapping[str, str] = {
     "cli": "faces", "server": "faces", "mcp_server": "faces", "tui": "faces", "notebook": "faces",
-    "compat": "faces", "view_model": "faces",
+    "compat": "faces", "hosting": "faces", "view_model": "faces",
     "review": "tools", "interchange": "tools", "scenarios": "tools", "analysis": "tools",
     "testing": "tools", "api": "system", "context_window": "system", "versions": "system",
     "adapters": "system", "actions": "system", "run": "running", "view": "running",

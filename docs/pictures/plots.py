@@ -1,9 +1,9 @@
-"""Draws the plots that `docs/studies.md` and `docs/simulation.md` show, by the pages' own lines.
+"""Draws the plots of `docs/studies.md` and `docs/simulation.md`, and the map of `docs/coverage.md`.
 
     python docs/pictures/plots.py [FOLDER]       # by default the folder of this file
 
-The files of a page are written to an empty folder, and its commands run there. Needs the extra
-`plots`.
+The files of a page are written to an empty folder, and the page's own commands run there. Needs the
+extra `plots`, and Graphviz.
 """
 
 from __future__ import annotations
@@ -41,7 +41,23 @@ PLOTS = (
         ("chartloop simulate gate.yaml --world world.yaml --plot spread.svg",),
         "spread.svg",
     ),
+    Plot(
+        "coverage.md",
+        (
+            (
+                "chartloop test *.scenario.yaml --fail-under 100 --fail-under atoms=60"
+                " --save tests.json"
+            ),
+            "chartloop coverage gate.yaml --with tests.json --draw coverage.svg",
+        ),
+        "coverage.svg",
+    ),
 )
+
+
+def expand(word: str, folder: Path) -> list[str]:
+    """A word of a command, or the files of the folder that it is a pattern of."""
+    return sorted(path.name for path in folder.glob(word)) if "*" in word else [word]
 
 
 def draw(plot: Plot, folder: Path) -> Path:
@@ -49,9 +65,11 @@ def draw(plot: Plot, folder: Path) -> Path:
     for name, text in _FILE.findall((PAGES / plot.page).read_text("utf-8")):
         (folder / name).write_text(text, encoding="utf-8")
     for line in plot.lines:
-        program, *arguments = shlex.split(line)
+        program, *words = shlex.split(line)
+        arguments = [name for word in words for name in expand(word, folder)]
         module = ["-m", "chartloop"] if program == "chartloop" else []
-        subprocess.run([sys.executable, *module, *arguments], cwd=folder, check=True)
+        last = line == plot.lines[-1]  # one before it may fail on purpose, as `--fail-under` does
+        subprocess.run([sys.executable, *module, *arguments], cwd=folder, check=last)
     return folder / plot.name
 
 

@@ -17,7 +17,7 @@ _EXTRA = re.compile(r"""^(?P<what>[^;]+?)\s*;.*\bextra == ['"](?P<extra>[\w-]+)[
 
 @cache
 def requirements(extra: str = "") -> tuple[str, ...]:
-    """What an extra brings, or the core when none is named, each as ``name>=1,<2``.
+    """The requirements of an extra, or of the core if none is named, each as ``name>=1,<2``.
 
     Empty where chartloop has no metadata, as in a folder that is merely on the path.
     """

@@ -109,7 +109,7 @@ ALONE = [
     Fault("unknown-target-after-a-rename", "states:\n  a: {do: nothing, next: «think»}\n  reason: {do: nothing, next: b}\n  b: {do: nothing, next: z}\n" + END, "CL301", "unknown state `think`"),
     Fault("no-states", "«states»: {}\n", "CL302", "machine `m` has no states", "add `states:`"),
     Fault("unknown-start", "start: «c»\nstates:\n  a: {do: nothing, next: z}\n" + END, "CL303", "unknown state `c`"),
-    Fault("duplicate-state", "states:\n  a: {do: nothing, next: b}\n  b: {do: nothing, next: z}\n  «b»: {do: nothing, next: c}\n  c: {do: nothing, next: z}\n" + END, "CL002", "`b` is here twice"),
+    Fault("duplicate-state", "states:\n  a: {do: nothing, next: b}\n  b: {do: nothing, next: z}\n  «b»: {do: nothing, next: c}\n  c: {do: nothing, next: z}\n" + END, "CL002", "`b` appears twice"),
     Fault("misspelt-key", "states:\n  a: {do: nothing, «nxt»: z}\n" + END, "CL201", "unknown key `nxt`", "did you mean `next`?"),
     Fault("syntax-in-a-guard", "limits: {n: 5}\nrules:\n  - {when: run.steps «=>» limits.n, stop: steps_limit, to: s}\nstates:\n  a: {do: nothing, next: z}\n  s: {stop: steps_limit}\n" + END, "CL101", "`=>` is not an operator here", "write `>=`"),
     Fault("unknown-fact", "limits: {n: 5}\nrules:\n  - {when: «usage.tokenz» >= limits.n, to: d}\nstates:\n  a: {do: nothing, next: z}\n  d: {do: nothing, next: return}\n" + END, "CL103", "unknown fact `usage.tokenz`", "did you mean `usage.total_tokens`?"),

@@ -20,6 +20,7 @@ from chartloop.run.events import Recorded
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 from chartloop.testing.clock import ManualClock
 from chartloop.testing.loopback import LoopbackServer
+from tests.tool_loop import QUIET, needs_litellm
 
 SPENT = {"prompt_tokens": 90, "completion_tokens": 10}
 
@@ -723,9 +724,8 @@ def test_it_needs_no_python(name: str) -> None:
 
 
 @pytest.mark.slow("takes seconds")
-@pytest.mark.extra("litellm", install='pip install -e ".[llm]"')  # noqa: S610 - no Django
-@pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier")
-@pytest.mark.filterwarnings("ignore:Accessing the 'model_")
+@needs_litellm
+@QUIET
 def test_it_runs_over_http() -> None:
     script = [*SAME[:2], calling(("search", {"text": "rain"})), *DONE]
     with LoopbackServer(script) as server:

@@ -17,6 +17,7 @@ from chartloop.run.ports import ModelReply
 from chartloop.run.tally import Tally
 from chartloop.testing import CrashAt, Crashed, LoopbackServer, ManualClock, MemoryJournal
 from tests.talks import Listening, call, calls, talk
+from tests.tool_loop import QUIET, needs_litellm
 
 BUSY = {"error": {"category": "TRANSIENT", "message": "busy"}}
 DONE = "  z: {stop: completed}\n"
@@ -141,12 +142,7 @@ class TestFutureEnhancements:
         assert [t["function"]["name"] for t in model.asked[0].tools] == ["send_message"]
 
 
-LITELLM = [
-    pytest.mark.extra("litellm", install='pip install -e ".[llm]"'),  # noqa: S610 - no Django
-    # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
-    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
-]
+LITELLM = [needs_litellm, QUIET]
 
 
 @pytest.mark.parametrize(

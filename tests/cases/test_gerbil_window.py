@@ -29,6 +29,7 @@ from chartloop.core.outcome import Message
 from chartloop.run.ports import ModelReply
 from chartloop.testing import LoopbackServer, Scripted
 from tests.talks import Listening, call, outcomes, provider_says, talk
+from tests.tool_loop import QUIET, needs_litellm
 
 CALL = ToolCall("c1", "send_message", '{"message": "Hello!"}')
 EACH = 54
@@ -198,9 +199,8 @@ class TestOptimization:
         assert numbers(short) == [8, 9]
 
     @pytest.mark.slow("takes seconds")
-    @pytest.mark.extra("litellm", install='pip install -e ".[llm]"')  # noqa: S610 - no Django
-    @pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier")  # litellm's own
-    @pytest.mark.filterwarnings("ignore:Accessing the 'model_")
+    @needs_litellm
+    @QUIET
     def test_a_summary_by_a_model_over_the_wire(self) -> None:
         with LoopbackServer(["Ann wants tea."]) as server:
             window = ContextWindow(4 * EACH, strategy="summarize")

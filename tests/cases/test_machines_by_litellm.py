@@ -26,13 +26,9 @@ from chartloop.core.plain import plain
 from chartloop.run.sync import loop_thread
 from chartloop.scenarios import Scenario, find_scenarios, load_scenario, run_scenario
 from chartloop.testing import LoopbackServer
+from tests.tool_loop import QUIET, needs_litellm
 
-pytestmark = [
-    pytest.mark.extra("litellm", install='pip install -e ".[llm]"'),  # noqa: S610 - no Django
-    # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
-    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
-]
+pytestmark = [needs_litellm, QUIET]
 
 ROOT = Path(__file__).parents[2]
 MODEL = "openai/loopback"

@@ -17,13 +17,9 @@ from chartloop.adapters.model.litellm import KINDS, LiteLLM
 from chartloop.core.errors import Category, ModelError
 from chartloop.run.ports import ModelReply, ModelRequest
 from chartloop.testing.loopback import FAULTS, LoopbackServer
+from tests.tool_loop import QUIET, needs_litellm
 
-pytestmark = [
-    pytest.mark.extra("litellm", install='pip install -e ".[llm]"'),  # noqa: S610 - no Django
-    # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
-    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
-]
+pytestmark = [needs_litellm, QUIET]
 
 TRANSIENT, RECOVERABLE, CRITICAL = Category.TRANSIENT, Category.RECOVERABLE, Category.CRITICAL
 

@@ -98,6 +98,15 @@ def test_help_and_version(sh: Shell) -> None:
     assert sh("run", "-h").code == 0
 
 
+def test_the_examples_of_every_help_keep_their_lines(sh: Shell) -> None:
+    """A paragraph with `\\b` written out, not the sign itself, is filled like any other."""
+    for name in COMMANDS:
+        command = app.get_command(click.Context(app), name)
+        below = command.commands if isinstance(command, click.Group) else {}
+        for words in [[name], *([name, other] for other in below)]:
+            assert r"\b" not in sh(*words, "--help").out, words
+
+
 class Wrong(NamedTuple):
     """A wrong command line, and what is said of it."""
 

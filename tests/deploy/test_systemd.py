@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from chartloop.server.settings import SCOPES, read_tokens
+from chartloop.hosting.settings import SCOPES, read_tokens
 from tests.deploy.conftest import (
     DEPLOY,
     DRIVES,

@@ -1,4 +1,4 @@
-"""The plots of the docs say what their pages' own lines draw."""
+"""The plots and heat maps of the docs say what their pages' own lines draw."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def texts(path: Path) -> list[str]:
 
 @pytest.mark.slow("plays the lines of a page")
 @pytest.mark.extra("matplotlib", install='pip install -e ".[plots]"')  # noqa: S610 - no Django
+@pytest.mark.system("dot", install="apt-get install graphviz")
 @pytest.mark.parametrize("plot", SCRIPT["PLOTS"], ids=lambda plot: plot.name)
 def test_a_page_s_lines_draw_its_plot(plot: Any, tmp_path: Path) -> None:
     page = (DOCS / plot.page).read_text("utf-8")

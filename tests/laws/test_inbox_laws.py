@@ -30,6 +30,7 @@ from chartloop.core.records import Record
 from chartloop.run.journal import InboxMessage
 from chartloop.run.sync import by_hand
 from chartloop.testing import ManualClock
+from tests.effort import examples
 
 FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None
 MOST = 60
@@ -217,8 +218,9 @@ class Inbox(RuleBasedStateMachine):
             assert self.opened().replay().same
 
 
+@pytest.mark.law
 @pytest.mark.slow("takes seconds")
 def test_every_answer_opens_its_own_gate_and_one_resume_ends_every_pause() -> None:
     run_state_machine_as_test(
-        Inbox, settings=settings(max_examples=60, stateful_step_count=30, deadline=None)
+        Inbox, settings=settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
     )

@@ -47,6 +47,7 @@ from chartloop.run.payload import LARGE, pack, unpack
 from chartloop.run.processes import Process
 from chartloop.run.redact import PATTERNS, STRUCTURE, Redactor
 from chartloop.run.sync import by_hand
+from tests.effort import examples
 
 # -- what may stand in a record ------------------------------------------------------------------
 
@@ -200,11 +201,13 @@ class OneBehaviour(RuleBasedStateMachine):
         shared = SqliteJournal(folder / "two.db", redactor=None, now=now)
         flushed = SqliteJournal(folder / "three.db", durability="power", redactor=None, now=now)
         self.files = [by_itself, shared, flushed]
+        # `Runner.run` would set up and take down a signal handler for each of thousands of calls
+        of_loop = self.runner.get_loop().run_until_complete
         self.desks: list[tuple[Journal, Callable[[Coroutine[Any, Any, Any]], Any]]] = [
             (MemoryJournal(now=now), by_hand),
             (by_itself, by_hand),
-            (shared.grouped, self.runner.run),
-            (flushed.grouped, self.runner.run),
+            (shared.grouped, of_loop),
+            (flushed.grouped, of_loop),
         ]
         self.last: dict[str, tuple[int, int, list[Event]]] = {}
         self.behind = False
@@ -417,9 +420,10 @@ class OneBehaviour(RuleBasedStateMachine):
             self.call("blob", digest("x"))
 
 
+@pytest.mark.law
 @pytest.mark.slow("takes seconds")
 def test_every_journal_behaves_as_the_one_in_memory() -> None:
-    run_state_machine_as_test(OneBehaviour, settings=settings(max_examples=30))
+    run_state_machine_as_test(OneBehaviour, settings=settings(max_examples=examples(30)))
 
 
 # -- payloads ------------------------------------------------------------------------------------

@@ -14,8 +14,11 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from chartloop.api import lifecycle
 from chartloop.core.errors import SpecError
 from chartloop.interchange.mermaid.read import read_mermaid
+from chartloop.machine.build import Chart
+from chartloop.machine.graph import graph, visited_graph
 from chartloop.view.compare.difference import Difference, differences
 from chartloop.view.dot.engine import render
 from chartloop.view.dot.write import svg_ids, to_dot
@@ -28,11 +31,16 @@ from chartloop.view.flowchart import (
     Shape,
     one_line,
     printable,
+    visited_part,
 )
+from chartloop.view.from_graph import flowchart
 from chartloop.view.ids import KEYWORDS, safe_ids
 from chartloop.view.mermaid import WIDE, to_mermaid
 from chartloop.view.picture import Picture
 from chartloop.view.text.outline import to_outline
+from tests.effort import calls
+from tests.laws.test_machine_laws import spec_of
+from tests.strategies import machines
 
 HOSTILE = [
     *('"', '""', "`x`", "#quot;", "#35;", "&lt;", "&#60;", "<b>x</b>", "<br/>", "<script>", "\\n"),
@@ -444,3 +452,42 @@ def test_where_all_looks_alike_a_new_label_is_exactly_that(
     renamed = replace(other.boxes[0], label=other.boxes[0].label * 2)
     (found,) = differences(chart, replace(other, boxes=(renamed, *other.boxes[1:])))
     assert str(found) == f'label of {renamed.id}: "{renamed.label[0]}" became "{renamed.label}"'
+
+
+# the way of a run -------------------------------------------------------------------------------
+
+
+@given(machines(), st.data())
+def test_the_way_of_a_run_is_drawn_as_a_part_of_the_whole_machine(
+    machine: dict[str, Any], data: st.DataObject
+) -> None:
+    chart = Chart(spec_of(machine), lifecycle())
+    facts = chart.position("").facts
+    whole = flowchart(graph(chart, facts=facts, engine=True), rules="none", all=True)
+    counts = st.integers(0, 3)
+    visits = {box.id: data.draw(counts) for box in whole.boxes}
+    taken = {arrow.id: data.draw(counts) for arrow in whole.arrows} | {"rules.0": 1}
+    states, edges = ({name for name, n in counted.items() if n} for counted in (visits, taken))
+    part = flowchart(
+        visited_graph(chart, facts, states=states, edges=edges), rules="none", all=True
+    )
+    assert visited_part(part, visits, taken) == visited_part(whole, visits, taken)
+
+
+def test_drawing_the_way_of_a_run_costs_what_was_visited_and_not_the_machine() -> None:
+    """A `report` draws it, in a machine of any size."""
+
+    def cost(size: int) -> int:
+        states = {f"s{n}": {"do": "act", "next": [
+            {"to": f"s{n + 1}", "when": f"run.steps >= {n}"}, {"to": "end"}
+        ]} for n in range(size)}  # fmt: skip
+        rules = [{"when": f"run.steps >= {n + 9}", "stop": "steps_limit"} for n in range(size)]
+        states |= {f"s{size}": {"end": "completed"}, "end": {"end": "completed"}}
+        machine = {"chartloop": 1, "machine": "m", "states": states, "rules": rules}
+        chart = Chart(spec_of(machine), lifecycle())
+        facts = chart.position("").facts
+        edges = {t.origin for t in chart.step.transitions() if t.source in ("s0", "s1")}
+        return calls(lambda: visited_graph(chart, facts, states={"s0", "s1"}, edges=edges))
+
+    cost(3)  # imports
+    assert cost(60) < 1.5 * cost(6)

@@ -249,10 +249,10 @@ def command(folder: Path, *more: str) -> Any:
 @contextmanager
 def serving(settings: Settings) -> Generator[str]:
     """A real server over HTTP on a free port of loopback, in a thread; its address."""
-    from chartloop.mcp_server.transports import HttpServer  # noqa: PLC0415
+    from chartloop.mcp_server.transports import StreamableHttpServer  # noqa: PLC0415
 
     listener = socket.create_server(("127.0.0.1", 0))
-    server = HttpServer(settings, log_level="warning")
+    server = StreamableHttpServer(settings, log_level="warning")
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     wait_for(lambda: server.started or not thread.is_alive())

@@ -11,13 +11,9 @@ import pytest
 from chartloop import Delta, Run, load
 from tests.collector import Spans, roots, tree
 from tests.real.conftest import RealServer, Wire
+from tests.tool_loop import QUIET, needs_litellm
 
-pytestmark = [
-    pytest.mark.extra("litellm", install='pip install -e ".[llm]"'),  # noqa: S610 - no Django
-    # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
-    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
-]
+pytestmark = [needs_litellm, QUIET]
 MODEL = "{name: openai/tiny, context_window: 512, temperature: 0, max_tokens: 40}"
 HEAD = f"""
 chartloop: 1

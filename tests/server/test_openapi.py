@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from tests.effort import examples, many
 from tests.server.conftest import Serve, Served
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
@@ -90,6 +91,7 @@ def test_every_body_has_an_example_that_it_takes(served: Served) -> None:
     assert checked >= 12
 
 
+@pytest.mark.law
 @pytest.mark.slow("asks a thousand things of a server")
 @pytest.mark.extra("schemathesis", install='pip install "schemathesis>=4"')  # noqa: S610 - no Django
 def test_schemathesis_finds_nothing(serve: Serve) -> None:
@@ -118,8 +120,8 @@ def _ask(operation: Any, run: str) -> None:
     known: Any = {**vars(checks), **vars(of_openapi)}
 
     @settings(
-        max_examples=25, deadline=None, phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], derandomize=True, database=None,
+        max_examples=examples(25), deadline=None, phases=[Phase.explicit, Phase.generate],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], derandomize=not many(), database=None,
     )  # fmt: skip
     @given(case=operation.as_strategy(), real=st.booleans())
     def asked(case: Any, real: bool) -> None:

@@ -12,11 +12,11 @@ from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api.stored_run import begun_with
 from chartloop.core.errors import SetupError
+from chartloop.hosting.machines import Machines
+from chartloop.hosting.settings import Settings
 from chartloop.run.lease import Driver
 from chartloop.run.processes import Process
 from chartloop.run.sync import by_hand
-from chartloop.server.machines import Machines
-from chartloop.server.settings import Settings
 from tests.server.conftest import Serve, Served, serving, wait_for
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
@@ -91,7 +91,8 @@ def test_cancel_pause_and_resume(served: Served) -> None:
     told = served.post(f"/runs/{run}/run", params={"wait": 20})
     assert told["outcome"]["status"] == "paused"
     assert served.post(f"/runs/{run}/resume")["order"] == "resume"
-    assert served.until(run, "paused")["state"] == "approve"
+    wait_for(lambda: served.get(f"/runs/{run}")["state"] == "approve")
+    served.until(run, "paused")
     served.post(f"/runs/{run}/cancel", {"message": "wrong customer"})
     seen = served.until(run, "completed")
     assert "wrong customer" in seen["said"]

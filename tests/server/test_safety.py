@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from chartloop import load
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import SetupError
+from chartloop.hosting.safety import CALLERS, Rates, address_of, depth_of
+from chartloop.hosting.settings import Limits, Settings, Token, read_tokens
 from chartloop.run.sync import by_hand
-from chartloop.server.safety import CALLERS, Rates, address_of, depth_of
-from chartloop.server.settings import Limits, Settings, Token, read_tokens
 from tests.server.conftest import REVIEW, Serve, Served, wait_for
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django

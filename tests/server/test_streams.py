@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from chartloop.hosting.problems import Refusal
+from chartloop.hosting.settings import Limits
 from chartloop.run.journal import Event, MemoryJournal, RunRow
 from chartloop.run.sync import by_hand
-from chartloop.server.problems import Refusal
-from chartloop.server.settings import Limits
 from tests.server.conftest import Serve, Served, wait_for
 
 if TYPE_CHECKING:

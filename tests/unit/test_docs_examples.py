@@ -44,6 +44,7 @@ PAGES = [
     ROOT / "examples" / "README.md",
     ROOT / "README.md",
     *(p for p in sorted((ROOT / "docs").glob("*.md")) if p.name != "testing.md"),
+    *sorted((ROOT / "docs" / "geist").glob("*.md")),
 ]
 LINKING = [
     *PAGES,

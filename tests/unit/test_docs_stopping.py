@@ -1,4 +1,4 @@
-"""`docs/stopping.md`: the document's table as it stands there, and a test behind each mark of ours."""
+"""`docs/geist/stopping.md`: the document's table as it stands there, and a test behind each mark of ours."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from tests.cases.test_lines import document
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "stopping.md"
-LINK = re.compile(r'\[([^\]]*)\]\((\.\./tests/[\w/.]+\.py) "([^"]+)"\)')
+PAGE = ROOT / "docs" / "geist" / "stopping.md"
+LINK = re.compile(r'\[([^\]]*)\]\((\.\./\.\./tests/[\w/.]+\.py) "([^"]+)"\)')
 
 
 def cells(lines: list[str], heading: str) -> list[list[str]]:
@@ -52,7 +52,9 @@ def test_every_cell_of_ours_leads_to_a_test() -> None:
 
 @pytest.mark.slow("starts processes for seconds")
 def test_every_test_that_is_named_is_there() -> None:
-    named = {(path.removeprefix("../"), test) for _, path, test in LINK.findall("\n".join(page()))}
+    named = {
+        (path.removeprefix("../../"), test) for _, path, test in LINK.findall("\n".join(page()))
+    }
     assert len(named) > 20
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:xdist"]
     files = sorted({path for path, _ in named})

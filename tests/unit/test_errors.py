@@ -66,12 +66,12 @@ class Rendered(NamedTuple):
             "two-places-in-the-order-of-the-file",
             finding(
                 "CL002",
-                "`a` is here twice",
+                "`a` appears twice",
                 Place("m.yaml", 12, 1, 1, "a: 2"),
                 related=("first written here", Place("m.yaml", 3, 1, 1, "a: 1")),
             ),
             [
-                "error[CL002]: `a` is here twice",
+                "error[CL002]: `a` appears twice",
                 "  --> m.yaml:12:1",
                 " 3 | a: 1",
                 "   | - first written here",
@@ -83,12 +83,12 @@ class Rendered(NamedTuple):
             "a-second-place-on-the-same-line-is-left-out",
             finding(
                 "CL002",
-                "`a` is here twice",
+                "`a` appears twice",
                 Place("m.yaml", 3, 8, 1, "{a: 1, a: 2}"),
                 related=("first written here", Place("m.yaml", 3, 2, 1, "{a: 1, a: 2}")),
             ),
             [
-                "error[CL002]: `a` is here twice",
+                "error[CL002]: `a` appears twice",
                 " --> m.yaml:3:8",
                 "3 | {a: 1, a: 2}",
                 "  |        ^",

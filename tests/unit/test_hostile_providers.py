@@ -12,62 +12,22 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from chartloop.actions.declare import tool
-from chartloop.api import Machine, load
+from chartloop.api import Machine
 from chartloop.core.errors import SetupError
 from chartloop.run.events import Delta
 from chartloop.run.result import Result
 from tests.provider import STREAM, USAGE, Answer, Provider, event, http, reply, streamed
+from tests.tool_loop import WITH_KEYS, http_model, needs_litellm, tool_loop
 
-needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
-    "litellm", install='pip install "chartloop[llm]"'
-)
-pytestmark = [
-    needs_litellm,
-    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
-]
+pytestmark = [needs_litellm, *WITH_KEYS]
 
 
-@pytest.fixture(autouse=True)
-def key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test-AAbbCC00112233445566778899")
-
-
-@tool
-def add(x: int) -> str:
-    """Add.
-
-    Args:
-        x: What.
-    """
-    return f"{x}"
-
-
-LOOP = """
-chartloop: 1
-machine: m
-model: {{name: openai/gpt-4o-mini, api_base: '{url}', {model}}}
-tools: [add]
-limits: {{tokens: 5_000, cost: 1.0, steps: 40}}
-rules:
-  - {{when: usage.total_tokens >= limits.tokens, stop: token_limit}}
-  - {{when: usage.cost >= limits.cost, stop: cost_limit}}
-  - {{when: run.steps >= limits.steps, stop: steps_limit}}
-states:
-  q: {{do: receive, next: a}}
-  a: {{do: infer, {state}next: w}}
-  w: {{ask: 'Tools?', when: len(last.tool_calls) > 0, then: u, else: d}}
-  u: {{do: call_tools, next: a}}
-  d: {{stop: completed}}
-"""
+LIMITS = {"tokens": 5_000, "cost": 1.0, "steps": 40}
 
 
 def asking(provider: Provider, model: str = "stream: false", state: str = "") -> Machine:
-    model = model if "timeout" in model else f"timeout: 20s, {model}"
-    text = LOOP.format(url=provider.url, model=model, state=state)
-    text = text.replace("cost_limit", "token_limit")
-    return load(text, tools=[add])
+    settings = http_model("openai/gpt-4o-mini", provider.url, model)
+    return tool_loop(settings, state=state, limits=LIMITS)
 
 
 def played(answer: Answer, model: str = "stream: false", state: str = "") -> Result:
@@ -221,8 +181,8 @@ def test_a_stream_of_json_lines_is_heard_as_it_comes() -> None:
         yield line("", done_reason="stop", prompt_eval_count=7, eval_count=3) + b"\n"
 
     with Provider(answer) as provider:
-        text = LOOP.format(url=provider.url.removesuffix("/v1"), model="timeout: 20s", state="")
-        run = load(text.replace("openai/gpt-4o-mini", "ollama_chat/m"), tools=[add]).start("a task")
+        at = http_model("ollama_chat/m", provider.url.removesuffix("/v1"))
+        run = tool_loop(at, limits=LIMITS).start("a task")
         for one in run.stream():
             if isinstance(one, Delta):
                 heard.set()
@@ -356,3 +316,13 @@ def test_a_bound_on_money_knows_the_price_and_the_window_of_litellm() -> None:
         assert machine.start("x", require_bound={"usd": 5}).run().success
         with pytest.raises(SetupError, match="price is not known"):
             machine.start("x", script=["4"], require_bound={"usd": 5})
+
+
+@pytest.mark.parametrize("as_setting", [False, True], ids=["model", "settings"])
+def test_a_bound_on_money_is_of_the_model_that_the_caller_names(as_setting: bool) -> None:
+    dear: Any = {"settings": {"name": "openai/gpt-4"}} if as_setting else {"model": "openai/gpt-4"}
+    with Provider(always(reply())) as provider:
+        machine = asking(provider)
+        with pytest.raises(SetupError, match=r"usd: at most [\d.]+ USD, and 0.1 USD is wanted"):
+            machine.start("x", **dear, require_bound={"usd": 0.1})
+        assert machine.start("x", require_bound={"usd": 0.1}).run().success

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -12,13 +11,11 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import Driven, Fenced
-from chartloop.run.journal import Event, MemoryJournal, RunRow, WholeRun
+from chartloop.run.journal import Event, RunRow, WholeRun
 from chartloop.run.lease import Driver, Left, here
 from chartloop.run.processes import Process, is_gone, is_mine, this_process
-from chartloop.run.sync import by_hand
-from tests.unit.test_journal import Desk
+from tests.journals import KINDS, Desk, open_desk
 
 FAR = Driver("far", "chartloop run", Process("another-box", 7, "elsewhere", "1"))
 NEAR = Driver("near", "python", Process("third-box", 8, "nowhere", "2"))
@@ -35,39 +32,28 @@ class Time:
         return self.at
 
 
-class Leased(Desk):
-    """A journal with its clock."""
-
-    def __init__(self, *given: object, time: Time) -> None:
-        super().__init__(*given)  # pyright: ignore[reportArgumentType]  as its own
-        self.time = time
+@pytest.fixture
+def time() -> Time:
+    return Time()
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite-grouped"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Leased]:
-    time = Time()
-    if request.param == "memory":
-        yield Leased(MemoryJournal(now=time), by_hand, time=time)
-        return
-    journal = SqliteJournal(tmp_path / "journal.db", redactor=None, now=time)
-    if request.param == "sqlite":
-        yield Leased(journal, by_hand, time=time)
-    else:
-        with asyncio.Runner() as runner:
-            yield Leased(journal.grouped, runner.run, time=time)
-    by_hand(journal.close())
+@pytest.fixture(params=KINDS)
+def desk(request: pytest.FixtureRequest, tmp_path: Path, time: Time) -> Iterator[Desk]:
+    """Every journal, with the clock of the test."""
+    with open_desk(request.param, tmp_path, now=time) as desk:
+        yield desk
 
 
-def driven(desk: Leased, driver: Driver = FAR, run_id: str = "r") -> Leased:
+def driven(desk: Desk, driver: Driver = FAR, run_id: str = "r") -> Desk:
     """A journal with a run that somebody drives."""
     desk(desk.journal.create(RunRow(run_id)))
     desk(desk.journal.acquire(run_id, driver, ttl=30))
     return desk
 
 
-def test_a_second_driver_is_told_who_since_when_and_until_when(desk: Leased) -> None:
+def test_a_second_driver_is_told_who_since_when_and_until_when(desk: Desk, time: Time) -> None:
     driven(desk)
-    desk.time.at += 10
+    time.at += 10
     before = desk.all()
     with pytest.raises(
         Driven, match="driven by another process: `chartloop run`, pid 7 on ano"
@@ -87,7 +73,7 @@ def test_a_second_driver_is_told_who_since_when_and_until_when(desk: Leased) -> 
     assert desk(desk.journal.append("r", 0, 1, [Event(0, "intent", 1.0, None, {"key": "k"})])) == 1
 
 
-def test_whoever_says_so_takes_it_over_and_fences_the_other(desk: Leased) -> None:
+def test_whoever_says_so_takes_it_over_and_fences_the_other(desk: Desk) -> None:
     driven(desk)
     row, acquired = desk(desk.journal.acquire("r", NEAR, take_over=True))
     assert (row.epoch, acquired.left) == (2, "alive")
@@ -104,10 +90,10 @@ def test_whoever_says_so_takes_it_over_and_fences_the_other(desk: Leased) -> Non
     assert desk(desk.journal.lease("r")) == lease
 
 
-def test_a_lease_is_kept_by_renewing_it(desk: Leased) -> None:
+def test_a_lease_is_kept_by_renewing_it(desk: Desk, time: Time) -> None:
     driven(desk)
     for _ in range(5):
-        desk.time.at += 29
+        time.at += 29
         assert desk(desk.journal.renew("r", FAR, ttl=30)) is True
         with pytest.raises(Driven):
             desk(desk.journal.acquire("r", NEAR))
@@ -133,9 +119,11 @@ class Moment(NamedTuple):
     ],
     ids=lambda case: case.id,
 )
-def test_a_lease_of_another_machine_lasts_until_its_end(desk: Leased, case: Moment) -> None:
+def test_a_lease_of_another_machine_lasts_until_its_end(
+    desk: Desk, time: Time, case: Moment
+) -> None:
     driven(desk)
-    desk.time.at += case.after
+    time.at += case.after
     if case.left == "alive":
         with pytest.raises(Driven):
             desk(desk.journal.acquire("r", NEAR))
@@ -143,7 +131,7 @@ def test_a_lease_of_another_machine_lasts_until_its_end(desk: Leased, case: Mome
     assert acquired.left == case.left
 
 
-def test_one_that_was_given_back_is_nobodys(desk: Leased) -> None:
+def test_one_that_was_given_back_is_nobodys(desk: Desk) -> None:
     driven(desk)
     desk(desk.journal.release("r", FAR))
     assert desk(desk.journal.lease("r")) is None
@@ -152,17 +140,17 @@ def test_one_that_was_given_back_is_nobodys(desk: Leased) -> None:
     assert (acquired.before, acquired.left) == (None, "")
 
 
-def test_the_same_driver_takes_it_again(desk: Leased) -> None:
+def test_the_same_driver_takes_it_again(desk: Desk, time: Time) -> None:
     """As after a commit whose answer was lost."""
     driven(desk)
-    desk.time.at += 5
+    time.at += 5
     row, acquired = desk(desk.journal.acquire("r", FAR))
     assert (row.epoch, acquired.before, acquired.left) == (2, None, "")
     assert acquired.lease is not None
     assert (acquired.lease.since, acquired.lease.renewed) == (START, START + 5)
 
 
-def test_a_process_that_has_ended_is_recognised_at_once(desk: Leased) -> None:
+def test_a_process_that_has_ended_is_recognised_at_once(desk: Desk) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     process = this_process()._replace(pid=gone.pid, born="1")
     driven(desk, Driver("gone", "python", process))
@@ -182,7 +170,7 @@ def test_a_killed_process_that_nobody_has_collected_has_ended() -> None:
     assert is_gone(known)
 
 
-def test_another_process_with_the_pid_of_one_that_ended_is_not_taken_for_it(desk: Leased) -> None:
+def test_another_process_with_the_pid_of_one_that_ended_is_not_taken_for_it(desk: Desk) -> None:
     init = this_process()._replace(pid=1, born="a long time ago")
     driven(desk, Driver("used-again", "python", init))
     _, acquired = desk(desk.journal.acquire("r", NEAR))
@@ -198,7 +186,7 @@ def test_of_what_is_not_known_of_a_process_nothing_follows(field: str) -> None:
     assert not is_gone(Process(**{**mine._asdict(), field: type(getattr(mine, field))()}))
 
 
-def test_nobody_in_particular_leaves_no_lease(desk: Leased) -> None:
+def test_nobody_in_particular_leaves_no_lease(desk: Desk) -> None:
     desk(desk.journal.create(RunRow("r")))
     row, acquired = desk(desk.journal.acquire("r"))
     assert (row.epoch, acquired.lease, desk(desk.journal.lease("r"))) == (1, None, None)
@@ -218,7 +206,7 @@ class Two:
     def yield_lease(self) -> None: ...
 
 
-def test_in_one_process_the_turn_decides(desk: Leased) -> None:
+def test_in_one_process_the_turn_decides(desk: Desk) -> None:
     driven(desk, Driver("mine", "python", this_process()))
     other = Driver("mine too", "python", this_process())
     here["mine"] = driving = Two()
@@ -231,7 +219,7 @@ def test_in_one_process_the_turn_decides(desk: Leased) -> None:
 # children -----------------------------------------------------------------------------------------
 
 
-def test_a_child_is_under_the_lease_of_its_parent(desk: Leased) -> None:
+def test_a_child_is_under_the_lease_of_its_parent(desk: Desk) -> None:
     driven(desk)
     for child in ("r/ask/3", "r/ask/3/one/go/2"):
         desk(desk.journal.create(RunRow(child, parent="r")))
@@ -243,7 +231,7 @@ def test_a_child_is_under_the_lease_of_its_parent(desk: Leased) -> None:
     desk(desk.journal.acquire("r2", NEAR))  # no child, though it begins alike
 
 
-def test_a_child_that_is_driven_alone_is_refused_to_its_parent(desk: Leased) -> None:
+def test_a_child_that_is_driven_alone_is_refused_to_its_parent(desk: Desk) -> None:
     driven(desk, NEAR, "r/ask/3")
     driven(desk)
     with pytest.raises(Driven, match="run `r/ask/3` is driven"):
@@ -253,7 +241,7 @@ def test_a_child_that_is_driven_alone_is_refused_to_its_parent(desk: Leased) -> 
 # runs that go on as others ------------------------------------------------------------------------
 
 
-def test_a_run_that_is_driven_does_not_go_on_as_another(desk: Leased) -> None:
+def test_a_run_that_is_driven_does_not_go_on_as_another(desk: Desk) -> None:
     driven(desk)
     read = desk(desk.journal.row("r"))
     assert read is not None
@@ -266,7 +254,7 @@ def test_a_run_that_is_driven_does_not_go_on_as_another(desk: Leased) -> None:
     assert desk(desk.journal.renew("r", FAR)) is False
 
 
-def test_a_run_that_was_removed_leaves_no_lease(desk: Leased) -> None:
+def test_a_run_that_was_removed_leaves_no_lease(desk: Desk) -> None:
     driven(desk, NEAR, "r/ask/3")
     driven(desk)
     desk(desk.journal.remove(["r"]))

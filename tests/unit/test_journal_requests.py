@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
-from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.core.errors import StatusError
-from chartloop.run.journal import Journal, MemoryJournal, RunRow
+from chartloop.run.journal import RunRow
 from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand
-
-
-class Desk(NamedTuple):
-    journal: Journal
-    do: Callable[[Coroutine[Any, Any, Any]], Any]
-
-
-@pytest.fixture(params=["memory", "sqlite", "sqlite-grouped"])
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
-    if request.param == "memory":
-        yield Desk(MemoryJournal(), by_hand)
-        return
-    journal = SqliteJournal(tmp_path / "journal.db", redactor=None)
-    if request.param == "sqlite":
-        yield Desk(journal, by_hand)
-    else:
-        with asyncio.Runner() as runner:
-            yield Desk(journal.grouped, runner.run)
-    by_hand(journal.close())
+from tests.journals import Desk
 
 
 def asked(key: str, run_id: str = "r", *, digest: str = "d", open: bool = True) -> StoredRequest:
@@ -42,13 +21,13 @@ def asked(key: str, run_id: str = "r", *, digest: str = "d", open: bool = True) 
 
 def test_a_key_that_is_kept_gives_what_was_asked_first(desk: Desk) -> None:
     first, again = asked("k"), asked("k", "other", digest="e")
-    assert desk.do(desk.journal.place_request(first)) == first
-    assert desk.do(desk.journal.place_request(again)) == first
-    assert desk.do(desk.journal.requests()) == [first]
+    assert desk(desk.journal.place_request(first)) == first
+    assert desk(desk.journal.place_request(again)) == first
+    assert desk(desk.journal.requests()) == [first]
 
 
 def test_a_run_has_one_open_request(desk: Desk) -> None:
-    do, journal = desk.do, desk.journal
+    do, journal = desk, desk.journal
     do(journal.place_request(asked("a")))
     with pytest.raises(StatusError, match="`run` was asked before"):
         do(journal.place_request(asked("b")))
@@ -65,14 +44,14 @@ def test_a_run_has_one_open_request(desk: Desk) -> None:
 
 
 def test_a_key_that_was_withdrawn_may_be_used_again(desk: Desk) -> None:
-    desk.do(desk.journal.place_request(asked("a")))
-    desk.do(desk.journal.withdraw_request("a"))
+    desk(desk.journal.place_request(asked("a")))
+    desk(desk.journal.withdraw_request("a"))
     other = asked("a", digest="e")
-    assert desk.do(desk.journal.place_request(other)) == other
+    assert desk(desk.journal.place_request(other)) == other
 
 
 def test_requests_go_with_their_run(desk: Desk) -> None:
-    do, journal = desk.do, desk.journal
+    do, journal = desk, desk.journal
     for run_id in ("r", "s"):
         do(journal.create(RunRow(run_id)))
         do(journal.place_request(asked(f"of-{run_id}", run_id)))

@@ -21,9 +21,8 @@ from chartloop.run.journal import (
 from chartloop.run.journal_pages import RunFilter, RunPage, Tail
 from chartloop.run.journal_records import OpenQuestion
 from chartloop.run.sync import by_hand
-from tests.unit.test_journal import Desk, desk, intent, step, written
+from tests.journals import Desk, intent, step, written
 
-__all__ = ["desk"]  # the fixture of the port's suite: every journal
 ASKS = OpenQuestion("7", "Ship «it»?", {"yes": {"note": "str"}, "no": {}}, "b", "gate", 99.5)
 
 

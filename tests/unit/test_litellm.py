@@ -25,15 +25,9 @@ from chartloop.core.facts import ToolCall
 from chartloop.extras import install
 from chartloop.run.ports import Model, ModelReply, ModelRequest
 from chartloop.testing.loopback import LoopbackServer
+from tests.tool_loop import QUIET, needs_litellm
 
-needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
-    "litellm", install='pip install -e ".[llm]"'
-)
-pytestmark = [
-    # Warnings that litellm causes inside itself; it silences the first, pytest puts it back.
-    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
-]
+pytestmark = QUIET
 
 HI = ({"role": "user", "content": "hi"},)
 TOOL = {

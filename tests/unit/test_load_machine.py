@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
@@ -12,21 +10,11 @@ import pytest
 from chartloop import load
 from chartloop.core.types import parse_type
 from chartloop.language.spec import MachineSpec
-from tests.found import END, HEAD, STATES, Fault, expect, found, spec, value, whole
+from tests.found import END, HEAD, STATES, Fault, Says, expect, found, spec, value, whole
 
 USES = "rules: [{when: run.steps >= limits.x, stop: steps_limit}]\n"
 USES_TIME = "rules: [{when: run.elapsed >= limits.x, stop: time_limit}]\n"
 USES_SHARE = "rules: [{when: usage.context_ratio >= limits.x, stop: custom}]\nmodel: {name: scripted, context_window: 9}\n"
-
-
-@dataclass(frozen=True)
-class Says:
-    """A part of a file, and what it means."""
-
-    id: str
-    body: str
-    reads: Callable[[MachineSpec], Any]
-    means: Any
 
 
 def _limit(spec: MachineSpec) -> Any:
@@ -38,7 +26,7 @@ def _var(spec: MachineSpec) -> Any:
     return str(spec.vars["x"].type), spec.vars["x"].value
 
 
-SAYS = [
+SAYS: list[Says[MachineSpec]] = [
     Says("for-people", "title: T\nabout: A\nsource: s.md\nmetadata: {k: [1, {b: null}]}\n", lambda s: (s.title, s.about, s.source, s.metadata), ("T", "A", "s.md", {"k": [1, {"b": None}]})),
     Says("instructions-are-a-template", "memory: {who: me}\ninstructions: I am {{ memory.who }}\n", lambda s: s.instructions and s.instructions.reads, {"memory.who"}),
     Says("instructions-read-definitions", "define: {far: run.steps + 1}\ninstructions: '{{ far }}'\n", lambda s: s.instructions and s.instructions.reads, {"far"}),
@@ -102,7 +90,7 @@ SAYS = [
 
 
 @pytest.mark.parametrize("case", SAYS, ids=lambda case: case.id)
-def test_says(case: Says) -> None:
+def test_says(case: Says[MachineSpec]) -> None:
     assert case.reads(spec(case.body)) == case.means
 
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
-
 import pytest
 
 from chartloop.language.spec import Rule
-from tests.found import END, Fault, expect, found, spec, value, whole
+from tests.found import END, Fault, Says, expect, found, spec, value, whole
 
 LIMITS = "limits: {n: 5, share: 90%}\n"
 DETOUR = "states:\n  a: {do: nothing, next: z}\n  d: {do: nothing, next: return}\n" + END
@@ -20,18 +16,8 @@ def rule(body: str, states: str = "") -> str:
     return f"{LIMITS}rules:\n  - {{{body}}}\n  - {{when: usage.context_ratio > limits.share, stop: custom}}\nmodel: {{name: scripted, context_window: 9}}\n{states}"
 
 
-@dataclass(frozen=True)
-class Says:
-    """The first rule of a file, and what it means."""
-
-    id: str
-    body: str
-    reads: Callable[[Rule], Any]
-    means: Any
-
-
 BUDGET = "when: run.steps >= limits.n"
-SAYS = [
+SAYS: list[Says[Rule]] = [
     Says("stop", rule(f"{BUDGET}, stop: steps_limit"), lambda r: (r.id, r.kind, r.stop, r.to), ("rules.0", "stop", "steps_limit", "")),
     Says("stop-to", rule(f"{BUDGET}, stop: steps_limit, to: z"), lambda r: (r.kind, r.to), ("stop", "z")),
     Says("stop-with-a-message", rule(f"{BUDGET}, stop: steps_limit, message: '{{{{ run.steps }}}} steps'"), lambda r: value(r.message), "{{ run.steps }} steps"),
@@ -46,7 +32,7 @@ SAYS = [
 
 
 @pytest.mark.parametrize("case", SAYS, ids=lambda case: case.id)
-def test_says(case: Says) -> None:
+def test_says(case: Says[Rule]) -> None:
     assert case.reads(spec(case.body).rules[0]) == case.means
 
 

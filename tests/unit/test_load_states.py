@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from chartloop.core.facts import Facts
 from chartloop.language.spec import StateSpec
-from tests.found import END, Fault, expect, found, spec, value, whole
+from tests.found import END, Fault, Says, expect, found, spec, value, whole
 
 ASK = "limits: {n: 5}\nstates:\n  a: {do: nothing, next: q}\n  q: {ask: Q?, "
 BUDGET = "when: run.steps >= limits.n, then: z, else: a"
-
-
-@dataclass(frozen=True)
-class Says:
-    """The state `a` of a file, and what it means."""
-
-    id: str
-    body: str
-    reads: Callable[[StateSpec], Any]
-    means: Any
 
 
 def a(body: str, before: str = "") -> str:
@@ -37,7 +25,7 @@ def _edges(state: StateSpec) -> Any:
 
 VARS = "vars: {n: 0, s: '', d: {type: duration, value: 1s}, on: false, l: {type: 'list[str]', value: []}}\n"
 TOOLS = "tools: [send_message, conversation_search]\n"
-SAYS = [
+SAYS: list[Says[StateSpec]] = [
     Says("act", a("do: nothing, next: z"), lambda s: (s.job, s.action and s.action.name, _edges(s)), ("act", "nothing", [("a.next.0", "z", "next", "advance", None)])),
     Says("decide-by-a-guard", a("ask: Q?, when: last.ok, then: z, else: z"), lambda s: (s.job, _edges(s)), ("decide", [("a.then", "z", "then", "advance", "last.ok"), ("a.else", "z", "else", "advance", None)])),
     Says("decide-by-value", a("ask: Q?, of: run.status, cases: {running: z}, else: z"), lambda s: (s.job, value(s.of), [(e.case, e.target) for e in s.edges]), ("decide", "run.status", [("running", "z"), ("", "z")])),
@@ -96,7 +84,7 @@ SAYS = [
 
 
 @pytest.mark.parametrize("case", SAYS, ids=lambda case: case.id)
-def test_says(case: Says) -> None:
+def test_says(case: Says[StateSpec]) -> None:
     got = case.reads(spec(case.body).states["a"])
     if case.id == "retry":
         assert (got.times, got.base, got.factor, got.on) == (
@@ -110,9 +98,9 @@ def test_says(case: Says) -> None:
 
 
 FAULTS = [
-    Fault("two-jobs", "states:\n  «a»: {do: nothing, on: {yes: z}, next: z}\n" + END, "CL207", "`do` and `on` are 2"),
-    Fault("two-decisions", "states:\n  «a»: {ask: Q?, when: last.ok, then: z, else: z, of: last.ok, cases: {true: z, false: z}}\n" + END, "CL207", "`when` and `of` are 2"),
-    Fault("wait-and-all", "states:\n  «a»: {on: {yes: z}, all: [p]}\n  p: {next: z}\n" + END, "CL207", "`on` and `all` are 2"),
+    Fault("two-jobs", "states:\n  «a»: {do: nothing, on: {yes: z}, next: z}\n" + END, "CL207", "`do` and `on`"),
+    Fault("two-decisions", "states:\n  «a»: {ask: Q?, when: last.ok, then: z, else: z, of: last.ok, cases: {true: z, false: z}}\n" + END, "CL207", "`when` and `of`"),
+    Fault("wait-and-all", "states:\n  «a»: {on: {yes: z}, all: [p]}\n  p: {next: z}\n" + END, "CL207", "`on` and `all`"),
     Fault("next-of-a-wait", a("on: {yes: z}, «next»: z"), "CL207", "`next` has no part"),
     Fault("next-of-a-decision", a("ask: Q?, when: last.ok, then: z, else: z, «next»: z"), "CL207", "`next` has no part"),
     Fault("question-without-an-answer", a("«ask»: Q?"), "CL202", "`ask` needs"),
@@ -200,7 +188,7 @@ FAULTS = [
     Fault("state-is-a-text", "states:\n  a: «go»\n  z: {end: completed}\n", "CL203", "takes a mapping, not text"),
     Fault("states-are-a-list", "states: «[a, b]»\n", "CL203", "takes a mapping, not a list"),
     Fault("state-with-a-bad-name", "states:\n  «Think-Hard»: {do: nothing, next: z}\n" + END, "CL204", "`Think-Hard`", "`think_hard`"),
-    Fault("state-twice", "states:\n  a: {do: nothing, next: z}\n  «a»: {do: nothing, next: y}\n  y: {stop: custom}\n" + END, "CL002", "`a` is here twice"),
+    Fault("state-twice", "states:\n  a: {do: nothing, next: z}\n  «a»: {do: nothing, next: y}\n  y: {stop: custom}\n" + END, "CL002", "`a` appears twice"),
 ]  # fmt: skip
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from chartloop.core.specs import ActionSpec, ArgSpec
 from chartloop.core.types import ANY, COUNT, DURATION, INT, STR, map_of, struct
 from chartloop.language.spec import Given, StateSpec
-from tests.found import END, Fault, expect, spec, value
+from tests.found import END, Fault, Says, expect, spec, value
 
 RESULT = struct({"n": INT, "text": STR, "words": map_of(STR), "free": ANY}, keyed=True)
 DO_IT = ActionSpec(
@@ -37,16 +36,6 @@ def given(body: str) -> str:
     return act(f"with: {{{body}}}")
 
 
-@dataclass(frozen=True)
-class Says:
-    """The state `a`, and what it means."""
-
-    id: str
-    body: str
-    reads: Callable[[StateSpec], Any]
-    means: Any
-
-
 def arg(name: str) -> Callable[[StateSpec], Any]:
     def read(state: StateSpec) -> Any:
         found: Given = state.args[name]
@@ -55,7 +44,7 @@ def arg(name: str) -> Callable[[StateSpec], Any]:
     return read
 
 
-SAYS = [
+SAYS: list[Says[StateSpec]] = [
     Says("text-is-a-template", given("text: 'At {{ run.steps }}'"), arg("text"), ("text", "At {{ run.steps }}")),
     Says("texts-are-templates", given("texts: {a: '{{ run.task }}', b: [1, x]}"), lambda s: value(s.args["texts"].value["a"]), "{{ run.task }}"),
     Says("value-is-an-expression", given("value: run.steps + 1"), arg("value"), ("value", "run.steps + 1")),
@@ -85,7 +74,7 @@ SAYS = [
 
 
 @pytest.mark.parametrize("case", SAYS, ids=lambda case: case.id)
-def test_says(case: Says) -> None:
+def test_says(case: Says[StateSpec]) -> None:
     assert case.reads(spec(case.body, own=[DO_IT]).states["a"]) == case.means
 
 

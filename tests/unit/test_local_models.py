@@ -9,6 +9,7 @@ import pytest
 
 from chartloop import load
 from chartloop.adapters.model.litellm import LiteLLM
+from tests.tool_loop import QUIET, needs_litellm
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "local-models.md"
 LINES = re.findall(r"--model (\S+) --api-base (\S+)$", PAGE.read_text("utf-8"), re.MULTILINE)
@@ -22,9 +23,8 @@ def test_the_page_has_three_servers_of_three_lines() -> None:
 
 
 @pytest.mark.slow("loads litellm")
-@pytest.mark.extra("litellm", install='pip install -e ".[llm]"')  # noqa: S610 - no Django
-@pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier")
-@pytest.mark.filterwarnings("ignore:Accessing the 'model_")
+@needs_litellm
+@QUIET
 @pytest.mark.parametrize(("model", "url"), LINES)
 def test_a_local_server_needs_no_key(model: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "HOSTED_VLLM_API_KEY", "OLLAMA_API_KEY"):

@@ -40,6 +40,7 @@ from tests.mcp_peers import (
     put_machine,
     put_server,
 )
+from tests.tool_loop import needs_litellm
 
 pytestmark = [pytest.mark.extra("mcp", install='pip install -e ".[mcp]"')]  # noqa: S610 - no Django
 EVERYTHING = (
@@ -135,7 +136,7 @@ def test_a_server_that_asks_a_person_is_refused_and_the_run_goes_on(tmp_path: Pa
     assert answers(run) == ["error: Elicitation not supported"]
 
 
-@pytest.mark.extra("litellm", install='pip install -e ".[llm]"')  # noqa: S610 - no Django
+@needs_litellm
 def test_a_provider_reads_names_without_dots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,18 +24,10 @@ from chartloop.core.media_parts import image_tokens, say_part
 from chartloop.core.transcript import PER_IMAGE, PER_MESSAGE, estimate_message
 from chartloop.run.media import LARGEST, MOST, image_size, read_media
 from chartloop.testing import LoopbackServer
-from tests.provider import Provider, http
+from tests.provider import SECRET, Provider, http
+from tests.tool_loop import CLAUDE, WITH_KEYS, http_model, needs_litellm, tool_loop
 
-needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
-    "litellm", install='pip install "chartloop[llm]"'
-)
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
-]
-
-CLAUDE = "claude-sonnet-4-5"
-SECRET = "hunter2-hunter2-hunter2"
+pytestmark = WITH_KEYS
 
 
 def png(*, noise: bytes = b"") -> bytes:
@@ -54,44 +46,22 @@ PNG = png()
 PDF = b"%PDF-1.4\n1 0 obj\n<<>>\nendobj\n"
 
 
-@pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-anthropic-key")
-    monkeypatch.setenv("OPENAI_API_KEY", "test-openai-key")
-    monkeypatch.setenv("THE_PASSWORD", SECRET)
-
-
 @tool
 def camera() -> Any:
     """Take a picture."""
     return ["Taken.", Image(PNG)]
 
 
-LOOP = """
-chartloop: 1
-machine: seeing
-model: {{name: {name}, api_base: '{url}', timeout: 20s, max_tokens: 500}}
-tools: [camera]
-limits: {{steps: 20}}
-rules:
-  - {{when: run.steps >= limits.steps, stop: steps_limit}}
-states:
-  q: {{do: receive, next: a}}
-  a: {{do: infer, next: w}}
-  w: {{ask: 'Tools?', when: len(last.tool_calls) > 0, then: u, else: d}}
-  u: {{do: call_tools, next: a}}
-  d: {{stop: completed}}
-"""
 CALL: dict[str, Any] = {"tool_calls": [{"name": "camera", "arguments": {}}]}
 TWO: dict[str, Any] = {"tool_calls": [{"name": "camera", "arguments": {}}] * 2}
 
 
 def seeing(name: str, url: str) -> Machine:
-    return load(LOOP.format(name=name, url=url), tools=[camera])
+    return tool_loop(http_model(name, url, "max_tokens: 500"), camera)
 
 
 def scripted(tools: Any = camera) -> Machine:
-    return load(LOOP.format(name="scripted", url="http://127.0.0.1:9"), tools=[tools])
+    return tool_loop(given=tools)
 
 
 def sent_png(part: Mapping[str, Any]) -> bytes:

@@ -5,56 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pytest
-
-from chartloop import load
-from chartloop.actions.declare import tool
 from chartloop.api import Machine
 from chartloop.testing import LoopbackServer
 from tests.provider import Provider, http
+from tests.tool_loop import WITH_KEYS, http_model, needs_litellm, tool_loop
 
-needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
-    "litellm", install='pip install "chartloop[llm]"'
+pytestmark = WITH_KEYS
+
+
+STATE = (
+    "with: {output: {type: object, properties: {sum: {type: integer}}, required: [sum]}, repair: 1}, "
+    "save: {vars.sum: result.data.sum, vars.said: '{{ result.data.sum }}'}, "
 )
-
-
-@tool
-def add(x: int) -> str:
-    """Add.
-
-    Args:
-        x: What.
-    """
-    return f"{x}"
-
-
-TEXT = """
-chartloop: 1
-machine: m
-model: {{{model}}}
-tools: [add]
-limits: {{steps: 20}}
-vars: {{sum: 0, said: ""}}
-output: vars.sum
-rules:
-  - {{when: run.steps >= limits.steps, stop: steps_limit}}
-states:
-  q: {{do: receive, next: a}}
-  a:
-    do: infer
-    with: {{output: {{type: object, properties: {{sum: {{type: integer}}}}, required: [sum]}}, repair: 1}}
-    save: {{vars.sum: result.data.sum, vars.said: "{{{{ result.data.sum }}}}"}}
-    next: w
-  w: {{ask: 'Tools?', when: len(last.tool_calls) > 0, then: u, else: d}}
-  u: {{do: call_tools, next: a}}
-  d: {{stop: completed}}
-"""
+TOP = 'vars: {sum: 0, said: ""}\noutput: vars.sum\n'
 CALL: dict[str, Any] = {"tool_calls": [{"name": "add", "arguments": {"x": 3}}]}
 OTHER: dict[str, Any] = {"tool_calls": [{"name": "other", "arguments": {}}]}
 
 
 def made(model: str = "name: scripted") -> Machine:
-    return load(TEXT.format(model=model), tools=[add])
+    return tool_loop(model, state=STATE, top=TOP)
 
 
 def test_calls_come_first_and_data_with_the_last_reply() -> None:
@@ -84,16 +53,10 @@ def test_it_loads_without_a_finding() -> None:
 
 
 @needs_litellm
-@pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier")
-@pytest.mark.filterwarnings("ignore:Accessing the 'model_")
 class TestOverHttp:
-    @pytest.fixture(autouse=True)
-    def key(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("OPENAI_API_KEY", "test-openai-key")
-
     def test_both_are_sent(self) -> None:
         with LoopbackServer([CALL, '{"sum": 3}']) as server:
-            result = made(f"name: openai/loopback, api_base: '{server.url}'").run("a task")
+            result = made(http_model("openai/loopback", server.url)).run("a task")
         assert result.output == 3
         assert {"tools", "response_format"} <= server.requests[0].body.keys()
 
@@ -104,6 +67,6 @@ class TestOverHttp:
             yield from http(no, "400 Bad Request")
 
         with Provider(refusing) as provider:
-            result = made(f"name: openai/gpt-4o-mini, api_base: '{provider.url}'").run("a task")
+            result = made(http_model("openai/gpt-4o-mini", provider.url)).run("a task")
         assert "Failed to initialize samplers; some servers refuse" in str(result.errors)
         assert "allow: []" in str(result.errors)

@@ -9,29 +9,16 @@ from typing import Any
 
 import pytest
 
-from chartloop import Delta, ReasoningDelta, Recorded, ToolCallDelta, load
+from chartloop import Delta, ReasoningDelta, Recorded, ToolCallDelta
 from chartloop.actions.declare import tool
 from chartloop.api import Machine
 from chartloop.run.events import Event
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
 from chartloop.testing import LoopbackServer
+from tests.provider import SECRET
+from tests.tool_loop import CLAUDE, WITH_KEYS, http_model, needs_litellm, tool_loop
 
-needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
-    "litellm", install='pip install "chartloop[llm]"'
-)
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
-]
-CLAUDE = "claude-sonnet-4-5"
-SECRET = "hunter2-hunter2-hunter2"
-
-
-@pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-anthropic-key")
-    monkeypatch.setenv("OPENAI_API_KEY", "test-openai-key")
-    monkeypatch.setenv("THE_PASSWORD", SECRET)
+pytestmark = WITH_KEYS
 
 
 @tool
@@ -45,21 +32,6 @@ def add(x: int, y: str = "") -> str:
     return f"{x}{y}"
 
 
-TEXT = """
-chartloop: 1
-machine: m
-model: {{{model}}}
-tools: [add]
-limits: {{steps: 20}}
-rules:
-  - {{when: run.steps >= limits.steps, stop: steps_limit}}
-states:
-  q: {{do: receive, next: a}}
-  a: {{do: infer, next: w}}
-  w: {{ask: 'Tools?', when: len(last.tool_calls) > 0, then: u, else: d}}
-  u: {{do: call_tools, next: a}}
-  d: {{stop: completed}}
-"""
 TWO = [
     {"name": "add", "arguments": {"x": 1, "y": "because"}},
     {"name": "add", "arguments": {"x": 2}},
@@ -68,7 +40,7 @@ FIRST: dict[str, Any] = {"text": "Adding.", "reasoning": "I add them both.", "to
 
 
 def made(model: str = "name: scripted") -> Machine:
-    return load(TEXT.format(model=model), tools=[add])
+    return tool_loop(model, add)
 
 
 def calls_in(events: list[Event]) -> Iterator[tuple[str, Any]]:
@@ -94,7 +66,7 @@ def test_pieces_of_a_reply_over_http(provider: str) -> None:
     with LoopbackServer([FIRST, "3"], models=["loopback", CLAUDE]) as server:
         at = {"openai": ("loopback", server.url), "anthropic": (CLAUDE, server.messages_url)}
         name, url = at[provider]
-        machine = made(f"name: {provider}/{name}, api_base: '{url}', timeout: 20s")
+        machine = made(http_model(f"{provider}/{name}", url))
         check([*machine.start("a task").stream()])
 
 
@@ -115,7 +87,7 @@ def test_no_piece_holds_a_secret_that_was_cut_anywhere(tmp_path: Path) -> None:
     call = {"name": "add", "arguments": {"x": 1, "y": f"it is {SECRET}!"}}
     said = {"text": f"t {SECRET}", "reasoning": f"r {SECRET}", "tool_calls": [call]}
     with LoopbackServer([said, "3"]) as server:
-        machine = made(f"name: openai/loopback, api_base: '{server.url}', timeout: 20s")
+        machine = made(http_model("openai/loopback", server.url))
         events = [*machine.start("a task", journal=tmp_path / "j.db").stream()]
     thoughts = "".join(e.text for e in events if isinstance(e, ReasoningDelta))
     assert thoughts == "r «redacted:THE_PASSWORD»"

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chartloop.actions.declare import tool
 from chartloop.adapters.model.thinking import (
     BROKEN,
     HIDDEN,
@@ -26,65 +25,24 @@ from chartloop.adapters.model.thinking import (
     with_reasoning,
 )
 from chartloop.adapters.model.wire import Measured, Wire
-from chartloop.api import Machine, load
+from chartloop.api import Machine
 from chartloop.core.reasoning import reasoning_text, say_reasoning
 from chartloop.run.result import Result
 from chartloop.testing import LoopbackServer
-from tests.provider import STREAM, Provider, event, http, reply
+from tests.provider import SECRET, STREAM, Provider, event, http, reply
+from tests.tool_loop import CLAUDE, WITH_KEYS, http_model, needs_litellm, tool_loop
 
-needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
-    "litellm", install='pip install "chartloop[llm]"'
-)
-pytestmark = [
-    needs_litellm,
-    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
-]
-
-CLAUDE = "claude-sonnet-4-5"
-SECRET = "hunter2-hunter2-hunter2"
+pytestmark = [needs_litellm, *WITH_KEYS]
 
 
-@pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-anthropic-key")
-    monkeypatch.setenv("OPENAI_API_KEY", "test-openai-key")
-    monkeypatch.setenv("THE_PASSWORD", SECRET)
-
-
-@tool
-def add(x: int) -> str:
-    """Add.
-
-    Args:
-        x: What.
-    """
-    return f"{x}"
-
-
-LOOP = """
-chartloop: 1
-machine: thinker
-model: {{name: {name}, api_base: '{url}', timeout: 20s, stream: {stream}, max_tokens: 2_000, {more}}}
-tools: [add]
-limits: {{steps: 20}}
-rules:
-  - {{when: run.steps >= limits.steps, stop: steps_limit}}
-states:
-  q: {{do: receive, next: a}}
-  a: {{do: infer, {state}next: w}}
-  w: {{ask: 'Tools?', when: len(last.tool_calls) > 0, then: u, else: d}}
-  u: {{do: call_tools, next: a}}
-  d: {{stop: completed}}
-"""
 THINKING = "extra: {thinking: {type: enabled, budget_tokens: 1_024}}"
 
 
 def machine(
     name: str, url: str, *, stream: bool = False, more: str = "", state: str = ""
 ) -> Machine:
-    said = LOOP.format(name=name, url=url, stream=str(stream).lower(), more=more, state=state)
-    return load(said, tools=[add])
+    settings = f"stream: {str(stream).lower()}, max_tokens: 2_000, {more}"
+    return tool_loop(http_model(name, url, settings), state=state)
 
 
 def claude(server: LoopbackServer, **more: Any) -> Machine:

@@ -16,6 +16,7 @@ from chartloop.core.records import Record
 from chartloop.language.file.schema import schema
 from chartloop.run.journal import MemoryJournal
 from chartloop.testing import LoopbackServer
+from tests.tool_loop import needs_litellm
 
 SCHEMA = {
     "type": "object",
@@ -85,7 +86,7 @@ def test_a_broken_reply_is_asked_for_again(case: Asked) -> None:
     assert len([c for c in case.script if c is not BUSY]) <= most
 
 
-@pytest.mark.extra("litellm", install='pip install "chartloop[llm]"')  # noqa: S610 - no Django
+@needs_litellm
 def test_the_model_is_told_what_was_wrong() -> None:
     with LoopbackServer([BAD, WORSE, GOOD]) as server:
         text = asking(", repair: 2").replace(

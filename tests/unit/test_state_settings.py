@@ -8,37 +8,15 @@ from typing import Any
 import pytest
 
 from chartloop import SpecError, load
-from chartloop.actions.declare import tool
 from chartloop.adapters.model.caching import mark_for_cache
 from chartloop.api import Machine
-from chartloop.run.ports import ModelReply, ModelRequest, OnText
+from chartloop.run.ports import ModelReply
 from chartloop.testing import LoopbackServer
+from tests.talks import Listening
+from tests.tool_loop import CLAUDE, WITH_KEYS, add, http_model, needs_litellm
 
-needs_litellm = pytest.mark.extra(  # noqa: S610 - no Django
-    "litellm", install='pip install "chartloop[llm]"'
-)
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:.*using the `ReadOnly` qualifier"),
-    pytest.mark.filterwarnings("ignore:Accessing the 'model_"),
-]
-CLAUDE = "claude-sonnet-4-5"
+pytestmark = WITH_KEYS
 MARK = {"type": "ephemeral"}
-
-
-@pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "test-anthropic-key")
-    monkeypatch.setenv("OPENAI_API_KEY", "test-openai-key")
-
-
-@tool
-def add(x: int) -> str:
-    """Add.
-
-    Args:
-        x: What.
-    """
-    return f"{x}"
 
 
 TEXT = """
@@ -59,26 +37,12 @@ def made(state: str, model: str = "name: scripted") -> Machine:
     return load(TEXT.format(model=model, state=state), tools=[add])
 
 
-class Heard:
-    """A model that keeps what it is asked."""
-
-    suspends = False
-
-    def __init__(self) -> None:
-        self.asked: list[ModelRequest] = []
-
-    def prepare(self, settings: Mapping[str, Any]) -> None: ...
-
-    def context_window(self, settings: Mapping[str, Any]) -> int | None:
-        return None
-
-    async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        self.asked.append(request)
-        return ModelReply("ok", prompt_tokens=1, completion_tokens=1)
+def listening() -> Listening:
+    return Listening(ModelReply("ok", prompt_tokens=1, completion_tokens=1))
 
 
 def settings_of(state: str, model: str = "name: x/y") -> Mapping[str, Any]:
-    heard = Heard()
+    heard = listening()
     made(state, model).run("a task", model=heard)
     return heard.asked[0].settings
 
@@ -102,7 +66,7 @@ def test_a_setting_may_be_an_expression() -> None:
 
 
 def test_one_that_comes_to_nothing_fails_before_the_call() -> None:
-    heard = Heard()
+    heard = listening()
     result = made("max_tokens: vars.most - 7", "name: x/y").run("a task", model=heard)
     assert not heard.asked
     assert "`max_tokens` of this call is 0" in str(result.errors)
@@ -183,9 +147,9 @@ TOOLS: list[dict[str, Any]] = [{"type": "function", "function": {"name": n}} for
 def test_marks_reach_anthropic(where: str) -> None:
     marks = "cache: [instructions, tools, conversation]"
     with LoopbackServer(["ok"], models=[CLAUDE]) as server:
-        model = f"name: anthropic/{CLAUDE}, api_base: '{server.messages_url}', timeout: 20s"
-        more = f", {marks}" if where == "file" else ""
-        made(marks if where == "state" else "keep: true", model + more).run("a task")
+        more = marks if where == "file" else ""
+        model = http_model(f"anthropic/{CLAUDE}", server.messages_url, more)
+        made(marks if where == "state" else "keep: true", model).run("a task")
     body = server.requests[0].body
     assert body["system"][-1]["cache_control"] == MARK
     assert body["tools"][-1]["cache_control"] == MARK
@@ -195,7 +159,7 @@ def test_marks_reach_anthropic(where: str) -> None:
 @needs_litellm
 def test_a_provider_that_caches_by_itself_gets_none() -> None:
     with LoopbackServer(["ok"]) as server:
-        model = f"name: openai/loopback, api_base: '{server.url}', timeout: 20s"
+        model = http_model("openai/loopback", server.url)
         made("cache: [instructions, tools]", model).run("a task")
     assert "cache" not in str(server.requests[0].body)
 

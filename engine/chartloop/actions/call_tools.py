@@ -115,8 +115,8 @@ class _Batch:
 
     async def carry_out(self) -> None:
         """Do every call: memory tools in order, since each reads what the one before it wrote."""
-        memory = [n for n, c in enumerate(self.calls) if self._edits_memory(c)]
-        others = [n for n in range(len(self.calls)) if n not in set(memory)]
+        memory = [n for n, call in enumerate(self.calls) if self._edits_memory(call)]
+        others = [n for n in range(len(self.calls)) if n not in memory]
         if len(others) < 2 or not any(self._suspends(n) for n in others):
             for n in others:
                 await self._do(self.ctx, n)
@@ -220,6 +220,8 @@ class _Batch:
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
     data = {"text": result.text, "ok": result.ok, "result": result.result}
+    if result.is_text and not result.parts:
+        return data
     more = {
         "changes": dict(result.changes), "partial": list(result.partial),
         "signals": [signal.to_dict() for signal in result.signals],

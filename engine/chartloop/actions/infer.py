@@ -119,6 +119,7 @@ class Asked(NamedTuple):
     cache: Sequence[str] | None = None
 
 
+NOTHING_ASKED = Asked()
 SETTINGS = (
     "temperature", "top_p", "max_tokens", "stop", "seed", "stream", "timeout", "idle_timeout",
     "reply_limit", "fallbacks", "cache",
@@ -129,12 +130,13 @@ _ABOVE_ZERO = ("max_tokens", "timeout", "idle_timeout", "reply_limit")
 
 async def infer(ctx: Context, **fields: Any) -> Outcome:
     """One model call."""
-    asked = Asked(**fields)
-    for name in _ABOVE_ZERO:
-        value = fields.get(name)
-        if value is not None and not value > 0:
-            message = f"`{name}` of this call is {value:,}: it must be above zero"
-            return Outcome.failure(Category.RECOVERABLE, message, kind="settings")
+    asked = Asked(**fields) if fields else NOTHING_ASKED
+    if fields:
+        for name in _ABOVE_ZERO:
+            value = fields.get(name)
+            if value is not None and not value > 0:
+                message = f"`{name}` of this call is {value:,}: it must be above zero"
+                return Outcome.failure(Category.RECOVERABLE, message, kind="settings")
     answered = await complete(ctx, request_messages(ctx), ctx.tool_schemas, asked)
     outcome = _refuse_unoffered(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
     if asked.output is None:
@@ -162,10 +164,10 @@ class Answered(NamedTuple):
 
 async def complete(
     ctx: Context, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = (),
-    asked: Asked | None = None,
+    asked: Asked = NOTHING_ASKED,
 ) -> Answered:  # fmt: skip
     """What the run's model answers to these messages, and what that took."""
-    asked, model = asked or Asked(), ctx.ports.model
+    model = ctx.ports.model
     if model is None:
         raise SetupError(
             "this run has no model",
@@ -174,11 +176,12 @@ async def complete(
     settings = {**ctx.machine.model, **ctx.ports.settings}
     if asked.model:
         settings["name"] = asked.model
-    for name in SETTINGS:
-        if (value := getattr(asked, name)) is not None:
-            settings[name] = value
-    if asked.extra is not None:
-        settings["extra"] = {**(settings.get("extra") or {}), **asked.extra}
+    if asked is not NOTHING_ASKED:
+        for name in SETTINGS:
+            if (value := getattr(asked, name)) is not None:
+                settings[name] = value
+        if asked.extra is not None:
+            settings["extra"] = {**(settings.get("extra") or {}), **asked.extra}
     request = ModelRequest(
         messages, tools, settings,
         asked.tool_choice if tools else None, asked.output and asked.output.schema, ctx.key,
@@ -214,26 +217,38 @@ def _measure_spent(
 ) -> tuple[Spent, tuple[str, ...]]:
     """What a call spent: as reported, estimated where the report is missing or impossible."""
     sent, written, cost = made.prompt_tokens, made.completion_tokens, made.cost
-    if sent == written == 0:  # no call takes nothing: some servers send zeros for "not counted"
-        sent = written = None
-    told = {"prompt_tokens": sent, "completion_tokens": written}
-    missing = [name for name, count in told.items() if count is None]
-    wrong = [f"{n} {say(c)}" for n, c in told.items() if c is not None and not is_tokens(c)]
-    told_of = missing and not getattr(model, "scripted", False)  # a script costs nothing
-    warnings = (UNBELIEVED.format(", ".join(wrong)),) if wrong else (ESTIMATED,) if told_of else ()
+    warnings: tuple[str, ...] = ()
+    # no call takes nothing: some servers send zeros for "not counted"
+    counted = is_tokens(sent) and is_tokens(written) and bool(sent or written)
+    if not counted:
+        sent, written, warnings = _estimate_usage(made, request, model, reply)
     if cost is not None and not is_cost(cost):
         warnings, cost = (*warnings, WRONG_COST.format(say(cost))), None
-    if sent is None or not is_tokens(sent):
-        sent = estimate(request.messages)
-    if written is None or not is_tokens(written):
-        written = estimate_messages((reply.message,))
     if cost is None:
         cost = _cost(made, request.settings, model, (sent, written))
-    spent = Spent(1, sent, written, cost, bool(wrong or missing))
+    spent = Spent(1, sent, written, cost, not counted)
     if made.cached_tokens or made.cache_write_tokens or made.reasoning_tokens:
         parts, odd = _parts_of(made, spent)
         return spent.replace(**parts), (*warnings, *odd)
     return spent, warnings
+
+
+def _estimate_usage(
+    made: ModelReply, request: ModelRequest, model: Model, reply: Reply
+) -> tuple[int, int, tuple[str, ...]]:
+    """The tokens of a call whose report is missing or impossible, and a warning that says so."""
+    sent, written = made.prompt_tokens, made.completion_tokens
+    if sent == written == 0:
+        sent = written = None
+    told = {"prompt_tokens": sent, "completion_tokens": written}
+    wrong = [f"{n} {say(c)}" for n, c in told.items() if c is not None and not is_tokens(c)]
+    told_of = None in told.values() and not getattr(model, "scripted", False)  # which costs nothing
+    warnings = (UNBELIEVED.format(", ".join(wrong)),) if wrong else (ESTIMATED,) if told_of else ()
+    if not is_tokens(sent):
+        sent = estimate(request.messages)
+    if not is_tokens(written):
+        written = estimate_messages((reply.message,))
+    return sent, written, warnings
 
 
 def _parts_of(made: ModelReply, spent: Spent) -> tuple[dict[str, int], tuple[str, ...]]:

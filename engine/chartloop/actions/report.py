@@ -19,6 +19,7 @@ from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.traits import ActionTraits
 from chartloop.core.types import BOOL, STR, struct
 from chartloop.core.units import say_count, say_elapsed
+from chartloop.machine.graph import visited_graph
 from chartloop.run.context import Context
 from chartloop.view.flowchart import visited_part
 from chartloop.view.from_graph import flowchart
@@ -67,11 +68,9 @@ def account(ctx: Context) -> dict[str, Any]:
 
 def _way(ctx: Context) -> str:
     """The states entered and the edges taken so far, with counts, as Mermaid text."""
-    from chartloop.machine.graph import graph  # noqa: PLC0415 - networkx, which only pictures cost
-
-    live = graph(ctx.host.chart, facts=ctx.facts, engine=True)
-    chart = flowchart(live, rules="none", all=True)
-    return to_mermaid(visited_part(chart, ctx.facts.run.visits, ctx.host.tally.taken))
+    visits, taken = ctx.facts.run.visits, ctx.host.tally.taken
+    live = visited_graph(ctx.host.chart, ctx.facts, states=visits.keys(), edges=taken.keys())
+    return to_mermaid(visited_part(flowchart(live, rules="none", all=True), visits, taken))
 
 
 def _task(task: Task) -> dict[str, Any]:

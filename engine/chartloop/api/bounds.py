@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
-from threading import Lock
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from chartloop.api.caller_values import model_settings
+from chartloop.adapters.model.litellm import LiteLLM
+from chartloop.api.caller_values import StartValues, model_settings
+from chartloop.api.drawn import DrawnBound, drawn_bound
+from chartloop.checker.unused import variables_read
 from chartloop.core.errors import LimitError, SetupError, nearest
+from chartloop.core.version import __version__
 from chartloop.language.spec import MachineSpec
-from chartloop.language.values import limit_value, var_value
+from chartloop.proofs.bound import EFFORT, Assume, Bound, KnownModel, bound
+from chartloop.run.context import Ports
+from chartloop.run.lru_cache import LruCache
 
 if TYPE_CHECKING:
-    from chartloop.api.drawn import DrawnBound
-    from chartloop.proofs.bound import Assume, Bound
     from chartloop.view.of_machine import OfMachine
 
 RESOURCES = ("actions", "requests", "tool_calls", "tokens", "usd", "waiting")
-"""What a bound has a figure for."""
+"""The resources that a bound has a figure for."""
 SHORT = {"calls": "requests", "steps": "actions", "cost": "usd", "tools": "tool_calls"}
 """Other words for some of them."""
 AT_CHECK = 2_000_000
@@ -38,14 +40,11 @@ class Bounds:
 
     def __init__(self, machine: OfMachine) -> None:
         self._machine = machine
-        self._known: OrderedDict[str, DrawnBound] = OrderedDict()
-        self._lock = Lock()
+        self._known = LruCache[str, DrawnBound](REMEMBERED)
 
     @cached_property
     def _read(self) -> frozenset[str]:
         """The variables that an expression reads: no figure depends on others."""
-        from chartloop.checker.unused import variables_read  # noqa: PLC0415  when it is asked for
-
         return variables_read(self._machine.chart.spec)
 
     def of(
@@ -56,13 +55,9 @@ class Bounds:
 
         `effort`: the steps that the proof may take; 0 as many as usual.
         """
-        from chartloop.api.drawn import drawn_bound  # noqa: PLC0415  when it is asked for
-        from chartloop.proofs.bound import EFFORT, bound  # noqa: PLC0415
-
         vars = {name: value for name, value in vars.items() if name in self._read}
         key = json.dumps([limits, vars, str(assume), brief, effort], sort_keys=True, default=str)
-        with self._lock:
-            found = self._known.get(key)
+        found = self._known.get(key)
         if found is None:
             machine = self._machine
             proven = bound(
@@ -70,22 +65,23 @@ class Bounds:
                 brief=brief, effort=effort or EFFORT,
             )  # fmt: skip
             found = drawn_bound(proven, machine)
-        with self._lock:
-            self._known[key] = found
-            self._known.move_to_end(key)
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
+            self._known.put(key, found)
         return found
 
+    def require(self, figures: Mapping[str, Any], values: StartValues, ports: Ports) -> None:
+        """`SetupError` when a run with these values may go past one of the figures."""
+        wanted, assume = wanted_bounds(figures), model_assumptions(ports.settings)
+        if {"tokens", "usd"} & wanted.keys():
+            assume = with_known_models(assume, self._machine.spec, ports.settings, ports.model)
+        refuse_unbounded(self.of(values.limits, values.vars, assume, brief=True), wanted)
 
-def checked_values(
-    spec: MachineSpec, limits: Mapping[str, Any] | None, vars: Mapping[str, Any] | None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Limits and variables as a run would have them. `LimitError` for one that it would refuse."""
-    return (
-        {n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
-        {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
-    )
+    def certificate(self, values: StartValues, ports: Ports) -> Callable[[], str]:
+        """Makes the certificate of a run with these values, when it is called."""
+        prove = partial(
+            self.of, values.limits, values.vars, model_assumptions(ports.settings), brief=True,
+            effort=AT_START,
+        )  # fmt: skip
+        return lambda: prove().certificate(__version__)
 
 
 _COSTS = (
@@ -99,8 +95,6 @@ def model_assumptions(settings: Mapping[str, Any] | None) -> Assume | None:
     said = {n: v for n, v in model_settings(settings or {}).items() if n in _COSTS}
     if not said:
         return None
-    from chartloop.proofs.bound import Assume  # noqa: PLC0415  when it is asked for
-
     return Assume(settings=said)
 
 
@@ -112,9 +106,6 @@ def with_known_models(
     `model` is the run's; by default litellm, where it is installed. It is loaded only if something
     is missing: that takes seconds.
     """
-    from chartloop.adapters.model.litellm import LiteLLM  # noqa: PLC0415  when it is asked for
-    from chartloop.proofs.bound import Assume, KnownModel  # noqa: PLC0415
-
     assume, known = assume or Assume(), dict[str, KnownModel]()
     worst: Any = getattr(LiteLLM() if model is None else model, "worst", None)
     if worst is None:
@@ -128,6 +119,8 @@ def with_known_models(
             if name and name != "scripted":
                 longest, prices = worst({"name": name})
                 known[name] = KnownModel(longest, prices, "litellm")
+    if named := (settings or {}).get("name"):  # its price, and not that of the file's model
+        assume = replace(assume, settings={**(assume.settings or {}), "name": named})
     return replace(assume, models=known) if known else assume
 
 
@@ -150,7 +143,7 @@ def _is_said(model: Mapping[str, Any], assume: Assume) -> bool:
 
 
 def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
-    """What a run must stay within, by resource. `LimitError` for what is not a figure."""
+    """The bounds that a run must keep, by resource. `LimitError` for an unknown figure."""
     out: dict[str, float] = {}
     for name, value in given.items():
         resource = SHORT.get(name, name)

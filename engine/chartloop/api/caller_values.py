@@ -1,4 +1,4 @@
-"""Values from a caller: settings, tasks and a conversation. Checked as a file's.
+"""Values from a caller: limits, variables, settings, tasks and a conversation. Checked as a file's.
 
 Source: design "language", section 3 ("Limits changed from outside are checked again").
 """
@@ -9,6 +9,7 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,10 +24,56 @@ from chartloop.core.units import parse_duration, parse_number
 from chartloop.language.file.parts import ModelShape
 from chartloop.language.spec import MachineSpec
 from chartloop.language.task_file import load_tasks
+from chartloop.language.values import block_value, limit_value, var_value
+from chartloop.run.session import start_data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartValues:
+    """What a run starts with, checked against its machine."""
+
+    task: str
+    files: Sequence[Mapping[str, Any]]
+    """Images and files of the task, as parts of a message."""
+    agent: str
+    session: str
+    limits: Mapping[str, Any]
+    vars: Mapping[str, Any]
+    memory: Mapping[str, str]
+    messages: Sequence[Mapping[str, Any]]
+    tasks: tuple[Task, ...]
+    """The queue, in order."""
+    metadata: Mapping[str, Any]
+
+    def to_data(
+        self, *, context_window: int | None, plugins: Mapping[str, str]
+    ) -> Mapping[str, Any]:  # fmt: skip
+        """The data of the `start` record."""
+        return start_data(
+            task=self.task, agent=self.agent, session=self.session, memory=self.memory,
+            limits=self.limits, vars=self.vars, messages=self.messages,
+            context_window=context_window, files=self.files,
+            tasks=[task.to_dict() for task in self.tasks], metadata=self.metadata, plugins=plugins,
+        )  # fmt: skip
+
+
+def checked_values(
+    spec: MachineSpec, limits: Mapping[str, Any] | None, vars: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Limits and variables as a run would have them. `LimitError` for one that it would refuse."""
+    return (
+        {n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
+        {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
+    )
+
+
+def checked_memory(spec: MachineSpec, memory: Mapping[str, str] | None) -> dict[str, str]:
+    """Memory blocks as a run would have them. `LimitError` for one that it would refuse."""
+    return {n: block_value(spec, n, v) for n, v in (memory or {}).items()}
 
 
 def own_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What a caller says about a run, as JSON has it. `LimitError` for what JSON cannot hold."""
+    """The caller's metadata of a run, as JSON. `LimitError` for a value that JSON cannot hold."""
     try:
         said = json.loads(json.dumps(dict(given or {}), allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -79,7 +126,7 @@ def _positive(name: str, value: Any) -> int | float:
 
 ROLES = ("system", "user", "assistant", "tool")
 SENT = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning")
-"""What chat APIs take. A message's other fields, an id or a time, are the caller's own."""
+"""The fields that chat APIs take. Others, such as an id or a time, are the caller's own."""
 
 
 def history(messages: Iterable[Any]) -> list[dict[str, Any]]:

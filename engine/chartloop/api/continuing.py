@@ -10,11 +10,12 @@ Source: design "language", sections 1 (`renamed`) and 5; "architecture", section
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chartloop.actions.undeclared import assuming
 from chartloop.core.errors import MachineChangedError, RunError, StatusError
+from chartloop.core.facts import EMPTY
 from chartloop.core.plain import plain
 from chartloop.core.position import Position
 from chartloop.core.records import Input, Record
@@ -44,11 +45,21 @@ if TYPE_CHECKING:
 
 
 RECORDED = "<recorded>"
-"""What the file of a machine from a journal is called."""
+"""The file name of a machine that comes from a journal."""
 
 
-def carry_over(spec: MachineSpec, parent: Session) -> dict[str, Any]:
-    """The data of the `start` record of a run of `spec` that follows a finished one.
+class CarriedOver(NamedTuple):
+    """What a run has from the finished one that it follows."""
+
+    agent: str = ""
+    session: str = ""
+    messages: Sequence[Mapping[str, Any]] = ()
+    memory: Mapping[str, str] = EMPTY
+    vars: Mapping[str, Any] = EMPTY
+
+
+def carry_over(spec: MachineSpec, parent: Session) -> CarriedOver:
+    """What a run of `spec` has from a finished one.
 
     Of another machine's memory and variables, those that this one has too. `StatusError` when
     the run has not ended, `LimitError` for a variable that is of another type here.
@@ -61,13 +72,13 @@ def carry_over(spec: MachineSpec, parent: Session) -> dict[str, Any]:
         )
     facts = position.facts
     kept = {name: plain(value) for name, value in facts.vars.items() if name in spec.vars}
-    return {
-        "agent": facts.run.agent,
-        "session": facts.run.session,
-        "messages": [dict(message) for message in position.messages],
-        "memory": {name: text for name, text in facts.memory.items() if name in spec.memory},
-        "vars": {name: var_value(spec, name, value) for name, value in kept.items()},
-    }
+    return CarriedOver(
+        facts.run.agent,
+        facts.run.session,
+        [dict(message) for message in position.messages],
+        {name: text for name, text in facts.memory.items() if name in spec.memory},
+        {name: var_value(spec, name, value) for name, value in kept.items()},
+    )
 
 
 async def judge_stored_run(
@@ -77,7 +88,7 @@ async def judge_stored_run(
 
     None for a run that has no record yet, or cannot be read.
     """
-    # the room above: whoever opens a run with its own machine does not load it
+    # two dozen modules that a run of an unchanged machine does not need
     from chartloop.versions.migration.judge import Upgrade  # noqa: PLC0415
 
     run = await read_run(journal, row)
@@ -224,7 +235,7 @@ class DetachedRun(NamedTuple):
     """Its id, its machine's hash, and how it stood."""
     position: Position
     begun: Input | None
-    """What it was given, when it had no record yet."""
+    """The first input, if the run had no record yet."""
     logs: tuple[StoredLog, ...] = ()
     """Its log and its children's, when they were kept in memory; else they are in its journal."""
 

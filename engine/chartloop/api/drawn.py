@@ -51,7 +51,7 @@ class DrawnBound(Bound):
         return _picture(self.of, way, rules, self.limits)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        """What a notebook shows: the figures, and the run with the most actions."""
+        """The notebook view: the figures, and the run with the most actions."""
         if not self.figures:
             return bundle(line(str(self), "warn"), str(self))
         rows = [(WORDS[n], Cell(f.amount, _tone(f)), f.reason) for n, f in self.figures.items()]
@@ -76,7 +76,7 @@ class DrawnAnswer(Answer):
         return _picture(self.of, way, rules, {})
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        """What a notebook shows: the words, and the picture where there is a witness."""
+        """The notebook view: the text, and the picture if there is a witness."""
         shown = table(
             [(Cell(self.word, _TONES[self.holds]), Cell(self.query, "code"), self.reason)]
         )
@@ -126,7 +126,7 @@ def _picture(
 
 
 class DrawOptions(TypedDict, total=False):
-    """What is drawn of a machine; see `Machine.draw`."""
+    """Options for drawing a machine; see `Machine.draw`."""
 
     rules: RuleDrawing
     all: bool

@@ -41,7 +41,7 @@ any nesting of these in lists."""
 
 
 def _registry(tools: Own, actions: Own, guards: Own, plugins: Iterable[str] = ()) -> Registry:
-    """What an application declares. A function without a decorator is what it is given as."""
+    """An application's declarations. A function without a decorator is what it was passed as."""
     own = (
         specs_of(tools, bare="tool"),
         specs_of(actions, bare="action"),

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, get_args
+from typing import Any, Unpack, get_args
 
 from chartloop import catalog
 from chartloop.actions import builtin, own_sources, with_own
 from chartloop.actions.declare import specs_of
 from chartloop.actions.undeclared import own_upkeep, used_plugins
-from chartloop.api.bounds import (
-    AT_START,
-    Bounds,
+from chartloop.api.bounds import Bounds
+from chartloop.api.caller_values import (
+    StartValues,
+    checked_memory,
     checked_values,
-    model_assumptions,
-    refuse_unbounded,
-    wanted_bounds,
-    with_known_models,
+    first_tasks,
+    history,
+    own_metadata,
 )
-from chartloop.api.caller_values import first_tasks, history, own_metadata
-from chartloop.api.continuing import DetachedRun, carry_over, machine_changed_error, take_up
-from chartloop.api.drawn import arrange_chart
+from chartloop.api.continuing import (
+    CarriedOver,
+    DetachedRun,
+    carry_over,
+    machine_changed_error,
+    take_up,
+)
+from chartloop.api.drawn import DrawnAnswer, DrawnBound, DrawnQuestions, arrange_chart
 from chartloop.api.plugins import recall_plugins, refuse_missing
 from chartloop.api.run import Run, StartOptions, new_run_id
 from chartloop.api.wiring import (
@@ -42,21 +47,18 @@ from chartloop.core.version import __version__
 from chartloop.language.dump import canonical
 from chartloop.language.load import load as load_text
 from chartloop.language.spec import MachineSpec
-from chartloop.language.values import block_value, limit_value, var_value
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, region_graph
-from chartloop.run.journal import Journal, MemoryJournal, RunRow, digest, direct_journal
+from chartloop.proofs.bound import Assume
+from chartloop.run.context import Ports
+from chartloop.run.journal import MemoryJournal, RunRow, digest, direct_journal
 from chartloop.run.media import split_task
 from chartloop.run.result import Result
-from chartloop.run.session import Session, start_data
+from chartloop.run.session import Session
 from chartloop.run.sync import off_loop, wait
 from chartloop.view.flowchart import Direction, RuleDrawing
 from chartloop.view.from_graph import flowchart
 from chartloop.view.picture import Picture
-
-if TYPE_CHECKING:
-    from chartloop.api.drawn import DrawnAnswer, DrawnBound, DrawnQuestions
-    from chartloop.proofs.bound import Assume
 
 
 @cache
@@ -97,7 +99,7 @@ class Machine:
 
     @property
     def spec(self) -> MachineSpec:
-        """What the file says."""
+        """The content of the file."""
         return self.chart.spec
 
     @property
@@ -112,7 +114,7 @@ class Machine:
         return self.chart.text
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        """What a notebook shows: the picture; a terminal shows what it is."""
+        """The notebook view: the picture; a terminal shows the summary."""
         bundle = self.draw()._repr_mimebundle_()  # pyright: ignore[reportPrivateUsage]
         return bundle | {"text/plain": repr(self)} if "image/svg+xml" in bundle else bundle
 
@@ -175,8 +177,6 @@ class Machine:
 
     def questions(self, *, limits: Mapping[str, Any] | None = None) -> DrawnQuestions:
         """The machine, to be asked many things: its graph is made once. See `query`."""
-        from chartloop.api.drawn import DrawnQuestions  # noqa: PLC0415  when it is asked for
-
         return DrawnQuestions(self, checked_values(self.spec, limits, None)[0])
 
     def query(self, text: str, *, cancels: bool = True) -> DrawnAnswer:
@@ -236,65 +236,66 @@ class Machine:
             StatusError: `continues` has not ended.
             MachineChangedError: the run of `continues`, given by its id, is of another machine.
         """
-        spec, past = self.spec, dict[str, Any]()
-        task, files = split_task(task)
+        text, files = split_task(task)
+        past, parent = CarriedOver(), ""
         if continues is not None:
-            before = (
-                continues if isinstance(continues, Run) else self._open_ended(continues, journal)
-            )
-            past = carry_over(spec, before.session)
+            before = self._earlier(continues, journal)
+            past, parent = carry_over(self.spec, before.session), before.id
             journal = journal or before.session.journal
-        durability = ports.get("durability")
-        kept = journal_of(
-            MemoryJournal() if journal is None else journal, durability=durability,
-            plugins=spec.registry.plugins,
-        )  # fmt: skip
-        made = self._session(run_id or new_run_id(), kept, ports)
-        queue = first_tasks(spec, self.folder or Path(), tasks)
-        for child in (part for part in spec.family() if part is not spec):
-            made.ports.first_tasks(child)  # a file that is wrong is said before anything runs
-        chosen = {n: limit_value(spec, n, v) for n, v in (limits or {}).items()}
-        first = past.get("vars", {}) | {n: var_value(spec, n, v) for n, v in (vars or {}).items()}
-        said = ports.get("settings")
-        known = model_assumptions(said)
-        prove = partial(self._bounds.of, chosen, first, brief=True)
-        if require_bound:
-            wanted, told = wanted_bounds(require_bound), known
-            if {"tokens", "usd"} & wanted.keys():
-                told = with_known_models(known, spec, said, made.ports.model)
-            refuse_unbounded(prove(told), wanted)
-        prepare(spec, made.ports, queue)
-        data = start_data(
-            task=task, agent=agent or past.get("agent") or spec.agent,
-            session=session or past.get("session", ""),
-            memory=past.get("memory", {})
-            | {n: block_value(spec, n, v) for n, v in (memory or {}).items()},
-            limits=chosen, vars=first,
-            messages=history(messages) or past.get("messages"),
-            context_window=made.ports.window(spec),
+        made = self._session(
+            run_id or new_run_id(), MemoryJournal() if journal is None else journal, ports
+        )
+        first_limits, first_vars = checked_values(self.spec, limits, vars)
+        values = StartValues(
+            task=text,
             files=files,
-            tasks=[task.to_dict() for task in queue], metadata=own_metadata(metadata),
-            plugins=used_plugins(spec, [str(made.ports.settings.get("name", ""))]),
-        )  # fmt: skip
-        at = made.ports.clock.now()
-        row = RunRow(
-            made.run_id, self.name, self.hash, state=spec.start, agent=data.get("agent", ""),
-            session=data.get("session", ""), created=at, updated=at,
-            parent="" if continues is None else str(getattr(continues, "id", continues)),
-        )  # fmt: skip
-        made.prepare_start(
-            Input("start", started=at, at=at, data=data), row, spec_text=self.canonical,
-            certify=lambda: prove(known, effort=AT_START).certificate(__version__),
-        )  # fmt: skip
+            agent=agent or past.agent or self.spec.agent,
+            session=session or past.session,
+            limits=first_limits,
+            vars={**past.vars, **first_vars},
+            memory={**past.memory, **checked_memory(self.spec, memory)},
+            messages=history(messages) or past.messages,
+            tasks=first_tasks(self.spec, self.folder or Path(), tasks),
+            metadata=own_metadata(metadata),
+        )
+        self._refuse_start(made.ports, values, require_bound)
+        self._begin(made, values, parent)
         return Run(self, made, given=ports)
 
-    def _open_ended(self, run_id: str, journal: JournalOrPath | None) -> Run:
+    def _earlier(self, continues: Run | str, journal: JournalOrPath | None) -> Run:
+        """The run that another one follows."""
+        if isinstance(continues, Run):
+            return continues
         if journal is None:
             raise SetupError(
-                f"no journal was given that holds run `{run_id}`",
+                f"no journal was given that holds run `{continues}`",
                 hint="give `journal=`, or the run itself as `continues=`",
             )
-        return self.open(run_id, journal=journal)
+        return self.open(continues, journal=journal)
+
+    def _refuse_start(
+        self, ports: Ports, values: StartValues, require_bound: Mapping[str, float] | None
+    ) -> None:
+        """Raise now what would fail at some step, or may go past what the caller requires."""
+        for child in (part for part in self.spec.family() if part is not self.spec):
+            ports.first_tasks(child)
+        if require_bound:
+            self._bounds.require(require_bound, values, ports)
+        prepare(self.spec, ports, values.tasks)
+
+    def _begin(self, session: Session, values: StartValues, parent: str) -> None:
+        """Give a session its first input and its row."""
+        spec, ports, at = self.spec, session.ports, session.ports.clock.now()
+        plugins = used_plugins(spec, [str(ports.settings.get("name", ""))])
+        data = values.to_data(context_window=ports.window(spec), plugins=plugins)
+        row = RunRow(
+            session.run_id, self.name, self.hash, state=spec.start, agent=values.agent,
+            session=values.session, created=at, updated=at, parent=parent,
+        )  # fmt: skip
+        session.prepare_start(
+            Input("start", started=at, at=at, data=data), row, spec_text=self.canonical,
+            certify=self._bounds.certificate(values, ports),
+        )  # fmt: skip
 
     @cached_property
     def _upkeep(self) -> tuple[str, ...]:
@@ -332,11 +333,7 @@ class Machine:
             MachineChangedError: it was started with another machine, or this one decides a
                 record otherwise.
         """
-        kept = journal_of(
-            journal, make=False, durability=ports.get("durability"),
-            plugins=self.spec.registry.plugins,
-        )  # fmt: skip
-        made = self._session(run_id, kept, ports)
+        made = self._session(run_id, journal, ports, make=False)
         made.holder.take_over = take_over
         driven_through, made.log.journal = made.journal, direct_journal(made.journal)
         moved = wait(self._open(made, changed), suspends=made.journal.suspends)
@@ -412,13 +409,26 @@ class Machine:
         where = journal or kept.journal()
         return self.open(kept.run_id, journal=where, take_over=take_over, **ports)
 
-    def _session(self, run_id: str, journal: Journal, ports: PortOptions) -> Session:
-        made = Session(self.chart, journal, run_id, make_ports(self.spec, self.folder, ports))
+    def _session(
+        self, run_id: str, journal: JournalOrPath, ports: PortOptions, *, make: bool = True
+    ) -> Session:
+        """A session with its components; its journal's file is made where it is missing, if `make`.
+
+        On an event loop the appends of one tick share a transaction. `RunError` for an option that
+        there is not: a misspelt `limits` would leave a run without them.
+        """
+        for name in ports.keys() - PortOptions.__annotations__.keys():
+            refuse_unknown("option", name, StartOptions.__annotations__)
+        kept = journal_of(
+            journal, make=make, durability=ports.get("durability"),
+            plugins=self.spec.registry.plugins,
+        )  # fmt: skip
+        made = Session(self.chart, kept, run_id, make_ports(self.spec, self.folder, ports))
         made.engine, made.upkeep = __version__, self._upkeep
         cancel = ports.get("cancel")
         made.cancels = [cancel] if cancel is not None else []
-        if suspends(made):  # on an event loop the appends of one tick share a transaction
-            made.log.journal = getattr(journal, "grouped", journal)
+        if suspends(made):
+            made.log.journal = getattr(kept, "grouped", kept)
         return made
 
 

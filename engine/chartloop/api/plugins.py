@@ -60,7 +60,7 @@ def installed_plugins() -> tuple[InstalledPlugin, ...]:
 
 
 def load_plugins(names: Iterable[str]) -> list[Registry]:
-    """What these plugins bring, each as a registry that may be given as `tools`.
+    """Load plugins; gives a registry for each, to be passed as `tools`.
 
     Raises:
         PluginError: a plugin is not installed, two distributions have one of its name, it cannot be

@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 class StartOptions(PortOptions, total=False):
-    """What a run may be started with; see `Machine.start`."""
+    """Options for starting a run; see `Machine.start`."""
 
     limits: Mapping[str, Any] | None
     vars: Mapping[str, Any] | None
@@ -106,7 +106,7 @@ class Run:
         self._given: PortOptions = given or {}
         """The components that the caller gave: a next run has the same."""
         self._prepare = prepare
-        """What must be there before the run is driven; None once it is known to be."""
+        """Checks that everything the run needs is there; None once it has passed."""
         self._moved = moved
         """It was started with another machine: driven, it continues as a fork under this one."""
         self.breakpoints = Breakpoints(machine.chart)
@@ -144,7 +144,7 @@ class Run:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What is said about this run: the file's `metadata`, and over it what the start gave."""
+        """The metadata of this run: the file's, overridden by those of the start."""
         return metadata_of(self.session)
 
     @property
@@ -169,12 +169,12 @@ class Run:
 
     @property
     def question(self) -> Question | None:
-        """What the run asks where it waits for a person: the id of that wait, text, answers."""
+        """The question of a waiting run: the id of the wait, its text and its answers."""
         return question_of(self.session)
 
     @property
     def answers(self) -> Mapping[str, Mapping[str, Type]]:
-        """What the run takes where it waits: events, each with the fields of its answer."""
+        """The events that the current wait takes, each with the fields of its answer."""
         return asked.answers if (asked := self.question) is not None else {}
 
     @property
@@ -189,7 +189,7 @@ class Run:
         return self._wait(self.arecords())
 
     async def arecords(self) -> Records:
-        """What has been recorded, from the journal."""
+        """The records so far, from the journal."""
         events = await self.session.journal.events(self.id) if self.session.head else ()
         names = self.session.names
         found = (as_now(e.record, *names) for e in events if e.record is not None)
@@ -437,7 +437,7 @@ class Run:
         return self._wait(self.atrace())
 
     async def atrace(self) -> Trace:
-        """What it did; see `trace`."""
+        """The steps and calls of the run; see `trace`."""
         return await trace(self.session.journal, self.id, await self.arecords())
 
     def replay(self) -> Replay:
@@ -490,7 +490,7 @@ class Run:
         return self._wait(self.acertificate())
 
     async def acertificate(self) -> Mapping[str, Any] | None:
-        """What was proven of it when it started."""
+        """The certificate of the bounds proven at its start."""
         session = self.session
         if not session.head:
             return None
@@ -518,7 +518,7 @@ class Run:
         return RunPicture(picture.chart, standing_of(session), meters=meters)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        """What a notebook shows: the picture of the run as it is now."""
+        """The notebook view: the picture of the run as it is now."""
         chart = self.draw().chart
         if self._painter is None or self._painter.chart != chart:
             self._painter = LivePicture(chart)

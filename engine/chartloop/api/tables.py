@@ -72,11 +72,11 @@ class Records(list[Record]):
         )  # fmt: skip
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: a row for each record, as `chartloop show` prints them."""
+        """The notebook view: a row for each record, as `chartloop show` prints them."""
         return bundle(table(map(self._cells, self), head=_HEAD, right=_RIGHT), self._text())
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython prints in a terminal."""
+        """The terminal view, for IPython."""
         printer.text(self._text())
 
     def _text(self) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chartloop import catalog
+from chartloop.adapters.mcp_servers import list_offers
 from chartloop.core.errors import SetupError, SpecError
 from chartloop.language.load import Declared, declared_servers
 from chartloop.language.tool_lock import (
@@ -27,13 +28,13 @@ from chartloop.language.tool_lock import (
 
 
 class ToolLock(NamedTuple):
-    """What the lock of a machine should hold now, beside what it holds."""
+    """The lock of a machine as it should be now, next to the one on disk."""
 
     path: Path
     text: str
-    """What it should hold."""
+    """The text that it should have."""
     differences: tuple[str, ...]
-    """What changes, in lines: ``~ calc.add description: ...``. Empty where nothing does."""
+    """The changes, as lines: ``~ calc.add description: ...``. Empty if there are none."""
     found: str
     """``fits``, ``differs``, ``missing``, or what is wrong with the lock that is there."""
     tools: int
@@ -78,8 +79,6 @@ def lock_tools(source: str | Path) -> ToolLock:
         SetupError: there is no such file, it declares none, or a variable is not set.
         ServerUnavailableError: a server cannot be started or reached.
     """
-    from chartloop.adapters.mcp_servers import list_offers  # noqa: PLC0415  when servers are asked
-
     path, declared = catalog.find(source), declared_in(source)
 
     def ask(one: Declared) -> LockedServer:
@@ -96,7 +95,7 @@ def lock_tools(source: str | Path) -> ToolLock:
 
 
 def _before(path: Path, text: str) -> tuple[str, dict[str, LockedServer]]:
-    """What is there, in a word, and what it holds as far as it can be read."""
+    """The state of the present lock in a word, and its content as far as it can be read."""
     if not path.is_file():
         return "missing", {}
     held = path.read_text(encoding="utf-8", errors="replace")

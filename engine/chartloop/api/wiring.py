@@ -9,6 +9,8 @@ from typing import Any, TypeAlias, TypedDict
 from urllib.parse import unquote
 
 from chartloop.adapters.clock import SystemClock
+from chartloop.adapters.journal.sqlite import shared_journal
+from chartloop.adapters.mcp_servers import McpServers
 from chartloop.adapters.model.litellm import LiteLLM
 from chartloop.adapters.model.routed import Routed
 from chartloop.adapters.model.scripted import Scripted
@@ -98,8 +100,6 @@ def _servers(spec: MachineSpec, folder: Path | None) -> ToolServers | None:
         used |= {(s.name, s.definition): s for s in part.servers.values() if s.name in named}
     if not used:
         return None
-    from chartloop.adapters.mcp_servers import McpServers  # noqa: PLC0415  when one is declared
-
     return McpServers(tuple(used.values()), folder)
 
 
@@ -262,6 +262,4 @@ def _at(given: str | Path, make: bool, durability: Durability) -> Journal:
         raise UnknownRunError(
             f"there is no journal at `{path}`", hint="name the file that the run was started with"
         )
-    from chartloop.adapters.journal.sqlite import shared_journal  # noqa: PLC0415  when it is needed
-
     return shared_journal(path, durability)

@@ -98,7 +98,7 @@ def _stuck(context: CheckContext, state: StateSpec, known: Known) -> None:
     if len(edges) == 1:
         message = f"the only edge of `{state.name}` has a guard, which may be false"
     if answer.values:
-        message += f": not with {say_values(answer.values)}"
+        message += f", for example with {say_values(answer.values)}"
     hint = "give the last edge no `when`"
     context.say("CL309", ("states", state.name, "next"), message, hint=hint, key=True)
 

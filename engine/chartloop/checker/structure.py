@@ -181,7 +181,7 @@ def _lost_returns(context: CheckContext) -> list[Edge]:
 def _returns(context: CheckContext) -> None:
     for edge in _lost_returns(context):
         why = "can be" if edge.source in context.chart.main else "is only"
-        message = f"`{edge.source}` says `return` but {why} entered without a detour"
+        message = f"`{edge.source}` has `next: return` but {why} entered without a detour"
         hint = "use `return` only after a rule with `to` and no `stop`"
         context.say("CL313", (*edge.path, "to"), message, hint=hint)
 

@@ -109,7 +109,7 @@ def _field(name: str, type: Type, over: Callable[[], bool]) -> Any:
 
 
 def _read_text(prompt: str, over: Callable[[], bool]) -> str:
-    """What is typed on a line; where several lines were pasted, all up to `LAST`."""
+    """Read a line that is typed; if several lines were pasted, all up to `LAST`."""
     lines = [read_line(prompt, over).removesuffix("\n")]
     if not _more_came():
         return lines[0]

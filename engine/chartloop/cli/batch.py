@@ -85,7 +85,7 @@ class Batch:
     """Whoever read the results has gone."""
 
     def totals(self) -> Totals:
-        """What all runs have spent so far, running ones too."""
+        """The spending of all runs so far, including those still running."""
         return sum_spending(d.run.facts for d in self.started if d.run is not None)
 
     @property

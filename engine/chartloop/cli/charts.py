@@ -1,4 +1,4 @@
-"""What the commands share that read flowcharts of documents.
+"""Shared by the commands that read flowcharts of documents.
 
 Belongs here: their options, and finding the chart that is meant. Never: what is done with it.
 """

@@ -1,4 +1,4 @@
-"""What a shell may complete: machines, runs, events, states, limits.
+"""Shell completion: machines, runs, events, states, limits.
 
 Nothing here may fail or write: a completion that cannot be made is left out.
 """
@@ -82,7 +82,7 @@ def _items(words: Iterable[str], incomplete: str) -> list[CompletionItem]:
 
 
 def _spec(ctx: click.Context) -> MachineSpec | None:
-    """What the file named on the line says, as far as it can be read.
+    """The spec of the file named on the line, as far as it can be read.
 
     Where the line ends in an option without its value, click has not named the arguments yet.
     """

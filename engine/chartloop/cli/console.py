@@ -1,4 +1,4 @@
-"""What is printed, and where: results on stdout, everything else on stderr.
+"""Printing: results to stdout, everything else to stderr.
 
 Texts come from models, files and journals, and a terminal obeys what it is sent. So both streams
 are a `Door` while a command runs: whoever writes, no escape sequence passes it. Colours are ours:
@@ -44,7 +44,7 @@ _OBEYED = re.compile(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""What a terminal obeys in a text, but for newlines and tabs."""
+"""Control characters that a terminal obeys, except newlines and tabs."""
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 _INKS = {
@@ -210,12 +210,6 @@ def _broken(line: str, columns: int) -> list[str]:
 def result(text: str = "", stream: TextIO | None = None) -> None:
     """A line of the result, on stdout. A reader that has gone raises `BrokenPipeError`."""
     (stream or sys.stdout).write(text + "\n")
-
-
-def prose(text: str) -> None:
-    """Sentences of the result, on stdout: cleaned, and in lines that fit the terminal."""
-    for line in wrap_to_terminal(plain(text), sys.stdout):
-        result(line)
 
 
 def say(text: str = "", colour: str = "") -> None:

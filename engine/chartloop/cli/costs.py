@@ -1,4 +1,4 @@
-"""What an answer carries and what model calls took, in words.
+"""The cost of model calls and the data of an answer, in words.
 
 Belongs here: sentences of the command line alone; those about a record are in `run.record_text`.
 """
@@ -22,7 +22,7 @@ def fields_of(fields: Mapping[str, Type]) -> str:
 
 
 def calls_and_cost(facts: Facts, failed: int = 0) -> str:
-    """What the model calls took: ``3 model calls, 1 more failed, 1,204 tokens, $0.0123``."""
+    """Number and cost of model calls: ``3 model calls, 1 more failed, 1,204 tokens, $0.0123``."""
     usage = facts.usage
     if not usage.llm_calls:
         return f"{say_count(failed, 'model call')} failed" if failed else "no model calls"

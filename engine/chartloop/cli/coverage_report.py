@@ -1,4 +1,4 @@
-"""What commands that show a coverage share: thresholds, and the file that keeps it.
+"""Shared by the commands that show a coverage: thresholds, and the file that keeps it.
 
 Belongs here: options. Never: counting, and what a coverage says (`analysis.coverage`).
 """

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 OK, ERROR, USAGE, LIMIT, WAITING, HUMAN, DRIVEN, INTERRUPTED = 0, 1, 2, 3, 4, 5, 6, 130
 PIPE = 141
-"""What a shell shows for a program whose reader has gone (128 + SIGPIPE)."""
+"""The exit code of a program whose reader has gone (128 + SIGPIPE)."""
 
 BY_KIND = {"natural": OK, "error": ERROR, "limit": LIMIT, "waiting": WAITING, "human": HUMAN}
 

@@ -1,4 +1,4 @@
-"""What `answer`, `enqueue`, `pause` and `cancel` share: a message into a run's inbox.
+"""Shared by `answer`, `enqueue`, `pause` and `cancel`: a message into a run's inbox.
 
 The process that drives the run takes it out; without one, the next `chartloop resume` does.
 """
@@ -25,7 +25,7 @@ _WILL = {
     "pause": "pauses before its next action",
     "cancel": "stops before its next action",
 }
-"""What a run does with a message that no one has taken yet."""
+"""The effect of a message that no process has taken yet."""
 _CALLED = {"enqueue": "tasks", "pause": "request to pause", "cancel": "request to stop"}
 
 

@@ -1,4 +1,4 @@
-"""What a file of tasks says: one run for each line, and what all may spend together.
+"""A file of tasks, one run for each line, and the total that all may spend.
 
     {"task": "Sum 1 to 10.", "vars": {"style": "short"}, "limits": {"steps": 20}}
 
@@ -73,7 +73,7 @@ def _job(number: int, line: str) -> Job:
 
 
 class Totals(NamedTuple):
-    """What runs have spent together, or may spend. None: not known, or not bounded."""
+    """The total that runs have spent, or may spend. None: unknown, or unbounded."""
 
     tokens: float | None = None
     cost: float | None = None
@@ -113,7 +113,7 @@ def _amount(text: str, *, whole: bool) -> float | None:
 
 
 def sum_spending(all_facts: Iterable[Facts]) -> Totals:
-    """What runs have spent together. The cost is that of the calls whose price is known."""
+    """The sum of what runs have spent. The cost covers the calls whose price is known."""
     tokens, cost, steps = 0, None, 0
     for facts in all_facts:
         tokens += facts.usage.total_tokens

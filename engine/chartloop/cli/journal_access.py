@@ -182,7 +182,7 @@ def remember(run: Run, machine: str, options: RunOptions) -> None:
 
 
 def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
-    """What was said now, with what was said when the run was started.
+    """The options of this call, over those of the run's start.
 
     Not `--tools` and `--api-base`: they run code, and send a key somewhere. Nor `--notify`, whose
     address may be a secret and is not kept.

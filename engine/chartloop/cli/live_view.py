@@ -44,7 +44,7 @@ BARS = 6
 
 
 class Echo:
-    """What is typed is not shown while the view is painted: a `^C` would shift the frame."""
+    """Turns echo off while the view is painted: a `^C` would shift the frame."""
 
     def __init__(self) -> None:
         self._before: Any = None
@@ -78,7 +78,7 @@ class Live:
         self._doing = ""
         self._last = ""
         self._failed = ""
-        """What failed in the newest record."""
+        """The failure in the newest record."""
         self._text = ""
         self._notice = "Ctrl-C stops before the next action"
 

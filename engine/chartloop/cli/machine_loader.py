@@ -130,7 +130,7 @@ def refuse_untrusted(machine: Machine, options: RunOptions) -> None:
 
 
 def own_of(options: RunOptions) -> list[Registry]:
-    """What each `--tools` and each `--plugin` brings."""
+    """The registries of each `--tools` and each `--plugin`."""
     from chartloop.api.plugins import load_plugins
 
     with redirect_stdout(sys.stderr):  # on stdout stands what the command gives, often as JSON
@@ -138,7 +138,7 @@ def own_of(options: RunOptions) -> list[Registry]:
 
 
 def load_tools(sources: tuple[str, ...]) -> list[Registry]:
-    """What each `--tools` declares: a module, a file, or one name of either."""
+    """The declarations of each `--tools`: a module, a file, or one name of either."""
     return [_load_registry(source) for source in sources]
 
 

@@ -28,14 +28,14 @@ def count_of(row: RunRow, records: Sequence[Record], at: int | None) -> int:
 
 
 def records_of(journal: Journal, row: RunRow) -> list[Record]:
-    """What has been recorded of a run."""
+    """The records of a run."""
     from chartloop.run.sync import by_hand
 
     return [e.record for e in by_hand(journal.events(row.run_id)) if e.record is not None]
 
 
 def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = None) -> Verdict:
-    """What the machine means for a run, or for its records below `at`."""
+    """Judge whether a run, or its records below `at`, can continue with the machine."""
     from chartloop.api.continuing import judge_stored_run
     from chartloop.run.sync import by_hand
 

@@ -1,4 +1,4 @@
-"""What a command line said, as typed records.
+"""Command-line options, as typed records.
 
 `RunOptions` holds what many commands take. A command with its own options has a record for
 them next to it, which extends this one. The field's name is that of click's parameter: what no
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """What the command line said about loading, running and printing."""
+    """The options for loading, running and printing."""
 
     format: str | None = "text"
     """None: what the name of the output says."""
@@ -80,7 +80,7 @@ class RunCommandOptions(RunOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class GenerateOptions(RunOptions):
-    """What goes with `test --generate`."""
+    """The options of `test --generate`."""
 
     only: tuple[str, ...] = ()
     dry_run: bool = False

@@ -119,8 +119,8 @@ trust_option = click.option(
 )
 journal_option = click.option(
     "--journal", type=click.Path(dir_okay=False), metavar="PATH", envvar="CHARTLOOP_JOURNAL",
-    help="The journal's file. Default: .chartloop/journal.db of the project, which is the nearest"
-    " folder upwards with .chartloop/ or pyproject.toml, else this folder.",
+    help="The journal's file. Default: .chartloop/journal.db of the project, the nearest parent"
+    " folder with .chartloop/ or pyproject.toml, else this folder.",
 )  # fmt: skip
 
 durability_option = click.option(
@@ -164,27 +164,31 @@ model_options = together(
     ),
     click.option(
         "--otel", is_flag=True, envvar="CHARTLOOP_OTEL",
-        help="Export spans and metrics by OpenTelemetry, as the variables OTEL_* say.",
+        help="Export spans and metrics with OpenTelemetry, configured by the variables OTEL_*.",
     ),
 )  # fmt: skip
 tasks_option = click.option(
     "--tasks", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="Tasks for the queue: a YAML list, as `tasks` in a machine file.",
 )  # fmt: skip
+message_id_option = click.option(
+    "--id", "message_id", metavar="ID",
+    help="Idempotency key: repeated messages with it are ignored.",
+)  # fmt: skip
 limit_option = click.option(
     "--limit", type=PAIR, multiple=True, shell_complete=completion.pairs("limits"),
-    help="Another value for a limit: steps=20, time=5m, tokens=off.",
+    help="Override a limit: steps=20, time=5m, tokens=off.",
 )  # fmt: skip
 var_option = click.option(
     "--var", type=PAIR, multiple=True, shell_complete=completion.pairs("vars"),
-    help="The first value of a variable.",
+    help="The initial value of a variable.",
 )  # fmt: skip
 value_options = together(
     limit_option,
     var_option,
     click.option(
         "--memory", type=PAIR, multiple=True, shell_complete=completion.pairs("memory"),
-        help="The first text of a memory block.",
+        help="The initial text of a memory block.",
     ),
     tasks_option,
 )  # fmt: skip
@@ -207,13 +211,17 @@ of_runs = together(
 notify_options = together(
     click.option(
         "--notify", metavar="URL",
-        help="Post what `notify` says to this webhook, as JSON. Default: a log.",
+        help="Post the messages of `notify` to this webhook, as JSON. Default: a log.",
     ),
     click.option(
         "--notify-secret", metavar="VARIABLE",
         help="With --notify: the environment variable whose value is sent as a bearer token.",
     ),
 )  # fmt: skip
+server_options = together(
+    tools_option, trust_option, model_options, notify_options, journal_option, durability_option
+)
+"""What every server of machines takes, whichever protocol it speaks."""
 watch_options = together(
     click.option("--no-input", is_flag=True, help="Never ask: a run that waits exits with 4."),
     click.option("-v", "--verbose", is_flag=True, help="A line on stderr for each record."),

@@ -23,7 +23,7 @@ _KEPT = "\0"
 
 
 class Result(Protocol):
-    """What a command found out: it knows its words and its data."""
+    """The result of a command, as text and as data."""
 
     @property
     def lines(self) -> Callable[..., Iterable[Line]]:

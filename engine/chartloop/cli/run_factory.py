@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from chartloop.api import Machine, PortOptions, Run
     from chartloop.cli.options import RunOptions, ServerOptions
     from chartloop.cli.script import Script
+    from chartloop.hosting.settings import Settings
     from chartloop.run.journal import Journal
     from chartloop.run.ports import Cancel, Clock, Notifier
     from chartloop.run.tracing import Tracer
-    from chartloop.server import Settings
 
 
 def clock_of(options: RunOptions, *, not_before: float = 0.0) -> Clock:
@@ -76,7 +76,7 @@ def start(
 
 
 def _face() -> str:
-    """What drives, for others that would drive the same run."""
+    """The program that drives, as shown to others that want to drive the same run."""
     context = click.get_current_context(silent=True)
     return f"chartloop {context.info_name}" if context is not None else "chartloop"
 
@@ -113,7 +113,7 @@ def server_settings(
 ) -> Settings:
     """The settings of a server, over HTTP or MCP, with its journal opened."""
     from chartloop.cli.journal_access import name_of, open_journal
-    from chartloop.server import Settings, read_tokens
+    from chartloop.hosting.settings import Settings, read_tokens
 
     journal = open_journal(options, make=True)
     console.say(f"journal {name_of(journal)}", "dim")

@@ -38,7 +38,7 @@ states:                                  # a run starts at the first
 """)
 
 TOOLS = '''\
-"""What the model may call. Types and docstrings are what it reads."""
+"""Tools of the new machine. The model reads their types and docstrings."""
 
 from chartloop import tool
 
@@ -101,4 +101,4 @@ COMMANDS = (
     "chartloop why last",
     "chartloop test",
 )
-"""What `new` prints to try, inside the folder."""
+"""The commands that `new` suggests, to be run inside the folder."""

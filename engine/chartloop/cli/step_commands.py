@@ -1,4 +1,4 @@
-"""What a person can tell a run that is stepped: one piece of code behind prompt and full screen.
+"""The commands of a stepped run: one implementation behind the prompt and the full screen.
 
 Each command is a method `do_<name>` that takes the rest of the line and says what came of it to
 the `StepDisplay`. What it cannot do it says, and continues. Never here: reading lines, writing to a

@@ -82,7 +82,7 @@ class StepControls:
         self._step.stop()
 
     def fault(self, event: str, fields: Mapping[str, str]) -> str:
-        """What is wrong with an answer; empty when nothing is."""
+        """The error in an answer; empty if there is none."""
         types = self.run.answers.get(event, {})
         wrong = (n for n, t in types.items() if not accepts(t, read_value(t, fields.get(n, ""))))
         return ", ".join(f"`{name}` is not of type {types[name]}" for name in wrong)

@@ -22,7 +22,7 @@ _COLOURS: Mapping[str, str] = MappingProxyType(
         "hub": "yellow", "rules": "dim", "line": "dim", "dim": "dim", "held": "green",
     }
 )  # fmt: skip
-"""What a part of a picture is shown in; the rest is as the terminal writes. Shapes say it too."""
+"""The colour of each part of a picture; the rest is as the terminal writes. Shapes differ too."""
 
 
 def columns() -> int | None:

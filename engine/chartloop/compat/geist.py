@@ -130,7 +130,7 @@ class ExecutionError(Exception):
 
 @dataclass(slots=True)
 class AgentExecutionResult:
-    """What an execution came to, or, of a stream, how it is so far. Times in seconds."""
+    """The result of an execution, or the state of a streamed one so far. Times in seconds."""
 
     stopping_reason: StoppingReason | None
     """None while it continues."""
@@ -146,9 +146,9 @@ class AgentExecutionResult:
     """`iteration`, `name`, `arguments`, `ok`, `result`; those of failed ticks too."""
     errors: list[Exception] = field(default_factory=list[Exception])
     result: Any = None
-    """What the agent said when it was done, or its final answer of `early_stopping`."""
+    """The agent's last words when it was done, or its final answer of `early_stopping`."""
     partial_results: list[Any] = field(default_factory=list[Any])
-    """What each tick's execution came to."""
+    """The result of each tick's execution."""
     warnings: list[str] = field(default_factory=list[str])
     token_usage_timeline: list[int] = field(default_factory=list[int])
     """Tokens used by the end of each tick."""
@@ -247,7 +247,7 @@ class AgentExecutor:
 
     @property
     def tick_history(self) -> list[dict[str, Any]]:
-        """What each finished tick left."""
+        """The contexts that each finished tick left."""
         return [] if self.run is None else [_tick(step) for step in _ticks(self.run.trace())]
 
     # execution --------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ CONTEXTS = ("world_context", "task_context", "execution_context")
 
 @dataclass(slots=True)
 class AgentContext:
-    """What an agent knows. An execution leaves it as its last tick left it."""
+    """The knowledge of an agent. An execution leaves it as its last tick left it."""
 
     world_context: list[str] = field(default_factory=list[str])
     task_context: list[str] = field(default_factory=list[str])
@@ -122,9 +122,9 @@ class BaseAgent:
         self.journal: JournalOrPath | None = None
         """Where its ticks are kept; None: in memory."""
         self.model: Model | None = None
-        """What the phases of the current execution share; None: each makes its own."""
+        """The model that the phases of the current execution share; None: each makes its own."""
         self.task = ""
-        """What the current execution was asked for."""
+        """The task of the current execution."""
         self.inside: list[Result] = []
         """The runs of the current phase."""
         self._components = components
@@ -135,7 +135,7 @@ class BaseAgent:
 
     @property
     def components(self) -> PortOptions:
-        """What a run of this agent is started with."""
+        """The ports that a run of this agent is started with."""
         said = self.agent_context.settings
         own: dict[str, Any] = {"max_tokens": said.max_tokens, "temperature": said.temperature}
         settings = {name: value for name, value in own.items() if value is not None}
@@ -287,7 +287,7 @@ def adapter_tools(adapters: Sequence[Any]) -> Iterator[ToolSpec]:
 
 
 def _name_of(adapter: Any) -> str:
-    """What a function, a class or a tool is called; of an object, its class."""
+    """The name of a function, a class or a tool; for an object, that of its class."""
     for name in ("__name__", "name"):
         if isinstance(found := getattr(adapter, name, None), str):
             return found
@@ -297,7 +297,7 @@ def _name_of(adapter: Any) -> str:
 # phases that a subclass has ------------------------------------------------------
 
 ITEMS = {"world": "world_context", "tasks": "task_context", "execution": "execution_context"}
-"""What each phase replaces."""
+"""The context that each phase replaces."""
 PHASES = {"world": "tick_world", "tasks": "tick_tasks", "execution": "tick_execution"}
 """The phases by their state in the machine `geist_tick`, and the methods that may replace them."""
 

@@ -1,4 +1,4 @@
-"""What may be done with chat messages.
+"""Operations on chat messages.
 
 Making messages, finding calls without a reply, cutting a conversation to a budget, searching
 it. Pure functions over sequences; nothing here knows a run. A run keeps its messages in a
@@ -34,17 +34,17 @@ def system(text: str) -> Message:
 
 
 def user(text: str) -> Message:
-    """What a person says."""
+    """A message from the user."""
     return {"role": "user", "content": text}
 
 
 def assistant(text: str, tool_calls: Iterable[ToolCall] = ()) -> Message:
-    """What the model says, with the calls that it asks for."""
+    """A message from the model, with the calls that it asks for."""
     return Reply(text, tool_calls=tuple(tool_calls)).message
 
 
 def tool_reply(call: ToolCall, text: str, parts: Sequence[Mapping[str, Any]] = ()) -> Message:
-    """What came of a call, with the images and files of its result."""
+    """The result of a call as a message, with its images and files."""
     name = wire_name(call.name)
     said = {"role": "tool", "tool_call_id": call.id, "name": name, "content": text}
     return with_parts(said, parts) if parts else said

@@ -1,4 +1,4 @@
-"""What credentials look like: one table of patterns, for whoever hides or finds them.
+"""Patterns of credentials: one table, for hiding and for finding them.
 
 Belongs here: the looks of keys, tokens and passwords. Never: what is done with one.
 
@@ -17,7 +17,7 @@ class Pattern(NamedTuple):
     name: str
     regex: re.Pattern[str]
     before: str = ""
-    """What the match starts with and keeps, so that a reader sees where the secret was.
+    """The start of the match that is kept, so that a reader sees where the secret was.
 
     A text, or the group that it is: ``\\1``.
     """

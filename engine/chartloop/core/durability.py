@@ -1,4 +1,4 @@
-"""What a write to a journal survives once it has returned: a promise, and its names.
+"""The durability of a write to a journal: two promises, and their names.
 
 Belongs here: the promises. Never: how one is kept (`adapters`).
 Source: 004 "Step checkpointing and recovery".
@@ -11,7 +11,7 @@ from typing import Literal
 from chartloop.core.errors import SetupError
 
 Durability = Literal["process", "power"]
-"""What a write survives once it has returned.
+"""The failures that a write survives once it has returned.
 
 `process`: the end of the process, by ``kill -9`` too. A loss of power may take the newest writes
 back, and leaves a whole journal. `power`: the loss of power as well.

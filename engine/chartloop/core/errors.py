@@ -1,4 +1,4 @@
-"""What can go wrong, and how it is said.
+"""Errors and findings: the tree of classes, and how each is worded.
 
     ChartloopError
     ├── SpecError            fix the file: carries every finding at once
@@ -196,7 +196,7 @@ class Finding:
         }
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: a table of one row."""
+        """The notebook view: a table of one row."""
         return bundle(_findings_table((self,)), self.render())
 
 
@@ -233,11 +233,11 @@ class Findings(tuple[Finding, ...]):  # noqa: SLOT001  a tuple can have none tha
         return "\n\n".join(finding.render() for finding in self) or "no findings"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: a row for each finding."""
+        """The notebook view: a row for each finding."""
         return bundle(_findings_table(self) if self else line("no findings", "good"), str(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython prints in a terminal."""
+        """The terminal view, for IPython."""
         printer.text(str(self))
 
 
@@ -327,7 +327,7 @@ class ChartloopError(Exception):
         super().__init__(message + (f"\n  help: {hint}" if hint else ""))
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows, without a traceback through our files: what is wrong, and where."""
+        """The IPython view, without a traceback through our files: the error and its place."""
         frames = traceback.extract_tb(self.__traceback__)
         own = [f"  {one.filename}, line {one.lineno}" for one in frames if not _is_ours(one)]
         return [f"{type(self).__name__}: {self}", *own[-1:]]
@@ -572,7 +572,7 @@ class ToolsChangedError(RunError):
     def __init__(self, server: str, differences: tuple[str, ...]) -> None:
         self.server = server
         self.differences = differences
-        """What differs, in lines: ``~ calc.add description: "Add." → "Add, and ..."``."""
+        """The differences, as lines: ``~ calc.add description: "Add." → "Add, and ..."``."""
         listed = "".join(f"\n  {line}" for line in differences)
         super().__init__(
             f"the tools of MCP server `{server}` are not those of the lock:{listed}",

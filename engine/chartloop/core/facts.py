@@ -62,7 +62,7 @@ EMPTY: Mapping[str, Any] = _Nothing()
 
 
 class Failure(Value, frozen=True, gc=False):
-    """What went wrong in an action, and where."""
+    """The failure of an action, and its place."""
 
     category: str
     message: str
@@ -77,7 +77,7 @@ LONGEST_WIRE_NAME = 64
 
 
 def wire_name(name: str) -> str:
-    """What a tool is called in a request to a provider, which takes no dots and 64 characters.
+    """The name of a tool in a request to a provider, which takes no dots and 64 characters.
 
     ``calc.add`` is ``calc__add``. A name that fits stays; a longer one is cut, and its hash added.
     """
@@ -223,7 +223,7 @@ class SignalFacts(Value, frozen=True, gc=False):
 
 
 class Marks(Value, frozen=True, gc=False):
-    """What the fold must remember between steps; no guard can read it."""
+    """State that the fold keeps between steps; no guard can read it."""
 
     now: float = 0.0
     """The latest clock reading, seconds since the epoch. Never falls."""
@@ -271,7 +271,7 @@ class Facts(Value, frozen=True, gc=False):
         ]
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: the facts that have changed, and the others once asked for."""
+        """The notebook view: the facts that have changed, and the others on demand."""
         at_first = dict(Facts().items())
         changed, others = list[Cells](), list[Cells]()
         for name, value in self.items():
@@ -302,7 +302,7 @@ class FactSpec(NamedTuple):
 
     @property
     def description(self) -> str:
-        """What it is, with its unit where neither type nor words say it."""
+        """Its description, with the unit where neither type nor text give it."""
         known = not self.unit or self.unit == self.type.kind or self.unit in self.about.lower()
         return self.about if known else f"{self.about} ({self.unit})"
 

@@ -161,7 +161,7 @@ def _same(before: Any, after: Any) -> bool:
 
 
 def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
-    """What an action spent, and the size of the conversation after it."""
+    """The usage after an action, and the size of the conversation then."""
     rewrite, added = outcome.rewrite, outcome.messages
     if (
         outcome.spent is NOTHING_SPENT and messages == usage.messages and rewrite is None

@@ -101,7 +101,7 @@ def image(svg: str, alt: str) -> str:
 
 
 def bundle(shown: str, text: str) -> dict[str, str]:
-    """What a notebook is given: HTML, and text for where that is not shown."""
+    """The bundle for a notebook: HTML, and text where HTML is not shown."""
     return {"text/html": shown, "text/plain": text}
 
 

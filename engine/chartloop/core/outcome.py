@@ -1,4 +1,4 @@
-"""What an action returned.
+"""The return value of an action, and its parts.
 
 An `Outcome` says everything that an action changed, so that folding outcomes is all there is
 to a run's state. Actions never change anything else. `Blocked` says that the action is not
@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from chartloop.core.facts import EMPTY, Failure, Task, ToolCall, wire_name
 from chartloop.core.plain import plain
@@ -25,7 +25,7 @@ and ``name``."""
 
 
 class Spent(Value, frozen=True, gc=False):
-    """What an action used. Unknown cost is None, never 0."""
+    """The resources that an action used. Unknown cost is None, never 0."""
 
     llm_calls: int = 0
     prompt_tokens: int = 0
@@ -45,7 +45,7 @@ class Spent(Value, frozen=True, gc=False):
 
 
 class Reply(Value, frozen=True, gc=False):
-    """What a model said."""
+    """The reply of a model."""
 
     text: str = ""
     finish_reason: str = "stop"
@@ -110,7 +110,7 @@ class Outcome(Value, frozen=True, gc=False):
     changes: Mapping[str, Any] = EMPTY
     queue: tuple[Task, ...] | None = None
     kept: Mapping[str, Any] = EMPTY
-    """What the action must find again after a resume, by action name: a sandbox session."""
+    """Data that the action needs again after a resume, by action name: a sandbox session."""
     signals: tuple[StopSignal, ...] = ()
     continued: int | None = None
     """`continue_run`: put the pending signals off, at most this many times."""
@@ -195,11 +195,11 @@ class ToolResult(Value, frozen=True, gc=False):
     partial: tuple[str, ...] = ()
     signals: tuple[StopSignal, ...] = ()
     category: str = "RECOVERABLE"
-    """What may be done about it, when it is not ok."""
+    """The category of the failure, if it is not ok: what can be done about it."""
     progressed: bool = False
     """The tool reports progress, ok or not: `progress.stalled_for` starts again."""
     warnings: tuple[str, ...] = ()
-    """What is odd about the call, for those who look after the run; the model does not read it."""
+    """Oddities of the call, for operators; the model does not read them."""
     parts: tuple[Mapping[str, Any], ...] = ()
     """Images and files after the text, as parts of a message: ``Image.read("a.png").part``."""
     in_doubt: bool = False
@@ -223,7 +223,7 @@ class Blocked(Value, frozen=True, gc=False):
     until: float | None = None
     on: str = ""
     asks: Mapping[str, Any] = EMPTY
-    """What a child asks of someone: see `core.position.Asked`."""
+    """The question of a child: see `core.position.Asked`."""
 
 
 _DEFAULTS = Outcome.defaults()
@@ -289,7 +289,7 @@ MOST_TOKENS = 10**9
 MOST_COST = 10**6
 """USD for one model call."""
 MOST = 1e15
-"""What no count and no sum of money goes beyond, of whatever was added up."""
+"""An upper bound for every count and every sum of money, whatever was added up."""
 
 
 PARTS: Mapping[str, str] = {
@@ -300,7 +300,7 @@ PARTS: Mapping[str, str] = {
 """Counts that are a part of another one."""
 
 
-def is_tokens(value: object) -> bool:
+def is_tokens(value: object) -> TypeGuard[int]:
     """Whether so many tokens can have been sent or written in one model call."""
     return type(value) is int and 0 <= value <= MOST_TOKENS
 
@@ -311,7 +311,7 @@ def is_cost(value: object) -> bool:
 
 
 def problem_with(spent: Spent) -> str:
-    """What is wrong with what an action says that it used, in words; empty when it can be so."""
+    """The error in the usage that an action reports, in words; empty if there is none."""
     asked, sent, written = spent.llm_calls, spent.prompt_tokens, spent.completion_tokens
     paid, tools = spent.cost, spent.tools
     if not (

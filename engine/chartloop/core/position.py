@@ -58,7 +58,7 @@ they answered."""
 
 
 class Asked(Value, frozen=True, gc=False):
-    """What a child that waits asks of someone; an answer to the parent is an answer to it."""
+    """The question of a waiting child; an answer to the parent is an answer to it."""
 
     run: str
     """The child's run id."""
@@ -153,7 +153,7 @@ class Position(Value, frozen=True, gc=False):
     """Rules and decisions whose `warn_at` has spoken."""
     messages: Conversation = NO_MESSAGES
     prompt: tuple[Message, ...] | None = None
-    """What the next model call sends in place of the conversation."""
+    """The messages that the next model call sends in place of the conversation."""
     queue: tuple[Task, ...] = ()
     kept: Mapping[str, Any] = EMPTY
 
@@ -169,7 +169,7 @@ class Position(Value, frozen=True, gc=False):
 
     @property
     def child_question(self) -> Asked | None:
-        """What a child asks, while the run waits for that."""
+        """The question of a child, while the run waits for that."""
         given = self.kept.get(CHILD) if self.blocked_on == CHILD else None
         if given is None:
             return None

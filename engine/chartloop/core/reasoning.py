@@ -1,4 +1,4 @@
-"""What a model thought before it replied: thinking blocks, kept as the provider sent them.
+"""The reasoning of a model before its reply: thinking blocks, kept as the provider sent them.
 
 A provider may sign these blocks or encrypt them, and refuses a changed one. So a run keeps them
 beside the text of a reply and never reads them to decide anything: they are in no fact and in no
@@ -50,7 +50,7 @@ def unknown_kinds(reasoning: Mapping[str, Any]) -> list[str]:
 
 
 def reasoning_text(reasoning: Mapping[str, Any]) -> str:
-    """What a person may read of it. Signatures and encrypted data are left out."""
+    """The readable part. Signatures and encrypted data are left out."""
     plain = reasoning.get("reasoning_content")
     if isinstance(plain, str):
         return plain

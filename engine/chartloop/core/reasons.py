@@ -67,7 +67,7 @@ class StopReason(str):
 
     @property
     def about(self) -> str:
-        """What a reason that every file has means; empty for one that a file added."""
+        """The meaning of a built-in reason; empty for one that a file declares."""
         return _ABOUT.get(str(self), "")
 
     @property
@@ -307,7 +307,7 @@ class StopSignals(tuple[StopSignal, ...]):
         return "; ".join(str(signal) for signal in self)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: the signals as a table, the one that decides marked."""
+        """The notebook view: the signals as a table, the one that decides marked."""
         return bundle(_signals_table(self), str(self) or "no stop signals")
 
 
@@ -356,7 +356,7 @@ class AgentStop(Exception):
 
     @property
     def signal(self) -> StopSignal:
-        """What it asks for, as a signal."""
+        """The signal that it asks for."""
         step = {} if self.step is None else {"step": self.step}
         reason = REASONS.get(self.reason) or StopReason(self.reason)
         return StopSignal(reason, self.message, {**step, **self.context}, self.source)
@@ -400,7 +400,7 @@ class Continuation:
         )
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: what happens and why, and the signals."""
+        """The notebook view: what happens and why, and the signals."""
         listed = _signals_table(self.signals) if self.signals else ""
         return bundle(line(self.explain()) + listed, self.explain())
 

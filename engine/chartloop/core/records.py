@@ -44,7 +44,7 @@ ASIDE: frozenset[RecordKind] = frozenset({"pause", "resume", "edit", "enqueue", 
 
 
 class Input(Value, frozen=True, gc=False):
-    """What happens to a run: everything that `evolve` cannot compute itself."""
+    """An input to a run: everything that `evolve` cannot compute itself."""
 
     kind: RecordKind
     event: str = ""
@@ -58,7 +58,7 @@ class Input(Value, frozen=True, gc=False):
     """`start`: task, limits, vars, messages ...; `answer`: its data; `edit`: the new values;
     `enqueue`: tasks; `blocked`: until and on; `stop`: message and source; `drop`: why."""
     opaque: tuple[bool, ...] = ()
-    """What registered Python guards said, in the order in which they were asked."""
+    """The results of registered Python guards, in the order in which they were evaluated."""
     ahead: float | None = None
     """`answer`: when it was given, if that was before its question was asked."""
 
@@ -98,7 +98,7 @@ class Record(Value, frozen=True, gc=False):
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """What failed: the action, else single calls of tools whose errors the model was told."""
+        """The failure of the action, else of single tool calls whose errors the model read."""
         outcome = self.input.outcome
         if outcome is None:
             return ()
@@ -170,7 +170,7 @@ class Record(Value, frozen=True, gc=False):
         return to_json(self.to_dict())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: what happened, what came of it, where the run went."""
+        """The notebook view: the input, its outcome, and where the run went."""
         given, outcome = self.input, self.input.outcome or _NOTHING
         reply = outcome.reply
         calls = reply.tool_calls if reply is not None else ()
@@ -233,7 +233,7 @@ def to_json_fast(data: Any) -> str:
 
 
 def from_json(text: str) -> Any:
-    """What JSON text says, as `json.loads` reads it."""
+    """The value of JSON text, as `json.loads` reads it."""
     try:
         return _decode_fast(text)
     except _NOT_FAST:  # infinity, lone surrogates: `json` reads more, or knows what is wrong

@@ -1,4 +1,4 @@
-"""What a machine may name: actions, tools and guards, as the language sees them.
+"""Actions, tools and guards that a machine may name, as the language sees them.
 
 These are descriptions. `actions.declare` makes them from typed Python functions; the language
 checks files against them; the run calls what they hold. A file can only ever name one.
@@ -20,7 +20,7 @@ from chartloop.core.types import ANY, Type
 
 
 class Effect(enum.StrEnum):
-    """What happens when an action is done twice; decides how the journal guards it."""
+    """The effect of doing an action twice; decides how the journal guards it."""
 
     PURE = "pure"
     """Nothing: it may be repeated."""
@@ -57,7 +57,7 @@ _EFFECTS: Mapping[Effect, str] = {
 }
 
 Supply = Literal["conversation", "tasks", "checkpoint"]
-"""What one action leaves in a run for another: messages, tasks in the queue, kept variables."""
+"""Things that one action leaves in a run for another: messages, tasks, kept variables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class ArgSpec:
 
 
 CacheMark = Literal["instructions", "tools", "conversation"]
-"""What of a request may be marked for the provider's cache."""
+"""The parts of a request that may be marked for the provider's cache."""
 CACHED: tuple[str, ...] = get_args(CacheMark)
 
 
@@ -164,7 +164,7 @@ class ActionSpec:
     leaves: bool = False
     """It ends at once when it is cancelled: whatever may not, it leaves behind by itself."""
     sound: bool = False
-    """Its results are JSON data as they are, whatever a tool gave: see `run.sanitize`."""
+    """Its outcomes are valid whatever a model or a tool gave: they are not checked again."""
     own_deadline: bool = False
     """The action ends in time by itself: it is not cut off."""
     repairs: str = ""
@@ -172,17 +172,17 @@ class ActionSpec:
     most_calls: str = ""
     """The field that says how many calls of one reply it executes; see `MOST_CALLS`."""
     needs: Supply | None = None
-    """What must be in the run before it: without it the action fails, or sends nothing."""
+    """The supply that must be in the run first: without it the action fails, or sends nothing."""
     supplies: frozenset[Supply] = frozenset()
-    """What it may leave in the run."""
+    """The supplies that it may leave in the run."""
     for_wait: bool = False
-    """What it does is for the wait that follows."""
+    """Whether it prepares the wait that follows."""
     may_wait: bool = False
     """It may return `Blocked` with a time, which a driver sleeps out."""
     about: str = ""
     """For `chartloop actions`: what it does, first line short."""
     declares: ActionTraits | None = None
-    """What it does, where that is known; None for an application's own action."""
+    """Its traits, if known; None for an application's own action."""
 
     @property
     def is_builtin(self) -> bool:
@@ -191,7 +191,7 @@ class ActionSpec:
 
     @property
     def traits(self) -> ActionTraits:
-        """What it does; of an application's own action, nothing that could be relied on."""
+        """Its traits; an application's own action has none that can be relied on."""
         return UNDECLARED if self.declares is None else self.declares
 
     @property
@@ -206,7 +206,7 @@ class ActionSpec:
         return "work" if self.work else "upkeep"
 
     def lines(self, width: int = 100) -> list[Line]:
-        """What it does, and how the fields of its `with` are written."""
+        """Its description, and how the fields of its `with` are written."""
         about = {
             "kind": f"{self.kind}, {_EFFECTS[self.effect]}", "result": str(self.result),
             "changes": ", ".join(sorted(self.changes)), "needs": ", ".join(sorted(self.uses)),

@@ -1,4 +1,4 @@
-"""What an action does, as far as anybody asks who does not do it.
+"""The traits of actions: everything that other code may ask about one without doing it.
 
 Proofs, simulations, what-ifs, recorders and the list of steps decide by these traits, never by an
 action's name: an action that is declared with its traits is known to all of them.
@@ -42,7 +42,7 @@ a tool, a child, a sandbox, the model or the caller gives, too.
 """
 
 Writes = Literal["", "report", "snapshot"]
-"""What an action leaves for people and tools to read: a report, a snapshot of the run."""
+"""Files that an action writes for people and tools: a report, a snapshot of the run."""
 
 StepType = Literal["user-message", "llm-inference", "tool-call", "memory-update", "system"]
 
@@ -67,14 +67,14 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionTraits:
-    """What a built-in action does. The first six have no default: each action answers them."""
+    """The traits of a built-in action. The first six have no default: each action answers them."""
 
     asks: Asks
     calls: Calls
     runs: Runs
     fails: Fails
     step: StepType
-    """What its steps are called in the list of steps."""
+    """The type of its steps in the list of steps."""
     family: Family
     asks_if: tuple[str, Any] | None = None
     """With `text`: it asks only where this field has this value."""

@@ -20,7 +20,7 @@ from chartloop.core.outcome import Message
 from chartloop.core.reasoning import reasoning_text
 
 NO_REPLY = "error: this call was not executed"
-"""What a model reads where a call has no reply: it was cut off, or no one made it."""
+"""The text in place of a call's reply: it was cut off, or never made."""
 
 
 class _Log:
@@ -259,7 +259,7 @@ class _Sendable:
         self._settled = self._settled.add(sent)
 
     def messages(self, conversation: Conversation) -> Sequence[Message]:
-        """What the conversation is sent as: it ends where it has been read."""
+        """The messages to send: they end where the conversation has been read."""
         if self._open:
             sent = _with_every_reply(self._open)
             if self._differs or not _same(self._open, sent):

@@ -42,17 +42,17 @@ class Words:
 
     known: tuple[str, ...]
     what: str
-    """What they name, for messages: ``tool``, ``state``."""
+    """The kind of thing they name, for messages: ``tool``, ``state``."""
     of: Literal["all", "file", "outside"] = "all"
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """What a value is, as far as a guard can know before the run."""
+    """The type of a value, as far as a guard can know it before the run."""
 
     kind: Kind
     of: Type | None = None
-    """What the elements of a list or the values of a map are."""
+    """The type of the elements of a list or the values of a map."""
     fields: tuple[tuple[str, Type], ...] = ()
     """The fields of a struct, in order."""
     keyed: bool = False

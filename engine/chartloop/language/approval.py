@@ -28,7 +28,7 @@ from chartloop.language.spec import Approve, Edge, Given, MachineSpec, Rule, Sta
 from chartloop.language.yaml.reading import Path
 
 ACTION = "ask_approval"
-"""What `approve` is written out as."""
+"""The action that `approve` is expanded to."""
 ACCEPT, DENY = "accept", "deny"
 HERE: Path = ("approve",)
 

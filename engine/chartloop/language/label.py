@@ -71,7 +71,7 @@ class _Slot(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """What a label may show."""
+    """The names that a label may show."""
 
     roots: Mapping[str, Type]
     define: Mapping[str, Expression]
@@ -82,7 +82,7 @@ _NOTHING: Mapping[str, Expression] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Label:
-    """What is on a box or an arrow. Equal to any label of the same text."""
+    """The text on a box or an arrow. Equal to any label of the same text."""
 
     text: str
     """As written, with every `\\n` a line break: the same label in any quoting."""

@@ -75,12 +75,12 @@ VERSION = 1
 
 
 class Loaded(NamedTuple):
-    """What was read, and everything that is wrong with it."""
+    """The loaded machine, and every finding."""
 
     spec: MachineSpec | None
     findings: tuple[Finding, ...]
     tainted: Unread = Unread()
-    """What could not be read: later checks say nothing about it."""
+    """The parts that could not be read: later checks pass over them."""
 
     @property
     def ok(self) -> bool:
@@ -102,7 +102,7 @@ with the name of the file that says it. Raises `SetupError` when there is none."
 
 
 class _Reading(NamedTuple):
-    """What the reading of every file needs."""
+    """Things that the reading of every file needs."""
 
     registry: Registry
     define: Mapping[str, str]
@@ -112,7 +112,7 @@ class _Reading(NamedTuple):
 
 
 class _File(NamedTuple):
-    """What the reading of every machine of a file needs."""
+    """Things that the reading of every machine of a file needs."""
 
     document: Document
     shaped: Shaped
@@ -377,7 +377,7 @@ def _known_names(reader: Reader, name: str, shape: file.MachineShape) -> Named:
 
 
 def _with_notes(reader: Reader, spec: MachineSpec, shape: file.MachineShape) -> MachineSpec:
-    """What people read, and what they accept."""
+    """Add the texts for people, and the findings that the file accepts."""
     instructions = None
     if shape.instructions:
         instructions = reader.template(("instructions",), shape.instructions)

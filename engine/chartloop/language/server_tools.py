@@ -34,7 +34,7 @@ class ServerSpec:
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     effect: Effect = Effect.PAID
-    """What happens when a call is made twice, for all of its tools."""
+    """The effect of making a call twice, for all of its tools."""
     connect_timeout: float = 30.0
     """Seconds that the server has to start, to greet and to list its tools."""
     timeout: float = 60.0
@@ -54,7 +54,7 @@ class ServerSpec:
 
     @property
     def reaches(self) -> str:
-        """What it does outside the machine, in words: ``starts `npx server` ...``."""
+        """Its reach outside the machine, in words: ``starts `npx server` ...``."""
         given = sorted({name for text in self.texts for name, _ in VARIABLE.findall(text)})
         what = " ".join((self.command, *self.args))
         message = f"starts `{what}`" if self.command else f"sends tool calls to `{self.url}`"
@@ -80,7 +80,7 @@ class _Call:
 
 
 class _Arguments:
-    """What a model wrote, held against the tool's schema before the server sees it."""
+    """Arguments from a model, validated against the tool's schema before the server sees them."""
 
     def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
         self.name, self.schema = name, schema

@@ -1,4 +1,4 @@
-"""What a machine file says, once every name in it has a meaning.
+"""The content of a machine file, once every name in it has a meaning.
 
 Frozen records with places; they know nothing of `transitions` and nothing of a run. Two specs
 are equal when their files mean the same, wherever they stand: places do not count.
@@ -172,7 +172,7 @@ class StateSpec:
 
     @property
     def traits(self) -> ActionTraits:
-        """What its action does; nothing where there is none."""
+        """The traits of its action; empty ones if it has none."""
         return NO_ACTION if self.action is None else self.action.traits
 
     @property
@@ -185,7 +185,7 @@ class StateSpec:
 
     @property
     def asks_model(self) -> Asks:
-        """What its action asks the model for, with these fields."""
+        """The request that its action makes to the model, with these fields."""
         when = self.traits.asks_if
         if when is not None:
             given = self.args.get(when[0])
@@ -245,7 +245,7 @@ class Rule:
 
     @property
     def kind(self) -> Literal["stop", "signal", "detour"]:
-        """What happens when it holds."""
+        """The consequence when it holds."""
         return "stop" if self.stop else "signal" if self.signal else "detour"
 
 
@@ -279,7 +279,7 @@ class BlockSpec:
     """Prompts only name it; the model reads it with the tool `core_memory_read`."""
 
     def in_prompt(self, name: str, value: str) -> str:
-        """What the system message says of the block, with this value."""
+        """The block in the system message, with this value."""
         if self.on_demand:
             label, size = self.label or name, f"{len(value):,}"
             return f"Memory block `{name}` ({label}): {size} characters, read by core_memory_read."
@@ -312,7 +312,7 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """What `approve` says, and the states as the file has them: see `language.approval`."""
+    """The key `approve`, and the states as the file has them: see `language.approval`."""
 
     tools: tuple[str, ...]
     by: str = ""
@@ -370,7 +370,7 @@ class MachineSpec:
     roots: Mapping[str, Type] = field(
         default_factory=lambda: dict(EMPTY), compare=False, repr=False
     )
-    """What expressions of this machine may read."""
+    """The names that expressions of this machine may read."""
     document: Document | None = field(default=None, compare=False, repr=False)
     """The text that it was read from, for places."""
     base: Path = field(default=(), compare=False)

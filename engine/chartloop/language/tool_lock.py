@@ -81,7 +81,7 @@ class LockedTool:
 
 @dataclass(frozen=True)
 class LockedServer:
-    """What one server offers of the tools that a machine names."""
+    """The tools of one server that a machine names."""
 
     definition: str
     """The hash of how the file declares the server: see `definition_hash`."""
@@ -180,7 +180,7 @@ def schema_trouble(schema: Any) -> str:
 
 
 def arguments_validator(schema: Mapping[str, Any]) -> Validator:
-    """What checks the arguments of a tool. `UnusableSchemaError` where the schema cannot be."""
+    """The validator for the arguments of a tool. `UnusableSchemaError` if its schema is invalid."""
     return Validator(_plain(schema), deepest_data(schema))
 
 
@@ -213,7 +213,7 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 
 
 def read_lock(text: str) -> dict[str, LockedServer]:
-    """What a lock holds, by server. Raises `LockFault`."""
+    """The locked tools, by server. Raises `LockFault`."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -275,7 +275,7 @@ def _mapping(value: Any, name: str) -> dict[str, Any]:
 def differences(
     before: Mapping[str, LockedServer], after: Mapping[str, LockedServer]
 ) -> Iterator[str]:
-    """What changes from one lock to another, in lines: ``~ calc.add description: ...``."""
+    """The changes from one lock to another, as lines: ``~ calc.add description: ...``."""
     for name in sorted({*before, *after}):
         old, new = before.get(name), after.get(name)
         if old is not None and new is not None and old.definition != new.definition:

@@ -19,7 +19,7 @@ _ABSENT = object()
 
 
 def template_names(spec: MachineSpec, facts: Facts, reads: frozenset[str]) -> dict[str, Any]:
-    """What a template may read: the fact sections, and the definitions that it names.
+    """The names that a template may read: the fact sections, and the definitions that it names.
 
     Raises `GuardFailed` when one of these cannot be evaluated.
     """

@@ -67,7 +67,7 @@ def _guards(chart: Chart) -> Iterator[Expression]:
 
 
 class Value(NamedTuple):
-    """What a guard reads, as facts are now."""
+    """The value that a guard reads now."""
 
     said: str
     """``412,318 / 1,000,000``"""

@@ -31,7 +31,7 @@ SPENT = OWN | {
 
 
 def rest(parent: MachineSpec, child: MachineSpec, facts: Facts, among: int = 1) -> dict[str, Any]:
-    """What is left of each budget that both machines name, in the child's unit.
+    """The rest of each budget that both machines name, in the child's unit.
 
     `among` children run at once: they share what they spend, and each has all of the time and of
     the steps.

@@ -37,10 +37,14 @@ class Cursor(Configuration):
     `signals`. All else that a position holds is changed by name, in `draft`.
     """
 
-    __slots__ = (
-        "before_move", "chart", "chosen", "draft", "input", "looks", "path", "position",
-        "retry_in", "signals", "taken", "unhandled", "unsaved", "warnings", "winner",
-    )  # fmt: skip
+    # most decisions leave these as they are
+    warnings: tuple[str, ...] = ()
+    winner = ""
+    unhandled = False
+    unsaved: Failure | None = None
+    retry_in: float | None = None
+    chosen: tuple[str, str, Facts, GuardedTransition | None] | None = None
+    """What was chosen last without taking it: trigger, state, facts, edge."""
 
     def __init__(
         self, chart: Chart, position: Position, input: Input, ask: Any, trace: bool
@@ -59,15 +63,8 @@ class Cursor(Configuration):
         )
         self.taken: list[str] = []
         self.path: list[str] = []
-        self.warnings: tuple[str, ...] = ()
-        self.winner = ""
-        self.unhandled = False
-        self.unsaved: Failure | None = None
-        self.retry_in: float | None = None
         self.looks: list[Look] | None = [] if trace else None
         self.before_move = facts
-        self.chosen: tuple[str, str, Facts, GuardedTransition | None] | None = None
-        """What was chosen last without taking it: trigger, state, facts, edge."""
 
     def keep(self, more: Mapping[str, Any]) -> None:
         """Add to what the position keeps."""

@@ -51,14 +51,14 @@ class Decision(Value, frozen=True, gc=False):
     next: str = ""
     status: str = ""
     looks: tuple[Look, ...] = ()
-    """What was evaluated; only when traced."""
+    """The guards that were evaluated; only when traced."""
     opaque: tuple[bool, ...] = ()
-    """What registered guards answered, in order."""
+    """The results of registered guards, in order."""
     unsaved: Failure | None = None
     """Why an action that succeeded has failed after all: its result could not be saved."""
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: where the run was, what was taken, and where that led."""
+        """The notebook view: where the run was, what was taken, and where that led."""
         shown = pairs(
             (
                 ("at", Cell(self.state, "code")),

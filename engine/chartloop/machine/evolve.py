@@ -143,14 +143,18 @@ def _step(cursor: Cursor, input: Input) -> None:
 
 def _apply_outcome(cursor: Cursor, outcome: Outcome) -> None:
     """What an outcome changes next to the facts: conversation, prompt, queue, kept data."""
+    draft = cursor.draft
+    messages, prompt = draft.messages, draft.prompt
     if outcome.rewrite is not None:
-        cursor.draft = cursor.draft.replace(messages=NO_MESSAGES.add(outcome.rewrite))
+        messages = NO_MESSAGES.add(outcome.rewrite)
     if outcome.messages:
-        cursor.draft = cursor.draft.replace(messages=cursor.draft.messages.add(outcome.messages))
+        messages = messages.add(outcome.messages)
     if outcome.prompt is not None:
-        cursor.draft = cursor.draft.replace(prompt=outcome.prompt)
+        prompt = outcome.prompt
     elif outcome.reply is not None:
-        cursor.draft = cursor.draft.replace(prompt=None)
+        prompt = None
+    if messages is not draft.messages or prompt is not draft.prompt:
+        cursor.draft = draft.replace(messages=messages, prompt=prompt)
     if outcome.queue is not None:
         cursor.draft = cursor.draft.replace(queue=outcome.queue)
     if outcome.kept:

@@ -24,7 +24,7 @@ from chartloop.machine.guard_text import say_left, say_value, type_of
 from chartloop.machine.regions import GuardedTransition, Holds, Is
 
 MARKS = {True: "✓", False: "✗", None: "·"}
-"""What held, what did not, and what was not looked at."""
+"""The marks of guards that held, did not hold, and were not evaluated."""
 FAILED = "!"
 """The mark of a guard that raised."""
 _WIDEST = 100
@@ -43,7 +43,7 @@ class Atom(NamedTuple):
     left: str = ""
     right: str = ""
     margin: str = ""
-    """What was left until a budget is spent; empty for what is not a budget, or is spent."""
+    """The rest of a budget; empty for other guards, and for a spent one."""
     share: float | None = None
     """`fact / bound`."""
     error: str = ""
@@ -62,11 +62,11 @@ class Row(NamedTuple):
     to: str
     atoms: tuple[Atom, ...] = ()
     reason: str = ""
-    """What a rule raises: ``stop: steps_limit``."""
+    """The consequence of a rule: ``stop: steps_limit``."""
 
     @property
     def group(self) -> str:
-        """What it is listed under: the rules at a state, or the edges of one."""
+        """Its group: the rules at a state, or the edges of one."""
         return f"rules at {self.state}" if self.kind == "rule" else f"edges of {self.state}"
 
     @property
@@ -85,7 +85,7 @@ class Explanation(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What was decided, and where: ``step at think``."""
+        """The decision and its place: ``step at think``."""
         given = self.decision.input
         event = f" `{given.event}`" if given.event else ""
         ahead = ", given ahead of the question" if given.ahead is not None else ""
@@ -115,13 +115,13 @@ class Explanation(NamedTuple):
         return f"<Explanation of {self.title}: next {self.decision.next}, {self.decision.status}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: the table, a group for each moment, and where it led."""
+        """The notebook view: the table, a group for each moment, and where it led."""
         led = pairs((name, _visible(text)) for name, text in self._consequences())
         shown = line(self.title, "strong") + (_html_table(self.rows) if self.rows else "") + led
         return bundle(shown, str(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython prints in a terminal."""
+        """The terminal view, for IPython."""
         printer.text(str(self))
 
     def to_dict(self) -> dict[str, Any]:
@@ -255,7 +255,7 @@ def _html_table(rows: tuple[Row, ...]) -> str:
                 (Cell(mark, "bad" if failed else tone), Cell(text, tone, code=True),
                  Cell(values, "bad" if failed else tone), Cell(left, tone), Cell(to, tone))
             )  # fmt: skip
-    return table(listed, head=("", "looked at", "values", "left", "leads to"), right={3})
+    return table(listed, head=("", "evaluated", "values", "left", "leads to"), right={3})
 
 
 def _values(atom: Atom) -> str:

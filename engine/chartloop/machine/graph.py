@@ -11,7 +11,7 @@ edge's id): ``label order kind origin number guard unlabelled``. Rules are under
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from chartloop.core.facts import Facts
@@ -21,7 +21,7 @@ from chartloop.language.expression import Expression, GuardFailed
 from chartloop.language.spec import StateSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.guard_text import say_value
-from chartloop.machine.regions import GuardedTransition, Holds, Region, RuleHolds
+from chartloop.machine.regions import GuardedTransition, Holds, Node, Region, RuleHolds
 
 
 def graph(chart: Chart, *, facts: Facts | None = None, engine: bool = False) -> Any:
@@ -33,20 +33,42 @@ def graph(chart: Chart, *, facts: Facts | None = None, engine: bool = False) -> 
     return region_graph(chart, chart.step, facts or chart.position("").facts, engine=engine)
 
 
+def visited_graph(chart: Chart, facts: Facts, *, states: Set[str], edges: Set[str]) -> Any:
+    """The same of these states and the edges of these ids between them, without rules.
+
+    What a run visits is often little of its machine: this costs no more than that.
+    """
+    return _graph(chart, chart.step, facts, part=_Part(states, edges))
+
+
 def region_graph(chart: Chart, region: Region, facts: Facts, *, engine: bool = False) -> Any:
     """A live machine as a graph."""
+    rules = list(_rules(chart, region, facts)) + (list(_ways_out(region)) if engine else [])
+    return _graph(chart, region, facts, rules=rules)
+
+
+class _Part(NamedTuple):
+    """What is drawn of a machine."""
+
+    states: Set[str]
+    edges: Set[str]
+
+
+def _graph(
+    chart: Chart, region: Region, facts: Facts, *,
+    rules: Sequence[Mapping[str, Any]] = (), part: _Part | None = None,
+) -> Any:  # fmt: skip
     import networkx as nx  # noqa: PLC0415 - a run is rarely drawn, and this is slow to import
 
     made: Any = nx.MultiDiGraph
-    out = made(
-        name=chart.spec.name, title=chart.spec.title or chart.spec.name,
-        rules=list(_rules(chart, region, facts)) + (list(_ways_out(region)) if engine else []),
-    )  # fmt: skip
-    for order, (name, node) in enumerate(region.nodes.items()):
-        spec = node.spec
-        out.add_node(name, order=order, **_node(chart, name, spec, facts))
-    for order, (t, number, last) in enumerate(_drawn_transitions(region)):
+    out = made(name=chart.spec.name, title=chart.spec.title or chart.spec.name, rules=rules)
+    nodes = {n: node for n, node in region.nodes.items() if part is None or n in part.states}
+    for order, (name, node) in enumerate(nodes.items()):
+        out.add_node(name, order=order, **_node(chart, name, node.spec, facts))
+    for order, (t, number, last) in enumerate(_drawn_transitions(region, nodes)):
         key = t.origin if t.kind != "return" else f"{t.origin}→{t.dest}"
+        if part is not None and not (key in part.edges and t.dest in nodes):
+            continue
         guard = "else" if last else _guard(chart, t, facts)
         out.add_edge(
             t.source, t.dest, key=key, order=order, kind=t.kind, origin=t.by, number=number,
@@ -64,9 +86,9 @@ class _DrawnTransition(NamedTuple):
     """It asks nothing, and is taken where nothing before it held."""
 
 
-def _drawn_transitions(region: Region) -> Iterator[_DrawnTransition]:
-    """The transitions of all triggers but `check`, in the order of the states."""
-    for name, node in region.nodes.items():
+def _drawn_transitions(region: Region, nodes: Mapping[str, Node]) -> Iterator[_DrawnTransition]:
+    """The transitions of all triggers but `check` out of these states, in their order."""
+    for name, node in nodes.items():
         spec = node.spec
         for trigger, event in region.triggers.items():
             found = event.at(name)

@@ -15,7 +15,7 @@ __all__ = ["fact_value", "say_guard", "say_left", "say_value", "type_at", "type_
 
 
 def say_left(reading: Reading, bound: Bound | None, type: Type | None = None) -> str:
-    """What is left until a budget is spent: ``19,930``. Empty where that says nothing.
+    """The rest of a budget: ``19,930``. Empty for other guards.
 
     A budget is a fact that is held against a limit, or that never falls, and its atom does not
     hold yet. Of a signal, as of ``len(last.tool_calls) > 0``, nothing is left or used up.

@@ -67,23 +67,20 @@ class Answers:
 class Configuration:
     """What the live machines move, and their guards read: one run, for as long as one `evolve`."""
 
-    __slots__ = (
-        "branch", "facts", "failed", "oracle", "raised", "retrying", "returning", "state",
-        "status", "verdicts",
-    )  # fmt: skip
+    # most decisions leave these as they are
+    verdicts: Sequence[bool] = ()
+    raised = ""
+    """The highest reason that was raised before this decision's rules."""
+    branch: int | None = None
+    returning = ""
+    retrying = False
+    failed = False
 
     def __init__(self, state: str, status: str, facts: Facts, oracle: Answers) -> None:
         self.state = state
         self.status = status
         self.facts = facts
         self.oracle = oracle
-        self.verdicts: Sequence[bool] = ()
-        self.raised = ""
-        """The highest reason that was raised before this decision's rules."""
-        self.branch: int | None = None
-        self.returning = ""
-        self.retrying = False
-        self.failed = False
 
 
 class Closable:
@@ -436,7 +433,7 @@ class Region(Closable, StockMachine):
     @property
     def triggers(self) -> Mapping[str, LeanEvent]:
         """Its events by name."""
-        return cast(Any, self).events
+        return self.events  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
 
     def add(self, trigger: str, source: str, dest: str | None, **more: Any) -> None:
         """One transition. States are checked here: the library does so only when it fires."""

@@ -27,6 +27,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from chartloop.api import Machine, new_run_id
 from chartloop.core.errors import AnswerError, ArgumentsError, WaitError
 from chartloop.core.version import __version__
+from chartloop.hosting.problems import Refusal
+from chartloop.hosting.safety import Identity
 from chartloop.mcp_server.elicitation_form import form_of, read_form
 from chartloop.mcp_server.machine_tools import (
     ANSWER_WAIT,
@@ -37,8 +39,6 @@ from chartloop.mcp_server.machine_tools import (
 )
 from chartloop.mcp_server.tool_calls import Calls, Progress, Standing
 from chartloop.run.question import Question
-from chartloop.server.problems import Refusal
-from chartloop.server.safety import Identity
 
 Json = dict[str, Any]
 Context = ServerRequestContext[Any, Any]

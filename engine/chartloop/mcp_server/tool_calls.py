@@ -31,6 +31,11 @@ from chartloop.core.errors import (
     nearest,
 )
 from chartloop.core.plain import plain
+from chartloop.hosting.machines import Machines
+from chartloop.hosting.problems import problem_of
+from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.settings import Settings
+from chartloop.hosting.workers import Workers
 from chartloop.language.json_schema.validator import Validator
 from chartloop.mcp_server.machine_tools import (
     OWN,
@@ -46,11 +51,6 @@ from chartloop.run.lease import how_left
 from chartloop.run.question import Question
 from chartloop.run.redact import Redactor
 from chartloop.run.result import Result, say_output
-from chartloop.server.machines import Machines
-from chartloop.server.problems import problem_of
-from chartloop.server.runs import Caller, Runs
-from chartloop.server.settings import Settings
-from chartloop.server.workers import Workers
 from chartloop.view_model.orders import is_held
 
 T = TypeVar("T")

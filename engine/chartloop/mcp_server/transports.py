@@ -11,22 +11,19 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import anyio
-import uvicorn
 from anyio.to_thread import run_sync
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
+from chartloop.hosting.http_server import HttpServer
+from chartloop.hosting.metrics import Metrics
+from chartloop.hosting.safety import Safety
+from chartloop.hosting.settings import Settings
 from chartloop.mcp_server.protocol import ProtocolServer
 from chartloop.mcp_server.tool_calls import Calls
-from chartloop.server.connection import impatient
-from chartloop.server.metrics import Metrics
-from chartloop.server.safety import Safety
-from chartloop.server.settings import Settings
 
 PATH = "/mcp"
 """Where the protocol is spoken over HTTP."""
-GRACE = 3
-"""Seconds that requests at hand are given when the server is to end."""
 _log = logging.getLogger(__name__)
 
 
@@ -64,7 +61,7 @@ async def working(calls: Calls) -> AsyncGenerator[None]:
             await run_sync(calls.workers.stop)
 
 
-class HttpServer(uvicorn.Server):
+class StreamableHttpServer(HttpServer):
     """The tools over streamable HTTP, behind the same checks as the HTTP API."""
 
     def __init__(self, settings: Settings, *, log_level: str = "info") -> None:
@@ -84,21 +81,9 @@ class HttpServer(uvicorn.Server):
 
         app.router.lifespan_context = lifespan
         app.add_middleware(cast("Any", Safety), settings=settings, metrics=Metrics())
-        app.state.connections = lambda: len(self.server_state.connections)
-        super().__init__(
-            uvicorn.Config(
-                app,
-                host=settings.host,
-                port=settings.port,
-                http=impatient(settings.limits.silence),
-                timeout_graceful_shutdown=GRACE,
-                server_header=False,
-                ws="none",
-                log_level=log_level,
-            )
-        )
+        super().__init__(app, settings, log_level=log_level)
 
 
 def serve_http(settings: Settings) -> None:
     """Serve until the process is asked to end."""
-    HttpServer(settings).run()
+    StreamableHttpServer(settings).run()

@@ -100,7 +100,7 @@ class Live:
         return f"<Live picture of run {self._run.id}: {self.standing.said}{where}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: the picture as it is now, and text for where it cannot."""
+        """The notebook view: the picture as it is now, and text where it cannot be shown."""
         standing = self.standing
         return live_bundle(self._picture, standing)
 

@@ -50,7 +50,7 @@ def screen() -> Screen | None:
 
 
 _at_end: WeakSet[Any] = WeakSet()
-"""What is told when a cell has been run."""
+"""Callbacks for the end of a cell."""
 _told: WeakSet[Any] = WeakSet()
 """The shells that tell it."""
 

@@ -20,12 +20,12 @@ from chartloop.versions.diff.diff import Diff
 
 _MACHINE = re.compile(r"""^\ufeff?(?:.*\{\s*)?["']?chartloop["']?\s*:""", re.MULTILINE)
 _HAS_CHILDREN = r"""["']?machines["']?[[:space:]]*:"""
-"""What a file says that has children, as an extended regular expression."""
+"""Matches a file that has child machines, as an extended regular expression."""
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What is compared: the base, and a revision or the working tree."""
+    """The two sides of a comparison: the base, and a revision or the working tree."""
 
     repository: Repository
     base: Revision
@@ -52,7 +52,7 @@ class Scope:
 
     @property
     def now(self) -> str:
-        """What the newer side is called."""
+        """The name of the newer side."""
         return self.head.name if self.head is not None else "the working tree"
 
 

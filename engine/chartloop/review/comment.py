@@ -105,7 +105,7 @@ def review_data(scope: Scope, found: Sequence[Reviewed]) -> dict[str, Any]:
 
 
 def verdict(found: Sequence[Reviewed]) -> str:
-    """What it comes to, in a line."""
+    """The verdict, in a line."""
     told = [one for one in found if not one.same]
     if not told:
         return "No machine changed"
@@ -159,7 +159,7 @@ def _verdict(one: Reviewed) -> str:
 
 
 def _problem(one: Reviewed) -> str:
-    """What keeps the file from being a machine now."""
+    """The error that keeps the file from loading."""
     if one.after is None or one.after.machine is not None:
         return ""
     return _block((f.render() for f in one.after.findings if f.is_error), "")
@@ -198,7 +198,7 @@ def _change(change: Change, one: Reviewed) -> list[str]:
 
 
 def _checks(one: Reviewed) -> str:
-    """What the checks say, as far as it is another than before."""
+    """The findings, as far as they have changed."""
     if one.invalid:
         return ""
     appeared, mended = list(one.new_findings), list(one.fixed_findings)

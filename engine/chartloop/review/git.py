@@ -111,7 +111,7 @@ class Revision:
     commit: str
     """Its hash."""
     name: str
-    """What the caller calls it."""
+    """The caller's name for it."""
 
     @property
     def short(self) -> str:
@@ -156,7 +156,7 @@ def _inside(target: str, link: str) -> str:
 
 
 def _must(folder: Path, *arguments: str) -> bytes:
-    """What git prints; `SetupError` with its own words when it fails."""
+    """The output of git; `SetupError` with git's own words if it fails."""
     done = _run(folder, arguments)
     if done.returncode:
         raise SetupError(f"git {arguments[0]} failed: {_error_line(done.stderr)}")
@@ -169,7 +169,7 @@ def _error_line(stderr: bytes) -> str:
 
 
 def _git(folder: Path, *arguments: str, literal: bool = True) -> bytes | None:
-    """What git prints; None when it fails."""
+    """The output of git; None if it fails."""
     done = _run(folder, arguments, literal=literal)
     return None if done.returncode else done.stdout
 

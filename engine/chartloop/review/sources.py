@@ -33,7 +33,7 @@ class Side(NamedTuple):
     """A machine as it was found, or all that keeps it from being one."""
 
     name: str
-    """What it is called: a path, or ``REV:PATH``."""
+    """Its name: a path, or ``REV:PATH``."""
     machine: Machine | None
     findings: tuple[Finding, ...]
     """All of them; with an error among them there is no machine."""
@@ -53,11 +53,11 @@ class Looking:
 
     @property
     def registry(self) -> Registry:
-        """What files may name: anything."""
+        """A registry that lets files name anything."""
         return assuming(with_own(self.own))
 
     def at(self, source: str) -> Side:
-        """What a path, a shipped name or ``REV:PATH`` means. `SetupError` when there is nothing."""
+        """The machine at a path, a shipped name or ``REV:PATH``. `SetupError` if there is none."""
         revision, path = _split(source)
         if revision is None:
             return self.file(source)
@@ -97,7 +97,7 @@ class Looking:
 
     @staticmethod
     def tree_text(repository: Repository, path: str) -> bytes | None:
-        """What a file of the working tree holds; None when there is none, or it is a folder."""
+        """The content of a file of the working tree; None if it does not exist or is a folder."""
         root = repository.root.resolve()
         if not (root / path).is_file():
             return None

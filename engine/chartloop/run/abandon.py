@@ -21,7 +21,7 @@ MOMENT = 0.5
 
 
 async def or_leave(made: Awaitable[T]) -> T:
-    """What it gives or raises; cancelled, this ends at most a `MOMENT` later.
+    """The result of an awaitable, or its error; if cancelled, this ends at most a `MOMENT` later.
 
     Needs an event loop.
     """
@@ -48,7 +48,7 @@ def _tell(done: asyncio.Future[None], _: asyncio.Task[object]) -> None:
 
 
 async def _catch_error(made: Awaitable[T]) -> tuple[T | None, BaseException | None]:
-    """What an awaitable gives, or the error that it raises.
+    """The result of an awaitable, or the error that it raises.
 
     A task that raises Ctrl-C would end the whole event loop: the error is handed over instead.
     """

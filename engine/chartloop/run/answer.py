@@ -246,7 +246,7 @@ def _answered_error(
 
 
 def asks_now(session: Session, question: Question | None) -> str:
-    """What the run asks, for someone whose answer was for something else."""
+    """The current question, as a hint after an answer to something else."""
     if question is None:
         position = session.position
         return f"it waits for nothing now: it is {position.status} at `{position.state}`"

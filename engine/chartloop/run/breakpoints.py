@@ -42,11 +42,11 @@ class Breakpoint:
 
 
 class Driven(Protocol):
-    """What is read of the run that is driven. A `run.session.Session` is one."""
+    """The parts of a driven run that breakpoints read. A `run.session.Session` is one."""
 
     @property
     def facts(self) -> Facts:
-        """What guards read, as it is now."""
+        """The values that guards read now."""
         ...
 
     @property
@@ -165,7 +165,7 @@ def _holds(guard: Expression, facts: Facts, ask: Oracle) -> bool:
 
 
 def breakpoint_of(chart: Chart, text: str) -> Breakpoint:
-    """What a person means by a text: a state, an edge or rule, or a guard of this machine."""
+    """The breakpoint in a person's text: a state, an edge or rule, or a guard of this machine."""
     if text in chart.spec.states:
         return Breakpoint(text, "state")
     if text in chart.by_origin:
@@ -181,7 +181,7 @@ def breakpoint_of(chart: Chart, text: str) -> Breakpoint:
 
 
 def _scope(chart: Chart) -> Scope:
-    """What a guard of the file may name; whatever may be None is taken to be there."""
+    """The names that a guard of the file may use; whatever may be None is taken to be there."""
     spec = chart.spec
     nullable = {f"{r}.{n}" for r, t in spec.roots.items() for n in _nullable(t)}
     defines = {name: e.text for name, e in spec.define.items()}

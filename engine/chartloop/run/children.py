@@ -38,11 +38,11 @@ from chartloop.run.session import Session, start_data
 from chartloop.run.shared_budget import SharedBudget, pays
 
 SHARED = ("messages", "memory", "queue")
-"""What a child may have of its parent's; what it makes of them is the parent's again."""
+"""The parts of its parent's data that a child may share; its changes go back to the parent."""
 
 
 class ChildStart(NamedTuple):
-    """What a child is started with: the fields of `run_machine`."""
+    """The start of a child: the fields of `run_machine`."""
 
     machine: str
     task: str = ""
@@ -201,7 +201,7 @@ class Child:
 
     @property
     def asks(self) -> Asked:
-        """What it asks of someone, while it waits."""
+        """The question of the child, while it waits."""
         session, position = self.session, self.session.position
         below, question = position.child_question, question_of(session)
         return Asked(

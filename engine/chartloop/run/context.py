@@ -1,4 +1,4 @@
-"""What an action is given: the facts it may read and the ports it may use.
+"""The context of an action: the facts it may read and the ports it may use.
 
 An action changes nothing here. What it did is in the `Outcome` that it returns.
 """
@@ -46,7 +46,7 @@ class Ports:
     tracer: Tracer | None = None
     servers: ToolServers | None = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the caller said about the model, over the file's `model`."""
+    """The caller's settings of the model, over the file's `model`."""
     folder: Path | None = None
     """The machine file's folder: relative paths are taken from it."""
     first_tasks: Callable[[MachineSpec], Sequence[Task]] = lambda _: ()
@@ -75,7 +75,7 @@ class StopRequest(NamedTuple):
 
 
 TOO_LATE = StopRequest(LATE, "the action of its parent had to be done by now", PARENT)
-"""What a child is asked when its parent's deadline has come."""
+"""The stop request to a child when its parent's deadline has come."""
 
 
 class Host(Protocol):
@@ -235,22 +235,21 @@ class Context:
 
     async def intent(self, key: str, data: Mapping[str, Any]) -> None:
         """Write down that a paid call is about to be made. In the journal when this returns."""
-        await self._note("intent", key, data)
+        self._refuse_late()
+        await self.host.note("intent", key, data)
 
     async def result(self, key: str, data: Mapping[str, Any], *, last: bool = False) -> None:
         """Write down what a paid call gave, before the action as a whole is done.
 
         `last`: no other call is under way or follows, and it is written with the record.
         """
-        await self._note("result", key, data, last=last)
+        self._refuse_late()
+        await self.host.note("result", key, data, last=last)
 
     async def settle(self) -> None:
         """See that all of the run is in the journal: something that is not paid comes first."""
         await self.host.settle()
 
-    async def _note(
-        self, type: NoteType, key: str, data: Mapping[str, Any], *, last: bool = False
-    ) -> None:
+    def _refuse_late(self) -> None:
         if self.left:
             raise TimeoutError("this action was ended at its deadline: its run has continued")
-        await self.host.note(type, key, data, last=last)

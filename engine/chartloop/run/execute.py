@@ -84,7 +84,7 @@ async def _call(
                 if action.targets is None
                 else action.run(context, fields)
             )
-            if type(done) is not Outcome and inspect.isawaitable(done):
+            if inspect.iscoroutine(done) or inspect.isawaitable(done):
                 bounded = scope is not _NO_BOUND and context.ports.clock.suspends
                 done = await (or_leave(done) if bounded and not action.leaves else done)
     except TimeoutError as error:
@@ -135,7 +135,9 @@ def _validate_outcome(action: ActionSpec, context: Context, done: Any) -> Outcom
     """The outcome in a form that every journal can hold; a failure when it has none."""
     if not isinstance(done, Outcome):
         return Outcome(result=sound_data(done))
-    if done.result is not None and not (action.sound or is_sound(done.result)):
+    if action.sound:
+        return done
+    if done.result is not None and not is_sound(done.result):
         done = done.replace(result=sound_data(done.result))
     if done.signals:
         try:

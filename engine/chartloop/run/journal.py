@@ -436,9 +436,8 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
     def _count(self, run_id: str, start: int, count: int) -> None:
         """Give each of a run's events from `start` on its number among all."""
         self._changes += 1
-        for seq in range(start, start + count):
-            self._runs.append(run_id)
-            self._seqs.append(seq)
+        self._runs += [run_id] * count
+        self._seqs += range(start, start + count)
 
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
         log = self._log(run_id)

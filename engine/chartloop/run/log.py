@@ -45,13 +45,13 @@ class _Held(NamedTuple):
 
     def with_event(self, event: Event, update: Update | None, consumed: Sequence[str]) -> _Held:
         """With one more event, the newest update, and more messages that are done with."""
+        if not self.events:
+            return _Held((event,), update, (*consumed,))
         events, known, messages = self
         return _Held((*events, event), update or known, (*messages, *consumed))
 
 
 _NOTHING_HELD = _Held()
-_AT_ONCE = nullcontext()
-"""In place of a lock, for a journal that writes without giving the event loop away."""
 
 
 class RunLog:
@@ -181,12 +181,19 @@ class RunLog:
         self, type: NoteType, data: Mapping[str, Any], now: Callable[[], float], *, last: bool
     ) -> Event:
         """Write what is known of a call. The `last` one before a record is held for that."""
-        async with self._writing if self.journal.suspends else _AT_ONCE:
-            event = Event(self.head, type, now(), None, data, self.epoch)
-            if last:
-                self.hold(event)
-            else:
-                await self.append(event)
+        if not self.journal.suspends:  # no other call is made meanwhile
+            return await self._note(type, data, now, last)
+        async with self._writing:
+            return await self._note(type, data, now, last)
+
+    async def _note(
+        self, type: NoteType, data: Mapping[str, Any], now: Callable[[], float], last: bool
+    ) -> Event:
+        event = Event(self.head, type, now(), None, data, self.epoch)
+        if last:
+            self.hold(event)
+        else:
+            await self.append(event)
         return event
 
     def end_action(self) -> None:

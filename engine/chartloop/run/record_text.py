@@ -45,7 +45,7 @@ def because(chart: Chart, record: Record) -> str:
 
 
 def outcome_of(record: Record) -> str:
-    """What came of a record's input: ``ok``, what failed, the event, the reason."""
+    """The outcome of a record's input: ``ok``, the failure, the event, the reason."""
     outcome = record.outcome
     if record.kind == "step" and outcome is not None:
         return _outcome(outcome)

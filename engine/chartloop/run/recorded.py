@@ -30,7 +30,7 @@ class RecordedRun(NamedTuple):
     machine: str = ""
     """The canonical text of the machine it was started with; empty where no one has kept it."""
     pending: tuple[Event, ...] = ()
-    """What was started and has no outcome yet: the events after the last record but asides."""
+    """Calls that were started and have no outcome yet: the events after the last record."""
     children: tuple[RunRow, ...] = ()
     """Those that the current action has started, the oldest first; an export has none."""
 
@@ -82,7 +82,7 @@ async def _at_hand(journal: Journal, row: RunRow, events: Sequence[Event]) -> tu
 
 
 def _pending(events: Sequence[Event]) -> list[Event]:
-    """What the newest action has started: a pause, say, does not end it."""
+    """The events that the newest action has started: a pause, say, does not end it."""
     found: list[Event] = []
     for event in reversed(events):
         if event.record is None:

@@ -277,7 +277,7 @@ class Redactor:
 
 
 def mark(name: str) -> str:
-    """What is in place of a secret."""
+    """The text in place of a secret."""
     return f"«redacted:{_UNFIT.sub('_', name)[:64]}»"
 
 

@@ -21,7 +21,7 @@ LONGEST = 8_192
 
 
 def event_redactor(journal: Journal) -> EventRedactor | None:
-    """What hides secrets from those who listen; None where the journal keeps them too."""
+    """Hides secrets from listeners; None if the journal keeps them too."""
     redactor: Redactor | None = getattr(journal, "redactor", None)
     return None if redactor is None else EventRedactor(redactor)
 
@@ -35,7 +35,7 @@ class EventRedactor:
         """By what is told: the text, the reasoning, the arguments of each call."""
 
     def piece(self, text: str, of: Hashable = "") -> str:
-        """What may be told by now of a text that continues. May be empty."""
+        """The part of a continuing text that may be sent by now. May be empty."""
         text = self._held.get(of, "") + text
         end = self._redactor.sure(text)
         if len(text) - end > LONGEST:
@@ -44,7 +44,7 @@ class EventRedactor:
         return self._redactor.text(text[:end])
 
     def rest(self) -> dict[Hashable, str]:
-        """What was held back, now that nothing follows."""
+        """The text that was held back, now that nothing follows."""
         if not self._held:
             return {}
         held, self._held = self._held, {}

@@ -1,4 +1,4 @@
-"""What was recorded, under the names that states, edges and rules have now.
+"""Records, under the names that states, edges and rules have now.
 
 A record names states and the edges that were taken. In a file that was edited since, a state may
 have another name and an edge another number: the record means the same one.
@@ -24,7 +24,7 @@ START = "start"
 
 
 class Names(NamedTuple):
-    """What states, and edges and rules by id, are called now; others kept their names."""
+    """The new names of states, and of edges and rules by id; others kept their names."""
 
     states: Mapping[str, str] = EMPTY
     edges: Mapping[str, str] = EMPTY

@@ -101,7 +101,7 @@ def _at(record: Record, what: str) -> tuple[Difference]:
 
 
 def difference(record: Record, before: Position, after: Position, decision: Decision) -> str:
-    """What is decided differently than was recorded; empty when nothing is."""
+    """The difference between the recorded and the new decision; empty if there is none."""
     for what, recorded, now in (
         ("state", record.state, before.state),
         ("taken", record.taken, decision.taken),

@@ -17,7 +17,7 @@ from chartloop.core.errors import StatusError
 
 
 class StoredRequest(NamedTuple):
-    """What was asked of a run."""
+    """A request to a run, as stored."""
 
     key: str
     """Whoever asks again with this key is answered from here."""
@@ -29,7 +29,7 @@ class StoredRequest(NamedTuple):
     at: float
     data: Mapping[str, Any]
     outcome: Mapping[str, Any] | None = None
-    """What came of it; None while it is open."""
+    """Its outcome; None while it is open."""
 
     @property
     def is_open(self) -> bool:
@@ -38,7 +38,7 @@ class StoredRequest(NamedTuple):
 
 
 class Requests(Protocol):
-    """What a journal does about requests."""
+    """The journal's operations on requests."""
 
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         """Keep a request; gives the one that is kept under its key, which may be an earlier one.

@@ -90,7 +90,7 @@ class Result:
     """What the file's `output` says. Without one: the last text of the model where the run came to
     its natural end, else None, since no one has let that text pass."""
     question: str | None = None
-    """What the run waits for, when it waits for a person."""
+    """The question of the run, if it waits for a person."""
     events: tuple[str, ...] = ()
     """The events that the wait takes."""
     wait: str | None = None
@@ -110,7 +110,7 @@ class Result:
     profile: Mapping[str, StateProfile] = field(default_factory=dict[str, StateProfile])
     """Where time and tokens went: each state that acted, in the order of its first action."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What is said about the run: the file's `metadata`, and over it what the start gave."""
+    """The metadata of the run: the file's, overridden by those of the start."""
 
     @property
     def last_activity(self) -> float:
@@ -178,7 +178,7 @@ class Result:
         return self.explain()
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: why the run stopped, what came of it, and where time went."""
+        """The notebook view: why the run stopped, its output, and where time went."""
         first, *more = self.explain().splitlines()
         tone: Tone = "good" if self.success else "strong" if self.reason is None else "bad"
         shown = [line(first, tone), *map(line, more), _summary(self)]
@@ -195,7 +195,7 @@ class Result:
 
 
 def say_output(output: Any) -> str:
-    """What came of a run: a text as it is, anything else as JSON."""
+    """An output as text: a text as it is, anything else as JSON."""
     return (
         output
         if isinstance(output, str)

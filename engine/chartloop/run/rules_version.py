@@ -34,7 +34,7 @@ class Otherwise(Exception):
 
 
 OTHERWISE = (Otherwise, KeyError, StatusError)
-"""What deciding a record raises where these rules are not its own."""
+"""The exceptions of deciding a record under rules that are not its own."""
 
 
 def rules_of(start: Input) -> int | None:
@@ -49,12 +49,12 @@ def is_known(rules: int | None) -> bool:
 
 
 def marks(engine: str) -> dict[str, Any]:
-    """What a `start` records of those who decide."""
+    """The versions that a `start` records."""
     return {ENGINE: engine, RULES_KEY: RULES}
 
 
 def say_rules(start: Input) -> str:
-    """What a run was decided by, for people."""
+    """The versions that a run was decided by, for people."""
     rules, engine = rules_of(start), start.data.get(ENGINE) or "of an unknown version"
     if rules is None:
         return "a version of chartloop that recorded no number of its rules"

@@ -1,4 +1,4 @@
-"""What comes from outside as data that every journal, provider and machine can hold.
+"""Data from outside, made safe for every journal, provider and machine.
 
 Tools, models and an application's own actions return what they like: text with halves of
 characters, numbers that are none, objects that contain themselves. Here it becomes JSON data

@@ -48,7 +48,7 @@ from chartloop.run.validate_record import UNFIT, wrong_with
 UPKEEP = "upkeep"
 """In the data of a `start`: the names of the application's own actions that are upkeep."""
 _UNDECIDED = (*rules_version.OTHERWISE, *UNFIT)
-"""What deciding raises where a record holds something else than was written."""
+"""The exceptions of deciding an altered record."""
 
 
 class OpenCalls:
@@ -58,9 +58,9 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self.intents: dict[str, Mapping[str, Any]] = {}
-        """What was written before each call, by its key."""
+        """The intents written before each call, by its key."""
         self.results: dict[str, Mapping[str, Any]] = {}
-        """What was written after it."""
+        """The results written after it."""
         self.doubt_noted = False
         """That the other answers are not known has been written."""
 
@@ -98,7 +98,7 @@ class OpenCalls:
 
 
 class Folded(NamedTuple):
-    """What a snapshot holds: all that the first events of a run have led to."""
+    """The content of a snapshot: all that the first events of a run have led to."""
 
     head: int
     """How many events."""
@@ -139,7 +139,7 @@ class Session:
         self._spec_text: Callable[[], str] | None = None
         self._certify: Callable[[], str] | None = None
         self.names = Names(chart.spec.renamed)
-        """What the states and edges of its records are called in this machine."""
+        """The names that states and edges of its records have in this machine."""
         self.origin: Mapping[str, Any] = EMPTY
         """What is known of a run that was started with another machine: what continues from it
         under this one keeps that in its `start`."""
@@ -280,7 +280,7 @@ class Session:
             self.log.start_after(found.head, found.records)
 
     async def read_snapshot(self, journal: Journal | None = None) -> Folded | None:
-        """What the run's snapshot holds; None where this machine cannot continue from one.
+        """The content of the run's snapshot; None if this machine cannot continue from one.
 
         It is a cache: the log says the same.
         """
@@ -432,7 +432,7 @@ class Session:
             traced.rest(self.position)
 
     def settle(self) -> Awaitable[None]:
-        """What the run has come to is in the journal when this is done."""
+        """Wait until the run's newest record is in the journal."""
         return self.log.settle()
 
     def _leads_to_a_call(self, position: Position) -> bool:
@@ -467,7 +467,7 @@ class Session:
         return row.replace(**stands.to_mapping())
 
     async def inbox(self) -> list[InboxMessage]:
-        """What has come from outside and was not yet looked at."""
+        """The messages from outside that were not yet processed."""
         return await self.log.journal.inbox(self.log.run_id)
 
     async def put_snapshot(self) -> None:
@@ -486,7 +486,7 @@ class Session:
         return bool(guard.call(*args))
 
     def job(self, state: str) -> Job:
-        """What the action of a state needs."""
+        """Everything that the action of a state needs."""
         found = self._jobs.get(state)
         if found is None:
             spec = self.chart.spec
@@ -564,7 +564,7 @@ class Session:
 
     @property
     def facts(self) -> Facts:
-        """What guards read, as it is now."""
+        """The values that guards read now."""
         return self.position.facts
 
     @property

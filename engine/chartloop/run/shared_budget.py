@@ -27,13 +27,13 @@ class Budget(NamedTuple):
     """One limit that is shared."""
 
     left: float
-    """What the parent had left when its action started."""
+    """The amount that the parent had left when its action started."""
     facts: frozenset[str]
-    """What is held against it."""
+    """The facts that count against it."""
 
 
 class SharedBudget:
-    """What is left of each budget that a parent shares with several children."""
+    """The rest of each budget that a parent shares with several children."""
 
     def __init__(self, parent: MachineSpec, facts: Facts) -> None:
         self.parent = parent
@@ -91,5 +91,5 @@ def pays(action: ActionSpec | None) -> bool:
 
 
 def say_unbegun(count: int, among: int, asked: StopRequest) -> str:
-    """What the parent's result says of children that were not started."""
+    """The parent's note on children that were not started."""
     return f"{count:,} of {among:,} children were not started: {asked.message}"

@@ -46,7 +46,7 @@ class Step(NamedTuple):
     """What it was given, in the form of its type; of several tool calls, a list. What came of a
     `system` step, or of a memory update that the file asks for, says it: None before."""
     output: Any = None
-    """What came of it, in the form of its type; None unless it is completed."""
+    """Its output, in the form of its type; None unless it is completed."""
     status: StepStatus = "pending"
     """`pending`, `running`, `completed` or `failed`."""
     duration: float | None = None
@@ -120,7 +120,7 @@ class _History:
         self.task = ""
         self.number = 0
         self.calls: tuple[ToolCall, ...] = ()
-        """What the newest reply asks for and no one has done."""
+        """The calls that the newest reply asks for and that were not made."""
         self.done = 0
         """Actions so far: the ids of steps count them."""
         self.unsaved = failures
@@ -191,7 +191,7 @@ class _History:
 
 
 def _output(step: Step, outcome: Outcome, state: StateSpec) -> Any:
-    """What a step gave, as the document writes it."""
+    """The output of a step, as the document writes it."""
     result = outcome.result
     match step.type:
         case "user-message":
@@ -237,7 +237,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _change(call: ToolCall) -> dict[str, Any]:
-    """What a memory tool asks for: `operation`, and its arguments."""
+    """The change that a memory tool asks for: `operation`, and its arguments."""
     given, operation = arguments_of(call), call.name.rpartition("_")[2]
     if not isinstance(given, dict):
         return {"operation": operation, "arguments": given}

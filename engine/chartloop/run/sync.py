@@ -62,7 +62,7 @@ def loop_thread() -> asyncio.AbstractEventLoop:
 
 
 async def off_loop(work: Callable[[], T]) -> T:
-    """What `work` gives, done in another thread: the event loop goes on meanwhile.
+    """The result of `work`, done in another thread: the event loop goes on meanwhile.
 
     Whoever is cancelled does not wait for it: it is for work that changes nothing.
     """

@@ -1,4 +1,4 @@
-"""What a run leaves behind for its result: path, signals, warnings, errors, partial results.
+"""Everything that a run collects for its result: path, signals, warnings, errors, partial results.
 
 A fold of records and decisions, kept while a run is driven and written into snapshots, so
 that a result costs nothing to make however long the run was. Its profile says, a line for each
@@ -76,7 +76,7 @@ class Tally:
     failed_calls: int = 0
     """Model calls that failed: a script's replies are counted with them."""
     profile: dict[str, StateProfile] = field(default_factory=dict[str, StateProfile])
-    """What the actions of each state came to, in the order in which they were first done."""
+    """The totals of each state's actions, in the order in which they were first done."""
 
     def add(self, record: Record, decision: Decision, facts: Facts) -> None:
         """Count one record in. `facts` are those after it."""

@@ -1,4 +1,4 @@
-"""What a run and its children did, step by step, read from their records when someone asks.
+"""The trace of a run and its children, step by step, read from their records on demand.
 
 A result costs the same however long the run was; this does not, and so it is not part of one.
 Nothing here decides or runs anything.
@@ -37,7 +37,7 @@ class Call(NamedTuple):
     ok: bool
     """Whether it succeeded."""
     result: Any
-    """What the tool returned, as JSON data; of one that failed the text of its error."""
+    """The value that the tool returned, as JSON data; if it failed, the text of its error."""
 
 
 class TraceStep(NamedTuple):
@@ -60,11 +60,11 @@ class TraceStep(NamedTuple):
     total_tokens: int
     """Tokens that the run had used when it ended."""
     result: Any
-    """What the action returned, as JSON data."""
+    """The value that the action returned, as JSON data."""
     calls: tuple[Call, ...]
     """The calls of tools that it made itself."""
     inside: tuple[Trace, ...] = ()
-    """What the children did that it ran."""
+    """The traces of the children that it ran."""
 
 
 class Trace(tuple[TraceStep, ...]):
@@ -94,7 +94,7 @@ class Trace(tuple[TraceStep, ...]):
 
 
 async def trace(journal: Journal, run_id: str, records: Iterable[Record]) -> Trace:
-    """What was done in these records, all of a run, and in the runs of its children."""
+    """The trace of all records of a run, and of the runs of its children."""
     steps: list[TraceStep] = []
     for step in _steps(run_id, records):
         inside: list[Trace] = []

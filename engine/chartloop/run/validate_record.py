@@ -22,11 +22,11 @@ MOST = 1e15
 
 
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What looking at a value raises that is of another kind than it was taken for."""
+"""The exceptions of reading a value of an unexpected kind."""
 
 
 def wrong_with(record: Record) -> str:
-    """What no engine would have written, in words; empty where everything may be."""
+    """The part of a record that no engine would have written, in words; empty if it is sound."""
     try:
         return _wrong_with(record)
     except UNFIT as error:  # a list for a text, nothing for a mapping: too many to ask for each
@@ -67,7 +67,7 @@ def as_row(columns: Iterable[Any]) -> RunRow:
 
 
 def _question(row: RunRow) -> object:
-    """What a run asks, from the data in its row; the data, where it is something else."""
+    """The question of a run, from the data in its row; the data, if it is something else."""
     data = cast("dict[str, Any]", row.question)
     if not data:  # an older version wrote the row
         return OpenQuestion(run=row.run_id, state=row.state, due=row.wake_at)
@@ -99,7 +99,7 @@ def _fits(column: str, value: object) -> bool:
 
 
 def wrong_with_message(at: object, data: object) -> str:
-    """What makes a message of the inbox unreadable, in words; empty where it is a sound one."""
+    """The reason why a message of the inbox is unreadable, in words; empty if it is sound."""
     if not is_number(at):
         return "its time is not a number"
     if not isinstance(data, dict):

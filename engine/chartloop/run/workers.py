@@ -19,7 +19,7 @@ from time import perf_counter
 from typing import Any
 
 Made = tuple[Any, BaseException | None]
-"""What a call gave, or what it raised."""
+"""The result of a call, or its exception."""
 Call = Callable[[], Any]
 Deliver = Callable[[Made], None]
 
@@ -92,7 +92,7 @@ if hasattr(os, "register_at_fork"):  # a forked process has none of the threads
 
 
 class _Waiting:
-    """What waits for one call: first the thread itself, for a moment, then its event loop."""
+    """The waiter for one call: first the thread itself, for a moment, then its event loop."""
 
     __slots__ = ("done", "loop", "made", "ready")
 
@@ -122,7 +122,7 @@ _slow: set[str] = set()
 
 
 async def in_thread(name: str, call: Call) -> Made:
-    """What a call in another thread gave or raised, in this context. Given up when cancelled."""
+    """The result of a call in another thread, in this context. Given up when cancelled."""
     waiting = _Waiting(asyncio.get_running_loop())
     _submit(partial(_call_timed, name, partial(copy_context().run, call)), waiting.deliver)
     if name not in _slow:

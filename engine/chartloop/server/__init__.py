@@ -3,8 +3,8 @@
     request ─▶ safety ─▶ route ─▶ journal (read) ─▶ JSON, SVG or a stream of events
                            └─▶ journal (request, message) ─▶ worker ─▶ run
 
-A route reads the journal or writes what is asked into it. It never drives: a worker does, on its
-own thread and event loop (`workers`), so that an action that blocks delays no answer and a server
+A route reads the journal or writes what is asked into it. It never drives: a worker of `hosting`
+does, on its own thread and event loop, so that an action that blocks delays no answer and a server
 can be killed at any moment.
 
 Belongs here: HTTP, and what is shown over it. Never: markup, deciding what a run does.
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from chartloop.server.settings import Limits, Settings, Token, read_tokens
+from chartloop.hosting.settings import Limits, Settings, Token, read_tokens
 
 if TYPE_CHECKING:
     from chartloop.server.application import create_app

@@ -18,6 +18,13 @@ from chartloop.api.wiring import journal_of
 from chartloop.core.codes import CODES
 from chartloop.core.errors import ChartloopError
 from chartloop.core.version import __version__
+from chartloop.hosting.machines import Machines
+from chartloop.hosting.metrics import Metrics
+from chartloop.hosting.problems import TITLES, Problem, Refusal, Wrong, problem_of
+from chartloop.hosting.runs import Runs
+from chartloop.hosting.safety import Safety
+from chartloop.hosting.settings import Settings
+from chartloop.hosting.workers import GRACE, Workers
 from chartloop.run.redact import Redactor
 from chartloop.server import routes_agent, routes_machines, routes_page, routes_runs
 from chartloop.server.common import (
@@ -29,15 +36,8 @@ from chartloop.server.common import (
     problem_answer,
     problems,
 )
-from chartloop.server.machines import Machines
-from chartloop.server.metrics import Metrics
 from chartloop.server.page import RunPage
-from chartloop.server.problems import TITLES, Problem, Refusal, Wrong, problem_of
-from chartloop.server.runs import Runs
-from chartloop.server.safety import Safety
-from chartloop.server.settings import Settings
 from chartloop.server.watch import Hub
-from chartloop.server.workers import GRACE, Workers
 
 
 def create_app(settings: Settings) -> FastAPI:

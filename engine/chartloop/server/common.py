@@ -15,16 +15,16 @@ from fastapi import Depends, Header, Request
 from fastapi.responses import JSONResponse, StreamingResponse
 
 from chartloop.core.errors import ChartloopError
+from chartloop.hosting.machines import Machines
+from chartloop.hosting.metrics import Metrics
+from chartloop.hosting.problems import MEDIA_TYPE, Problem, Refusal, problem_of
+from chartloop.hosting.runs import Caller, Runs
+from chartloop.hosting.safety import Identity
+from chartloop.hosting.settings import Scope, Settings
+from chartloop.hosting.workers import Workers
 from chartloop.run.journal import Journal
-from chartloop.server.machines import Machines
-from chartloop.server.metrics import Metrics
-from chartloop.server.problems import MEDIA_TYPE, Problem, Refusal, problem_of
-from chartloop.server.runs import Caller, Runs
-from chartloop.server.safety import Identity
-from chartloop.server.settings import Scope, Settings
 from chartloop.server.shapes import ProblemBody
 from chartloop.server.watch import Batch, Hub, Watcher
-from chartloop.server.workers import Workers
 
 LONGEST_KEY = 255
 

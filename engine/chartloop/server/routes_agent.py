@@ -24,8 +24,8 @@ from chartloop.compat.geist import AgentExecutor, AgentStoppingConditions
 from chartloop.compat.geist_agent import AgentContext, AgentSettings, GPT4Agent
 from chartloop.core.errors import RunError, StatusError, nearest
 from chartloop.core.specs import ToolSpec
+from chartloop.hosting.problems import Refusal, Wrong, problem_of
 from chartloop.server.common import CHANGES, DRIVE, STREAM, Parts, TheParts, problems
-from chartloop.server.problems import Refusal, Wrong, problem_of
 from chartloop.server.shapes import Body, Text
 
 router = APIRouter(prefix="/agent", tags=["document 000"], dependencies=[DRIVE])

@@ -12,12 +12,13 @@ from chartloop.analysis.coverage.figures import PLURAL
 from chartloop.analysis.coverage.measure import coverage
 from chartloop.api import Machine, Run
 from chartloop.core.errors import ChartloopError, SpecError
+from chartloop.core.facts import FACTS
+from chartloop.hosting.machines import ServedFile
 from chartloop.run.journal import RunRow
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.journal_records import DAMAGED
 from chartloop.run.sync import by_hand
 from chartloop.server.common import ANY, READ, Parts, TheParts, problems
-from chartloop.server.machines import ServedFile, facts_schema
 from chartloop.versions.diff.diff import diff, say
 from chartloop.view.dot.theme import Theme
 from chartloop.view.flowchart import Direction
@@ -61,7 +62,7 @@ def machine(name: str, parts: TheParts) -> dict[str, Any]:
         "vars": {n: str(var.type) for n, var in spec.vars.items()},
         "memory": list(spec.memory),
         "reasons": sorted(spec.reasons),
-        "facts": facts_schema(file.machine),
+        "facts": _facts_schema(file.machine),
     }
 
 
@@ -91,7 +92,7 @@ def facts(name: str, parts: TheParts) -> dict[str, Any]:
     file = parts.machines.file(name)
     if file.machine is None:
         raise SpecError(file.findings)
-    return facts_schema(file.machine)
+    return _facts_schema(file.machine)
 
 
 @router.get("/{name}/coverage", responses=FOUND)
@@ -162,3 +163,17 @@ def picture(
         raise SpecError(file.findings)
     drawn = file.machine.draw(direction=direction).with_theme(theme)
     return Response(drawn.svg(), media_type="image/svg+xml")
+
+
+def _facts_schema(machine: Machine) -> dict[str, Any]:
+    """What guards of the machine can read, as JSON: the type and meaning of each fact."""
+    roots: dict[str, Any] = {}
+    for root, section in machine.spec.roots.items():
+        roots[root] = {
+            name: {
+                "type": str(type),
+                "about": FACTS[f"{root}.{name}"].about if f"{root}.{name}" in FACTS else "",
+            }
+            for name, type in section.fields
+        }
+    return roots

@@ -12,6 +12,8 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from chartloop.core.errors import ChartloopError
 from chartloop.core.plain import plain
+from chartloop.hosting.problems import Refusal
+from chartloop.hosting.runs import Caller, public_request
 from chartloop.run.journal import RunRow
 from chartloop.run.journal_pages import RunFilter
 from chartloop.run.lease import ancestry, how_left
@@ -30,8 +32,6 @@ from chartloop.server.common import (
     problem_answer,
     problems,
 )
-from chartloop.server.problems import Refusal
-from chartloop.server.runs import Caller, public_request
 from chartloop.server.shapes import (
     Accepted,
     AnswerBody,

@@ -25,15 +25,15 @@ from typing import Any
 
 from chartloop.core.errors import ChartloopError, CursorGoneError
 from chartloop.core.plain import plain
+from chartloop.hosting.problems import Refusal
+from chartloop.hosting.safety import Hidden
+from chartloop.hosting.settings import Limits
 from chartloop.run.events import Delta, ReasoningDelta, Started, ToolCallDelta
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Event, Journal
 from chartloop.run.journal_pages import TailEvent, event_number
 from chartloop.run.lease import CHILD_MARK
 from chartloop.run.redact import Redactor
-from chartloop.server.problems import Refusal
-from chartloop.server.safety import Hidden
-from chartloop.server.settings import Limits
 
 POLL = 0.05
 """Seconds between two questions whether the journal changed."""

@@ -1,4 +1,4 @@
-"""What a provider refuses: the OpenAI chat format as rules, and its way of saying no.
+"""The OpenAI chat format as rules: the requests that a provider refuses, and its error replies.
 
 Belongs here: what a request must be, and the errors that providers send. Never: HTTP, or what a
 reply is.
@@ -61,7 +61,7 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "content_filter": "a reply that the provider's filter cut",
     }
 )
-"""What can go wrong, by name: ``{"fault": name}`` in a script, or the model ``fault-<name>``."""
+"""The faults by name, for ``{"fault": name}`` in a script or the model ``fault-<name>``."""
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -88,7 +88,7 @@ from the first to the last of a range. With a question mark: or nothing. No list
 
 
 def refuse(body: Mapping[str, Any], models: Collection[str]) -> Refusal | None:
-    """What a provider with these models would refuse in this request, or None.
+    """The error with which a provider of these models would refuse this request, or None.
 
     >>> refuse({"model": "m", "messages": []}, ["m"]).code
     'empty_array'

@@ -1,4 +1,4 @@
-"""What a provider sends: scripted replies in the OpenAI chat format, whole or as a stream.
+"""The answers of a provider: scripted replies in the OpenAI chat format, whole or as a stream.
 
 Belongs here: the form of an answer, and how a fault bends it. Never: sockets and headers.
 Source: OpenAI API reference, "Create chat completion", "Streaming".
@@ -26,7 +26,7 @@ _SAMPLES = {"cut_tool_arguments": ScriptedReply("", (_CALL,), "tool_calls", 12, 
 
 
 class Turn(NamedTuple):
-    """What one request gets: a reply, a reply that a fault bends, or a refusal."""
+    """The answer to one request: a reply, a reply bent by a fault, or a refusal."""
 
     reply: ScriptedReply
     fault: str = ""
@@ -98,7 +98,7 @@ class Answer:
         ]
 
     def whole(self) -> str:
-        """What is sent when no stream was asked for."""
+        """The body, if no stream was asked for."""
         if self.turn.fault == "stream_error":
             return json.dumps(REFUSALS["server_error"].body())
         reply, calls = self.turn.reply, self.calls()
@@ -111,7 +111,7 @@ class Answer:
         return json.dumps(body | {"choices": []} if self.turn.fault == "empty_stream" else body)
 
     def deltas(self) -> Iterator[dict[str, Any]]:
-        """What each event of a stream adds; arguments come in pieces of six characters."""
+        """The delta of each event of a stream; arguments come in pieces of six characters."""
         yield {"role": "assistant", "content": ""}
         reasoning = self.turn.reply.reasoning
         if isinstance(reasoning, str):

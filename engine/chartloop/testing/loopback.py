@@ -80,7 +80,7 @@ class LoopbackServer:
 
     @property
     def url(self) -> str:
-        """What goes into `api_base`: ``http://127.0.0.1:<port>/v1``."""
+        """The value for `api_base`: ``http://127.0.0.1:<port>/v1``."""
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
     @property

@@ -1,4 +1,4 @@
-"""What Anthropic refuses: the Messages format as rules.
+"""The Messages format of Anthropic as rules: the requests that it refuses.
 
 A thinking block comes back as it was sent or not at all, and a turn that asks for tools begins
 with the block that it began with.
@@ -28,7 +28,7 @@ MOST_MARKS = 4
 def refuse_messages(
     body: Mapping[str, Any], models: Collection[str], signed: Collection[str]
 ) -> Refusal | None:
-    """What Anthropic would refuse in this request, or None. `signed` are signatures that it sent.
+    """Anthropic's refusal of this request, or None. `signed` are the signatures that it sent.
 
     >>> refuse_messages({"model": "m", "messages": []}, ["m"], ()).message
     'max_tokens: Field required'

@@ -1,4 +1,4 @@
-"""What Anthropic sends: scripted replies in the Messages format, whole or as a stream.
+"""The answers of Anthropic: scripted replies in the Messages format, whole or as a stream.
 
 Belongs here: the form of an answer. Never: sockets, headers, or what is refused.
 Source: Anthropic API reference, "Create a message", "Streaming messages", "Errors".
@@ -47,7 +47,7 @@ class MessagesAnswer(Answer):
         return found
 
     def signatures(self) -> set[str]:
-        """What must come back unchanged, if it comes back."""
+        """The signatures that must come back unchanged, if at all."""
         found = (block.get("signature") or block.get("data") for block in self.blocks())
         return {text for text in found if isinstance(text, str)}
 
@@ -67,7 +67,7 @@ class MessagesAnswer(Answer):
         return {**head, "model": self.asked["model"], "content": content, **end}
 
     def whole(self) -> str:
-        """What is sent when no stream was asked for."""
+        """The body, if no stream was asked for."""
         empty = self.turn.fault == "empty_stream"
         return json.dumps(self._message([] if empty else self.blocks(), self._reason()))
 

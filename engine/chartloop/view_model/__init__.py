@@ -1,4 +1,4 @@
-"""What a face shows of a run and what it may ask of one, the same for every face.
+"""A run as every face shows it, and the orders that a face may give.
 
     run ──build──▶ RunView ──▶ a face paints it: terminal, full screen, notebook, page
     run ◀─perform── Order ◀── a face reads it: a key, a line, a button, a request

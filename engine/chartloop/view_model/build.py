@@ -114,7 +114,7 @@ def _standing(run: Run, result: Result) -> StandingView:
 
 
 def head_of(run: Run) -> RunHead:
-    """What changes while a run is driven."""
+    """The part of a view that changes while a run is driven."""
     facts, spec = run.session.position.facts, run.machine.spec
     usage = facts.usage
     spent = [say_count(facts.run.steps, "step")]

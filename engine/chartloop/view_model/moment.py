@@ -43,7 +43,7 @@ class Moment(NamedTuple):
     now: Facts
     """All facts then: labels of the picture read them."""
     facts: tuple[FactView, ...]
-    """What the record changed; the clock is left out."""
+    """The facts that the record changed; the clock is left out."""
     messages: tuple[Message, ...]
     """The newest of the conversation before the record: what a model call is sent."""
     left_out: int
@@ -98,7 +98,7 @@ def moment_of(run: Run, past: Past) -> Moment:
 
 
 class Spent(NamedTuple):
-    """What a run had spent when an action was finished."""
+    """The spending of a run when an action finished."""
 
     step: int
     """How many actions were."""
@@ -110,7 +110,7 @@ class Spent(NamedTuple):
 
 
 def spending_of(tally: Tally, most: int = POINTS) -> list[Spent]:
-    """What a run spent, at so many moments at most: its start and the newest are among them."""
+    """The spending of a run at `most` moments or fewer; its start and the newest are among them."""
     last = len(tally.moments)
     if last < most:
         return [_spent(tally, step) for step in range(last + 1)]

@@ -1,4 +1,4 @@
-"""What a face may ask of a run, and what of it is allowed now.
+"""The orders that a face may give a run, and which of them are allowed now.
 
 Orders of a page are read from messages that anyone may have written.
 
@@ -153,7 +153,7 @@ def is_held(run: Run) -> bool:
 
 
 def order_of(message: object) -> Order:
-    """What a message asks for. `RunError` says what is wrong with one that is not an order."""
+    """The order in a message. `RunError` explains why a message is not an order."""
     if not isinstance(message, Mapping):
         raise _refusal(f"a {type(message).__name__} is not an order")
     given = cast(Mapping[object, object], message)

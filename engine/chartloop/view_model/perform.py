@@ -109,7 +109,7 @@ def fork(run: Run, at: int | None) -> Run:
 
 
 def typed_value(spec: MachineSpec, name: str, text: str) -> Any:
-    """What a person typed, by the type that is declared; whether it fits is the run's to say."""
+    """A typed value, read by its declared type; whether it fits is for the run to decide."""
     root, _, field = name.partition(".")
     declared = {"limits": spec.limits, "vars": spec.vars}.get(root, {}).get(field)
     return text if declared is None else read_value(declared.type, text.strip())

@@ -1,4 +1,4 @@
-"""What a face shows of a run at one moment: plain records, and the same as JSON.
+"""A run at one moment as a face shows it: plain records, and the same as JSON.
 
 `RunView.to_dict` is what a page is sent. Its order is fixed, its texts are plain: whoever shows
 them escapes them. Long texts are shortened there, and only there.
@@ -24,7 +24,7 @@ _LEVELS = {"green": "ok", "yellow": "near", "red": "reached"}
 
 @dataclass(frozen=True, slots=True)
 class RunHead:
-    """What changes while a run is driven: cheap to read, and safe from any thread."""
+    """The part that changes while a run is driven: cheap to read, and safe from any thread."""
 
     machine: str
     title: str
@@ -60,7 +60,7 @@ class EdgeView:
 
 @dataclass(frozen=True, slots=True)
 class NextAction:
-    """What comes next: the action of the state, and what will be decided after it."""
+    """The next action of the run, and the decision that follows it."""
 
     action: str
     """Its name; empty where the state has none."""
@@ -117,7 +117,7 @@ class AnswerView:
 
 @dataclass(frozen=True, slots=True)
 class QuestionView:
-    """What the run waits for."""
+    """The question of a waiting run."""
 
     text: str
     wait: str

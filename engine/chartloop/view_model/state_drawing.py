@@ -70,7 +70,7 @@ def _outcome_notes(found: Explanation, state: str) -> dict[str, Note]:
 
 
 def _values_now(guard: Expression, facts: Facts, roots: Mapping[str, Type]) -> str:
-    """What the comparisons of a guard read now: ``0 against 3``. Empty where that says nothing."""
+    """The values that a guard compares now: ``0 against 3``. Empty if there are none to show."""
     said: list[str] = []
     for reading in guard.readings(facts):
         if reading.error or reading.right is None:

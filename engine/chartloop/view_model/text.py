@@ -37,7 +37,7 @@ _CURES = {
     "RECOVERABLE": "something has to change first: the input, the prompt or the file",
     "CRITICAL": "fix that first: a key, a quota, a setting; `chartloop doctor` shows what is here",
 }
-"""What to do about a failure, by its category."""
+"""The cure for a failure, by its category."""
 _NO_TASK = 'say what it is to do: `chartloop run MACHINE "TASK"`'
 
 
@@ -58,7 +58,7 @@ def headline(view: StandingView) -> list[Line]:
 
 
 def next_rows(view: StandingView, *, edges: bool = True) -> list[Row]:
-    """What comes next: the action or the question, the edges after it if `edges`, the limits."""
+    """The next action or question, the edges after it if `edges`, and the limits."""
     if view.ended:
         return []
     if view.head.status == "idle":
@@ -109,7 +109,7 @@ def _limit_rows(view: StandingView) -> Iterator[Row]:
 
 
 def output_lines(view: StandingView) -> list[Line]:
-    """What an ended run gave, below an empty line."""
+    """The output of an ended run, below an empty line."""
     output = view.end.output if view.end is not None else None
     if output is None:
         return []

@@ -57,7 +57,7 @@ class Job(NamedTuple):
 
 
 class Done(NamedTuple):
-    """What came of a job."""
+    """The outcome of a job."""
 
     value: Any = None
     error: Exception | None = None
@@ -78,7 +78,7 @@ class JournalFace(ABC):
 
     @property
     def redactor(self) -> Redactor | None:
-        """What hides secrets before they are written, and in what is told live."""
+        """Hides secrets in everything that is written or sent live."""
         return self._writer.redactor
 
     @abstractmethod

@@ -124,7 +124,7 @@ class SqliteJournal(JournalFace):
         self.path = Path(path).absolute()
         self._wait = wait
         self.durability: Durability = known_durability(durability)
-        """What a write survives once it has returned."""
+        """The failures that a write survives once it has returned."""
         self._database = open_database(
             self.path, wait=wait, durability=durability, migrations=migrations
         )
@@ -304,7 +304,7 @@ def _close_own(database: Connection, process: int) -> None:
 
 
 def _file(path: Path) -> tuple[int, ...]:
-    """What tells a file from another that is, or will stand, at the same path."""
+    """The identity of a file, to tell it from another at the same path."""
     try:
         found = path.stat()
     except OSError:  # there is none yet

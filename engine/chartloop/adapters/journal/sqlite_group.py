@@ -38,7 +38,7 @@ gathered. A group of fewer costs more than as many transactions."""
 
 
 class Engine(NamedTuple):
-    """What carries groups out."""
+    """Carries groups out."""
 
     perform: Callable[[Sequence[Job]], list[Done]]
     """Performs jobs in one transaction; an outcome each."""
@@ -73,7 +73,7 @@ class GroupedJournal(JournalFace):
 
     @property
     def durability(self) -> Durability:
-        """What a write survives once it has returned."""
+        """The failures that a write survives once it has returned."""
         return self._engine.durability
 
     @property

@@ -11,7 +11,7 @@ from chartloop.run.validate_record import is_number
 
 
 def take(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
-    """What a claim gets, kept in place of the lease before. `Driven` with nothing written."""
+    """Take a lease for a claim, in place of the one before. `Driven` with nothing written."""
     acquired = try_claim(db, run_id, claim, now)
     db.execute("DELETE FROM lease WHERE run_id = ?", (run_id,))
     if acquired.lease is not None:
@@ -22,7 +22,7 @@ def take(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
 
 
 def try_claim(db: Connection, run_id: str, claim: Claim, now: float) -> Acquired:
-    """What a claim would get; writes nothing."""
+    """The lease that a claim would get; writes nothing."""
     return grant(run_id, _leases(db, *ancestry(run_id)), claim, now)
 
 

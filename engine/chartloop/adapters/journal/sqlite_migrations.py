@@ -367,7 +367,7 @@ def _code(error: Exception) -> int:
 
 
 def explain(error: sqlite3.Error, path: Path, wait: float) -> JournalError:
-    """What SQLite's error means: the cause and the cure."""
+    """Explain an error of SQLite: its cause and cure."""
     match _code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return JournalLocked(

@@ -1,4 +1,4 @@
-"""What the journal's tables hold, read and written: one function for each thing a run needs.
+"""Rows of the journal's tables, read and written: one function for each thing a run needs.
 
 The functions start and end no transaction: whoever performs them does, and may perform several
 in one. So that a refusal concerns no one else, each refuses (`ChartloopError`) before it has
@@ -104,7 +104,7 @@ class Writer:
         return (*update.to_tuple()[: -len(_STANDING)], *self._standing(update))
 
     def _standing(self, row: RunRow | Update) -> Columns:
-        """What it asks, and has used."""
+        """The question of the run, and its spending."""
         question = row.question
         text = None if question is None else stored_text(self.document(question.to_mapping()))
         return text, row.tokens, row.cost
@@ -328,7 +328,7 @@ _LAST = "SELECT epoch, type, record, at, data FROM event WHERE run_id = ? AND se
 
 
 class Append(NamedTuple):
-    """What is to be appended to a run, and where."""
+    """Events to append to a run, and where."""
 
     run_id: str
     head: int

@@ -20,7 +20,7 @@ from chartloop.run.redact import has_marks
 Stored: TypeAlias = str | bytes
 """A text as a column holds it: bytes where it has lone surrogates."""
 UNREAD = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
-"""What reading raises where something else stands than was written."""
+"""The exceptions of reading a value that is not the one written."""
 
 
 def stored_text(text: str) -> Stored:

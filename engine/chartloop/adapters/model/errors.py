@@ -1,4 +1,4 @@
-"""What can go wrong with a model call: the kinds, and how an exception is told to be of one.
+"""Errors of a model call: the kinds, and how an exception is assigned to one.
 
 Every failure becomes a `ModelError` of one of `KINDS`, whose category decides what a machine may
 do about it; its text holds no key.
@@ -64,7 +64,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "unexpected": Kind(_C, "litellm failed in an unknown way: report it"),
     }
 )
-"""What can go wrong with a call. The category decides what a machine may do about it."""
+"""The kinds of errors of a call. The category decides what a machine may do about it."""
 
 FALL_BACK_ON = frozenset({"server", "timeout", "rate_limit", "model_not_found"})
 """Kinds after which another model may do better."""

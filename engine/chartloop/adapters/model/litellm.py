@@ -130,7 +130,7 @@ BOTH = (
     "some servers refuse an output schema next to tools: ask for `output` in a state of its own, "
     "with `allow: []`"
 )
-"""What may be the reason where a request with both is refused."""
+"""A hint for a refused request that has both."""
 ANSWERED = "`{}` gave no answer ({}): `{}` answered"
 """A warning: which of `fallbacks` took over."""
 

@@ -1,4 +1,4 @@
-"""What has arrived of one reply, in one piece or in many, and whether it is one.
+"""A reply as received, in one piece or in many, and whether it is valid.
 
 Belongs here: how litellm's answers are read, and what it makes up; and answers that litellm cannot
 read, because a part has another type than it should. Never: a call.
@@ -23,7 +23,7 @@ __all__ = ["ReceivedReply"]
 
 
 class ReceivedReply:
-    """What has arrived of one reply."""
+    """The received part of one reply."""
 
     def __init__(self, on_text: OnText | None, most: int) -> None:
         self.text = ""
@@ -208,7 +208,7 @@ def _text(value: Any) -> str:
 
 
 class _Usage(NamedTuple):
-    """What a call took, as far as it is known."""
+    """The usage of a call, as far as it is known."""
 
     prompt_tokens: int | None
     completion_tokens: int | None

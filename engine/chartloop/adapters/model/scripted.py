@@ -81,7 +81,7 @@ class ScriptedReply(NamedTuple):
     """Seconds on the run's clock before the first word."""
     error: ScriptedError | None = None
     reasoning: str | tuple[Mapping[str, Any], ...] = ""
-    """What the model thought before it replied: a text, or thinking blocks."""
+    """The reasoning before the reply: a text, or thinking blocks."""
     cached_tokens: int | None = None
     cache_write_tokens: int | None = None
     reasoning_tokens: int | None = None

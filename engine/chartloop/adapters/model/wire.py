@@ -1,4 +1,4 @@
-"""What goes over the wire of a model call, before litellm or anything else reads it.
+"""The bytes of a model call, read before litellm or anything else reads them.
 
 A provider may answer with more than fits, for longer than is useful, or in another form than was
 asked for. litellm reads whole bodies, and runs regular expressions over those of errors, on the
@@ -55,7 +55,7 @@ class Wire:
     after: str = ""
     """The header `Retry-After`, as it came."""
     whole: list[bytes] = field(default_factory=list[bytes])
-    """What has been read of a reply that is not a stream."""
+    """The body so far, of a reply that is not a stream."""
     starts: list[bytes] = field(default_factory=list[bytes])
     """Of a stream of Anthropic's, how each block of content begins."""
 
@@ -76,7 +76,7 @@ _AT_HAND: ContextVar[Wire | None] = ContextVar("chartloop_wire", default=None)
 
 
 def seconds_of(header: str) -> float | None:
-    """What a `Retry-After` asks for: seconds, or a date."""
+    """The seconds that a `Retry-After` asks for, in seconds or as a date."""
     with contextlib.suppress(ValueError):
         return found if 0 <= (found := float(header)) < math.inf else None
     with contextlib.suppress(TypeError, ValueError, OverflowError):
@@ -85,7 +85,7 @@ def seconds_of(header: str) -> float | None:
 
 
 _WATCHED: list[Any] = []
-"""What makes watched transports, so that none is watched twice."""
+"""The factories of watched transports, so that none is watched twice."""
 
 
 def watch(httpx_handler: str = "litellm.llms.custom_httpx.http_handler") -> None:
@@ -190,7 +190,7 @@ def _remade(response: Any, *, kind: str = "", **body: Any) -> Any:
 
 
 _BLANK = b" \t\r\n\xef\xbb\xbf"
-"""What may be before JSON, a byte order mark with it."""
+"""The bytes that may come before JSON, including a byte order mark."""
 
 
 class Measured:

@@ -28,7 +28,7 @@ from chartloop.core.errors import Category, SetupError, ToolError
 from chartloop.run.redact import Redactor
 
 _UNFIT = re.compile(r"[^\x21-\x7e]")
-"""What no URL holds as it is: spaces, control characters, letters beyond ASCII."""
+"""Characters that a URL cannot hold: spaces, control characters, letters beyond ASCII."""
 _KEEPS_BODY = (307, 308)
 """The redirects after which the same is posted again."""
 

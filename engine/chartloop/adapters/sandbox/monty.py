@@ -62,7 +62,7 @@ POLICY: OSPolicy = {
     "process_time": "zero",
     "random_start": "system",
 }
-"""What the code learns of the time and of chance."""
+"""The code's access to time and randomness."""
 
 _SEAL = b"chartloop.monty.1\n"
 _slots: RunVar[anyio.CapacityLimiter] = RunVar("chartloop.monty.slots")
@@ -135,7 +135,7 @@ async def _slot() -> AsyncGenerator[None]:
 
 
 async def _answer(turn: _Turn) -> SandboxResult:
-    """What the turn gives. One that is cancelled, or does not answer, is stopped and left."""
+    """The result of a turn. One that is cancelled or does not answer is stopped and abandoned."""
     turn.start()
     answer = asyncio.wrap_future(turn.answer)
     try:

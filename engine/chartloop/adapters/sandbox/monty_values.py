@@ -1,4 +1,4 @@
-"""What comes out of the sandbox, brought down to a size: what was printed, and the last value.
+"""The output of the sandbox, cut to size: the printed text and the last value.
 
 A value arrives from the worker as Python objects that may share their parts: what is a few bytes
 there may be more than the host can hold when it is written out. So nothing here calls `repr` or

@@ -392,7 +392,7 @@ class ToolCallSpan(_Around, AbstractContextManager[OnResult]):
 
 
 def _kind_of(error: BaseException) -> str:
-    """What went wrong, in one of few words."""
+    """The kind of error, in one of few words."""
     return (isinstance(error, ModelError) and error.kind) or type(error).__name__
 
 

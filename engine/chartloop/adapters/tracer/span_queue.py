@@ -89,7 +89,7 @@ class SpanQueue:
             del end
 
     def _next(self) -> Callable[[], None] | None:
-        """What is to be done next; None where nothing came for a while."""
+        """The next job; None if there was none for a while."""
         with self._news:
             self._busy = False
             self._news.notify_all()

@@ -19,8 +19,7 @@ from chartloop.analysis.simulation.sample import Plan, sample
 from chartloop.analysis.simulation.simulation import Simulation
 from chartloop.analysis.simulation.world import World
 from chartloop.analysis.simulation.world_file import read_world, world_of
-from chartloop.api.bounds import checked_values
-from chartloop.api.caller_values import first_tasks
+from chartloop.api.caller_values import checked_values, first_tasks
 from chartloop.api.machine import Machine
 from chartloop.api.run import Run
 from chartloop.api.wiring import JournalOrPath, journal_of

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from chartloop.analysis.simulation import simulation_plots as plots
 from chartloop.analysis.simulation.assumptions import Assumption
 from chartloop.analysis.simulation.figure_names import NAMES, say
 from chartloop.analysis.simulation.limits import Suggestion
@@ -172,8 +173,6 @@ class Simulation:
         written with all plots on one page; any other path is a folder, in which each gets a file
         of its own. Needs the extra `plots`. Gives the figure, or the files that were written.
         """
-        from chartloop.analysis.simulation import simulation_plots as plots  # noqa: PLC0415  when it is asked for
-
         kinds = {run.reason: run.kind for run in self.sample.runs}
         drawn = plots.Drawn(
             f"{self.machine}, {say_count(self.runs, 'simulated run')}, seed {self.seed}",

@@ -14,7 +14,7 @@ from chartloop.analysis.recorded_runs import Runs, recorded_runs
 from chartloop.analysis.whatif.question import Question, RecordedCase, reading
 from chartloop.analysis.whatif.result import Sweep, WhatIf
 from chartloop.analysis.whatif.verdict import BROKEN
-from chartloop.api.bounds import checked_values
+from chartloop.api.caller_values import checked_values
 from chartloop.api.machine import Machine
 from chartloop.core.errors import LimitError
 from chartloop.core.types import Type

@@ -50,12 +50,7 @@ that is over, or for a run that waits for nothing is refused (exit code 2).
     metavar="STATE",
     help="Answer before the question: the first wait of this state takes it.",
 )
-@click.option(
-    "--id",
-    "message_id",
-    metavar="ID",
-    help="Idempotency key: repeated messages with it are ignored.",
-)
+@parameters.message_id_option
 @parameters.tools_option
 @parameters.journal_option
 @parameters.durability_option
@@ -64,9 +59,9 @@ that is over, or for a run that waits for nothing is refused (exit code 2).
 def answer(
     run: str, event: str, fields: tuple[tuple[str, str], ...], options: AnswerOptions
 ) -> None:
-    """Answer the question that a run waits with.
+    """Answer the question of a waiting run.
 
-    EVENT is one of those that the wait takes. Its data are given field by field, or as JSON.
+    EVENT is one that the wait takes. Give its data field by field, or as JSON.
     """
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
     from chartloop.cli.value_options import answer_data

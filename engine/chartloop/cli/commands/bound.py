@@ -43,7 +43,7 @@ Examples:
 
 \b
 A figure holds in every run in which the assumptions do; it is proven, not estimated. With
---require the exit code is 1 where a run could exceed one. `docs/bounds.md` tells how it is done.
+--require the exit code is 1 where a run could exceed one. `docs/bounds.md` explains how.
 """
 )
 @click.argument("machine", required=False, shell_complete=completion.machines)
@@ -76,7 +76,7 @@ A figure holds in every run in which the assumptions do; it is proven, not estim
 def bound(
     machine: str | None, of_run: str | None, output: str | None, options: BoundOptions
 ) -> None:
-    """Show the worst that a run of a machine can cost, before it runs.
+    """Show what a run of a machine can cost at worst, before it runs.
 
     Actions, model requests, tool calls, tokens, USD and the time that it waits; how far it can
     exceed each limit; what follows each stop.

@@ -36,7 +36,7 @@ fix in docs/reference/errors.md; docs/checks.md describes the proofs.
 def check(machines: tuple[str, ...], options: RunOptions) -> None:
     """Find every mistake of a machine file, before anything runs.
 
-    Nothing is run, imported or fetched but the modules given with --tools.
+    Only the modules given with --tools are imported; nothing is run or fetched.
     """
     found = [_check(source, options) for source in machines]
     if options.is_json:

@@ -33,15 +33,15 @@ Examples:
 
 \b
 Scenarios have a coverage too: `chartloop test --coverage --save tests.json`. An edge that no run
-can take, by the checker's proof, is listed apart and does not count. docs/coverage.md tells what
-counts as seen.
+can take, by the checker's proof, is listed apart and does not count. docs/coverage.md explains
+what counts as seen.
 """
 )
 @parameters.machine_argument
 @runs_argument
 @click.option(
     "--with", "saved", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
-    help="Add what was saved. Without RUN nothing but these files is counted then.",
+    help="Add saved coverage. Without RUN, only these files are counted.",
 )  # fmt: skip
 @coverage_report.threshold_option
 @coverage_report.save_option
@@ -57,10 +57,10 @@ counts as seen.
 def coverage(
     machine: str, runs: tuple[str, ...], saved: tuple[str, ...], options: CoverageOptions
 ) -> None:
-    """Show which parts of a machine its runs have gone through.
+    """Show which parts of a machine its runs have covered.
 
-    States, edges, rules, guard atoms, stop reasons and children, and which of them never. Without
-    RUN, all runs of MACHINE in the journal. Every record is decided again; nothing is run.
+    States, edges, rules, guard atoms, stop reasons and children, and those that no run reached.
+    Without RUN, all runs of MACHINE in the journal. Every record is decided again; nothing is run.
     """
     from chartloop.analysis.coverage.measure import coverage_of
     from chartloop.cli.machine_loader import seen_machine

@@ -121,7 +121,7 @@ def _python() -> Iterator[Check]:
 
 
 def _unfit_versions() -> Iterator[str]:
-    """What is installed in a version that our own metadata does not allow.
+    """Installed packages in a version that our own metadata does not allow.
 
     Nothing where `packaging`, which reads versions, is not installed.
     """
@@ -143,7 +143,7 @@ class _Extra(NamedTuple):
     distribution: str
     name: str
     lacks: str
-    """What is said when it is not there."""
+    """The message if it is missing."""
 
 
 _MODELS = _Extra("models", "litellm", "llm", "no litellm: scripted models, and your own")

@@ -89,7 +89,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
     "--all",
     "everything",
     is_flag=True,
-    help="Also what the engine adds: its ends, and the edges to them.",
+    help="Also draw what the engine adds: its ends, and the edges to them.",
 )
 @click.option(
     "--region", type=click.Choice(["state", "status"]), default="state", show_default=True,
@@ -185,7 +185,7 @@ def _is_text(form: str | None, output: str | None) -> bool:
 
 
 def _say_too_large(picture: Picture, form: str) -> None:
-    """What Mermaid draws only where it is told to."""
+    """Warn of a picture that Mermaid draws only with a higher limit."""
     from chartloop.view.mermaid import too_large
 
     if form in ("mermaid", ".mmd", ".mermaid") and (said := too_large(picture.mermaid())):

@@ -28,12 +28,7 @@ Examples:
 @parameters.run_argument
 @click.argument("texts", nargs=-1, metavar="[TASK]...")
 @parameters.tasks_option
-@click.option(
-    "--id",
-    "message_id",
-    metavar="ID",
-    help="Idempotency key: repeated messages with it are ignored.",
-)
+@parameters.message_id_option
 @parameters.tools_option
 @parameters.journal_option
 @parameters.durability_option
@@ -42,7 +37,7 @@ Examples:
 def enqueue(run: str, texts: tuple[str, ...], options: EnqueueOptions) -> None:
     """Add tasks at the end of the queue of a run.
 
-    Each TASK is a text; a file may say more of them, as `tasks` in a machine file does.
+    Each TASK is a text; a file can say more about them, like `tasks` in a machine file.
     """
     from chartloop.api.run_messages import tasks_message
     from chartloop.cli.journal_access import find_run, machine_of, open_journal

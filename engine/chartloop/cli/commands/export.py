@@ -56,7 +56,7 @@ them. See docs/exports.md.
     "--all",
     "everything",
     is_flag=True,
-    help="Also what the engine adds: its ends, and the edges to them.",
+    help="Also write what the engine adds: its ends, and the edges to them.",
 )
 @click.option(
     "--status", is_flag=True, help="Also the status that every run has, as a parallel state."

@@ -25,7 +25,7 @@ Examples:
 def facts(word: str | None, options: RunOptions) -> None:
     """List what guards, labels and templates can read.
 
-    WORD lists those whose name or description has it.
+    With WORD, list those whose name or description contains it.
     """
     from chartloop.core.facts import FACTS
 

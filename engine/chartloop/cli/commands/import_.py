@@ -52,11 +52,11 @@ Parts that a machine cannot draw are declared in it under `deviations`, with rea
 )
 @chart_option
 @repair_option
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @parameters.format_option()
 @pass_options(ImportOptions)
 def import_(document: str, output: str | None, force: bool, options: ImportOptions) -> None:
-    """Write the skeleton of a machine that draws a flowchart.
+    """Write the skeleton of a machine that has the shape of a flowchart.
 
     DOCUMENT is a Markdown file with a Mermaid flowchart in a fence, or a .mmd file.
     """

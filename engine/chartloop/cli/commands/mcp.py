@@ -63,7 +63,7 @@ journal continues the runs that it drove.
 )  # fmt: skip
 @click.option(
     "--name", "names", multiple=True, metavar="HOST",
-    help="With --http: a further host name by which the server is addressed. Repeatable.",
+    help="With --http: another host name of the server. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--workers", type=click.IntRange(1, 64), default=1, show_default=True,
@@ -71,14 +71,9 @@ journal continues the runs that it drove.
 )  # fmt: skip
 @click.option(
     "--token-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    help="With --http: tokens, one a line. Needed for any address that other computers reach.",
+    help="With --http: tokens, one a line. Required for an address that other computers can reach.",
 )  # fmt: skip
-@parameters.tools_option
-@parameters.trust_option
-@parameters.model_options
-@parameters.notify_options
-@parameters.journal_option
-@parameters.durability_option
+@parameters.server_options
 @pass_options(McpOptions)
 def mcp(options: McpOptions) -> None:
     """Offer machines as tools to other agents, over the Model Context Protocol."""

@@ -24,7 +24,7 @@ Example:
 def pause(run: str, options: RunOptions) -> None:
     """Ask a run to pause before its next action.
 
-    At a wait it takes effect once the wait is over. `chartloop resume` continues it.
+    If the run is waiting, it pauses once the wait is over. `chartloop resume` continues it.
     """
     from chartloop.cli.journal_access import find_run, open_journal
 

@@ -92,7 +92,7 @@ def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None
 
 
 def _say_assumptions(found: Sequence[Answer]) -> None:
-    """What all the answers take for granted, once."""
+    """Print the assumptions of all answers, once each."""
     assumed = dict.fromkeys(said for answer in found for said in answer.assumptions)
     if assumed:
         console.say(f"assumed: {'; '.join(assumed)}", "dim")

@@ -58,7 +58,7 @@ sends others fails the scenario, which shows the nearest request.
     help="Hide text that matches this regular expression, in addition to secrets. Repeatable.",
 )  # fmt: skip
 @click.option("--no-requests", is_flag=True, help="Leave out the requests to the model.")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @parameters.tools_option
 @parameters.journal_option
 @parameters.format_option()
@@ -119,7 +119,7 @@ def _shipped_machine(row: RunRow) -> str:
 
 
 def _machine_name(source: str, row: RunRow, options: RunOptions, folder: Path) -> str:
-    """What the scenario calls the machine. `MachineChangedError` when that is another by now."""
+    """The name of the machine in the scenario. `MachineChangedError` if it has changed since."""
     from chartloop import catalog
     from chartloop.cli.machine_loader import locate, seen_machine
 

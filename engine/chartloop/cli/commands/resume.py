@@ -59,7 +59,7 @@ half a minute after its last sign of life.
 @parameters.format_option("text", "json", "jsonl")
 @pass_options(RunOptions)
 def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) -> None:
-    """Continue a run that was interrupted, paused or answered."""
+    """Continue an interrupted, paused or answered run."""
     from chartloop.cli.drive import Interrupts, drive, tell
     from chartloop.cli.journal_access import as_before, find_run, machine_of, open_journal
     from chartloop.cli.machine_loader import load_machine

@@ -39,18 +39,18 @@ _filters = parameters.together(
     click.option("--waiting", is_flag=True, help="Only runs that wait for an answer."),
     click.option(
         "--since", type=parameters.AGE, metavar="DURATION",
-        help="Begun no longer ago than this: 30d, 12h.",
+        help="Started within this time: 30d, 12h.",
     ),
     click.option(
-        "--until", type=parameters.AGE, metavar="DURATION", help="Begun longer ago than this."
+        "--until", type=parameters.AGE, metavar="DURATION", help="Started longer ago than this."
     ),
     click.option(
         "--active", type=parameters.AGE, metavar="DURATION",
-        help="Whose last record is no older than this.",
+        help="Only runs whose last record is no older than this.",
     ),
     click.option(
         "--older", type=parameters.AGE, metavar="DURATION",
-        help="Whose last record is older than this.",
+        help="Only runs whose last record is older than this.",
     ),
     click.option("--children", is_flag=True, help="Include child runs."),
 )  # fmt: skip
@@ -109,7 +109,7 @@ Examples:
     "--after",
     metavar="RUN",
     shell_complete=completion.runs,
-    help="Those behind this run: the next page.",
+    help="List the runs after this one: the next page.",
 )
 @parameters.journal_option
 @parameters.format_option()
@@ -146,7 +146,7 @@ Examples:
 @parameters.format_option()
 @pass_options(RunsOptions)
 def remove(names: tuple[str, ...], yes: bool, options: RunsOptions) -> None:
-    """Remove runs and everything that only they hold."""
+    """Remove runs, with the data that no other run uses."""
     from chartloop.cli.journal_access import find_run, name_of, open_journal
     from chartloop.run.sync import by_hand
 

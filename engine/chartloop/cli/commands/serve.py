@@ -31,7 +31,7 @@ A line of the token file is SCOPE TOKEN [NAME]. Scopes: read looks; drive starts
 and answers; edit changes limits, forks and takes records back. Each includes those before it.
 
 \b
-Everything is in the journal: a server may be killed at any moment, and the next one goes on with
+Everything is in the journal: a server may be killed at any moment, and the next one continues
 the runs that it drove. Several servers may share one journal.
 """
 )
@@ -43,31 +43,26 @@ the runs that it drove. Several servers may share one journal.
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65_535), default=8000, show_default=True,
-    help="The port to listen on; 0: any that is free.",
+    help="The port to listen on; 0: any free port.",
 )  # fmt: skip
 @click.option(
     "--name",
     "names",
     multiple=True,
     metavar="HOST",
-    help="A further host name by which the server is addressed. Repeatable.",
+    help="Another host name of the server. Repeatable.",
 )
 @click.option(
     "--workers", type=click.IntRange(0, 64), default=1, show_default=True,
-    help="Threads that drive runs. 0: show runs and send messages, beside others that drive.",
+    help="Threads that drive runs. 0: only show runs and send messages; other servers drive.",
 )  # fmt: skip
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Tokens, one a line. Needed for any address that other computers reach.",
+    help="Tokens, one a line. Required for an address that other computers can reach.",
 )
-@parameters.tools_option
-@parameters.trust_option
-@parameters.model_options
-@parameters.notify_options
-@parameters.journal_option
-@parameters.durability_option
+@parameters.server_options
 @pass_options(ServeOptions)
 def serve(options: ServeOptions) -> None:
     """Serve machines and runs over HTTP."""

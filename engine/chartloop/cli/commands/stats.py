@@ -51,7 +51,7 @@ the extra `plots`.
 def stats(subjects: tuple[str, ...], plot: str | None, options: SelectionOptions) -> None:
     """Show what recorded runs have in common.
 
-    Why they stop; time, cost and calls of each state; how near they come to each limit; what
+    Why they stop; time, cost and calls of each state; how close they come to each limit; what
     fails. Of the runs of MACHINE, a file or a shipped name; without it of every machine in the
     journal, each by itself. RUN names single runs.
     """

@@ -41,7 +41,9 @@ The run is recorded: after `quit`, `chartloop resume` continues it.
 @click.option(
     "--to", metavar="STATE", shell_complete=completion.states, help="First run to this state."
 )
-@click.option("--plain", is_flag=True, help="The prompt, line by line, where a screen could be.")
+@click.option(
+    "--plain", is_flag=True, help="Use the line-by-line prompt instead of the full screen."
+)
 @parameters.model_options
 @parameters.tools_option
 @parameters.value_options
@@ -55,8 +57,8 @@ The run is recorded: after `quit`, `chartloop resume` continues it.
 def step(machine: str, task: str, to: str | None, plain: bool, options: RunOptions) -> None:
     """Run a machine by hand, step by step.
 
-    A full screen, or a prompt, that shows where the run is, what comes next and what would be
-    decided after it.
+    A full screen, or a prompt, that shows where the run is, what comes next and the decision that
+    would follow.
     """
     from chartloop.cli.live_view import Echo
 

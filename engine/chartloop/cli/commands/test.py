@@ -151,7 +151,7 @@ def _print_coverage(coverages: Sequence[Coverage]) -> None:
 
 
 def _say_short(passed: Iterable[str], short: Iterable[str]) -> None:
-    """What was not counted, and what is not enough."""
+    """Print the scenarios that were not counted, and the thresholds that were missed."""
     for said in passed:
         console.say(console.plain(said), "yellow")
     for said in short:

@@ -22,31 +22,31 @@ Example:
 def tools() -> None:
     """Lock the tools that the MCP servers of a machine offer.
 
-    The lock stands beside the machine, in NAME.tools.lock.json. Checks, proofs and pictures read
-    it and start no server; a run compares the servers with it, and stops where they differ.
+    The lock is written next to the machine, to NAME.tools.lock.json. Checks, proofs and pictures
+    read it and start no server; a run compares the servers with it, and stops if they differ.
     """
 
 
 @tools.command(
-    epilog="""\\b
+    epilog="""\b
 Examples:
   chartloop tools lock machine.yaml --trust
   chartloop tools lock machine.yaml --trust --check
 
-\\b
+\b
 The exit code of --check is 1 when the servers do not offer what the lock holds.
 """
 )
 @parameters.machine_argument
 @parameters.trust_option
-@click.option("--check", is_flag=True, help="Write nothing: say what differs, for CI.")
+@click.option("--check", is_flag=True, help="Write nothing; list the differences, for CI.")
 @parameters.format_option()
 @pass_options(RunOptions)
 def lock(machine: str, check: bool, options: RunOptions) -> None:
-    """Start the MCP servers of MACHINE, and write down which tools they offer.
+    """Start the MCP servers of MACHINE and record which tools they offer.
 
-    It holds the name, description and schemas of each tool that the file names. What changes is
-    shown before it is written.
+    The lock holds the name, description and schemas of each tool that the file names. Changes are
+    shown before they are written.
     """
     from chartloop.api.tool_lock import declared_in, lock_tools, locked_nothing
 

@@ -30,8 +30,8 @@ Declare an intended difference in the machine, with its reason:
     - {difference: "edge ask → stop added", reason: the document has no edge out of it}
 
 \b
-Exit codes: 0 the same but for what the machine declares; 1 a difference that it does not declare,
-or one that it declares and that is not there; 2 the document or the machine cannot be read.
+Exit codes: 0 no difference but those that the machine declares; 1 a difference that it does not
+declare, or declares although it does not exist; 2 the document or the machine cannot be read.
 """
 )
 @click.argument("document", type=click.Path(dir_okay=False))

@@ -54,7 +54,7 @@ Exit codes: 0, or 1 where --fail-on finds something.
 @runs_argument
 @click.option(
     "--limit", type=parameters.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
-    help="Another value for a limit: steps=8, time=5m, tokens=off. One may be a sweep: "
+    help="Override a limit: steps=8, time=5m, tokens=off. One may be a sweep: "
     "steps=4..20, or with a stride time=1m..10m:1m.",
 )  # fmt: skip
 @click.option(
@@ -71,7 +71,7 @@ Exit codes: 0, or 1 where --fail-on finds something.
 @parameters.format_option()
 @pass_options(WhatIfOptions)
 def whatif(machine: str, runs: tuple[str, ...], first: int, options: WhatIfOptions) -> None:
-    """Show what recorded runs would have done under other limits.
+    """Show what recorded runs would have done under different limits.
 
     Or as another file: MACHINE need not be the one that they were recorded with. Without RUN, all
     of its runs in the journal. Which would have stopped earlier, later or

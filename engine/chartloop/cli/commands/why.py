@@ -31,7 +31,7 @@ Examples:
 @parameters.format_option()
 @pass_options(RunOptions)
 def why(run: str, record: int | None, options: RunOptions) -> None:
-    """Show why a run went where it went.
+    """Show why a run took its path.
 
     Every rule and edge that was evaluated, with the values that its guard read, taken or not.
     """

@@ -50,7 +50,7 @@ class Bound(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What an atom said, with the values it read."""
+    """The value of an atom, with the values it read."""
 
     text: str
     holds: bool | None

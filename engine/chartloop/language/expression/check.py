@@ -111,7 +111,7 @@ class Checker(Context):
         return found
 
     def _at_name(self, name: str, fault: ExpressionFault, node: ast.expr) -> ExpressionFault:
-        """What is wrong inside a definition, said where it is used."""
+        """A fault inside a definition, reported where it is used."""
         return self.fault(fault.code, f"in `{name}`: {fault.message}", node, fault.hint)
 
 
@@ -232,7 +232,7 @@ def _map(ctx: Checker, node: ast.Dict) -> Node:
             raise ctx.fault("CL102", "the keys of a map are quoted texts", key or value)
         _constant(ctx, key)
         if key.value in keys:
-            raise ctx.fault("CL102", f"the key `{key.value}` is here twice", key)
+            raise ctx.fault("CL102", f"the key `{key.value}` appears twice", key)
         keys.append(key.value)
     items = tuple(ctx.expr(value) for value in node.values)
     found = Type("map", of=operators.common(items)) if items else operators.EMPTY_MAP

@@ -1,4 +1,4 @@
-"""What the parts of the checker share: the scope, what is known so far, and how to fault.
+"""Shared by the parts of the checker: the scope, what is known so far, and how to fault.
 
 Belongs here: state of one parse, and the refusals that every part needs. Never: rules of one
 kind of expression.
@@ -29,7 +29,7 @@ class Context(ABC):
         self.inside = False
         """Whether a comprehension is being checked, here or where this definition is used."""
         self.doubts: list[ExpressionFault] = []
-        """What is worth a warning."""
+        """Faults that are only worth a warning."""
 
     @abstractmethod
     def expr(self, node: ast.expr) -> Node:

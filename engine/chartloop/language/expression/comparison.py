@@ -216,7 +216,7 @@ def _is_limit(node: Node) -> bool:
 
 
 def _cure(left: Node, right: Node) -> str:
-    """What to write in place of a literal of the wrong type."""
+    """The text to write in place of a literal of the wrong type."""
     for fact, literal in ((left, right), (right, left)):
         if not isinstance(literal, Const):
             continue

@@ -66,7 +66,7 @@ class Expression:
     type: Type
     root: Node = field(compare=False, repr=False)
     doubts: tuple[ExpressionFault, ...] = field(default=(), compare=False, repr=False)
-    """What is worth a warning, for whoever reads the file."""
+    """Faults that are only worth a warning, for the reader of the file."""
 
     def __reduce__(self) -> tuple[type[Expression], tuple[str, Type, Node]]:
         return (Expression, (self.text, self.type, self.root))
@@ -146,7 +146,7 @@ class Expression:
         return tuple(Probe(atom) for atom in self.atoms)
 
     def readings(self, facts: Facts, oracle: Oracle = no_oracle) -> tuple[Reading, ...]:
-        """What each atom says, in the order of the text; each is evaluated by itself."""
+        """The value of each atom, in the order of the text; each is evaluated by itself."""
         return tuple(probe.read(facts, oracle) for probe in self._probes)
 
 

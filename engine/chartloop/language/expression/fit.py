@@ -76,7 +76,7 @@ def _as_truth(found: Node) -> str:
 
 
 def duration_text(value: object) -> str:
-    """What a literal means as a duration, as files write it; empty when it means none."""
+    """A literal as a duration, as files write it; empty if it is none."""
     if isinstance(value, str):
         return value if parse_duration(value) is not None else ""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:

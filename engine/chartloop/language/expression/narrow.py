@@ -1,4 +1,4 @@
-"""What is known not to be None once an expression is true, or false.
+"""Facts known not to be None once an expression is true, or false.
 
 Used twice: while checking, from left to right within one text; and by whoever follows the
 edges of a machine, from the guard of an edge to what lies behind it.

@@ -1,4 +1,4 @@
-"""What compiled expressions may call, and what may come out of them.
+"""Functions that compiled expressions may call, and the values that may result.
 
 The whole of the world that the code of an expression sees is `NAMES`, the facts and the oracle.
 

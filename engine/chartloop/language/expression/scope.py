@@ -1,4 +1,4 @@
-"""What an expression may name at one place of a file, and how a fault in it is said.
+"""The names that an expression may use at one place of a file, and how a fault in it is reported.
 
 Belongs here: the two values that callers of the package give and get. Never: reading text,
 typing, files. A fault knows only its own text; the loader turns its offset into a place.

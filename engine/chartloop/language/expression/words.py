@@ -25,7 +25,7 @@ _ALIKE = 0.8
 
 
 class WordFault(NamedTuple):
-    """What is wrong with a word. `DOUBT` is one: a warning, and the expression is used."""
+    """A fault in a word. `DOUBT` is one: a warning, and the expression is used."""
 
     code: str
     message: str

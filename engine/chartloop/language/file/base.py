@@ -1,4 +1,4 @@
-"""What the shapes of a machine file are made of: scalars, names, and the base of all mappings.
+"""Parts of the shapes of a machine file: scalars, names, and the base of all mappings.
 
 Belongs here: kinds of value. Never: a key of the language.
 """
@@ -54,7 +54,7 @@ Scalar = Annotated[
     PlainValidator(_scalar),
     WithJsonSchema({"type": ["string", "number", "boolean"]}),
 ]
-"""What YAML writes on one line: an expression, a quantity or a constant."""
+"""A value that YAML writes on one line: an expression, a quantity or a constant."""
 FINITE = BeforeValidator(_finite)
 """Makes a float of a number, and refuses what is none."""
 Data = Annotated[JsonValue, WithJsonSchema({})]

@@ -63,7 +63,7 @@ class Append(Shape):
     """Adds to a list: `{append: last.text}`."""
 
     append: Scalar
-    """What is added at the end: an expression, or a part of the result under `save`."""
+    """The value added at the end: an expression, or a part of the result under `save`."""
 
 
 Assigned = Annotated[
@@ -109,7 +109,7 @@ Listed = Annotated[
 
 
 class OnShape(EdgeShape):
-    """What an event of a wait leads to, and the data that its answer carries."""
+    """The edge of an event of a wait, and the data that its answer carries."""
 
     data: dict[Name, Text] | None = None
     """Fields of the answer and their types: `{note: str}`; guards read `last.answer.note`."""
@@ -220,7 +220,7 @@ class StateShape(Shape):
     allow: list[Text] | None = None
     """The tools of the machine that this state may use; default: all."""
     in_doubt: Literal["retry", "ask", "fail"] | None = None
-    """What to do with a paid call whose answer was lost in a crash."""
+    """The treatment of a paid call whose answer was lost in a crash."""
 
 
 class RuleShape(Shape):
@@ -311,7 +311,7 @@ class MachineShape(Shape):
     on_error: EdgeLike | None = None
     """Edge for a failed action that no one handles; default: stop with reason `error`."""
     in_doubt: Literal["retry", "ask", "fail"] | None = None
-    """What to do with a paid call whose answer was lost in a crash; default: `retry`."""
+    """The treatment of a paid call whose answer was lost in a crash; default: `retry`."""
     output: Output | None = None
     """What the run gives: an expression, or `{name: expression}`; default: at a natural end the
     last text."""

@@ -45,7 +45,7 @@ def bad_names(machine: Mapping[str, Any], base: Path = ()) -> Iterator[BadName]:
 
 
 def bad_name(path: Path, name: str, *, reserved: bool = False) -> BadName | None:
-    """What is wrong with one name; None when nothing is."""
+    """The error in one name; None if there is none."""
     if reserved:
         return BadName(path, f"`{name}` is a word of the language", "take another name")
     if _NAME.fullmatch(name) and len(name) <= LONGEST_NAME:

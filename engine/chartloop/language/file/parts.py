@@ -64,7 +64,7 @@ class ModelShape(Shape):
     fallbacks: list[Text] | None = None
     """Models that are tried next when this one fails."""
     cache: list[CacheMark] | None = None
-    """What is marked for the provider's cache: `[instructions, tools]`."""
+    """The parts marked for the provider's cache: `[instructions, tools]`."""
     extra: dict[str, Data] | None = None
     """Goes to the provider as it is."""
 
@@ -99,13 +99,13 @@ class TaskShape(Shape):
     id: Text | None = None
     """Names the task in reports; default: `task_1` and so on."""
     text: Text
-    """What is to be done."""
+    """The task, in words."""
     kind: Literal["primary", "improvement"] = "primary"
     """`primary` work must be done; `improvement` follows it."""
     acceptance: Text = ""
     """How one sees that it is done."""
     by: dict[Literal["tool", "prompt", "machine"], Data] | None = None
-    """What does it: one of `tool`, `prompt` or `machine`."""
+    """The means to do it: one of `tool`, `prompt` or `machine`."""
 
 
 class TaskFile(Shape):
@@ -123,7 +123,7 @@ class ReasonShape(Shape):
     forced: Flag = True
     """Whether the run was cut short rather than finished."""
     status: Literal["completed", "error"] = "completed"
-    """What the run ends as."""
+    """The status with which the run ends."""
 
 
 class IgnoreShape(Shape):
@@ -141,7 +141,7 @@ class DeviationShape(Shape):
     """An accepted difference from the picture in `source`."""
 
     difference: Text
-    """What differs."""
+    """The difference."""
     reason: Text
     """Why it is right."""
 
@@ -164,7 +164,7 @@ class McpShape(Shape):
     headers: dict[str, Text] | None = None
     """Sent with each request; `${VAR}` takes a variable of ours."""
     effect: Literal["pure", "local", "paid"] | None = None
-    """What a call done twice does, for all of its tools; default: `paid`, never repeated."""
+    """The effect of repeating a call, for all of its tools; default: `paid`, never repeated."""
     connect_timeout: Scalar | None = None
     """How long it has to start and to list its tools; default: `30s`."""
     timeout: Scalar | None = None

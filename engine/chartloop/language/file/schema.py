@@ -82,7 +82,7 @@ def _describe(part: dict[str, Any], texts: Mapping[tuple[str, str], str], name: 
 
 
 def _complete(part: dict[str, Any], name: str) -> None:
-    """What the shape leaves to the readers, and an editor can tell all the same."""
+    """Add the conditions that the shape leaves to the readers, and that an editor can check too."""
     keys = part.get("properties", {})
     for key in ("stop", "signal"):
         if key in keys and name != "ModelShape":

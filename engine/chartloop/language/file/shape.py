@@ -57,7 +57,7 @@ class Shaped(NamedTuple):
     findings: list[Finding]
     unread: Unread
     gone: frozenset[Path]
-    """What was taken out; blanks are in its place where its name or number must stay."""
+    """The paths taken out; blanks are in their place if their name or number must stay."""
 
 
 def shape(document: Document) -> Shaped:
@@ -105,7 +105,7 @@ class _Shaper:
         return None
 
     def _round(self, faults: list[Fault]) -> None:
-        """What one validation found: misspelt keys first, for they may be what is missing."""
+        """Add the faults of one validation: misspelt keys first, which may be the missing ones."""
         seen: set[Path] = set()
         faults = faults[: MAX_FINDINGS + 1]
         for fault in sorted(faults, key=lambda f: f.kind != "extra_forbidden"):

@@ -48,7 +48,7 @@ def is_there(data: Any, path: Path) -> bool:
 
 
 def annotation_at(path: Path) -> Any:
-    """What the shape says about the value at a path; None when it says nothing."""
+    """The type that the shape gives the value at a path; None if it gives none."""
     found: Any = FileShape
     for part in path:
         found = _inside(found, part)

@@ -24,7 +24,7 @@ class Fault(NamedTuple):
     key: bool
     """It is about a key, not its value."""
     words: list[str]
-    """What may be there, where there is a list."""
+    """The allowed words, if there is a list."""
     context: Mapping[str, Any]
 
     @classmethod
@@ -88,12 +88,12 @@ _HINTS = {
 
 
 def noun_of(model: type[Any]) -> str:
-    """What a mapping is, in a sentence."""
+    """A mapping, in a sentence."""
     return _NOUNS.get(model, "something else")
 
 
 def kind_in_words(value: Any) -> str:
-    """What a value is: ``a list``."""
+    """The kind of a value: ``a list``."""
     if isinstance(value, bool):
         return "true or false"
     for kind, words in ((dict, "a mapping"), (list, "a list"), (str, "text")):
@@ -103,7 +103,7 @@ def kind_in_words(value: Any) -> str:
 
 
 def message_of(path: Path, value: Any, fault: Fault) -> str:
-    """What is wrong with a value."""
+    """The message for a wrong value."""
     where = f"`{dotted_path(path)}`"
     if fault.kind in _TAKES:
         takes = _TAKES[fault.kind]
@@ -121,7 +121,7 @@ def message_of(path: Path, value: Any, fault: Fault) -> str:
 
 
 def hint_for(path: Path, value: Any = None, fault: Fault | None = None) -> str:
-    """What may be at a path."""
+    """The hint for a path: what it may hold."""
     last = next((p for p in reversed(path) if isinstance(p, str)), "")
     if fault is not None and fault.kind == "string_type" and isinstance(value, bool):
         word = "true" if value else "false"

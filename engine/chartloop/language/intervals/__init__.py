@@ -1,4 +1,4 @@
-"""What an expression may be worth before a run: the one interval arithmetic of the checker.
+"""The values that an expression may have before a run: the one interval arithmetic of the checker.
 
     values      ranges of numbers, yes-or-no, words; what is known of a type
     arithmetic  operators on ranges: how the ends of a result follow from the ends of its parts

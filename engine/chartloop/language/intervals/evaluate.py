@@ -1,4 +1,4 @@
-"""What an expression may be worth where each of its facts may be anything in a range.
+"""The values of an expression when each of its facts may be anything in a range.
 
 Conservative: what it says to be true or false is so in every run in which the expression can
 be evaluated. One that raises stops the run, which is no way on.
@@ -50,13 +50,13 @@ from chartloop.language.intervals.interval import (
 )
 
 Known = Callable[[Fact], Value | None]
-"""What is known of a fact; None: only its type."""
+"""The known values of a fact; None: only its type is known."""
 _SHARES = frozenset({"errors.rate"})
 """Facts that are a share of a whole."""
 
 
 def judge(node: Node, known: Known) -> Value:
-    """What the expression may be worth."""
+    """The values that the expression may have."""
     found = _judge(node, known)
     if isinstance(found, Range) and node.type.nonneg and found.low < 0:
         return found._replace(low=0)

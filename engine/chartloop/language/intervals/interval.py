@@ -1,4 +1,4 @@
-"""What an expression may be worth, as far as that can be known before a run.
+"""Intervals: the values that an expression may have, as far as they are known before a run.
 
 A number lies in a `Range`, a yes-or-no is a `Truth`, of anything else it is only known whether
 it may be None.
@@ -78,7 +78,7 @@ def of_plain(value: object) -> Value:
 
 
 def either(values: Iterable[Value]) -> Value:
-    """What may be one of several."""
+    """The union of several values."""
     found = list(values)
     some, none = any(v.some for v in found), any(v.none for v in found)
     known = [v for v in found if v.some]

@@ -1,4 +1,4 @@
-"""What is wrong with a schema: found when the file is loaded, each fault with its place.
+"""Faults in a JSON Schema, found when the file is loaded, each with its place.
 
 A schema is refused when it is none by the metaschema of 2020-12, when a keyword would be passed
 over in silence (a misspelt one, one of an older draft or of OpenAPI), when a `$ref` leads nowhere

@@ -1,4 +1,4 @@
-"""What a model's reply must be: a JSON Schema, and the Python class that it may come from."""
+"""The form of a model's reply: a JSON Schema, and the Python class that it may come from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ReplySchema:
     name: str = ""
     """The class that the schema is of, as the file names it."""
     make: Callable[[Any], Any] | None = field(default=None, compare=False)
-    """What the class makes of data that satisfies the schema, as JSON data. Raises `ValueError`."""
+    """Makes an object of the class from valid data, and JSON data of it. Raises `ValueError`."""
 
     @cached_property
     def validator(self) -> Validator:

@@ -61,12 +61,12 @@ class _Typing(NamedTuple):
         return [self.of(resolve(self.root, str(ref)), depth - 1)] if inside else []
 
     def _choices(self, given: Mapping[str, Any], depth: int) -> list[Type]:
-        """What `anyOf` and `oneOf` come to."""
+        """The type of `anyOf` and `oneOf`."""
         lists = (cast(Sequence[Any], given.get(word, ())) for word in ("anyOf", "oneOf"))
         return [_one_of([self.of(one, depth - 1) for one in ones]) for ones in lists if ones]
 
     def _own(self, given: Mapping[str, Any], depth: int) -> list[Type]:
-        """What `const`, `enum` and `type` say."""
+        """The types of `const`, `enum` and `type`."""
         if "const" in given:
             return [_words([given["const"]])]
         if isinstance(given.get("enum"), list):

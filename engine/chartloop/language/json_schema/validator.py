@@ -38,7 +38,7 @@ class Fault(NamedTuple):
     path: tuple[str | int, ...]
     """Where in the data."""
     message: str
-    """What came, and what the schema asks."""
+    """The value that came, and the demand of the schema."""
     keyword: str
     """The keyword that was broken; empty where it was none."""
 

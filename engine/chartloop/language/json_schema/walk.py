@@ -43,7 +43,7 @@ def children(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...],
 
 
 def resolve(root: Any, ref: str) -> Any:
-    """What a pointer inside the schema leads to, or None."""
+    """The part of the schema that a pointer leads to, or None."""
     found = root
     for part in ref.removeprefix("#").split("/")[1:]:
         name = part.replace("%25", "%").replace("~1", "/").replace("~0", "~")

@@ -20,7 +20,7 @@ _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": Fal
 
 
 class CaseFault(NamedTuple):
-    """What is wrong with a case."""
+    """A fault in a case."""
 
     message: str
     hint: str

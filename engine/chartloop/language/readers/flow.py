@@ -1,4 +1,4 @@
-"""What is known when a state is reached.
+"""Knowledge of facts at each state: what must hold when it is reached.
 
 A small data-flow analysis over a machine whose guards could be read but not yet trusted. For
 every moment (entering a state, and after its action) it computes the facts that have a value
@@ -28,7 +28,7 @@ _FAILED = frozenset({"last.error", "errors.last"})
 
 
 class Known(NamedTuple):
-    """What holds at one moment on every path to it."""
+    """The conditions that hold at one moment on every path to it."""
 
     facts: frozenset[str]
     results: frozenset[str]
@@ -43,7 +43,7 @@ NOTHING = Known(frozenset(), frozenset({""}), frozenset({""}))
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """What is known at each moment of a machine."""
+    """The conditions known at each moment of a machine."""
 
     entry: Mapping[str, Known]
     after: Mapping[str, Known]
@@ -96,7 +96,7 @@ def _after(state: StateSpec, known: Known) -> Known:
 
 
 def _after_failure(known: Known) -> Known:
-    """What is known after a failed action: an error, and no result."""
+    """The conditions after a failed action: an error, and no result."""
     return known._replace(facts=known.facts | _FAILED, results=frozenset({""}))
 
 

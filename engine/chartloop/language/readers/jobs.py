@@ -35,7 +35,7 @@ def job_of(reader: Reader, path: Path, shape: StateShape) -> Job:
         marks.append(("fork", "all"))
     if len(marks) > 1:
         keys = " and ".join(f"`{key}`" for _, key in marks)
-        message = f"a state has one job: {keys} are {len(marks)}"
+        message = f"a state has one job, and has {keys}"
         reader.say("CL207", path, message, hint="split it into states of one job each", key=True)
     if marks:
         return marks[0][0]
@@ -74,7 +74,7 @@ def _is_decided(shape: StateShape, job: Job) -> bool:
 
 
 def _complete(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
-    """What a job cannot do without."""
+    """Report the missing keys of a job."""
 
     def lacks(key: str, *, code: str = "CL202", by: str) -> None:
         if not _meant(reader, path, shape, key):

@@ -37,7 +37,7 @@ _EMPTY: Mapping[str, Any] = {
     "str": "", "int": 0, "float": 0.0, "bool": False, "duration": 0.0, "fraction": 0.0,
     "list": (), "map": {},
 }  # fmt: skip
-"""What an item is before the first, by the kind of its type."""
+"""The item before the first, by the kind of its type."""
 
 
 class Loop(NamedTuple):
@@ -88,7 +88,7 @@ def _check_keys(reader: Reader, path: Path, shape: file.StateShape) -> None:
     for field in file.StateShape.model_fields:
         key = field.rstrip("_")
         if has_key(shape, key) and key not in _KEYS:
-            message = f"a state has one job: `for` and `{key}` are 2"
+            message = f"a state has one job, and has `for` and `{key}`"
             hint = f"write `{key}` into the state that `each` or `then` leads to"
             reader.say("CL207", (*path, key), message, hint=hint, key=True)
     for key in ("in", "each", "then"):

@@ -35,7 +35,7 @@ def nonneg(type: Type) -> Type:
 
 
 def quantity(value: Any) -> tuple[Type, Any] | None:
-    """What a limit that is written plainly means: its type and value."""
+    """The type and value of a limit that is written plainly."""
     match value:
         case bool():
             return BOOL, value

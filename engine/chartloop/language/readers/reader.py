@@ -1,4 +1,4 @@
-"""What the readers of a file's parts share: places, findings, scopes, and the names there are.
+"""Shared by the readers of a file's parts: places, findings, scopes, and the names there are.
 
 One mistake gives one finding: what is said about a name that could not be read, wherever it is
 used, is not said again.
@@ -61,7 +61,7 @@ UNREAD_GUARD = parse("False", Scope({}), want=BOOL)
 """Stands for a guard that could not be read, so that its edge or rule is not lost."""
 
 FINISHES = ("stop", "length", "tool_calls", "content_filter")
-"""What `last.finish_reason` mostly is: providers may say other words."""
+"""The usual values of `last.finish_reason`: providers may send others."""
 
 _NAME = r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*"
 SINGLE = re.compile(rf"(?<![{{$]){{{_NAME}(?::[^{{}}]*)?}}(?!}})", re.ASCII)
@@ -100,7 +100,7 @@ def make_roots(
     named: Named, *, limits: Mapping[str, Type], variables: Mapping[str, Type],
     blocks: Collection[str],
 ) -> dict[str, Type]:  # fmt: skip
-    """What the expressions of one machine may read."""
+    """The names that the expressions of one machine may read."""
     roots = dict(base_roots())
     roots["run"] = _with(
         roots["run"], visits=struct(dict.fromkeys(named.states, COUNTER), keyed=True),
@@ -146,7 +146,7 @@ class Reader:
     registry: Registry
     unread: Unread
     gone: frozenset[Path] = frozenset()
-    """What `shape` took out of the data: a blank is there."""
+    """The paths that `shape` took out of the data: a blank is there."""
     flow: Flow | None = None
     define: Mapping[str, str] = field(default_factory=dict[str, str])
     """Definitions that the caller replaces."""

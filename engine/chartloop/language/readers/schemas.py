@@ -23,7 +23,7 @@ _OF_CLASS = {"class", "schema"}
 
 
 def read_schema(reader: Reader, path: Path, value: Any) -> ReplySchema:
-    """What is at `path`; with a finding, one that every reply satisfies."""
+    """The schema at `path`; after a finding, one that every reply satisfies."""
     if isinstance(value, str):
         return _of_class(reader, path, value) or ReplySchema({})
     if isinstance(value, Mapping) and set(cast(Mapping[str, Any], value)) == _OF_CLASS:

@@ -191,7 +191,8 @@ def _fits(reader: Reader, server: ServerSpec, found: Mapping[str, LockedServer])
         reader.say("CL432", path, text, hint=f"lock it: {again}", key=True)
         return False
     if known.definition != server.definition:
-        text = f"the lock is of another `{server.name}`: its command, address or environment differ"
+        text = f"the lock was made for another `{server.name}`:"
+        text += " its command, address or environment differ"
         reader.say("CL432", path, text, hint=f"lock it again: {again}", key=True)
         return False
     if len(known.tools) > MOST_TOOLS:

@@ -23,7 +23,7 @@ from chartloop.language.template.template import Template
 _QUOTED = re.compile("'([^']*)'|\"([^\"]*)\"")
 
 Source = frozenset[str] | Expression | None
-"""What is written once: words, an expression that gives them, or None for any text."""
+"""The source of words: words, an expression that gives them, or None for any text."""
 
 
 def written_words(spec: MachineSpec) -> dict[str, Words]:

@@ -36,13 +36,13 @@ MAX_OUTPUT = 1_000_000
 MAX_ITEMS = 10_000
 """Items of a list that a template goes through."""
 MAX_WORK = 20_000_000
-"""What one rendering may cost, in characters handled; see `Meter`."""
+"""The cost that one rendering may have, in characters handled; see `Meter`."""
 NODE_COST = 50
-"""What one operation costs, in the same unit: about as long as 50 characters take."""
+"""The cost of one operation, in the same unit: about as long as 50 characters take."""
 
 
 class Meter:
-    """What one rendering may still do. Counted, not timed: the same template, the same end."""
+    """The budget of one rendering. Counted, not timed: the same template, the same end."""
 
     def __init__(self, work: int = MAX_WORK) -> None:
         self.left = work

@@ -49,7 +49,7 @@ _METER = "_meter"
 _SILENT = frozenset("whitespace comment_begin comment comment_end raw_begin raw_end".split())
 """Kinds of tokens that the lexer gives and the parser never sees."""
 _FAULTS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What an operation on unfit values raises."""
+"""The exceptions that an operation on unfit values raises."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a template may say: a whitelist over its syntax tree, and the types of what it reads.
+"""The check of a template: a whitelist over its syntax tree, and the types of what it reads.
 
 Allowed are output, `if`, one level of `for`, the filters of `template_filters`, comparisons,
 `and`, `or`, `not`, `in`, `x if y else z`, `+ - / //` and `~`, fields, constant subscripts and
@@ -29,9 +29,9 @@ MAX_DEPTH = 40
 """Nodes inside each other. Each gives Python two brackets at most, and Python takes 200."""
 
 TESTS = ("defined", "none")
-"""What may be behind `is`."""
+"""The words that may follow `is`."""
 LOOP = struct({"index": COUNT, "index0": COUNT, "first": BOOL, "last": BOOL, "length": COUNT})
-"""What `loop` has inside a `for`. `index` counts from 1."""
+"""The fields of `loop` inside a `for`. `index` counts from 1."""
 
 _OPERATORS = frozenset("Compare Operand Not And Or Add Sub Div FloorDiv Neg Pos".split())
 _SIGNS = {"Mul": "*", "Mod": "%", "Pow": "**"}
@@ -62,7 +62,7 @@ class Token(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """What an expression is: its type and, when it is a chain of names, the fact."""
+    """The type of an expression and, if it is a chain of names, the fact."""
 
     type: Type
     fact: str = ""
@@ -262,7 +262,7 @@ class Checker:
         return _Value(base.of or ANY)
 
     def _below(self, node: Any, name: str) -> _Value:
-        """What `name` is in the struct or map before it."""
+        """The field `name` of the struct or map before it."""
         base = self._chain(node.node)
         fact = f"{base.fact}.{name}" if base.fact else ""
         found = base.type

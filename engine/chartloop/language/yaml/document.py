@@ -128,7 +128,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """What a text says, and where each part of it stands.
+    """The content of a text, and the place of each part of it.
 
     `data` is plain: dict, list, str, int, float, bool and None, every key a str. It is None
     when the text cannot be read; then at least one finding says why. Aliases share one value:

@@ -31,7 +31,7 @@ _WIDEST = 70
 
 
 class Complaint(NamedTuple):
-    """What the parser says, in its words. Lines and columns count from 0."""
+    """The parser's complaint, in its words. Lines and columns count from 0."""
 
     problem: str
     context: str

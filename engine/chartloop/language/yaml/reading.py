@@ -94,7 +94,7 @@ def read(text: str, file: str = "<text>") -> Document:
 
 
 def _unreadable(text: str, file: str) -> Finding | None:
-    """What keeps a text from being given to the parser at all."""
+    """A finding that keeps a text from being given to the parser at all."""
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         message = f"the file is larger than {MAX_BYTES:,} bytes"
         return finding("CL005", message, Place(file), hint="split the machine")
@@ -305,7 +305,7 @@ class _Reader:
             self._break("CL005", message, self._span(event))
 
     def _duplicate(self, key: Event, first: Event) -> None:
-        message = f"`{short(key.value)}` is here twice"
+        message = f"`{short(key.value)}` appears twice"
         related = ("first written here", self._span(first))
         hint = "rename or remove one; the first was kept for the other findings"
         self._note("CL002", message, key, hint, name=key.value, related=related)

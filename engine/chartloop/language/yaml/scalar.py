@@ -19,7 +19,7 @@ Style = Literal["", "'", '"', "|", ">"]
 """How a scalar is written, by its first sign; empty for a plain one."""
 
 BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-"""What the parser takes for the end of a line: the list of YAML 1.1, as libyaml reads."""
+"""The ends of lines for the parser: the list of YAML 1.1, as libyaml reads."""
 
 _BREAKS = "\n\u2028\u2029"
 """What is left of line ends in a value; the others become `\\n`."""
@@ -46,7 +46,7 @@ _WORDS: dict[str, bool | None] = {
 
 
 def plain(text: str) -> str | int | float | bool | None:
-    """What a scalar without quotes means by the core rules of YAML 1.2.
+    """The value of a scalar without quotes, by the core rules of YAML 1.2.
 
     `OverflowError` for a number that is too large to be one: over `MAX_DIGITS` characters, or
     a float that would be infinite without saying so.

@@ -28,7 +28,7 @@ class Again(NamedTuple):
 
     variable: str
     first: float
-    """What a run starts with."""
+    """The initial value."""
     resets: Mapping[str, float]
     """The states that set it on entry, each with the value."""
     edges: Mapping[str, float]
@@ -51,7 +51,7 @@ class Counting:
             for n in sorted(_variables(spec, counting=False))
             if values[n] is not UNKNOWN
         }
-        """What nothing ever changes: by its name the value that it has from the start."""
+        """Values that nothing ever changes, by name."""
         if "run.task" in values:
             self.fixed["run.task"] = values["run.task"]
         self.first: dict[str, float] = {}
@@ -71,16 +71,16 @@ class Counting:
         return frozenset((SPENT | own | visits) & self.read)
 
     def of_visit(self, name: str) -> dict[str, float]:
-        """What counting a visit adds."""
+        """The counts that a visit adds."""
         counter = f"run.visits.{name}"
         return {counter: 1.0} if counter in self.read else {}
 
     def of_entry(self, state: StateSpec) -> dict[str, float]:
-        """What entering a state adds."""
+        """The counts that entering a state adds."""
         return {**self.of_visit(state.name), **self.of_sets(state.set)}
 
     def of_sets(self, sets: Iterable[Assign]) -> dict[str, float]:
-        """What assignments add."""
+        """The counts that assignments add."""
         out: dict[str, float] = {}
         for one in sets:
             name = one.target.removeprefix("vars.")

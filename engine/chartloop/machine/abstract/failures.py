@@ -20,7 +20,7 @@ SMALL = 2**31
 
 
 class Breaking:
-    """What of a machine may break, worked out once for each state."""
+    """The possible failures of a machine, worked out once for each state."""
 
     def __init__(self, chart: Chart) -> None:
         self.chart = chart

@@ -49,7 +49,7 @@ from chartloop.machine.transition_table import END_ERROR, ENGINE_ENDS, ORDER
 _CATEGORIES: Mapping[str, tuple[str, ...]] = {
     "failed": ("TRANSIENT", "RECOVERABLE", "CRITICAL"), "late": ("TRANSIENT",),
 }  # fmt: skip
-"""What the error of an outcome may be."""
+"""The categories that the error of an outcome may have."""
 BEGIN = ""
 """The state of the place before the start, and of those where a stop is decided."""
 
@@ -414,7 +414,7 @@ class Routes(Growing):
     def _stop_gates(
         self, state: str, at: Place, into: str, general: bool = True
     ) -> dict[str, float]:
-        """What counters must be below so that no stop rule holds."""
+        """The values that counters must stay below so that no stop rule holds."""
         if at.continued or at.stopping:
             return {}
         found = dict[str, float]()

@@ -62,7 +62,7 @@ class Place(NamedTuple):
     ok: bool | None = None
     """Whether the last action succeeded, as far as a decision may ask for it."""
     reached: Reached = ()
-    """What counters have come to, as far as a decision has told it."""
+    """The values that counters have reached, as far as a decision has shown."""
 
 
 @dataclass(slots=True)

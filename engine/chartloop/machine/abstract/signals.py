@@ -1,4 +1,4 @@
-"""What no edge or rule of a file says: which signals may be raised at a moment, and by whom."""
+"""Signals that no edge or rule of a file raises: which may be raised at a moment, and by whom."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from chartloop.machine.rules import is_about_failure
 OUTSIDE = ("user_requested", "stop_requested", "error", "guard_error")
 """Reasons that may be raised at any moment without the file's doing."""
 FROM_ANYBODY = ("user_requested",)
-"""What a stop from outside raises where its caller names no reason."""
+"""The signal of a stop from outside whose caller names no reason."""
 OF_A_GUARD = ("guard_error",)
-"""What may be raised where nothing but guards and `set` is evaluated."""
+"""The signals that may be raised where only guards and `set` are evaluated."""
 OF_AN_ACTION = ("error", "guard_error", "time_limit")
 """What may be raised after any action; the last where the machine runs as a child whose parent's
 time is up."""

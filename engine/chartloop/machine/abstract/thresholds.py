@@ -45,7 +45,7 @@ class Turns(NamedTuple):
 
 
 class Now(NamedTuple):
-    """What is known at a place."""
+    """The knowledge at a place."""
 
     continued: bool | None = False
     """Whether a continuation has been asked for."""
@@ -56,7 +56,7 @@ class Now(NamedTuple):
 
 
 class Below(NamedTuple):
-    """What is taken for granted: a counter has not come to a value."""
+    """An assumption: a counter has not reached a value."""
 
     counter: str
     value: float
@@ -73,7 +73,7 @@ _TOLD = {"signals.continued", "last.ok", "last.error"} | _SIGNALS
 
 
 class World:
-    """What is known in advance: the limits of the run, what never changes, what only grows."""
+    """The knowledge in advance: the limits of the run, what never changes, what only grows."""
 
     def __init__(
         self, limits: Mapping[str, Any], counters: frozenset[str], fixed: Mapping[str, Any],
@@ -93,7 +93,7 @@ class World:
     def known_facts(
         self, now: Now = USUAL, *, counter: str = "", low: float = 0, below: Below | None = None
     ) -> Known:
-        """What is known of facts, with one counter from `low` upwards, and one `below` a value."""
+        """The known values of facts, one counter from `low` upwards, and one `below` a value."""
         signalled = self.raised.get(counter, ()) if now.signalled else ()
         raised = sum(low >= at for at in signalled)
 

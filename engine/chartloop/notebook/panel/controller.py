@@ -62,11 +62,11 @@ class Controller:
         self._picture = PanelPicture()
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._asked: Driving | None = None
-        """What the driver does now."""
+        """The order that the driver is carrying out."""
         self._cancelled = False
         """Whether what is driven is to continue to the end that a cancel leads to."""
         self._fault: Json | None = None
-        """What went wrong with the newest order, until the next one goes well."""
+        """The error of the newest order, until the next one succeeds."""
         self._looking = False
         self._shown = ""
         """The id of the run that is on the page."""
@@ -257,7 +257,7 @@ def _sendable(changed: Json) -> Json:
 
 
 def fault_of(error: Exception) -> Json:
-    """What went wrong, for people."""
+    """An error in words for the panel."""
     if isinstance(error, ChartloopError):
         return {"message": error.message, "hint": error.hint}
     _log.warning("an order of the panel failed", exc_info=error)

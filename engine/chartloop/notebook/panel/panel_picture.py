@@ -22,7 +22,7 @@ PATIENCE = 10.0
 
 
 def still(run: Run) -> dict[str, str]:
-    """What a saved notebook shows where no kernel draws the panel: the picture, and text."""
+    """The view of a saved notebook without a kernel: the picture, and text."""
     standing = standing_of(run.session)
     picture = LivePicture(run.draw().chart, timeout=PATIENCE)
     text = f"<Panel of run {run.id}>\n\n{picture.text(standing)}"
@@ -50,7 +50,7 @@ class PanelPicture:
         """Why there is no picture; None where there is one."""
 
     def sheet(self, run: Run) -> Json:
-        """What has to be shown now: all of a picture that was laid out anew, else what changed."""
+        """The update to show now: a whole picture if it was laid out anew, else the changes."""
         chart, standing = run.draw().chart, standing_of(run.session)
         if self._picture is None or self._picture.chart != chart:
             self._picture = LivePicture(chart, engine=self._engine, timeout=self._timeout)
@@ -64,7 +64,7 @@ class PanelPicture:
         return {"picture": "", "boxes": {}, "outline": outline, "paint": {}}
 
     def paint(self, run: Run) -> Json:
-        """What has to be put into the picture that is on the page."""
+        """The changes to the picture on the page."""
         if self._picture is None or self._missing is not None:
             return {}
         changes = self._picture.changes(standing_of(run.session), "auto")

@@ -22,7 +22,7 @@ _PAGE = Path(__file__).parent / "page"
 _SCRIPT = f"{page_parts.SCRIPT}\n{(_PAGE / 'panel.js').read_text('utf-8')}"
 """One module: there is no build, and nothing that a page would have to ask for."""
 _ALONE = ("paint", "why", "busy", "fault", "heard")
-"""What is in its own trait, since it changes by itself."""
+"""Parts with their own traits, since they change by themselves."""
 _SHEET = ("picture", "boxes", "outline")
 
 

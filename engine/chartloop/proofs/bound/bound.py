@@ -317,7 +317,7 @@ def _lines(found: Bound, width: int) -> Iterator[Line]:
     yield Line(f"{found.machine}, at worst", "bold")
     yield from _figure_lines(found.figures.values(), width)
     overshoots = [Row((o.guard, o.where, o.text)) for o in found.overshoots]
-    yield from _table(overshoots, ("guard", "looked at", "a run goes"), width)
+    yield from _table(overshoots, ("guard", "evaluated", "a run goes"), width)
     wraps = [Row((w.to, w.reports, w.saves, _costs(w.costs))) for w in found.wraps]
     head = ("stops at", "then reports", "then saves", "which costs at most")
     yield from _table(wraps, head, width)

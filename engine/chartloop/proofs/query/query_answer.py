@@ -413,7 +413,7 @@ def _signalling(query: Query, seek: _Seek, found: Way | None) -> list[str]:
 def _assumptions(*, cancels: bool) -> tuple[str, ...]:
     """What every answer takes for granted."""
     return (
-        "a guard that reads anything may hold or not; the ways of child machines are their own",
+        "a guard that reads anything may hold or not; child machines take their own paths",
         "a stop from outside may come at any moment, for `user_requested`; for another reason "
         "only where the answer says `unless`"
         if cancels

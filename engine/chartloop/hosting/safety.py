@@ -25,10 +25,10 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from xml.sax.saxutils import unescape
 
+from chartloop.hosting.metrics import Metrics
+from chartloop.hosting.problems import MEDIA_TYPE, RETRY_AFTER, Problem, Refusal, Wrong, problem_of
+from chartloop.hosting.settings import SCOPES, Limits, Scope, Settings, Token
 from chartloop.run.redact import Redactor
-from chartloop.server.metrics import Metrics
-from chartloop.server.problems import MEDIA_TYPE, RETRY_AFTER, Problem, Refusal, Wrong, problem_of
-from chartloop.server.settings import SCOPES, Limits, Scope, Settings, Token
 
 ASGI = Callable[..., Awaitable[None]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

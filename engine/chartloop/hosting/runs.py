@@ -30,24 +30,24 @@ from chartloop.core.errors import (
     UnknownRunError,
 )
 from chartloop.core.records import Record
+from chartloop.hosting.machines import Machines
+from chartloop.hosting.problems import Refusal, Wrong
+from chartloop.hosting.reading import (
+    OPENED,
+    History,
+    OpenRuns,
+    count_of,
+    records_from,
+)
+from chartloop.hosting.settings import Settings
 from chartloop.language.values import limit_value, var_value
 from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
+from chartloop.run.lru_cache import LruCache
 from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand, wait
-from chartloop.server.machines import Machines
-from chartloop.server.problems import Refusal, Wrong
-from chartloop.server.reading import (
-    OPENED,
-    History,
-    Kept,
-    OpenRuns,
-    count_of,
-    records_from,
-)
-from chartloop.server.settings import Settings
 from chartloop.view_model.build import RECORDS, children_of, view_run
 from chartloop.view_model.moment import Past
 from chartloop.view_model.orders import Answer, refusals_of, waits_for_answer
@@ -75,7 +75,7 @@ class Runs:
         self.journal = journal
         self.machines = machines
         self._open = OpenRuns(journal, machines, settings.face)
-        self._history = Kept[tuple[str, str, str], History](OPENED)
+        self._history = LruCache[tuple[str, str, str], History](OPENED)
 
     # reading -------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class Runs:
         """A run at a record that it has."""
         row = run.session.row
         key = (run.id, row.machine_hash, str(row.created))
-        return self._history.get(key, History).at(run, seq)
+        return self._history.get_or_make(key, History).at(run, seq)
 
     def _why(self, run: Run, seq: int, newest: Past) -> DecisionView:
         if seq == newest.record.seq:

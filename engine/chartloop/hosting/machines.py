@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chartloop import catalog
 from chartloop.api import Machine, find_faults
@@ -28,11 +27,11 @@ from chartloop.api.stored_run import (
 )
 from chartloop.checker.trust import needs_trust
 from chartloop.core.errors import Finding, SetupError, SpecError, nearest
-from chartloop.core.facts import FACTS
+from chartloop.hosting.problems import Refusal
+from chartloop.hosting.settings import Settings
 from chartloop.language.tool_lock import lock_name
 from chartloop.run.journal import Journal, RunRow
-from chartloop.server.problems import Refusal
-from chartloop.server.settings import Settings
+from chartloop.run.lru_cache import LruCache
 
 RECORDED = 64
 """Machines of recorded runs that are kept compiled."""
@@ -59,7 +58,7 @@ class Machines:
         self._journal = journal
         self._lock = threading.Lock()
         self._files: dict[Path, tuple[tuple[int, ...], ServedFile]] = {}
-        self._recorded: OrderedDict[tuple[str, ...], Machine] = OrderedDict()
+        self._recorded = LruCache[tuple[str, ...], Machine](RECORDED)
         known: dict[str, Path] = {}
         for name, path in self._named_paths():
             if (other := known.setdefault(name, path)) != path:
@@ -138,15 +137,10 @@ class Machines:
         return self._kept(("drive", row.machine_hash), lambda: self._runnable(row))
 
     def _kept(self, key: tuple[str, ...], make: Callable[[], Machine]) -> Machine:
-        with self._lock:
-            if (known := self._recorded.get(key)) is not None:
-                self._recorded.move_to_end(key)
-                return known
-        made = make()
-        with self._lock:
-            self._recorded[key] = made
-            while len(self._recorded) > RECORDED:
-                self._recorded.popitem(last=False)
+        made = self._recorded.get(key)
+        if made is None:
+            made = make()
+            self._recorded.put(key, made)
         return made
 
     def _runnable(self, row: RunRow) -> Machine:
@@ -168,17 +162,3 @@ def _declared_name(text: str) -> str:
     """The name that a file gives its machine; empty where none can be read."""
     found = _NAME.search(text)
     return found[1] if found else ""
-
-
-def facts_schema(machine: Machine) -> dict[str, Any]:
-    """What guards of the machine can read, as JSON: the type and meaning of each fact."""
-    roots: dict[str, Any] = {}
-    for root, section in machine.spec.roots.items():
-        roots[root] = {
-            name: {
-                "type": str(type),
-                "about": FACTS[f"{root}.{name}"].about if f"{root}.{name}" in FACTS else "",
-            }
-            for name, type in section.fields
-        }
-    return roots

@@ -28,13 +28,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from chartloop.api import Run
 from chartloop.core.errors import ChartloopError, Driven, UnknownRunError
+from chartloop.hosting.problems import problem_of
+from chartloop.hosting.runs import Runs
 from chartloop.run.events import Event as StreamEvent
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.lease import CHILD_MARK
 from chartloop.run.loop import leave
 from chartloop.run.requests import StoredRequest
-from chartloop.server.problems import problem_of
-from chartloop.server.runs import Runs
 from chartloop.view_model.orders import is_held
 
 T = TypeVar("T")
