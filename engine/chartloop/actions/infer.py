@@ -18,7 +18,7 @@ from chartloop.core.facts import ToolCall, wire_name
 from chartloop.core.media_parts import with_parts
 from chartloop.core.outcome import PARTS, Message, Outcome, Reply, Spent, is_cost, is_tokens, say
 from chartloop.core.position import FILES, REPAIRED, repair_count
-from chartloop.core.specs import CACHED, ActionSpec, ArgSpec, Effect
+from chartloop.core.specs import CACHED, ActionSpec, ArgSpec, Effect, refused_extra
 from chartloop.core.traits import ActionTraits
 from chartloop.core.transcript import estimate, estimate_messages, sendable, with_head
 from chartloop.core.types import ANY, BOOL, DURATION, FLOAT, INT, STR, Type, list_of, map_of, struct
@@ -473,6 +473,15 @@ def _marks(value: Any) -> str | None:
     return None if all(word in CACHED for word in words) else f"a list of {known}"
 
 
+def _extra(value: Any) -> str | None:
+    """What is wrong with what goes to the provider as it is."""
+    given = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
+    if given is None:
+        return "a mapping"
+    wrong = refused_extra(given)
+    return None if wrong is None else f"a mapping without `{wrong}`"
+
+
 _INSTEAD = "In place of the file's `model.{}`."
 _SETTINGS = (
     ArgSpec(
@@ -493,7 +502,7 @@ _SETTINGS = (
     ),
     ArgSpec("fallbacks", "data", list_of(STR), check=_words, about=_INSTEAD.format("fallbacks")),
     ArgSpec(
-        "extra", "data", map_of(ANY),
+        "extra", "data", map_of(ANY), check=_extra,
         about="Goes to the provider as it is: over the file's `model.extra`, key by key.",
     ),
     ArgSpec(

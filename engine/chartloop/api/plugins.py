@@ -29,6 +29,7 @@ from chartloop.actions.declare import What, specs_of
 from chartloop.actions.registry import check_traits
 from chartloop.core.errors import MissingPluginError, PluginError, SetupError, nearest
 from chartloop.core.specs import PluginSpec, Registry
+from chartloop.run.exceptions import describe
 from chartloop.run.journal import Journal, direct_journal
 from chartloop.run.lease import ancestry
 from chartloop.run.sync import wait
@@ -131,9 +132,11 @@ _SPECS: tuple[What, ...] = ("tool", "action")
 def _import(point: EntryPoint, where: str) -> object:
     try:
         return point.load()
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # it is the code of others
         raise PluginError(
-            f"{where} cannot be imported from `{point.value}`: {type(error).__name__}: {error}",
+            f"{where} cannot be imported from `{point.value}`: {describe(error)}",
             hint="the plugin itself fails: ask its authors, or leave it out",
         ) from error
 

@@ -24,6 +24,7 @@ from chartloop.core.specs import ActionSpec, PluginSpec
 from chartloop.language.server_tools import ServerSpec
 from chartloop.language.spec import MachineSpec
 from chartloop.run.context import Ports
+from chartloop.run.exceptions import describe
 from chartloop.run.job import suspends as spec_suspends
 from chartloop.run.journal import Journal
 from chartloop.run.ports import Cancel, Clock, Model, Notifier, Sandbox, Tokenizer, ToolServers
@@ -201,8 +202,8 @@ def _by_plugin(url: str, make: bool, plugins: Iterable[PluginSpec]) -> Journal |
                 opened = plugin.opens(url, make=make)
             except ChartloopError:
                 raise
-            except Exception as error:
-                text = f"plugin `{scheme}` cannot open its journal: {type(error).__name__}: {error}"
+            except (Exception, SystemExit) as error:
+                text = f"plugin `{scheme}` cannot open its journal: {describe(error)}"
                 raise PluginError(text, hint="see what the plugin says of its URLs") from error
             if not hasattr(opened, "suspends"):
                 text = f"plugin `{scheme}` gave a {type(opened).__name__}, not a journal"

@@ -46,6 +46,11 @@ def reaches_out(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
     for path, address in _addresses(spec.model, ("model",)):
         if path != ("model", "api_base"):
             yield path, f"names the host `{address}`"
+    for name, state in spec.states.items():
+        extra = state.args.get("extra")  # of a model call: it goes to the provider as it is
+        if extra is not None and extra.kind == "data":
+            for path, address in _addresses(extra.value, ("states", name, "with", "extra")):
+                yield path, f"names the host `{address}`"
     for name, server in spec.servers.items():
         yield ("mcp_servers", name), server.reaches
     for name, child in spec.machines.items():

@@ -307,7 +307,7 @@ PER_MESSAGE = 4
 PER_CALL = 8
 """Tokens round each tool call: its id, type and braces."""
 PER_IMAGE = 1_000
-"""Tokens of a part that is not a text. Providers charge 85 to 1,600 for an image, by its size."""
+"""Tokens of an image whose size is not known, and of a part that is neither text nor image."""
 
 
 def estimate_tokens(text: str) -> int:

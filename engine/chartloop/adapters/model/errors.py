@@ -200,7 +200,7 @@ def _without_keys(text: str, target: Target) -> str:
     """The text, cut, with everything replaced that is or looks like a key."""
     secrets = [value for name, value in os.environ.items() if _NAMES_SECRET.search(name)]
     secrets += [target.where.get("api_key", "")]
-    secrets += re.findall(r"[^\s'\"{},]{6,}", str(target.headers))
+    secrets += re.findall(r"[^\s'\"{},]{6,}", str(target.extra.get("extra_headers")))
     for secret in sorted(secrets, key=len, reverse=True):
         # Shorter ones are words of the text.
         text = text.replace(secret, "***") if len(secret) >= 6 else text

@@ -118,8 +118,9 @@ def read_server_shape(reader: Reader, name: str, given: file.McpShape) -> Server
         sampling=_sampling(reader, (*path, "sampling"), given.sampling),
     )
     for text in made.texts:
-        if "${" in VARIABLE.sub("", text):
-            said = f"`{short(VARIABLE.sub('', text))}` is not a reference to a variable"
+        left = VARIABLE.sub(lambda found: found[2] or "", text)  # a default holds no variable
+        if "${" in left:
+            said = f"`{short(left)}` is not a reference to a variable"
             reader.say("CL203", path, said, hint="write `${NAME}` or `${NAME:-default}`", key=True)
             break
     return made
@@ -307,5 +308,9 @@ def refuse_collisions(reader: Reader, names: Iterable[str]) -> None:
         other = taken.setdefault(wire_name(name), name)
         if other != name:
             text = f"`{short(other)}` and `{short(name)}` are both `{wire_name(name)}` for a model"
-            hint = "rename the server: a provider takes letters, digits, `_` and `-`"
+            hint = (
+                "a provider takes letters, digits, `_` and `-`: name one of the two under `tools`"
+            )
+            if name.partition(".")[0] != other.partition(".")[0]:
+                hint = f"{hint}, or rename a server"
             reader.say("CL433", ("tools",), text, hint=hint, key=True)
