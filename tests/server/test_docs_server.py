@@ -85,6 +85,6 @@ def test_the_limits_that_the_page_names_are_those_of_the_server() -> None:
         f"no request for {limits.silence:g} seconds",
         f"more than {limits.rate:g} requests a second of one caller, after the first {limits.burst:,}",
         f"more than {limits.connections:,} connections, or {limits.watchers} streams",
-        f"requests at hand have {http_server.GRACE} seconds and actions {workers.GRACE:g}",
+        f"open requests have {http_server.GRACE} seconds and actions {workers.GRACE:g}",
     ):
         assert said in text, said

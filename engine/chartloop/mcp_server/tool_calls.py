@@ -10,6 +10,7 @@ Belongs here: orders to runs and what is told of them, as plain data. Never: the
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -118,6 +119,8 @@ class Calls:
         refuse_taken(file.name for file in self.machines.listing())
         self.runs = Runs(settings, journal, self.machines)
         self.workers = Workers(self.runs, _hear_nothing)
+        self._starting: dict[str, threading.Event] = {}
+        """Runs that are being started in a thread, each with what says when that is done."""
         self.redactor = Redactor([token.secret for token in settings.tokens])
         self._journal: Journal = getattr(journal, "grouped", journal)
 
@@ -144,7 +147,16 @@ class Calls:
     async def start(self, machine: str, arguments: Mapping[str, Any], run_id: str) -> None:
         """A new run, with its first record in the journal; a worker drives it."""
         body = {**arguments, "machine": machine, "run_id": run_id}
-        await run_sync(self.runs.start, body, Caller())
+        begun = self._starting[run_id] = threading.Event()
+
+        def begin() -> None:
+            try:
+                self.runs.start(body, Caller())
+            finally:
+                del self._starting[run_id]
+                begun.set()
+
+        await run_sync(begin)
         self.workers.wake()
 
     async def answer(
@@ -177,7 +189,12 @@ class Calls:
         self.workers.wake()
 
     async def hold(self, run_id: str) -> None:
-        """Pause a run whose call was given up, unless it rests by itself."""
+        """Pause a run whose call was given up, unless it rests by itself.
+
+        A call may be given up while its run is being started: that ends first.
+        """
+        if (begun := self._starting.get(run_id)) is not None:
+            await run_sync(begun.wait)
         row = await self._journal.row(run_id)
         if row is None or row.ended or row.question is not None or row.head == 0:
             return
