@@ -34,12 +34,13 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import HealthCheck, Phase, is_hypothesis_test, settings
 
-from tests.effort import EXAMPLES
-
 ALLOWED = Path(__file__).with_name("allowed_skips.txt")
 NODE = Path(__file__).with_name("node")
 """The npm packages whose word counts: what Mermaid reads, what XState and SCXML run."""
 ALL = os.environ.get("CHARTLOOP_TESTS", "") == "all"
+_ASKED = os.environ.get("CHARTLOOP_EXAMPLES", "0")
+EXAMPLES = int(_ASKED) if _ASKED.isdecimal() else 0
+"""How many examples each law gets, whatever it says itself; 0: as many as it says."""
 
 # No deadline and no complaint of slowness: the cores are shared. Where everything must pass the
 # examples are the same each time, and one that fails is printed as it was found: making it smaller
@@ -93,9 +94,11 @@ def whole(request: pytest.FixtureRequest) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse a value of CHARTLOOP_TESTS that would be taken for nothing."""
+    """Refuse values of the environment that would be taken for nothing."""
     if (value := os.environ.get("CHARTLOOP_TESTS", "")) not in ("", "all"):
         raise pytest.UsageError(f"CHARTLOOP_TESTS is `all` or not set, not `{value}`")
+    if not _ASKED.isdecimal():
+        raise pytest.UsageError(f"CHARTLOOP_EXAMPLES is a number of examples, not `{_ASKED}`")
     config.stash[_ALLOWED] = read_allowed(ALLOWED.read_text()) if ALL else []
     # What processes of the tests have compiled is there for those that come after them.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -121,7 +124,7 @@ _ALLOWED = pytest.StashKey[list[AllowedSkip]]()
 @pytest.hookimpl(tryfirst=True)
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Mark a law as one, and give it the examples that are asked for."""
-    test = getattr(item, "function", None)
+    test: Any = getattr(item, "function", None)
     if not is_hypothesis_test(test):
         return
     item.add_marker("law")

@@ -5,19 +5,22 @@ And how much work a law is to be: the examples that it gets.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-EXAMPLES = int(os.environ.get("CHARTLOOP_EXAMPLES", "0"))
-"""How many examples each law gets, whatever it says itself; 0: as many as it says."""
+from hypothesis import settings
+
+
+def many() -> bool:
+    """Whether each law gets as many examples as `CHARTLOOP_EXAMPLES` says."""
+    return settings.get_current_profile_name() == "many"
 
 
 def examples(own: int) -> int:
-    """For a law that hypothesis is asked for by hand: its own number, unless all get another."""
-    return EXAMPLES or own
+    """For a law that asks hypothesis by hand: its own number, unless all get another."""
+    return settings().max_examples if many() else own
 
 
 def calls(work: Callable[[], object]) -> int:

@@ -1,7 +1,8 @@
 """Every law of the suite with many examples and several seeds, and the table of what came out.
 
     python tests/long_laws.py RESULTS --examples 1000 --seeds 1-10 --processes 2 [FILE...]
-    python tests/long_laws.py RESULTS --table            # nothing is run
+    python tests/long_laws.py RESULTS --table                          # nothing is run
+    python tests/long_laws.py RESULTS --write tests/laws/README.md     # the table of that page
 
 A law is a test that hypothesis feeds. Each law and seed becomes one line of the file RESULTS: how
 many examples passed, why hypothesis stopped, the time, the commit, and the failure if it failed.
@@ -19,6 +20,7 @@ import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -36,8 +38,11 @@ LAWS = re.compile(r"^\s*@given\b|run_state_machine_as_test", re.MULTILINE)
 RESULTS, EXAMPLES, SEED, COMMIT = (
     "CHARTLOOP_LAW_RESULTS", "CHARTLOOP_EXAMPLES", "CHARTLOOP_LAW_SEED", "CHARTLOOP_LAW_COMMIT"
 )  # fmt: skip
+BEGIN, END = "<!-- laws: written by tests/long_laws.py -->", "<!-- end of laws -->"
 ENDINGS = {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED}
 """How pytest ends where every law has its line, be it because all of them had it before."""
+STOPPED = {pytest.ExitCode.INTERRUPTED, -signal.SIGTERM, -signal.SIGINT}
+"""How it ends where whoever started the run stopped it: the law that ran has no line."""
 LONGEST = 4 * 60 * 60
 """Seconds after which a law fails that does not end."""
 
@@ -74,7 +79,8 @@ def read(path: Path) -> list[Result]:
     found: dict[tuple[str, int], Result] = {}
     for line in path.read_text().splitlines():
         result = Result(**json.loads(line))
-        found.pop((result.law, result.seed), None)
+        for earlier in (result.law, result.file):  # a process that ended, and went on later
+            found.pop((earlier, result.seed), None)
         found[result.law, result.seed] = result
     return list(found.values())
 
@@ -114,7 +120,8 @@ class Recorder:
         """Of a law that asks hypothesis by hand the statistics are kept as of any other."""
         texts: list[str] = []
         since = _cpu()
-        with collector.with_value(lambda counted: texts.append(describe_statistics(counted))):
+        of_run: Any = collector
+        with of_run.with_value(lambda found: texts.append(describe_statistics(found))):  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
             try:
                 return (yield)
             finally:
@@ -171,33 +178,65 @@ def files_with_laws() -> list[str]:
     return [str(path.relative_to(ROOT)) for path in paths if LAWS.search(path.read_text())]
 
 
-def run_file(file: str, seed: int, *, examples: int, results: Path) -> None:
-    """The laws of one file with one seed, in a process of their own."""
-    before, since = len(results.read_bytes()) if results.exists() else 0, time.monotonic()
-    command = [
-        sys.executable, "-m", "pytest", "-p", "tests.long_laws", "-m", "law", "-q", "-n", "0",
-        "-p", "no:cacheprovider", "-p", "no:schemathesis",
-        "-o", f"timeout={LONGEST}", "-o", "faulthandler_timeout=0",
-        f"--hypothesis-seed={seed}", file,
-    ]  # fmt: skip
-    commit = _commit()
-    more = {RESULTS: str(results), EXAMPLES: str(examples), SEED: str(seed), COMMIT: commit}
-    ended = subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "CHARTLOOP_TESTS": "all", **more},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    seconds = round(time.monotonic() - since, 2)
-    if ended.returncode not in ENDINGS:
-        said = f"ended with {ended.returncode}\n{ended.stdout[-4000:]}\n{ended.stderr[-4000:]}"
-        lost = Result(
-            law=file, seed=seed, examples=examples, passed=0, stopped="the process ended",
-            seconds=seconds, cpu=0.0, outcome="ended", commit=commit, failure=said,
+class LongRun:
+    """The laws of many files, each file and seed in a process of its own."""
+
+    def __init__(self, results: Path, *, examples: int) -> None:
+        self.results, self.examples = results, examples
+        self._running: set[subprocess.Popen[str]] = set()
+
+    def run(self, files: Sequence[str], seeds: Sequence[int], *, processes: int) -> None:
+        """One seed after the other. Ctrl-C or a SIGTERM ends it with its processes."""
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        pool = ThreadPoolExecutor(processes)
+        try:
+            jobs = [pool.submit(self.run_file, file, seed) for seed in seeds for file in files]
+            for job in jobs:
+                job.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in [*self._running]:
+                process.terminate()
+
+    def run_file(self, file: str, seed: int) -> None:
+        """What has no result yet of one file and seed."""
+        before, since = _size(self.results), time.monotonic()
+        command = [
+            sys.executable, "-m", "pytest", "-p", "tests.long_laws", "-m", "law", "-q", "-n", "0",
+            "-p", "no:cacheprovider", "-p", "no:schemathesis",
+            "-o", f"timeout={LONGEST}", "-o", "faulthandler_timeout=0",
+            f"--hypothesis-seed={seed}", file,
+        ]  # fmt: skip
+        commit = _commit()
+        more = {
+            RESULTS: str(self.results), EXAMPLES: str(self.examples), SEED: str(seed), COMMIT: commit
+        }  # fmt: skip
+        process = subprocess.Popen(
+            command, cwd=ROOT, env={**os.environ, "CHARTLOOP_TESTS": "all", **more}, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
-        append(results, lost)
-    failed = [one for one in _newer(results, before) if one.outcome != "passed"]
-    print(f"{file} seed {seed}: {seconds} s, {len(failed)} failed", flush=True)
-    for one in failed:
-        print(f"{one.law} seed {one.seed}\n{one.failure}\n", flush=True)
+        self._running.add(process)
+        output, _ = process.communicate()
+        self._running.remove(process)
+        seconds = round(time.monotonic() - since, 2)
+        if process.returncode not in ENDINGS | STOPPED:
+            lost = Result(
+                law=file, seed=seed, examples=self.examples, passed=0, stopped="the process ended",
+                seconds=seconds, cpu=0.0, outcome="ended", commit=commit,
+                failure=f"ended with {process.returncode}\n{output[-8000:]}",
+            )  # fmt: skip
+            append(self.results, lost)
+        newer = [
+            one for one in _newer(self.results, before) if (one.file, one.seed) == (file, seed)
+        ]
+        failed = [one for one in newer if one.outcome != "passed"]
+        print(f"{file} seed {seed}: {seconds} s, {len(failed)} failed", flush=True)
+        for one in failed:
+            print(f"{one.law} seed {one.seed}\n{one.failure}\n", flush=True)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _newer(results: Path, before: int) -> Iterator[Result]:
@@ -208,10 +247,10 @@ def _newer(results: Path, before: int) -> Iterator[Result]:
 
 
 def _commit() -> str:
+    """What is checked out; empty outside of a repository."""
     command = ["git", "-c", "safe.directory=*", "describe", "--always", "--dirty"]
-    return subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.strip()
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return told.stdout.strip()
 
 
 def table(results: Sequence[Result]) -> str:
@@ -239,6 +278,23 @@ def _row(name: str, found: Sequence[Result]) -> tuple[str, ...]:
     return (name, *numbers)
 
 
+def page(text: str, results: Sequence[Result]) -> str:
+    """A page with the table between its marks, and what has no result yet."""
+    before, _, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not end:
+        raise SystemExit(f"the page lacks the lines `{BEGIN}` and `{END}`")
+    files = files_with_laws()
+    left = [file for file in files if file not in {one.file for one in results}]
+    told = [
+        f"{len(files) - len(left)} of {len(files)} files with laws have results, of the commits "
+        + ", ".join(f"`{name}`" for name in dict.fromkeys(one.commit for one in results)) + ".",
+        table(results),
+        *([f"Without a result: {', '.join(f'`{file}`' for file in left)}."] if left else []),
+    ]  # fmt: skip
+    return "\n\n".join([f"{before}{BEGIN}", *told, f"{END}{after}"])
+
+
 def _seeds(text: str) -> range:
     first, _, last = text.partition("-")
     return range(int(first), int(last or first) + 1)
@@ -259,11 +315,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     asked: Any = parser.parse_intermixed_args(arguments)
     results: Path = asked.results.resolve()
+    if asked.write is not None:
+        asked.write.write_text(page(asked.write.read_text(), read(results)))
+        return 0
     if not asked.table:
-        with ThreadPoolExecutor(asked.processes) as pool:
-            for seed in asked.seeds:
-                for file in asked.files or files_with_laws():
-                    pool.submit(run_file, file, seed, examples=asked.examples, results=results)
+        run = LongRun(results, examples=asked.examples)
+        try:
+            run.run(asked.files or files_with_laws(), asked.seeds, processes=asked.processes)
+        except KeyboardInterrupt:
+            print("stopped: the same command continues", flush=True)
     found = read(results)
     print(table(found))
     return int(any(one.outcome != "passed" for one in found))

@@ -67,6 +67,18 @@ def call(name, given):
         return {"content": [{"type": "text", "text": "no"}], "isError": True}
     if name == "picture":
         return {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}]}
+    if name == "data":  # no text beside the data
+        return {"content": [], "structuredContent": {"sum": 5}}
+    if name == "odd":
+        return {"content": [{"type": "hologram", "data": "AAAA"}]}
+    if name == "pictures":
+        pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+        return {"content": [{"type": "image", "data": pixel, "mimeType": "image/png"}] * 25}
+    if name == "babble":
+        print("{not json", flush=True)
+        time.sleep(60)
+    if name == "quoted":
+        return {"content": [{"type": "text", "text": json.dumps(os.environ["TOKEN"])}]}
     if name == "add":
         total = given["a"] + given["b"]
         text = {"content": [{"type": "text", "text": str(total)}]}
@@ -146,6 +158,11 @@ OFFERS = (
     {**offer("model", "Asks the model."), "inputSchema": {"type": "object"}},
     offer("folders", "Asks for folders."),
 )  # fmt: skip
+ODD = (
+    offer("data", "No text."), offer("odd", "A new kind of content."), offer("pictures", "Many."),
+    offer("babble", "Writes what is no message."), offer("quoted", "A variable, as JSON."),
+)  # fmt: skip
+"""Tools whose results a client may not expect."""
 
 
 def put_server(folder: Path, offers: Sequence[Mapping[str, Any]] = OFFERS) -> None:

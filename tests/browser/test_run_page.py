@@ -31,6 +31,8 @@ pytestmark = [
     pytest.mark.system("chromium", install="apt-get install chromium"),
     pytest.mark.xdist_group("browser"),
 ]
+WORDY = "x" * 900
+"""A text without a place to break it."""
 HOSTILE = "<script>window.hit = 1</script><img src=x onerror='window.hit = 2'>"
 MACHINE = f"""\
 chartloop: 1
@@ -424,15 +426,19 @@ def test_orders_that_need_words(seen: Seen) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_fits_a_phone(chromium: Browser, server: Server, scheme: Any) -> None:
-    run = server.start()
+    run, wordy = server.start(), server.start(task=WORDY)
     server.waiting(run)
+    server.waiting(wordy)
+    server.ask(f"/runs/{wordy}/cancel", {"message": f"{WORDY} somebody"})
     context = chromium.new_context(viewport={"width": 400, "height": 800}, color_scheme=scheme)
     seen = Seen(Tab(context), server)
     for link in (
         "/runs",
         "/inbox",
         f"/runs/{run}",
+        f"/runs/{wordy}",
         f"/compare?a={run}&b={run}",
+        f"/compare?a={wordy}&b={run}",
         "/machines/review",
     ):
         seen.open(link)

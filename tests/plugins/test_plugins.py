@@ -105,6 +105,8 @@ done = replace(done, declares=replace(done.declares, asks="text"))
 BAD = [
     Bad("raises", "raise ValueError('no disk')", "[chartloop.tools]\nbad = bad_module", "cannot be imported from `bad_module`: ValueError: no disk"),
     Bad("ends", "raise SystemExit(3)", "[chartloop.tools]\nbad = bad_module", "cannot be imported"),
+    Bad("base", "class Odd(BaseException): pass\nraise Odd('no')", "[chartloop.tools]\nbad = bad_module", "cannot be imported from `bad_module`: Odd: no"),
+    Bad("unsayable", "class Odd(Exception):\n  def __str__(self): raise self\nraise Odd", "[chartloop.tools]\nbad = bad_module", "cannot be imported from `bad_module`: Odd"),
     Bad("missing", "", "[chartloop.tools]\nbad = bad_module:nothing", "has no attribute 'nothing'"),
     Bad("no-module", "", "[chartloop.tools]\nbad = bad_elsewhere", "No module named 'bad_elsewhere'"),
     Bad("declares-nothing", "x = 1", "[chartloop.tools]\nbad = bad_module", "declares no tool under `chartloop.tools`"),
@@ -123,6 +125,53 @@ def test_a_plugin_that_cannot_be_used_says_why_and_whose_it_is(case: Bad, offer:
     assert case.says in caught.value.message
     assert "bad" in caught.value.message
     assert (caught.value.code, bool(caught.value.hint)) == ("CL641", True)
+
+
+class BadModel(NamedTuple):
+    """A plugin's model that is none, as `bad_module.make`, and what the error says."""
+
+    id: str
+    text: str
+    says: str
+
+
+ABLE = """\
+class make:
+    suspends = False
+    def prepare(self, settings): {}
+    def context_window(self, settings): {}
+    async def complete(self, request, on_text=None): ...
+"""
+BAD_MODELS = [
+    BadModel("raises", "def make(): raise ValueError('no disk')", "cannot make its model: ValueError: no disk"),
+    BadModel("ends", "def make(): raise SystemExit(0)", "cannot make its model: SystemExit: 0"),
+    BadModel("no-model", "make = int", "gave a int, not a model"),
+    BadModel("settings", ABLE.format("raise KeyError('size')", "return None"), "refuses its model's settings: KeyError: 'size'"),
+    BadModel("window", ABLE.format("pass", "return 'big'"), "says that the window of its model is `'big'`"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD_MODELS, ids=lambda case: case.id)
+def test_a_model_that_is_none_is_an_error_of_its_plugin(case: BadModel, offer: Offer) -> None:
+    offer("bad_tools", {"bad_module.py": case.text}, "[chartloop.models]\nbad = bad_module:make\n")
+    text = (
+        "chartloop: 1\nmachine: m\nmodel: {name: bad/small}\n"
+        "states:\n  a: {do: receive, next: b}\n  b: {do: infer, next: c}\n  c: {stop: completed}\n"
+    )
+    with pytest.raises(PluginError) as caught:
+        load(text, plugins=["bad"]).run("hi")
+    assert caught.value.message.startswith("plugin `bad` ")
+    assert case.says in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("what", ["raise ValueError('no')", "raise SystemExit(0)"])
+def test_a_journal_that_cannot_be_opened_is_an_error_of_its_plugin(what: str, offer: Offer) -> None:
+    module = f"def make(url, *, make):\n    {what}\n"
+    offer("bad_tools", {"bad_module.py": module}, "[chartloop.journals]\nbad = bad_module:make\n")
+    text = "chartloop: 1\nmachine: m\nstates: {a: {stop: completed}}\n"
+    with pytest.raises(PluginError, match="plugin `bad` cannot open its journal"):
+        load(text, plugins=["bad"]).start("", journal="bad://there")
 
 
 def test_an_unknown_plugin_is_told_what_is_installed(offer: Offer) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from tests.effort import EXAMPLES, examples
+from tests.effort import examples, many
 from tests.server.conftest import Serve, Served
 
 pytestmark = pytest.mark.extra("fastapi", install='pip install -e ".[server]"')  # noqa: S610 - no Django
@@ -121,7 +121,7 @@ def _ask(operation: Any, run: str) -> None:
 
     @settings(
         max_examples=examples(25), deadline=None, phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], derandomize=not EXAMPLES, database=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], derandomize=not many(), database=None,
     )  # fmt: skip
     @given(case=operation.as_strategy(), real=st.booleans())
     def asked(case: Any, real: bool) -> None:

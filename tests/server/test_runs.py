@@ -91,7 +91,8 @@ def test_cancel_pause_and_resume(served: Served) -> None:
     told = served.post(f"/runs/{run}/run", params={"wait": 20})
     assert told["outcome"]["status"] == "paused"
     assert served.post(f"/runs/{run}/resume")["order"] == "resume"
-    assert served.until(run, "paused")["state"] == "approve"
+    wait_for(lambda: served.get(f"/runs/{run}")["state"] == "approve")
+    served.until(run, "paused")
     served.post(f"/runs/{run}/cancel", {"message": "wrong customer"})
     seen = served.until(run, "completed")
     assert "wrong customer" in seen["said"]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chartloop.core.text_table import Line, Row, lay_out, size
+from tests.effort import calls
 
 
 def texts(rows: list[tuple[str, ...]], width: int, spare: tuple[int, ...] = ()) -> list[str]:
@@ -85,3 +86,13 @@ def test_a_table_is_no_wider_than_it_may_be_and_loses_nothing(
     assert all(size(line) <= width for line in lines)
     found, given_ = sorted("".join("".join(lines).split())), sorted("".join("".join(f"{a}{b}" for a, b in rows).split()))  # fmt: skip
     assert found == given_
+
+
+@pytest.mark.parametrize("sign", ["x", "é", "日"])
+def test_a_long_word_costs_its_length(sign: str) -> None:
+    """The text of a failed tool may be one."""
+
+    def work(length: int) -> int:
+        return calls(lambda: lay_out([Row(("key", sign * length))], width=60))
+
+    assert work(8_000) < 5 * work(2_000)

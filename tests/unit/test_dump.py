@@ -9,7 +9,7 @@ import pytest
 
 from chartloop.api import find_faults
 from chartloop.core.specs import Own
-from chartloop.language.dump import canonical, dump, hash_of
+from chartloop.language.dump import canonical, dump
 from chartloop.language.load import load
 from tests.found import END, whole
 from tests.unit import test_load_machine, test_load_rules, test_load_states, test_load_with
@@ -72,6 +72,6 @@ def test_the_hash_is_of_what_a_file_means() -> None:
     other, _ = find_faults(
         whole("limits: {n: 1_001}\nrules: [{when: run.steps > limits.n, stop: custom}]\n")
     )
-    hashes = [hash_of(machine.spec) for machine in (one, two, other) if machine is not None]
+    hashes = [machine.hash for machine in (one, two, other) if machine is not None]
     assert hashes[0] == hashes[1]
     assert hashes[1] != hashes[2]

@@ -316,3 +316,13 @@ def test_a_bound_on_money_knows_the_price_and_the_window_of_litellm() -> None:
         assert machine.start("x", require_bound={"usd": 5}).run().success
         with pytest.raises(SetupError, match="price is not known"):
             machine.start("x", script=["4"], require_bound={"usd": 5})
+
+
+@pytest.mark.parametrize("as_setting", [False, True], ids=["model", "settings"])
+def test_a_bound_on_money_is_of_the_model_that_the_caller_names(as_setting: bool) -> None:
+    dear: Any = {"settings": {"name": "openai/gpt-4"}} if as_setting else {"model": "openai/gpt-4"}
+    with Provider(always(reply())) as provider:
+        machine = asking(provider)
+        with pytest.raises(SetupError, match=r"usd: at most [\d.]+ USD, and 0.1 USD is wanted"):
+            machine.start("x", **dear, require_bound={"usd": 0.1})
+        assert machine.start("x", require_bound={"usd": 0.1}).run().success

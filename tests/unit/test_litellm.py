@@ -680,6 +680,25 @@ def test_fallbacks(case: Fall, server: LoopbackServer) -> None:
     assert len(server.requests) == case.asked
 
 
+@needs_litellm
+def test_what_the_file_sends_besides_is_not_for_another_provider(
+    server: LoopbackServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may refuse the words, and headers may hold a key."""
+    monkeypatch.setenv("HOSTED_VLLM_API_BASE", server.url)
+    extra = {"presence_penalty": 0.5, "extra_headers": {"x-own": "of-openai"}}
+    names = ["openai/loopback", "hosted_vllm/loopback"]
+    settings = at(server, "fault-server_error", extra=extra, fallbacks=names)
+    settings["name"] = "openai/fault-server_error"
+    ask({**settings, "fallbacks": names[:1]})
+    ask({**settings, "fallbacks": names[1:]})
+    sent = [
+        (request.body.get("presence_penalty"), request.headers.get("x-own"))
+        for request in server.requests
+    ]
+    assert sent == [(0.5, "of-openai")] * 3 + [(None, None)]
+
+
 # Failures say what happened, and no key
 
 

@@ -18,6 +18,7 @@ from chartloop.core.facts import wire_name
 from chartloop.language.server_tools import ServerSpec
 from chartloop.language.tool_lock import (
     LockedServer,
+    LockedTool,
     LockFault,
     differences,
     lock_name,
@@ -141,9 +142,39 @@ def test_a_lock_reads_back_as_it_was_written(offers: list[dict[str, Any]]) -> No
             '{"chartloop_lock": 1, "servers": {"c": {"tools": {"add": {"description": "x", "hash": "y"}}}}}',
             "changed by hand",
         ),
+        *(
+            (
+                f'{{"chartloop_lock": 1, "servers": {{"c": {{"tools": {{"add": {{"{key}": 5}}}}}}}}}}',
+                said,
+            )
+            for key, said in {
+                "name": "unknown key `name`",
+                "title": "`title` of `c.add` is not a text",
+                "description": "`description` of `c.add` is not a text",
+                "parameters": "`parameters` of `c.add` is not a mapping",
+                "output": "`output` of `c.add` is not a mapping",
+                "annotations": "`annotations` of `c.add` is not a mapping",
+            }.items()
+        ),
     ],
 )
 def test_a_text_that_is_no_lock_is_refused(text: str, said: str) -> None:
+    with pytest.raises(LockFault, match=said):
+        read_lock(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "description", "said"),
+    [
+        ("sp ace", "", "its name has other signs"),
+        ("add", "x" * 20_001, "its description is longer"),
+    ],
+)
+def test_a_lock_holds_no_tool_that_a_listing_could_not(
+    name: str, description: str, said: str
+) -> None:
+    tool = LockedTool(name, description)
+    text = write_lock({"calc": LockedServer("d", {name: tool})})
     with pytest.raises(LockFault, match=said):
         read_lock(text)
 
@@ -302,7 +333,8 @@ def test_patterns_under_allow_and_approve(tmp_path: Path) -> None:
 def test_two_tools_of_one_name_on_the_wire(tmp_path: Path) -> None:
     offers = [offer("a.b"), offer("a__b")]
     path = lock(tmp_path, machine(), offers)
-    assert codes(path) == ["CL433"]
+    (found,) = [f for f in find_faults(path)[1] if f.is_error]
+    assert (found.code, "name one of the two" in found.hint) == ("CL433", True)
 
 
 def test_more_tools_than_a_model_can_be_offered(tmp_path: Path) -> None:

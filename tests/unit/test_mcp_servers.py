@@ -30,6 +30,7 @@ from tests.mcp_peers import (
     ADD,
     DIE,
     NUMBER,
+    ODD,
     OFFERS,
     PACKAGE,
     call,
@@ -144,6 +145,37 @@ def test_a_provider_reads_names_without_dots(
     assert second["messages"][1]["tool_calls"][0]["function"]["name"] == "calc__add"
     assert answers(run) == ["5"]
     assert run.trace().calls[0].name == "calc.add"
+
+
+def test_data_without_a_text_is_read_as_json(tmp_path: Path) -> None:
+    run = locked(tmp_path, offers=ODD).start("go", script=[call("calc.data"), "5"])
+    run.run()
+    assert answers(run) == ['{"sum": 5}']
+    assert run.trace().calls[0].result == {"sum": 5}
+
+
+def test_a_paid_call_whose_answer_cannot_be_read_is_in_doubt(tmp_path: Path) -> None:
+    """It was carried out: that the server refused it would be untrue."""
+    run = locked(tmp_path, offers=ODD).start("go", script=[call("calc.odd"), "so be it"])
+    result = run.run()
+    said = "calc.odd: its answer cannot be read; whether it was carried out is not known"
+    assert answers(run) == [f"error: {said}"]
+    assert result.warnings == (said,)
+
+
+def test_images_past_what_a_message_takes_are_counted(tmp_path: Path) -> None:
+    run = locked(tmp_path, offers=ODD).start("go", script=[call("calc.pictures"), "done"])
+    run.run()
+    text = answers(run)[0]
+    assert text.startswith("[5 more images, not shown]")
+    assert text.count("[image ") == 20
+
+
+def test_a_call_that_is_answered_by_other_text_says_so(tmp_path: Path) -> None:
+    text = machine(more=", timeout: 500ms")
+    run = locked(tmp_path, text, ODD).start("go", script=[call("calc.babble"), "done"])
+    run.run()
+    assert "no answer in 500 ms; it has written 1 line that is no MCP message" in answers(run)[0]
 
 
 # death --------------------------------------------------------------------------------------
@@ -363,6 +395,16 @@ def test_a_variable_goes_to_the_server_and_nowhere_else(
     assert "out of luck ${PEER_TOKEN}" in result.warnings[0]
     told = run.machine.canonical() + str([r.to_dict() for r in run.records])
     assert "correct-horse" not in told
+
+
+def test_a_variable_that_a_server_quotes_is_hidden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PEER_TOKEN", 'correct "horse" battery')
+    made = locked(tmp_path, machine(more=SECRET), ODD)
+    run = made.start("go", script=[call("calc.quoted"), "done"])
+    run.run()
+    assert answers(run) == ['"${PEER_TOKEN}"']
 
 
 def test_a_missing_variable_is_said_when_the_run_starts_not_when_it_is_checked(

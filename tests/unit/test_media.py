@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 import zlib
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from struct import pack
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from chartloop import File, Image, SetupError, ToolResult, load, tool
 from chartloop.api import Machine
 from chartloop.core.conversation import text_of
-from chartloop.core.media_parts import say_part
+from chartloop.core.media_parts import image_tokens, say_part
 from chartloop.core.transcript import PER_IMAGE, PER_MESSAGE, estimate_message
-from chartloop.run.media import LARGEST, MOST, read_media
+from chartloop.run.media import LARGEST, MOST, image_size, read_media
 from chartloop.testing import LoopbackServer
 from tests.provider import SECRET, Provider, http
 from tests.tool_loop import CLAUDE, WITH_KEYS, http_model, needs_litellm, tool_loop
@@ -79,6 +82,7 @@ class TestOverTheWire:
         text, image, pdf, table = server.requests[0].body["messages"][0]["content"]
         assert text == {"type": "text", "text": "What is this?"}
         assert sent_png(image) == PNG
+        assert "tokens" not in image  # a word of ours
         assert pdf["file"]["filename"] == "a.pdf"
         assert b64decode(pdf["file"]["file_data"].partition(",")[2]) == PDF
         assert table == {"type": "text", "text": "t.csv:\nx,y\n1,2\n"}
@@ -216,11 +220,79 @@ def test_parts_that_are_none_fail_the_call(parts: Any) -> None:
 
 def test_what_it_is_estimated_at() -> None:
     text = {"role": "user", "content": [{"type": "text", "text": "abcd"}]}
-    image = {"role": "user", "content": [Image(PNG).part]}
+    unknown = {key: value for key, value in Image(PNG).part.items() if key != "tokens"}
+    image = {"role": "user", "content": [unknown]}
     pages = {"role": "user", "content": [File(PDF + bytes(120_000), "a.pdf").part]}
     assert estimate_message(text) == PER_MESSAGE + 1
     assert estimate_message(image) == PER_MESSAGE + PER_IMAGE
     assert estimate_message(pages) == PER_MESSAGE + 3 * 2 * PER_IMAGE
+    for said in (0, -5, 10**9, True, "many", 1.5):  # a part that somebody else wrote
+        odd = {"role": "user", "content": [{**unknown, "tokens": said}]}
+        assert estimate_message(odd) == PER_MESSAGE + PER_IMAGE
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    pipe, large = tmp_path / "a.png", tmp_path / "b.txt"
+    os.mkfifo(pipe)
+    with pytest.raises(SetupError, match="is not a file"):
+        read_media(pipe)
+    with large.open("wb") as file:
+        file.truncate(25_300_000)
+    with pytest.raises(SetupError, match=r"b\.txt` has 25\.3 MB"):
+        read_media(large)
+
+
+class Sized(NamedTuple):
+    """The head of a picture, and its sides."""
+
+    id: str
+    data: bytes
+    size: tuple[int, int] | None
+
+
+def webp(kind: bytes, rest: bytes) -> bytes:
+    return b"RIFF\0\0\0\0WEBP" + kind + pack("<I", len(rest)) + rest
+
+
+EXIF = b"\xff\xe1" + pack(">H", 5_002) + bytes(5_000)
+FRAME = b"\xff\xc2\0\x11\x08" + pack(">HH", 300, 400) + bytes(10)
+SIZED = [
+    Sized("png", PNG, (1, 1)),
+    Sized("png-large", PNG[:16] + pack(">II", 2**31, 3) + PNG[24:], (2**31, 3)),
+    Sized("png-zero", PNG[:16] + bytes(8), None),
+    Sized("png-short", PNG[:10], None),
+    Sized("gif", b"GIF89a" + pack("<HH", 400, 300), (400, 300)),
+    Sized("jpeg", b"\xff\xd8" + FRAME, (400, 300)),
+    Sized("jpeg-behind-exif", b"\xff\xd8" + EXIF + b"\xff" + FRAME, (400, 300)),
+    Sized("jpeg-without-frame", b"\xff\xd8" + EXIF, None),
+    Sized("jpeg-endless", b"\xff\xd8" + b"\xff\xe1\0\0" * 5_000, None),
+    Sized("jpeg-cut", (b"\xff\xd8" + FRAME)[:8], None),
+    Sized("webp", webp(b"VP8 ", bytes(3) + b"\x9d\x01\x2a" + pack("<HH", 400, 300)), (400, 300)),
+    Sized("webp-lossless", webp(b"VP8L", b"\x2f" + pack("<I", 399 | 299 << 14)), (400, 300)),
+    Sized("webp-more", webp(b"VP8X", bytes(4) + b"\x8f\x01\0\x2b\x01\0"), (400, 300)),
+    Sized("webp-odd", webp(b"VP9 ", bytes(20)), None),
+]
+
+
+@pytest.mark.parametrize("case", SIZED, ids=lambda case: case.id)
+def test_the_sides_of_a_picture_are_in_its_head(case: Sized) -> None:
+    assert image_size(case.data) == case.size
+    assert ("tokens" in Image(case.data).part) is (case.size is not None)
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "tokens"),
+    [(1, 1, 255), (200, 200, 255), (1_000, 1_000, 1_334), (1_092, 1_092, 1_534), (2_048, 768, 1_445), (6_000, 4_000, 1_534)],
+)  # fmt: skip
+def test_an_image_is_estimated_by_its_size(width: int, height: int, tokens: int) -> None:
+    assert image_tokens(width, height) == image_tokens(height, width) == tokens
+    image = Image(PNG[:16] + pack(">II", width, height) + PNG[24:])
+    assert estimate_message({"role": "user", "content": [image.part]}) == PER_MESSAGE + tokens
+
+
+@given(st.integers(1, 2**32), st.integers(1, 2**32))
+def test_an_estimate_is_within_what_providers_charge(width: int, height: int) -> None:
+    assert 255 <= image_tokens(width, height) <= 1_600
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from chartloop.actions.declare import action, guard, specs_of, tool
 from chartloop.api import Run, check, draw, find_faults, load
-from chartloop.core.errors import LimitError, SetupError, SpecError
+from chartloop.core.errors import LimitError, RunError, SetupError, SpecError
 from chartloop.run.context import Context
 from chartloop.run.events import Delta, Event, Recorded, Started
 from chartloop.run.journal import MemoryJournal
@@ -282,3 +282,12 @@ IGNORING = (
 def test_what_is_accepted_at_one_state_is_not_at_one_that_begins_alike() -> None:
     found = find_faults(IGNORING)[1]
     assert [(f.code, f.at) for f in found] == [("CL304", "states.xy")]
+
+
+@pytest.mark.parametrize("way", ["start", "run", "open"])
+def test_a_misspelt_option_is_refused(way: str) -> None:
+    machine: Any = load("agent")
+    given = {"limit": {"steps": 1}, "script": ["4"], "journal": MemoryJournal()}
+    with pytest.raises(RunError, match="there is no option `limit`") as caught:
+        getattr(machine, way)("x", **given)
+    assert "`limits`" in caught.value.hint

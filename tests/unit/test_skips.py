@@ -182,6 +182,16 @@ def test_a_mistyped_switch_is_refused(
     result.stderr.fnmatch_lines(["*CHARTLOOP_TESTS is `all` or not set, not `ALL`*"])
 
 
+def test_examples_that_are_no_number_are_refused(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CHARTLOOP_EXAMPLES", "1e3")
+    write(pytester, "test_sample.py", SAMPLE)
+    result = run(pytester, "test_sample.py")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*CHARTLOOP_EXAMPLES is a number of examples, not `1e3`*"])
+
+
 def test_an_allowance_without_a_reason_is_refused(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,9 @@ def test_one_that_comes_to_nothing_fails_before_the_call() -> None:
         ("timeout: never", "never"),
         ("fallbacks: openai/b", "`fallbacks` takes"),
         ("extra: [1]", "`extra` takes a mapping"),
+        ("extra: {n: 5}", "`extra` takes a mapping without `n`"),
+        ("extra: {max_completion_tokens: 9}", "without `max_completion_tokens`"),
+        ("extra: {extra_body: {model: x}}", "without `model`"),
         ("cache: [prompts]", "`cache` takes a list of `instructions`, `tools`"),
         ("max_token: 5", "max_tokens"),
         ("api_base: 'http://x'", "no field `api_base`"),
@@ -92,6 +95,12 @@ def test_one_that_comes_to_nothing_fails_before_the_call() -> None:
 def test_a_wrong_one_is_a_finding(state: str, said: str) -> None:
     with pytest.raises(SpecError, match=said):
         made(state)
+
+
+@pytest.mark.parametrize("extra", ["model: x", "n: 5", "extra_body: {max_tokens: 9}", "api_key: x"])
+def test_what_the_files_extra_may_not_hold_is_a_finding(extra: str) -> None:
+    with pytest.raises(SpecError, match=r"`model\.extra` may not hold"):
+        made("seed: 1", f"name: scripted, extra: {{{extra}}}")
 
 
 def test_an_unknown_word_of_the_files_cache_is_a_finding() -> None:

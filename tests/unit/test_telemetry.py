@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from chartloop import Machine, MemoryJournal, OpenTelemetry, load, tool
+from chartloop import Image, Machine, MemoryJournal, OpenTelemetry, load, tool
 from chartloop.adapters.tracer.names import TRANSITION, Metric, Name
 from chartloop.adapters.tracer.otel import AT_EXIT
 from chartloop.adapters.tracer.span_queue import MOST, SpanQueue
@@ -514,28 +514,71 @@ class Fault(NamedTuple):
     """A part of an SDK that raises."""
 
     where: str
+    error: type[BaseException] = RuntimeError
 
 
-@pytest.mark.parametrize("fault", [Fault("on_start"), Fault("on_end")], ids=lambda f: f.where)
+FAULTS = [Fault("on_start"), Fault("on_end"), Fault("on_start", SystemExit), Fault("on_end", SystemExit)]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.where}-{f.error.__name__}")
 def test_a_processor_that_raises_fails_no_run(
     fault: Fault, caplog: pytest.LogCaptureFixture
 ) -> None:
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider  # noqa: PLC0415
 
     def broken(*given: Any, **more: Any) -> None:
-        raise RuntimeError("broken processor")
+        raise fault.error("broken processor")
 
     provider = TracerProvider(shutdown_on_exit=False)
     kind = type("Broken", (SpanProcessor,), {fault.where: broken})
     provider.add_span_processor(kind())
     telemetry = OpenTelemetry(provider)
     run = desk().start("2 + 3?", script=[CALL, "5", "fine", "done"], tracer=telemetry)
-    run.run()
-    run.send("yes")
-    assert run.run().reason == "completed"
+
+    def drive() -> None:
+        run.run()
+        run.send("yes")
+        run.run()
+
+    apart(drive)
+    assert run.result.reason == "completed"
     assert run.replay().same
-    telemetry.flush(60)
+    assert telemetry.flush(60)
     assert "broken processor" in caplog.text
+
+
+def apart(work: Callable[[], object]) -> None:
+    """Do work in a thread of its own: in the main one, `SystemExit` is the program's."""
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_of_an_image_in_a_result_only_its_kind_is_exported(kept: Kept) -> None:
+    @tool
+    def photograph() -> list[Any]:
+        """Take a picture."""
+        return ["here", Image(b"\x89PNG\r\n\x1a\n" + bytes(50_000))]
+
+    text = """
+chartloop: 1
+machine: seeing
+model: {name: scripted}
+tools: [photograph]
+states:
+  ask: {do: receive, next: think}
+  think: {do: infer, next: [{when: len(last.tool_calls) > 0 and run.steps < 9, to: act}, {to: done}]}
+  act: {do: call_tools, next: think}
+  done: {stop: completed}
+"""
+    telemetry = exporting(kept.collector, content=True)
+    call = {"tool_calls": [{"name": "photograph", "arguments": {}}]}
+    load(text, tools=[photograph]).run("go", script=[call, "done"], tracer=telemetry)
+    assert telemetry.flush(60)
+    sent = [str(span) for span in kept.collector.spans()]
+    assert "image_url" in "".join(sent)
+    assert max(map(len, sent)) < 5_000
 
 
 def test_without_an_sdk_nothing_is_stored_and_nothing_happens() -> None:

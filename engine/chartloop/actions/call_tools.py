@@ -41,7 +41,7 @@ CALLED = struct({"id": STR, "name": STR, "ok": BOOL, "content": STR, "result": A
 
 
 TOO_MANY = "error: this call was not executed: at most {most} calls of one reply are"
-"""What a model reads where it asked for more calls at once than are executed."""
+"""The model's text for calls beyond the number that is executed at once."""
 
 
 async def call_tools(
@@ -85,8 +85,8 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome | Blocked:
 
 def _kept_ids(ctx: Context, calls: Sequence[ToolCall]) -> set[str]:
     """The ids of the newest reply's calls that stay: the first of these, and what was answered."""
-    said = next(m for m in reversed(ctx.messages) if m["role"] == "assistant")
-    return {c.id for c in calls_of(said)} - {c.id for c in calls[1:]} | {calls[0].id}
+    reply = next(m for m in reversed(ctx.messages) if m["role"] == "assistant")
+    return {c.id for c in calls_of(reply)} - {c.id for c in calls[1:]} | {calls[0].id}
 
 
 async def _carry_out(
@@ -147,7 +147,7 @@ class _Batch:
             blocks |= {name.removeprefix("memory."): v for name, v in changes.items()}
 
     def outcome(self) -> Outcome:
-        """What the calls that are done came to, in the order in which the model asked."""
+        """The outcome of the finished calls, in the order in which the model asked."""
         done = [(self.calls[n], self.done[n]) for n in sorted(self.done)]
         counts: dict[str, int] = {}
         for call, _ in done:
@@ -356,7 +356,7 @@ _ON_ERROR = ArgSpec(
 
 
 def _number(value: Any) -> str | None:
-    """What is wrong with a number of calls."""
+    """The error in a number of calls, or None."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return None if whole and 1 <= value <= MOST else f"a number from 1 to {MOST:,}"
 

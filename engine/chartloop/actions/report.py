@@ -19,6 +19,7 @@ from chartloop.core.specs import ActionSpec, ArgSpec, Effect
 from chartloop.core.traits import ActionTraits
 from chartloop.core.types import BOOL, STR, struct
 from chartloop.core.units import say_count, say_elapsed
+from chartloop.machine.graph import visited_graph
 from chartloop.run.context import Context
 from chartloop.view.flowchart import visited_part
 from chartloop.view.from_graph import flowchart
@@ -67,8 +68,6 @@ def account(ctx: Context) -> dict[str, Any]:
 
 def _way(ctx: Context) -> str:
     """The states entered and the edges taken so far, with counts, as Mermaid text."""
-    from chartloop.machine.graph import visited_graph  # noqa: PLC0415 - networkx: only pictures cost it
-
     visits, taken = ctx.facts.run.visits, ctx.host.tally.taken
     live = visited_graph(ctx.host.chart, ctx.facts, states=visits.keys(), edges=taken.keys())
     return to_mermaid(visited_part(flowchart(live, rules="none", all=True), visits, taken))
@@ -154,9 +153,9 @@ async def notify(ctx: Context, text: str = "") -> Outcome:
     if ctx.ports.notifier is None:
         raise SetupError("this run has no notifier", hint="give one: `notifier=`")
     data = summary(ctx)
-    said = text or f"{data['machine']}: {data['reason'] or 'at ' + ctx.state.name}"
-    await ctx.ports.notifier.notify(said, data)
-    return Outcome(result={"text": said})
+    title = text or f"{data['machine']}: {data['reason'] or 'at ' + ctx.state.name}"
+    await ctx.ports.notifier.notify(title, data)
+    return Outcome(result={"text": title})
 
 
 _TEXT = struct({"text": STR}, keyed=True)

@@ -98,7 +98,7 @@ def failed_result(text: str, category: str = Category.RECOVERABLE) -> ToolResult
 
 
 def refusal(ctx: Context, name: str, why: str) -> ToolResult:
-    """What the model is told of a call that is refused: why, and what it may call instead."""
+    """The model's text for a refused call: why, and what it may call instead."""
     listed = ", ".join(f"`{tool.name}`" for tool in ctx.tools) or "none"
     if name not in ctx.machine.registry.tools:
         return failed_result(f"there is no tool `{name}`; the tools are: {listed}")

@@ -62,6 +62,8 @@ from chartloop.run.elicitation import (
 )
 from chartloop.run.media import MOST, Image
 from chartloop.run.ports import SamplingRefused, ToolClient
+from chartloop.run.redact import forms_of
+from chartloop.run.sanitize import text_for_model
 from chartloop.run.sync import loop_thread
 
 T = TypeVar("T")
@@ -266,7 +268,8 @@ class _Connection:
         self._opening: asyncio.Lock | None = None
         self._stderr: deque[str] = deque(maxlen=_LINES)
         self._babble = 0
-        self._secrets: dict[str, str] = {}
+        self._hidden: dict[str, str] = {}
+        """The values of variables, also as programs encode them, with the variables' names."""
         self.calls: set[Call] = set()
         """Calls that may be asked for something, in flight."""
 
@@ -288,8 +291,8 @@ class _Connection:
                         f"`{name}`, which is not set",
                         hint=f"set it, or write a default into the file: `${{{name}:-...}}`",
                     )
-                if value is not None and value != default:
-                    self._secrets[name] = value
+                if value is not None and value != default and len(value) >= _KEPT:
+                    self._hidden |= dict.fromkeys(forms_of(value), name)
 
     def _expand(self, text: str) -> str:
         return VARIABLE.sub(lambda m: os.environ.get(m[1], m[2] or ""), text)
@@ -297,8 +300,8 @@ class _Connection:
     def _mask(self, value: Any) -> Any:
         """What a server says, without the values that it was given."""
         if isinstance(value, str):
-            for name, secret in self._secrets.items():
-                if len(secret) >= _KEPT and secret in value:
+            for secret, name in self._hidden.items():
+                if secret in value:
                     value = value.replace(secret, f"${{{name}}}")
             return value
         if isinstance(value, Mapping):
@@ -453,10 +456,15 @@ class _Connection:
         said = f"cannot be reached: {type(error).__name__}: {told}"
         return self._unavailable(said, f"look at `{where}`")
 
+    @property
+    def _babbled(self) -> str:
+        many = f"{self._babble:,} lines that are not MCP messages"
+        return f"it has written {'1 line that is no MCP message' if self._babble == 1 else many}"
+
     def _unavailable(self, what: str, hint: str) -> ServerUnavailableError:
         lines = [f"MCP server `{self.server.name}` {self._mask(what)}"]
         if self._babble:
-            lines.append(f"it wrote {self._babble} lines on stdout that are not MCP messages")
+            lines.append(self._babbled)
         if self._stderr:
             lines += ["its last words on stderr:", *(f"  {line}" for line in self._stderr)]
         return ServerUnavailableError("\n".join(lines), hint=hint)
@@ -503,6 +511,11 @@ class _Connection:
         except Exception as error:
             if client is not self._client or _is_closed(_first(error)):
                 raise _Died from error
+            if isinstance(error, RuntimeError):  # the answer does not fit the tool's own schema
+                unread = f"its answer cannot be read: {str(self._mask(str(error)))[:_LINE]}"
+                return self._lost(f"{self.server.name}.{tool}", unread)
+            if type(error).__name__ == "ValidationError":
+                return self._lost(f"{self.server.name}.{tool}", "its answer cannot be read")
             said = str(self._mask(f"the server refused the call: {_first(error)}"))
             if (asked := reason_of_refusal(said)) is None:
                 return _failed(said, Category.RECOVERABLE)
@@ -513,6 +526,8 @@ class _Connection:
 
     def _lost(self, name: str, why: str) -> ToolResult:
         """A call whose answer is not known."""
+        if self._babble:
+            why = f"{why}; {self._babbled}"
         if self.server.effect is not Effect.PAID:
             return _failed(f"{name}: {why}", Category.TRANSIENT)
         message = f"{name}: {why}; whether it was carried out is not known"
@@ -524,9 +539,14 @@ class _Connection:
         left = [part for part, picture in zip(reply.content, pictures, strict=True) if not picture]
         text = str(self._mask("\n".join(_texts(left))))
         data = self._mask(reply.structured_content)
+        if data is not None and not reply.content:  # a server need not write it as text, too
+            text = text_for_model(data)
         if reply.is_error:
             return _failed(text or "the tool failed", Category.RECOVERABLE)
-        parts = tuple(picture.part for picture in pictures if picture)[:MOST]
+        shown = tuple(picture.part for picture in pictures if picture)
+        parts = shown[:MOST]
+        if len(shown) > MOST:
+            text = f"{text}\n[{len(shown) - MOST:,} more images, not shown]".lstrip()
         if data is None:
             data = "\n".join(filter(None, (text, say_parts(parts))))
         return ToolResult(text, result=data, parts=parts)

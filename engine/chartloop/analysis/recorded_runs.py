@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
+from chartloop.adapters.journal.sqlite import SqliteJournal
 from chartloop.api.run import Run
 from chartloop.api.wiring import without_scheme
 from chartloop.core.errors import SetupError
@@ -65,8 +66,6 @@ def _of_file(path: Path, machine: str, children: bool) -> Iterator[Recorded]:
     if path.suffix == ".jsonl":
         yield from read_export(path.read_text("utf-8"), path.name)
         return
-    from chartloop.adapters.journal.sqlite import SqliteJournal  # noqa: PLC0415  sqlite3: when it is needed
-
     journal = SqliteJournal(path)
     try:
         yield from _of_journal(journal, machine, children)

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from chartloop.adapters.model.litellm import LiteLLM
 from chartloop.api.caller_values import StartValues, model_settings
+from chartloop.api.drawn import DrawnBound, drawn_bound
+from chartloop.checker.unused import variables_read
 from chartloop.core.errors import LimitError, SetupError, nearest
 from chartloop.core.version import __version__
 from chartloop.language.spec import MachineSpec
-from chartloop.run.ports import Model
+from chartloop.proofs.bound import EFFORT, Assume, Bound, KnownModel, bound
+from chartloop.run.context import Ports
+from chartloop.run.lru_cache import LruCache
 
 if TYPE_CHECKING:
-    from chartloop.api.drawn import DrawnBound
-    from chartloop.proofs.bound import Assume, Bound
     from chartloop.view.of_machine import OfMachine
 
 RESOURCES = ("actions", "requests", "tool_calls", "tokens", "usd", "waiting")
@@ -39,14 +40,11 @@ class Bounds:
 
     def __init__(self, machine: OfMachine) -> None:
         self._machine = machine
-        self._known: OrderedDict[str, DrawnBound] = OrderedDict()
-        self._lock = Lock()
+        self._known = LruCache[str, DrawnBound](REMEMBERED)
 
     @cached_property
     def _read(self) -> frozenset[str]:
         """The variables that an expression reads: no figure depends on others."""
-        from chartloop.checker.unused import variables_read  # noqa: PLC0415  when it is asked for
-
         return variables_read(self._machine.chart.spec)
 
     def of(
@@ -57,13 +55,9 @@ class Bounds:
 
         `effort`: the steps that the proof may take; 0 as many as usual.
         """
-        from chartloop.api.drawn import drawn_bound  # noqa: PLC0415  when it is asked for
-        from chartloop.proofs.bound import EFFORT, bound  # noqa: PLC0415
-
         vars = {name: value for name, value in vars.items() if name in self._read}
         key = json.dumps([limits, vars, str(assume), brief, effort], sort_keys=True, default=str)
-        with self._lock:
-            found = self._known.get(key)
+        found = self._known.get(key)
         if found is None:
             machine = self._machine
             proven = bound(
@@ -71,29 +65,20 @@ class Bounds:
                 brief=brief, effort=effort or EFFORT,
             )  # fmt: skip
             found = drawn_bound(proven, machine)
-        with self._lock:
-            self._known[key] = found
-            self._known.move_to_end(key)
-            if len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
+            self._known.put(key, found)
         return found
 
-    def require(
-        self, figures: Mapping[str, Any], values: StartValues,
-        settings: Mapping[str, Any] | None, model: Model | None,
-    ) -> None:  # fmt: skip
+    def require(self, figures: Mapping[str, Any], values: StartValues, ports: Ports) -> None:
         """`SetupError` when a run with these values may go past one of the figures."""
-        wanted, assume = wanted_bounds(figures), model_assumptions(settings)
+        wanted, assume = wanted_bounds(figures), model_assumptions(ports.settings)
         if {"tokens", "usd"} & wanted.keys():
-            assume = with_known_models(assume, self._machine.spec, settings, model)
+            assume = with_known_models(assume, self._machine.spec, ports.settings, ports.model)
         refuse_unbounded(self.of(values.limits, values.vars, assume, brief=True), wanted)
 
-    def certificate(
-        self, values: StartValues, settings: Mapping[str, Any] | None
-    ) -> Callable[[], str]:
+    def certificate(self, values: StartValues, ports: Ports) -> Callable[[], str]:
         """Makes the certificate of a run with these values, when it is called."""
         prove = partial(
-            self.of, values.limits, values.vars, model_assumptions(settings), brief=True,
+            self.of, values.limits, values.vars, model_assumptions(ports.settings), brief=True,
             effort=AT_START,
         )  # fmt: skip
         return lambda: prove().certificate(__version__)
@@ -107,12 +92,10 @@ _COSTS = (
 
 def model_assumptions(settings: Mapping[str, Any] | None) -> Assume | None:
     """The caller's model settings over the file's, as far as figures depend on them."""
-    said = {n: v for n, v in model_settings(settings or {}).items() if n in _COSTS}
-    if not said:
+    overrides = {n: v for n, v in model_settings(settings or {}).items() if n in _COSTS}
+    if not overrides:
         return None
-    from chartloop.proofs.bound import Assume  # noqa: PLC0415  when it is asked for
-
-    return Assume(settings=said)
+    return Assume(settings=overrides)
 
 
 def with_known_models(
@@ -123,22 +106,21 @@ def with_known_models(
     `model` is the run's; by default litellm, where it is installed. It is loaded only if something
     is missing: that takes seconds.
     """
-    from chartloop.adapters.model.litellm import LiteLLM  # noqa: PLC0415  when it is asked for
-    from chartloop.proofs.bound import Assume, KnownModel  # noqa: PLC0415
-
     assume, known = assume or Assume(), dict[str, KnownModel]()
     worst: Any = getattr(LiteLLM() if model is None else model, "worst", None)
     if worst is None:
         return assume
     for part in spec.family():
-        said: dict[str, Any] = {**part.model, **(settings or {})}
+        merged: dict[str, Any] = {**part.model, **(settings or {})}
         own = _own_models(part)
-        if _is_said(said, assume) and not own:
+        if _is_said(merged, assume) and not own:
             continue
-        for name in (said.get("name"), *(said.get("fallbacks") or ()), *own):
+        for name in (merged.get("name"), *(merged.get("fallbacks") or ()), *own):
             if name and name != "scripted":
                 longest, prices = worst({"name": name})
                 known[name] = KnownModel(longest, prices, "litellm")
+    if named := (settings or {}).get("name"):  # its price, and not that of the file's model
+        assume = replace(assume, settings={**(assume.settings or {}), "name": named})
     return replace(assume, models=known) if known else assume
 
 

@@ -88,7 +88,7 @@ async def judge_stored_run(
 
     None for a run that has no record yet, or cannot be read.
     """
-    # the room above: whoever opens a run with its own machine does not load it
+    # two dozen modules that a run of an unchanged machine does not need
     from chartloop.versions.migration.judge import Upgrade  # noqa: PLC0415
 
     run = await read_run(journal, row)

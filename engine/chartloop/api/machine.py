@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, get_args
+from typing import Any, Unpack, get_args
 
 from chartloop import catalog
 from chartloop.actions import builtin, own_sources, with_own
@@ -27,7 +27,7 @@ from chartloop.api.continuing import (
     machine_changed_error,
     take_up,
 )
-from chartloop.api.drawn import arrange_chart
+from chartloop.api.drawn import DrawnAnswer, DrawnBound, DrawnQuestions, arrange_chart
 from chartloop.api.plugins import recall_plugins, refuse_missing
 from chartloop.api.run import Run, StartOptions, new_run_id
 from chartloop.api.wiring import (
@@ -49,6 +49,8 @@ from chartloop.language.load import load as load_text
 from chartloop.language.spec import MachineSpec
 from chartloop.machine.build import Chart
 from chartloop.machine.graph import graph, region_graph
+from chartloop.proofs.bound import Assume
+from chartloop.run.context import Ports
 from chartloop.run.journal import MemoryJournal, RunRow, digest, direct_journal
 from chartloop.run.media import split_task
 from chartloop.run.result import Result
@@ -57,10 +59,6 @@ from chartloop.run.sync import off_loop, wait
 from chartloop.view.flowchart import Direction, RuleDrawing
 from chartloop.view.from_graph import flowchart
 from chartloop.view.picture import Picture
-
-if TYPE_CHECKING:
-    from chartloop.api.drawn import DrawnAnswer, DrawnBound, DrawnQuestions
-    from chartloop.proofs.bound import Assume
 
 
 @cache
@@ -179,8 +177,6 @@ class Machine:
 
     def questions(self, *, limits: Mapping[str, Any] | None = None) -> DrawnQuestions:
         """The machine, to be asked many things: its graph is made once. See `query`."""
-        from chartloop.api.drawn import DrawnQuestions  # noqa: PLC0415  when it is asked for
-
         return DrawnQuestions(self, checked_values(self.spec, limits, None)[0])
 
     def query(self, text: str, *, cancels: bool = True) -> DrawnAnswer:
@@ -262,8 +258,8 @@ class Machine:
             tasks=first_tasks(self.spec, self.folder or Path(), tasks),
             metadata=own_metadata(metadata),
         )
-        self._refuse_start(made, values, ports.get("settings"), require_bound)
-        self._begin(made, values, ports.get("settings"), parent)
+        self._refuse_start(made.ports, values, require_bound)
+        self._begin(made, values, parent)
         return Run(self, made, given=ports)
 
     def _earlier(self, continues: Run | str, journal: JournalOrPath | None) -> Run:
@@ -278,20 +274,16 @@ class Machine:
         return self.open(continues, journal=journal)
 
     def _refuse_start(
-        self, session: Session, values: StartValues, settings: Mapping[str, Any] | None,
-        require_bound: Mapping[str, float] | None,
-    ) -> None:  # fmt: skip
+        self, ports: Ports, values: StartValues, require_bound: Mapping[str, float] | None
+    ) -> None:
         """Raise now what would fail at some step, or may go past what the caller requires."""
-        spec, ports = self.spec, session.ports
-        for child in (part for part in spec.family() if part is not spec):
+        for child in (part for part in self.spec.family() if part is not self.spec):
             ports.first_tasks(child)
         if require_bound:
-            self._bounds.require(require_bound, values, settings, ports.model)
-        prepare(spec, ports, values.tasks)
+            self._bounds.require(require_bound, values, ports)
+        prepare(self.spec, ports, values.tasks)
 
-    def _begin(
-        self, session: Session, values: StartValues, settings: Mapping[str, Any] | None, parent: str
-    ) -> None:
+    def _begin(self, session: Session, values: StartValues, parent: str) -> None:
         """Give a session its first input and its row."""
         spec, ports, at = self.spec, session.ports, session.ports.clock.now()
         plugins = used_plugins(spec, [str(ports.settings.get("name", ""))])
@@ -302,7 +294,7 @@ class Machine:
         )  # fmt: skip
         session.prepare_start(
             Input("start", started=at, at=at, data=data), row, spec_text=self.canonical,
-            certify=self._bounds.certificate(values, settings),
+            certify=self._bounds.certificate(values, ports),
         )  # fmt: skip
 
     @cached_property
@@ -422,8 +414,11 @@ class Machine:
     ) -> Session:
         """A session with its components; its journal's file is made where it is missing, if `make`.
 
-        On an event loop the appends of one tick share a transaction.
+        On an event loop the appends of one tick share a transaction. `RunError` for an option that
+        there is not: a misspelt `limits` would leave a run without them.
         """
+        for name in ports.keys() - PortOptions.__annotations__.keys():
+            refuse_unknown("option", name, StartOptions.__annotations__)
         kept = journal_of(
             journal, make=make, durability=ports.get("durability"),
             plugins=self.spec.registry.plugins,

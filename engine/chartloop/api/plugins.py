@@ -29,6 +29,7 @@ from chartloop.actions.declare import What, specs_of
 from chartloop.actions.registry import check_traits
 from chartloop.core.errors import MissingPluginError, PluginError, SetupError, nearest
 from chartloop.core.specs import PluginSpec, Registry
+from chartloop.run.exceptions import describe
 from chartloop.run.journal import Journal, direct_journal
 from chartloop.run.lease import ancestry
 from chartloop.run.sync import wait
@@ -107,7 +108,7 @@ def _load(name: str, points: Mapping[str, Sequence[EntryPoint]]) -> Registry:
     things = {point.group: _import(point, where) for point in points[name]}
     own = specs_of(
         [
-            _declared(thing, what, where)
+            _declarations(thing, what, where)
             for what in _SPECS
             if (thing := things.get(f"chartloop.{what}s")) is not None
         ]
@@ -131,14 +132,16 @@ _SPECS: tuple[What, ...] = ("tool", "action")
 def _import(point: EntryPoint, where: str) -> object:
     try:
         return point.load()
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # it is the code of others
         raise PluginError(
-            f"{where} cannot be imported from `{point.value}`: {type(error).__name__}: {error}",
+            f"{where} cannot be imported from `{point.value}`: {describe(error)}",
             hint="the plugin itself fails: ask its authors, or leave it out",
         ) from error
 
 
-def _declared(thing: object, what: What, where: str) -> Registry:
+def _declarations(thing: object, what: What, where: str) -> Registry:
     try:
         found = specs_of(thing, bare=what)
     except SetupError as error:

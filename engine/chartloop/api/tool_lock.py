@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from chartloop import catalog
+from chartloop.adapters.mcp_servers import list_offers
 from chartloop.core.errors import SetupError, SpecError
 from chartloop.language.load import Declared, declared_servers
 from chartloop.language.tool_lock import (
@@ -78,8 +79,6 @@ def lock_tools(source: str | Path) -> ToolLock:
         SetupError: there is no such file, it declares none, or a variable is not set.
         ServerUnavailableError: a server cannot be started or reached.
     """
-    from chartloop.adapters.mcp_servers import list_offers  # noqa: PLC0415  when servers are asked
-
     path, declared = catalog.find(source), declared_in(source)
 
     def ask(one: Declared) -> LockedServer:

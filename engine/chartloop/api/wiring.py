@@ -9,6 +9,8 @@ from typing import Any, TypeAlias, TypedDict
 from urllib.parse import unquote
 
 from chartloop.adapters.clock import SystemClock
+from chartloop.adapters.journal.sqlite import shared_journal
+from chartloop.adapters.mcp_servers import McpServers
 from chartloop.adapters.model.litellm import LiteLLM
 from chartloop.adapters.model.routed import Routed
 from chartloop.adapters.model.scripted import Scripted
@@ -22,6 +24,7 @@ from chartloop.core.specs import ActionSpec, PluginSpec
 from chartloop.language.server_tools import ServerSpec
 from chartloop.language.spec import MachineSpec
 from chartloop.run.context import Ports
+from chartloop.run.exceptions import describe
 from chartloop.run.job import suspends as spec_suspends
 from chartloop.run.journal import Journal
 from chartloop.run.ports import Cancel, Clock, Model, Notifier, Sandbox, Tokenizer, ToolServers
@@ -98,8 +101,6 @@ def _servers(spec: MachineSpec, folder: Path | None) -> ToolServers | None:
         used |= {(s.name, s.definition): s for s in part.servers.values() if s.name in named}
     if not used:
         return None
-    from chartloop.adapters.mcp_servers import McpServers  # noqa: PLC0415  when one is declared
-
     return McpServers(tuple(used.values()), folder)
 
 
@@ -201,8 +202,8 @@ def _by_plugin(url: str, make: bool, plugins: Iterable[PluginSpec]) -> Journal |
                 opened = plugin.opens(url, make=make)
             except ChartloopError:
                 raise
-            except Exception as error:
-                text = f"plugin `{scheme}` cannot open its journal: {type(error).__name__}: {error}"
+            except (Exception, SystemExit) as error:
+                text = f"plugin `{scheme}` cannot open its journal: {describe(error)}"
                 raise PluginError(text, hint="see what the plugin says of its URLs") from error
             if not hasattr(opened, "suspends"):
                 text = f"plugin `{scheme}` gave a {type(opened).__name__}, not a journal"
@@ -262,6 +263,4 @@ def _at(given: str | Path, make: bool, durability: Durability) -> Journal:
         raise UnknownRunError(
             f"there is no journal at `{path}`", hint="name the file that the run was started with"
         )
-    from chartloop.adapters.journal.sqlite import shared_journal  # noqa: PLC0415  when it is needed
-
     return shared_journal(path, durability)

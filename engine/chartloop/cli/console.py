@@ -212,12 +212,6 @@ def result(text: str = "", stream: TextIO | None = None) -> None:
     (stream or sys.stdout).write(text + "\n")
 
 
-def prose(text: str) -> None:
-    """Sentences of the result, on stdout: cleaned, and in lines that fit the terminal."""
-    for line in wrap_to_terminal(plain(text), sys.stdout):
-        result(line)
-
-
 def say(text: str = "", colour: str = "") -> None:
     """A line for the person at the terminal, on stderr. That no one reads it stops nothing."""
     try:

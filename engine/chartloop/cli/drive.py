@@ -183,12 +183,12 @@ def _print(result: Result, options: RunOptions) -> None:
         console.result(console.as_json({"event": "result", **result.to_dict()}, indent=None))
     else:
         # of a run that has not ended, nothing is a result yet
-        said = [*result.partial] if result.reason is not None else []
+        partial = [*result.partial] if result.reason is not None else []
         output = result.output
         if output is not None and result.reason is not None:
             text = output if isinstance(output, str) else console.as_json(output)
-            said += [text] if not said or text != said[-1] else []
-        for text in said:
+            partial += [text] if not partial or text != partial[-1] else []
+        for text in partial:
             console.result(text)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -132,7 +133,8 @@ def own_of(options: RunOptions) -> list[Registry]:
     """The registries of each `--tools` and each `--plugin`."""
     from chartloop.api.plugins import load_plugins
 
-    return [*load_tools(options.tools), *load_plugins(options.plugins)]
+    with redirect_stdout(sys.stderr):  # on stdout stands what the command gives, often as JSON
+        return [*load_tools(options.tools), *load_plugins(options.plugins)]
 
 
 def load_tools(sources: tuple[str, ...]) -> list[Registry]:

@@ -171,6 +171,10 @@ tasks_option = click.option(
     "--tasks", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="Tasks for the queue: a YAML list, as `tasks` in a machine file.",
 )  # fmt: skip
+message_id_option = click.option(
+    "--id", "message_id", metavar="ID",
+    help="Idempotency key: repeated messages with it are ignored.",
+)  # fmt: skip
 limit_option = click.option(
     "--limit", type=PAIR, multiple=True, shell_complete=completion.pairs("limits"),
     help="Override a limit: steps=20, time=5m, tokens=off.",
@@ -214,6 +218,10 @@ notify_options = together(
         help="With --notify: the environment variable whose value is sent as a bearer token.",
     ),
 )  # fmt: skip
+server_options = together(
+    tools_option, trust_option, model_options, notify_options, journal_option, durability_option
+)
+"""What every server of machines takes, whichever protocol it speaks."""
 watch_options = together(
     click.option("--no-input", is_flag=True, help="Never ask: a run that waits exits with 4."),
     click.option("-v", "--verbose", is_flag=True, help="A line on stderr for each record."),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from chartloop.core.facts import wire_name
 from chartloop.core.text_table import Line, Row, lay_out
@@ -106,6 +106,27 @@ class ArgSpec:
 CacheMark = Literal["instructions", "tools", "conversation"]
 """The parts of a request that may be marked for the provider's cache."""
 CACHED: tuple[str, ...] = get_args(CacheMark)
+
+
+NOT_EXTRA = frozenset(
+    "model messages tools tool_choice functions function_call response_format temperature top_p "
+    "max_tokens max_completion_tokens n best_of stop seed stream timeout request_timeout cache "
+    "api_base base_url api_key fallbacks model_list num_retries max_retries retry_policy "
+    "retry_strategy mock_response callbacks custom_llm_provider".split()
+)
+"""What `extra` of a model may not hold: it has its own key, or would hide calls, hosts or retries.
+
+More replies, or longer ones, than `max_tokens` says would make a bound untrue.
+"""
+_NOT_BODY = frozenset("model messages max_tokens max_completion_tokens n best_of stream".split())
+"""What its ``extra_body`` may not hold, which is merged into the request."""
+
+
+def refused_extra(extra: Mapping[str, Any]) -> str | None:
+    """A name that `extra` may not hold, in it or in its ``extra_body``."""
+    body: Any = extra.get("extra_body")
+    inner = _NOT_BODY & cast("Mapping[str, Any]", body).keys() if isinstance(body, Mapping) else ()
+    return min({*(NOT_EXTRA & extra.keys()), *inner}, default=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,10 +65,24 @@ def text_of(lines: Iterable[Line]) -> str:
 
 def size(text: str) -> int:
     """How many columns of a terminal a text takes."""
-    return sum(
-        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
-        for c in text
-    )
+    return len(text) if text.isascii() else sum(map(_columns_of, text))
+
+
+def _columns_of(sign: str) -> int:
+    if unicodedata.combining(sign):
+        return 0
+    return 2 if unicodedata.east_asian_width(sign) in "WF" else 1
+
+
+def _end_within(text: str, width: int, start: int = 0) -> int:
+    """Where a text from `start` on must end to take so many columns at most."""
+    if text.isascii():
+        return min(len(text), start + width)
+    for at in range(start, len(text)):
+        width -= _columns_of(text[at])
+        if width < 0:
+            return at
+    return len(text)
 
 
 def lay_out(
@@ -153,21 +167,23 @@ def _wrap(cell: str, width: int) -> Iterator[str]:
     for line in cell.split("\n"):
         row = ""
         for word in _WORD.findall(line):
-            if size(row + word) <= width:
+            if _end_within(row + word, width) == len(row + word):
                 row += word
                 continue
             if row.strip():
                 yield row
             row = word.lstrip()
-            while size(row) > width:
-                cut = _break_point(row, width)
-                yield row[:cut]
-                row = row[cut:]
+            start = 0
+            while _end_within(row, width, start) < len(row):
+                end = _break_point(row, width, start)
+                yield row[start:end]
+                start = end
+            row = row[start:]
         yield row
 
 
-def _break_point(word: str, width: int) -> int:
-    """Where to break a long word: after a sign within a name, else at the width."""
-    most = next(n for n in range(len(word), 0, -1) if n == 1 or size(word[:n]) <= width)
-    sign = max(word.rfind(sign, 0, most) for sign in _SIGNS) + 1
-    return sign if sign >= _FEW else most
+def _break_point(word: str, width: int, start: int) -> int:
+    """Where to break the rest of a long word: after a sign within a name, else at the width."""
+    most = max(start + 1, _end_within(word, width, start))
+    sign = max(word.rfind(sign, start, most) for sign in _SIGNS) + 1
+    return sign if sign - start >= _FEW else most

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -32,6 +31,7 @@ from chartloop.hosting.problems import Refusal
 from chartloop.hosting.settings import Settings
 from chartloop.language.tool_lock import lock_name
 from chartloop.run.journal import Journal, RunRow
+from chartloop.run.lru_cache import LruCache
 
 RECORDED = 64
 """Machines of recorded runs that are kept compiled."""
@@ -58,7 +58,7 @@ class Machines:
         self._journal = journal
         self._lock = threading.Lock()
         self._files: dict[Path, tuple[tuple[int, ...], ServedFile]] = {}
-        self._recorded: OrderedDict[tuple[str, ...], Machine] = OrderedDict()
+        self._recorded = LruCache[tuple[str, ...], Machine](RECORDED)
         known: dict[str, Path] = {}
         for name, path in self._named_paths():
             if (other := known.setdefault(name, path)) != path:
@@ -137,15 +137,10 @@ class Machines:
         return self._kept(("drive", row.machine_hash), lambda: self._runnable(row))
 
     def _kept(self, key: tuple[str, ...], make: Callable[[], Machine]) -> Machine:
-        with self._lock:
-            if (known := self._recorded.get(key)) is not None:
-                self._recorded.move_to_end(key)
-                return known
-        made = make()
-        with self._lock:
-            self._recorded[key] = made
-            while len(self._recorded) > RECORDED:
-                self._recorded.popitem(last=False)
+        made = self._recorded.get(key)
+        if made is None:
+            made = make()
+            self._recorded.put(key, made)
         return made
 
     def _runnable(self, row: RunRow) -> Machine:

@@ -13,10 +13,9 @@ Belongs here: what is kept of runs between two requests. Never: HTTP, an order.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from threading import Lock
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from chartloop.api import Run
 from chartloop.core.errors import StatusError
@@ -27,6 +26,7 @@ from chartloop.machine.evolve import evolve
 from chartloop.run.journal import Event, Journal, RunRow, direct_journal
 from chartloop.run.journal_pages import EVENTS as PAGE
 from chartloop.run.journal_records import DAMAGED
+from chartloop.run.lru_cache import LruCache
 from chartloop.run.renaming import as_now
 from chartloop.run.replay import no_record_error
 from chartloop.run.sync import by_hand
@@ -41,43 +41,6 @@ MARKS = 64
 """Marks of a run that are kept; with more of them, every second is dropped."""
 NEAR = 64
 """Events that are read one after the other to find a record among them."""
-T = TypeVar("T")
-K = TypeVar("K")
-
-
-class Kept(Generic[K, T]):
-    """The newest things by key, from any thread; the oldest are forgotten."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._lock = Lock()
-        self._found: OrderedDict[K, T] = OrderedDict()
-
-    def get(self, key: K, make: Callable[[], T]) -> T:
-        """What is kept, or what is made now: at once."""
-        with self._lock:
-            found = self._found.pop(key, None)
-            found = make() if found is None else found
-            self._add(key, found)
-            return found
-
-    def find(self, key: K) -> T | None:
-        """What is kept."""
-        with self._lock:
-            if (found := self._found.get(key)) is not None:
-                self._found.move_to_end(key)
-            return found
-
-    def put(self, key: K, value: T) -> None:
-        """Keep this, in place of what is kept."""
-        with self._lock:
-            self._found.pop(key, None)
-            self._add(key, value)
-
-    def _add(self, key: K, value: T) -> None:
-        self._found[key] = value
-        while len(self._found) > self._most:
-            self._found.popitem(last=False)
 
 
 # opened runs ------------------------------------------------------------------------------------
@@ -95,11 +58,11 @@ class OpenRuns:
         self._journal = journal
         self._face = face
         self._machines = machines
-        self._kept = Kept[str, _Opened](OPENED)
+        self._kept = LruCache[str, _Opened](OPENED)
 
     def get(self, row: RunRow) -> Run:
         """The run as it stands, to be read: never driven, and shared by those who read it."""
-        known = self._kept.find(row.run_id)
+        known = self._kept.get(row.run_id)
         if known is not None and (known.row.head, known.row.epoch) == (row.head, row.epoch):
             return known.run
         run = self._followed(known, row) if known is not None else None

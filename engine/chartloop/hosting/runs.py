@@ -35,7 +35,6 @@ from chartloop.hosting.problems import Refusal, Wrong
 from chartloop.hosting.reading import (
     OPENED,
     History,
-    Kept,
     OpenRuns,
     count_of,
     records_from,
@@ -46,6 +45,7 @@ from chartloop.run.breakpoints import breakpoint_of
 from chartloop.run.journal import Journal, RunRow
 from chartloop.run.lease import Lease, driven
 from chartloop.run.loop import leave
+from chartloop.run.lru_cache import LruCache
 from chartloop.run.requests import StoredRequest
 from chartloop.run.sync import by_hand, wait
 from chartloop.view_model.build import RECORDS, children_of, view_run
@@ -75,7 +75,7 @@ class Runs:
         self.journal = journal
         self.machines = machines
         self._open = OpenRuns(journal, machines, settings.face)
-        self._history = Kept[tuple[str, str, str], History](OPENED)
+        self._history = LruCache[tuple[str, str, str], History](OPENED)
 
     # reading -------------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ class Runs:
         """A run at a record that it has."""
         row = run.session.row
         key = (run.id, row.machine_hash, str(row.created))
-        return self._history.get(key, History).at(run, seq)
+        return self._history.get_or_make(key, History).at(run, seq)
 
     def _why(self, run: Run, seq: int, newest: Past) -> DecisionView:
         if seq == newest.record.seq:

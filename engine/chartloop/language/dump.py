@@ -7,7 +7,6 @@ canonical form names the machine in journals.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -54,11 +53,6 @@ def canonical(spec: MachineSpec) -> str:
     """The canonical text: JSON, which is YAML that `load` reads."""
     text = json.dumps(dump(spec), ensure_ascii=False, separators=(",", ":"))
     return _UNWRITTEN.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text) + "\n"
-
-
-def hash_of(spec: MachineSpec) -> str:
-    """The hash of the canonical text."""
-    return hashlib.sha256(canonical(spec).encode()).hexdigest()
 
 
 def _some(**given: Any) -> Data:

@@ -148,12 +148,17 @@ def _tool(name: str, offer: Mapping[str, Any]) -> LockedTool:
 
 
 def _unusable(name: str, offer: Mapping[str, Any]) -> str:
-    """Why a tool cannot be used; empty when it can."""
+    """Why a tool of a listing cannot be used; empty when it can."""
+    return _trouble(name, str(offer.get("description") or ""), offer.get("inputSchema"))
+
+
+def _trouble(name: str, description: str, schema: Any) -> str:
+    """Why a tool cannot be used, offered or locked; empty when it can."""
     if not _NAME.fullmatch(name):
         return "its name has other signs than letters, digits, `_`, `-` and `.`, or over 128"
-    if len(str(offer.get("description") or "")) > _LARGEST:
+    if len(description) > _LARGEST:
         return f"its description is longer than {_LARGEST:,} characters"
-    return schema_trouble(offer.get("inputSchema"))
+    return schema_trouble(schema)
 
 
 def schema_trouble(schema: Any) -> str:
@@ -237,14 +242,25 @@ def read_server(data: Any, name: str) -> LockedServer:
 
 def _read_tool(name: str, data: Mapping[str, Any], server: str) -> LockedTool:
     given = {n: v for n, v in data.items() if n != "hash"}
-    if unknown := given.keys() - LockedTool.__dataclass_fields__.keys():
-        raise LockFault(f"has an unknown key `{short(min(unknown))}` in `{server}.{name}`")
+    for key, value in given.items():
+        wanted = _WRITTEN.get(key)
+        if wanted is None:
+            raise LockFault(f"has an unknown key `{short(key)}` in `{server}.{name}`")
+        if not isinstance(value, wanted):
+            what = "a text" if wanted is str else "a mapping"
+            raise LockFault(f"is damaged: `{key}` of `{server}.{name}` is not {what}")
     tool = LockedTool(name, **given)
     if tool.hash != data.get("hash"):
         raise LockFault(f"was changed by hand: the hash of `{server}.{name}` is another")
-    if why := schema_trouble(tool.parameters):
+    if why := _trouble(name, tool.description, tool.parameters):
         raise LockFault(f"holds `{server}.{name}`, but {why}")
     return tool
+
+
+_WRITTEN: Mapping[str, type] = {
+    "title": str, "description": str, "parameters": dict, "output": dict, "annotations": dict,
+}  # fmt: skip
+"""What a lock says of a tool beside its name and hash, and as what."""
 
 
 def _mapping(value: Any, name: str) -> dict[str, Any]:

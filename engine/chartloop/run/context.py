@@ -196,7 +196,7 @@ class Context:
 
     @property
     def kept(self) -> Mapping[str, Any]:
-        """What actions kept for later, by name: see `Outcome.kept`."""
+        """The data that actions kept for later, by name: see `Outcome.kept`."""
         return self.position.kept
 
     @property

@@ -216,9 +216,9 @@ _DOUBTS = {
 
 def say_doubt(what: str, data: Mapping[str, Any]) -> str:
     """That a call was started and its answer is not known, and why: ``infer at think ...``."""
-    said = _DOUBTS.get(data.get("left", ""), "{what} was started before an interruption")
-    said = said.format(what=what, driver=data.get("driver", "another process"))
-    return f"{said}; whether it happened is not known"
+    doubt = _DOUBTS.get(data.get("left", ""), "{what} was started before an interruption")
+    doubt = doubt.format(what=what, driver=data.get("driver", "another process"))
+    return f"{doubt}; whether it happened is not known"
 
 
 # renewing -----------------------------------------------------------------------------------

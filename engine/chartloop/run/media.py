@@ -10,10 +10,11 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Sequence
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Any, Self
 
 from chartloop.core.errors import SetupError
-from chartloop.core.media_parts import say_size
+from chartloop.core.media_parts import TOKENS, image_tokens, say_size
 
 LARGEST = 10_000_000
 """Bytes of one image or file."""
@@ -43,7 +44,7 @@ class Image:
     __slots__ = ("data", "media_type")
 
     def __init__(self, data: bytes) -> None:
-        self.data = _sized(data, "image")
+        self.data = _check_size(data, "image")
         """The bytes of the file."""
         self.media_type = image_type(data)
         """``image/png`` and the like, as the data says."""
@@ -57,8 +58,11 @@ class Image:
 
     @property
     def part(self) -> dict[str, Any]:
-        """It as a part of a message."""
-        return {"type": "image_url", "image_url": {"url": _url(self.media_type, self.data)}}
+        """It as a part of a message, with about how many tokens it takes."""
+        url = {"url": _url(self.media_type, self.data)}
+        size = image_size(self.data)
+        more = {} if size is None else {TOKENS: image_tokens(*size)}
+        return {"type": "image_url", "image_url": url, **more}
 
     def __repr__(self) -> str:
         return f"Image({len(self.data):,} bytes, {self.media_type})"
@@ -74,7 +78,7 @@ class File:
     __slots__ = ("data", "media_type", "name")
 
     def __init__(self, data: bytes, name: str, *, media_type: str = "") -> None:
-        self.data = _sized(data, "file")
+        self.data = _check_size(data, "file")
         self.name = name
         found = media_type or _SUFFIXES.get(Path(name).suffix.lower(), "")
         self.media_type = "application/pdf" if data.startswith(b"%PDF-") else found
@@ -117,6 +121,61 @@ def image_type(data: bytes) -> str:
     return next((kind for sign, kind in _SIGNS if data.startswith(sign)), "")
 
 
+def image_size(data: bytes) -> tuple[int, int] | None:
+    """Width and height of a picture, as its head says; None where that says nothing.
+
+    Source: PNG, "Image header"; GIF89a, "Logical Screen Descriptor"; ITU T.81, B.2.2 (JPEG);
+    RFC 9649, 2.5 to 2.7 (WebP).
+    """
+    match image_type(data):
+        case "image/png":
+            sides = data[16:20], data[20:24]
+            return _sides(*(int.from_bytes(side, "big") for side in sides))
+        case "image/gif":
+            sides = data[6:8], data[8:10]
+            return _sides(*(int.from_bytes(side, "little") for side in sides))
+        case "image/jpeg":
+            return _jpeg_size(data)
+        case "image/webp":
+            return _webp_size(data)
+        case _:
+            return None
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    """The sides in the first frame header: one segment names the length to the next."""
+    at = 2
+    while at + 9 <= len(data) and data[at] == 0xFF:
+        kind = data[at + 1]
+        if kind == 0xFF:  # filling
+            at += 1
+        elif 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
+            high, wide = data[at + 5 : at + 7], data[at + 7 : at + 9]
+            return _sides(int.from_bytes(wide, "big"), int.from_bytes(high, "big"))
+        else:
+            at += 2 + max(2, int.from_bytes(data[at + 2 : at + 4], "big"))
+    return None
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    match data[12:16]:
+        case b"VP8X":
+            sides = data[24:27], data[27:30]
+            return _sides(*(1 + int.from_bytes(side, "little") for side in sides))
+        case b"VP8L":
+            bits = int.from_bytes(data[21:25], "little")
+            return _sides(1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF))
+        case b"VP8 ":
+            sides = data[26:28], data[28:30]
+            return _sides(*(int.from_bytes(side, "little") & 0x3FFF for side in sides))
+        case _:
+            return None
+
+
+def _sides(width: int, height: int) -> tuple[int, int] | None:
+    return (width, height) if width > 0 and height > 0 else None
+
+
 def split_task(task: str | Sequence[Any]) -> tuple[str, list[dict[str, Any]]]:
     """The text of a task, and its images and files as parts. `SetupError` for anything else."""
     if isinstance(task, str):
@@ -146,7 +205,7 @@ def _url(media_type: str, data: bytes) -> str:
     return f"data:{media_type};base64,{b64encode(data).decode()}"
 
 
-def _sized(data: bytes, what: str) -> bytes:
+def _check_size(data: bytes, what: str) -> bytes:
     if not data:
         raise SetupError(f"this {what} is empty", hint="check the file")
     if len(data) > LARGEST:
@@ -157,8 +216,14 @@ def _sized(data: bytes, what: str) -> bytes:
 
 def _read(path: str | Path) -> bytes:
     try:
-        with Path(path).open("rb") as file:
-            return file.read(LARGEST + 1)
+        found = Path(path).stat()
+        if not (S_ISREG(found.st_mode) or S_ISDIR(found.st_mode)):  # a pipe may never end
+            raise SetupError(f"`{path}` is not a file", hint="give a file")
+        if found.st_size > LARGEST:
+            message = f"`{path}` has {say_size(found.st_size)}"
+            hint = f"give at most {say_size(LARGEST)}: make it smaller"
+            raise SetupError(message, hint=hint)
+        return Path(path).read_bytes()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise SetupError(f"`{path}` cannot be read: {why}", hint="check the path") from error

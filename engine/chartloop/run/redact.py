@@ -166,7 +166,9 @@ class Redactor:
         found = {value: name for name, value in known.items() if self._is_secret(name)}
         found.update(_by_value(values))
         self._names = {value: name for value, name in found.items() if len(value) >= SHORTEST}
-        self._names = {form: name for value, name in self._names.items() for form in _forms(value)}
+        self._names = {
+            form: name for value, name in self._names.items() for form in forms_of(value)
+        }
         self._finder = _finder(self._names)
         self._fragments = _fragments(self._names)
         self._begins = _by_first((*self._names, *OPENINGS))
@@ -323,7 +325,7 @@ def _by_first(texts: Iterable[str]) -> dict[str, list[str]]:
     return found
 
 
-def _forms(value: str) -> Iterator[str]:
+def forms_of(value: str) -> Iterator[str]:
     """A secret as it is, and as programs encode it: for JSON, a URL, in base64, in hex.
 
     Base64 is cut at every third byte, so it has three forms, by where in the data the secret

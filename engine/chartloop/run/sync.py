@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from anyio import to_thread
@@ -26,7 +27,11 @@ class _LoopThread(threading.Thread):
         self.loop = asyncio.new_event_loop()
 
     def run(self) -> None:
-        self.loop.run_forever()
+        while True:
+            # One that an action's thread may not raise: it is the result of its task, and ends
+            # that. Who waits for another one on this loop would wait for ever without it.
+            with suppress(SystemExit, KeyboardInterrupt):
+                self.loop.run_forever()
 
 
 _lock = threading.Lock()

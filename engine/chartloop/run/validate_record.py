@@ -152,10 +152,10 @@ def _outcome(outcome: Outcome) -> str:
 
 
 def _reply(reply: Reply) -> bool:
-    said = (reply.text, reply.finish_reason, reply.model)
+    texts = (reply.text, reply.finish_reason, reply.model)
     if not isinstance(reply.reasoning, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         return False
-    return _texts(said) and all(_texts(call.to_tuple()) for call in reply.tool_calls)
+    return _texts(texts) and all(_texts(call.to_tuple()) for call in reply.tool_calls)
 
 
 def _message(message: object) -> bool:

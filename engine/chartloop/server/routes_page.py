@@ -15,8 +15,9 @@ from chartloop.core.errors import ChartloopError
 from chartloop.core.facts import Facts
 from chartloop.core.plain import plain
 from chartloop.hosting.problems import Refusal
-from chartloop.hosting.reading import Kept, count_of, records_from
+from chartloop.hosting.reading import count_of, records_from
 from chartloop.machine.budget_use import budgets
+from chartloop.run.lru_cache import LruCache
 from chartloop.run.progress import standing_of
 from chartloop.server.common import ANY, READ, TheParts, problems
 from chartloop.server.routes_runs import RunPath
@@ -37,7 +38,7 @@ router = APIRouter(tags=["runs"], dependencies=[READ])
 FOUND = problems(*ANY, 404, 409, 422)
 
 
-Pictures = Kept[tuple[str, str], tuple[threading.Lock, list[LivePicture]]]
+Pictures = LruCache[tuple[str, str], tuple[threading.Lock, list[LivePicture]]]
 
 
 class PageMemory(NamedTuple):
@@ -48,7 +49,7 @@ class PageMemory(NamedTuple):
     @classmethod
     def empty(cls) -> PageMemory:
         """Nothing yet."""
-        return cls(Kept(KEPT))
+        return cls(LruCache(KEPT))
 
 
 async def memory_of(request: Request) -> PageMemory:
@@ -63,7 +64,7 @@ def painting(pictures: Pictures, run: Run, moment: tuple[Standing, Facts], layou
     """The picture at a moment: all of it, or only the paint where the page has the layout."""
     standing, facts = moment
     chart = run.machine.draw(facts=facts).chart
-    lock, kept = pictures.get((run.id, run.machine.hash), lambda: (threading.Lock(), []))
+    lock, kept = pictures.get_or_make((run.id, run.machine.hash), lambda: (threading.Lock(), []))
     with lock:  # one layout at a time: it is a process of its own
         picture = next((one for one in kept if one.chart == chart), None)
         if picture is None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from chartloop.core.conversation import text_of
-from chartloop.core.media_parts import is_media, say_part, url_of
+from chartloop.core.media_parts import TOKENS, is_media, say_part, url_of
 from chartloop.core.outcome import Message
 from chartloop.run.redact import has_marks
 
@@ -63,4 +63,7 @@ def _sendable(part: Any) -> Mapping[str, Any]:
     if is_media(part) and has_marks(url_of(part)):
         hidden = f"{say_part(part)[:-1]}, hidden: the journal found a secret in it]"
         return {"type": "text", "text": hidden}
+    if isinstance(part, Mapping) and TOKENS in part:
+        given = cast("Mapping[str, Any]", part)
+        return {name: value for name, value in given.items() if name != TOKENS}
     return part

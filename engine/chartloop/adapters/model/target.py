@@ -14,16 +14,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from chartloop.core.errors import SetupError
+from chartloop.core.specs import refused_extra
 from chartloop.core.units import parse_duration
 
 __all__ = ["Target", "provider_of", "row_of", "targets_of"]
 
-_NOT_EXTRA = frozenset(
-    "model messages tools tool_choice response_format temperature top_p max_tokens stop seed "
-    "stream timeout cache api_base base_url api_key fallbacks num_retries max_retries "
-    "mock_response callbacks custom_llm_provider".split()
-)
-"""Keys that `extra` may not hold: they have a place, or would hide calls, hosts or retries."""
 _PATIENCE = 600.0  # seconds, when the file sets no `timeout`
 REPLY_LIMIT = 1_000_000  # characters, when the file sets no `reply_limit`
 _NO_KEY = "no-key"  # for a server that needs none: HTTP clients refuse an empty one
@@ -37,7 +32,7 @@ class Target(NamedTuple):
     timeout: float  # for a whole reply
     idle: float  # between two pieces of a stream
     most: int  # characters of a reply
-    headers: Any  # what `extra` sends along: it may hold keys
+    extra: Mapping[str, Any]  # what it is sent besides: its `extra_headers` may hold keys
     row: Mapping[str, Any]  # of litellm's table; empty where it does not know the model
     provider: str = ""  # as litellm calls it
 
@@ -45,8 +40,8 @@ class Target(NamedTuple):
 def targets_of(litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
     """The file's model, then its fallbacks. `SetupError` for what cannot work."""
     extra: Mapping[str, Any] = settings.get("extra") or {}
-    if wrong := sorted(_NOT_EXTRA & extra.keys()):
-        raise SetupError(f"`model.extra` may not hold `{wrong[0]}`", hint="leave it to `model`")
+    if (wrong := refused_extra(extra)) is not None:
+        raise SetupError(f"`model.extra` may not hold `{wrong}`", hint="leave it to `model`")
     timeout, idle = _seconds(settings, "timeout", _PATIENCE), _seconds(settings, "idle_timeout", 60)
     most = settings.get("reply_limit", REPLY_LIMIT)
     if not isinstance(most, int) or most < 1:
@@ -55,11 +50,12 @@ def targets_of(litellm: Any, settings: Mapping[str, Any]) -> list[Target]:
     providers = [provider_of(litellm, name) for name in names]
     targets: list[Target] = []
     for name, provider in zip(names, providers, strict=True):
-        # The file's server and key are not for a fallback at another provider.
-        where = _where(litellm, name, settings if provider == providers[0] else {})
-        row = row_of(litellm, name)
-        headers = extra.get("extra_headers")
-        targets.append(Target(name, where, timeout, idle, most, headers, row, provider))
+        # The file's server and key are not for a fallback at another provider, nor is what it
+        # sends to its own: that refuses words which it does not know, and headers may hold keys.
+        own = provider == providers[0]
+        where = _where(litellm, name, settings if own else {})
+        row, more = row_of(litellm, name), extra if own else {}
+        targets.append(Target(name, where, timeout, idle, most, more, row, provider))
     return targets
 
 

@@ -36,17 +36,13 @@ def data_of(text: str) -> Any:
 
 def _parts(message: Message) -> list[dict[str, Any]]:
     if message.get("role") == "tool":
-        return [
-            {
-                "type": "tool_call_response",
-                "id": message.get("tool_call_id"),
-                "result": message.get("content"),
-            }
-        ]
+        content = message.get("content")
+        result = content if isinstance(content, str) else _texts(content)
+        return [{"type": "tool_call_response", "id": message.get("tool_call_id"), "result": result}]
     calls = cast("Sequence[Mapping[str, Any]]", message.get("tool_calls") or ())
     return [
         *_thoughts(message.get("reasoning")), *_texts(message.get("content")),
-        *(_call(_called(call)) for call in calls),
+        *(_call(_tool_call(call)) for call in calls),
     ]  # fmt: skip
 
 
@@ -61,9 +57,9 @@ def _thoughts(reasoning: Any) -> list[dict[str, Any]]:
 def _texts(content: Any) -> list[dict[str, Any]]:
     if isinstance(content, str):
         return [{"type": "text", "content": content}] if content else []
-    if not isinstance(content, list):
+    if not isinstance(content, (list, tuple)):
         return []
-    return [_part(part) for part in cast("list[Any]", content)]
+    return [_part(part) for part in cast("Sequence[Any]", content)]
 
 
 def _part(part: Any) -> dict[str, Any]:
@@ -76,7 +72,7 @@ def _part(part: Any) -> dict[str, Any]:
     return {"type": str(given.get("type", "unknown"))}
 
 
-def _called(call: Mapping[str, Any]) -> ToolCall:
+def _tool_call(call: Mapping[str, Any]) -> ToolCall:
     function: Mapping[str, Any] = call.get("function") or {}
     return ToolCall(
         str(call.get("id", "")), str(function.get("name", "")), str(function.get("arguments", ""))

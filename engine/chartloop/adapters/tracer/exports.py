@@ -17,6 +17,7 @@ from chartloop.adapters.tracer.names import Name
 from chartloop.adapters.tracer.span_queue import SpanQueue
 from chartloop.core.facts import EMPTY
 from chartloop.core.records import to_json
+from chartloop.run.exceptions import is_own
 from chartloop.run.redact import Redactor
 
 Attributes: TypeAlias = dict[str, Any]
@@ -47,7 +48,7 @@ class Guard:
         self, kind: type[BaseException] | None, error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:  # fmt: skip
-        if not isinstance(error, Exception):
+        if error is None or not (isinstance(error, Exception) or is_own(error)):
             return False
         self._faults += 1
         if self._faults == 1:
@@ -84,7 +85,7 @@ class Exports:
             if value is not None and value not in ("", (), [])
         }
 
-    def said(self, data: Any, redactor: Redactor) -> str | None:
+    def content_text(self, data: Any, redactor: Redactor) -> str | None:
         """Content as an attribute has it, without secrets; None where it is not exported."""
         if not self.content:
             return None

@@ -35,7 +35,6 @@ class Name(StrEnum):
     CONVERSATION = "gen_ai.conversation.id"
     AGENT_NAME = "gen_ai.agent.name"
     AGENT_ID = "gen_ai.agent.id"
-    AGENT_ABOUT = "gen_ai.agent.description"
     WORKFLOW_NAME = "gen_ai.workflow.name"
     REQUEST_MODEL = "gen_ai.request.model"
     REQUEST_TEMPERATURE = "gen_ai.request.temperature"

@@ -84,7 +84,7 @@ class SpanQueue:
         while (end := self._next()) is not None:
             try:
                 end()
-            except Exception:  # noqa: BLE001  an exporter may raise anything
+            except BaseException:  # noqa: BLE001  an exporter may raise anything
                 _log.warning("a span could not be handed over", exc_info=True)
             del end
 

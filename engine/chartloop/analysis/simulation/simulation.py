@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from chartloop.analysis.simulation import simulation_plots as plots
 from chartloop.analysis.simulation.assumptions import Assumption
 from chartloop.analysis.simulation.figure_names import NAMES, say
 from chartloop.analysis.simulation.limits import Suggestion
@@ -39,7 +40,7 @@ _TINY = 1e-9
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Simulation:
-    """What thousands of runs came to, on a simulated clock and in an assumed world.
+    """The results of thousands of runs, on a simulated clock and in an assumed world.
 
     `reasons` are the shares of stop reasons, `spread("tokens")` how a quantity is spread. It
     shows itself; `str()` is its table.
@@ -172,8 +173,6 @@ class Simulation:
         written with all plots on one page; any other path is a folder, in which each gets a file
         of its own. Needs the extra `plots`. Gives the figure, or the files that were written.
         """
-        from chartloop.analysis.simulation import simulation_plots as plots  # noqa: PLC0415  when it is asked for
-
         kinds = {run.reason: run.kind for run in self.sample.runs}
         drawn = plots.Drawn(
             f"{self.machine}, {say_count(self.runs, 'simulated run')}, seed {self.seed}",
@@ -191,7 +190,7 @@ class Simulation:
     # as text ------------------------------------------------------------------------------------
 
     def head(self) -> str:
-        """What was simulated, in a line."""
+        """The simulation in a line."""
         return f"{self.machine}, {self.runs:,} simulated runs, seed {self.seed}"
 
     def unplayed_said(self) -> str:

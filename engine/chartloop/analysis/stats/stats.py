@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from chartloop.analysis.format import percent, say_usd
 from chartloop.analysis.recorded_runs import Runs, recorded_runs
+from chartloop.analysis.stats import stats_plots as plots
 from chartloop.analysis.stats.figures import TOTALS, Figures
 from chartloop.analysis.stats.gather import Gathering
 from chartloop.analysis.whatif.verdict import BROKEN
@@ -52,7 +53,7 @@ class _Table:
 
 @dataclass(frozen=True, repr=False)
 class Stats(Figures):
-    """What many recorded runs of one machine have in common. Printed, it is a few tables.
+    """Statistics of many recorded runs of one machine. Printed, it is a few tables.
 
     Times in seconds, cost in USD. Shares of limits: value over bound, 1 where it is reached.
     """
@@ -247,8 +248,6 @@ class Stats(Figures):
         all plots on one page; any other path is a folder, in which each gets its own file.
         Needs the extra `plots`. Gives the figure, or the files that were written.
         """
-        from chartloop.analysis.stats import stats_plots as plots  # noqa: PLC0415  when it is asked for
-
         return plots.figure(self) if path is None else plots.save(self, Path(path))
 
 

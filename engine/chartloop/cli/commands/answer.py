@@ -50,12 +50,7 @@ that is over, or for a run that waits for nothing is refused (exit code 2).
     metavar="STATE",
     help="Answer before the question: the first wait of this state takes it.",
 )
-@click.option(
-    "--id",
-    "message_id",
-    metavar="ID",
-    help="Idempotency key: repeated messages with it are ignored.",
-)
+@parameters.message_id_option
 @parameters.tools_option
 @parameters.journal_option
 @parameters.durability_option
@@ -82,6 +77,6 @@ def answer(
         taken = opened.machine.chart.answer_fields(ahead, event)
     data = answer_data(event, taken, fields, options.data)
     sent = opened.send(event, data, wait=wait, ahead=ahead, message_id=options.message_id)
-    said = {"kind": "answer", "event": event, "data": data}
-    said |= {"ahead": ahead} if ahead else {"wait": sent.wait}
-    report_message(journal, row, options, Posted(said, sent.run, sent.message_id, sent.new))
+    message = {"kind": "answer", "event": event, "data": data}
+    message |= {"ahead": ahead} if ahead else {"wait": sent.wait}
+    report_message(journal, row, options, Posted(message, sent.run, sent.message_id, sent.new))

@@ -28,12 +28,7 @@ Examples:
 @parameters.run_argument
 @click.argument("texts", nargs=-1, metavar="[TASK]...")
 @parameters.tasks_option
-@click.option(
-    "--id",
-    "message_id",
-    metavar="ID",
-    help="Idempotency key: repeated messages with it are ignored.",
-)
+@parameters.message_id_option
 @parameters.tools_option
 @parameters.journal_option
 @parameters.durability_option

@@ -73,12 +73,7 @@ journal continues the runs that it drove.
     "--token-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
     help="With --http: tokens, one a line. Required for an address that other computers can reach.",
 )  # fmt: skip
-@parameters.tools_option
-@parameters.trust_option
-@parameters.model_options
-@parameters.notify_options
-@parameters.journal_option
-@parameters.durability_option
+@parameters.server_options
 @pass_options(McpOptions)
 def mcp(options: McpOptions) -> None:
     """Offer machines as tools to other agents, over the Model Context Protocol."""

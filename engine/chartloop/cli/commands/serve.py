@@ -62,12 +62,7 @@ the runs that it drove. Several servers may share one journal.
     metavar="FILE",
     help="Tokens, one a line. Required for an address that other computers can reach.",
 )
-@parameters.tools_option
-@parameters.trust_option
-@parameters.model_options
-@parameters.notify_options
-@parameters.journal_option
-@parameters.durability_option
+@parameters.server_options
 @pass_options(ServeOptions)
 def serve(options: ServeOptions) -> None:
     """Serve machines and runs over HTTP."""

@@ -63,7 +63,7 @@ def read_servers(
     ]
     if not shape:
         return {}
-    locked = _locked(reader, shape, declared, lock)
+    locked = _fitting_locks(reader, shape, declared, lock)
     reader.unlocked = set(shape) - set(locked)  # it was said, for each of them
     if reader.unlocked:
         reader.broken.add("usage.calls")
@@ -118,8 +118,9 @@ def read_server_shape(reader: Reader, name: str, given: file.McpShape) -> Server
         sampling=_sampling(reader, (*path, "sampling"), given.sampling),
     )
     for text in made.texts:
-        if "${" in VARIABLE.sub("", text):
-            said = f"`{short(VARIABLE.sub('', text))}` is not a reference to a variable"
+        left = VARIABLE.sub(lambda found: found[2] or "", text)  # a default holds no variable
+        if "${" in left:
+            said = f"`{short(left)}` is not a reference to a variable"
             reader.say("CL203", path, said, hint="write `${NAME}` or `${NAME:-default}`", key=True)
             break
     return made
@@ -201,7 +202,7 @@ def _number(reader: Reader, path: Path, value: Any, *, least: int) -> int | None
 # the lock -----------------------------------------------------------------------------------
 
 
-def _locked(
+def _fitting_locks(
     reader: Reader, shape: Mapping[str, file.McpShape], declared: list[ServerSpec], lock: ReadLock
 ) -> dict[str, LockedServer]:
     """The servers that are locked and fit the file, by name; what is wrong is said."""
@@ -307,5 +308,9 @@ def refuse_collisions(reader: Reader, names: Iterable[str]) -> None:
         other = taken.setdefault(wire_name(name), name)
         if other != name:
             text = f"`{short(other)}` and `{short(name)}` are both `{wire_name(name)}` for a model"
-            hint = "rename the server: a provider takes letters, digits, `_` and `-`"
+            hint = (
+                "a provider takes letters, digits, `_` and `-`: name one of the two under `tools`"
+            )
+            if name.partition(".")[0] != other.partition(".")[0]:
+                hint = f"{hint}, or rename a server"
             reader.say("CL433", ("tools",), text, hint=hint, key=True)

@@ -12,6 +12,7 @@ from typing import Any
 from chartloop.core.codes import CODES
 from chartloop.core.errors import Severity, nearest
 from chartloop.core.reasons import REASONS, StopReason
+from chartloop.core.specs import refused_extra
 from chartloop.core.units import parse_duration
 from chartloop.language.file import file
 from chartloop.language.readers.declarations import whole
@@ -50,6 +51,9 @@ def read_model(reader: Reader, shape: file.ModelShape | str | None) -> dict[str,
                 message = f"`{short(str(timeout))}` is not a duration above zero"
                 reader.say("CL209", ("model", name), message, hint="write `60s`")
             out[name] = seconds
+    if (wrong := refused_extra(out.get("extra") or {})) is not None:
+        message = f"`model.extra` may not hold `{wrong}`"
+        reader.say("CL207", ("model", "extra"), message, hint="leave it to `model`", key=True)
     if shape.api_key_env is not None and not _VARIABLE.fullmatch(shape.api_key_env):
         # what is there may be a key: it is not repeated in the message
         message = "`model.api_key_env` takes the name of an environment variable, never the key"

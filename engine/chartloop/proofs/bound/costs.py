@@ -79,13 +79,13 @@ class Assume:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: what is said."""
-        said = {
+        prices = {
             "tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply,
             "prices": None if self.prices is None else list(self.prices),
             "settings": None if self.settings is None else dict(self.settings),
             "models": {n: m._asdict() for n, m in self.models.items()} if self.models else None,
         }  # fmt: skip
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in prices.items() if value is not None}
 
 
 class Uses(NamedTuple):
@@ -170,9 +170,9 @@ class Spending:
     def __post_init__(self) -> None:
         model = {**self.spec.model, **(self.assume.settings or {})}
         window = model.get("context_window")
-        said, known = self.assume.tokens_per_call, self._worst_model(model)
+        assumed, known = self.assume.tokens_per_call, self._worst_model(model)
         longest = known.longest if known is not None else None
-        self.longest = said or (int(window) if window else longest or UNIT)
+        self.longest = assumed or (int(window) if window else longest or UNIT)
         """Tokens of one call at most."""
         most = model.get("max_tokens")
         self.reply = min(int(most) if most else self.longest, self.longest)
@@ -186,7 +186,7 @@ class Spending:
         self.sources = {
             word: f"{what} of `{model.get('name')}` is the one that {known.source} knows"
             for word, what, theirs in (
-                ("window", "the window", not (said or window)),
+                ("window", "the window", not (assumed or window)),
                 ("price", "the price", not (self.assume.prices or written)),
             )
             if known is not None and theirs

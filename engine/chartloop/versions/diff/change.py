@@ -141,11 +141,11 @@ class Change:
         return {"added": "+", "removed": "−"}.get(self.kind, "~")
 
     def __str__(self) -> str:
-        said = _say(self)
+        text = _say(self)
         inside = "".join(f"`{name}` → " for name in self.within)
         effects = ", ".join(str(effect) for effect in self.effects[:SHOWN])
         more = f" and {len(self.effects) - SHOWN} more" if len(self.effects) > SHOWN else ""
-        return f"{inside}{said}{': ' if effects else ''}{effects}{more}"
+        return f"{inside}{text}{': ' if effects else ''}{effects}{more}"
 
     def to_dict(self) -> dict[str, Any]:
         """The public JSON shape of one difference."""

@@ -235,10 +235,10 @@ class _Comparing:
     ) -> Change:
         """The same entries in another order."""
         path = {"rules": ("rules",), "tools": ("tools",), "order": ("tasks",)}.get(aspect)
-        said = [_in_order(entries) for entries in (ours, theirs)]
+        orders = [_in_order(entries) for entries in (ours, theirs)]
         sides = [
             Side(part.name, text, self._at(n, path or (*part.path, aspect), key=True), part.id)
-            for n, (part, text) in enumerate(zip(parts, said, strict=True))
+            for n, (part, text) in enumerate(zip(parts, orders, strict=True))
         ]
         return Change("moved", parts[0].what, aspect, sides[0], sides[1], (), self.within)
 
