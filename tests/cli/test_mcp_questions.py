@@ -51,6 +51,9 @@ def test_a_run_without_a_terminal_stays_for_an_answer_from_elsewhere(peer: Shell
     assert f"answer {asked['run']}" in err
     assert "accept name=STR" in err
     assert len(calls_of(peer.folder)) == 1
+    kept = ("record", asked["run"], "--machine", "machine.yaml", "-o", "out.scenario.yaml")
+    assert peer(*kept).code == 0
+    assert peer("test", "out.scenario.yaml").code == 0
 
 
 def test_where_nobody_can_answer_it_is_declined_with_words(peer: Shell) -> None:
