@@ -216,29 +216,27 @@ def _measure_spent(
     made: ModelReply, request: ModelRequest, model: Model, reply: Reply
 ) -> tuple[Spent, tuple[str, ...]]:
     """The tokens of a call: as reported, estimated where the report is missing or impossible."""
-    sent, written, cost = made.prompt_tokens, made.completion_tokens, made.cost
-    warnings: tuple[str, ...] = ()
-    # no call takes nothing: some servers send zeros for "not counted"
-    counted = is_tokens(sent) and is_tokens(written) and bool(sent or written)
-    if not counted:
-        sent, written, warnings = _estimate_usage(made, request, model, reply)
+    sent, written, warnings, estimated = _count_tokens(made, request, model, reply)
+    cost = made.cost
     if cost is not None and not is_cost(cost):
         warnings, cost = (*warnings, WRONG_COST.format(say(cost))), None
     if cost is None:
         cost = _cost(made, request.settings, model, (sent, written))
-    spent = Spent(1, sent, written, cost, not counted)
+    spent = Spent(1, sent, written, cost, estimated)
     if made.cached_tokens or made.cache_write_tokens or made.reasoning_tokens:
         parts, odd = _parts_of(made, spent)
         return spent.replace(**parts), (*warnings, *odd)
     return spent, warnings
 
 
-def _estimate_usage(
+def _count_tokens(
     made: ModelReply, request: ModelRequest, model: Model, reply: Reply
-) -> tuple[int, int, tuple[str, ...]]:
-    """The tokens of a call whose report is missing or impossible, and a warning that says so."""
+) -> tuple[int, int, tuple[str, ...], bool]:
+    """The tokens of a call each way, with a warning where they had to be estimated."""
     sent, written = made.prompt_tokens, made.completion_tokens
-    if sent == written == 0:
+    if is_tokens(sent) and is_tokens(written) and (sent or written):
+        return sent, written, (), False
+    if sent == written == 0:  # no call takes nothing: some servers send zeros for "not counted"
         sent = written = None
     usage = {"prompt_tokens": sent, "completion_tokens": written}
     wrong = [f"{n} {say(c)}" for n, c in usage.items() if c is not None and not is_tokens(c)]
@@ -249,7 +247,7 @@ def _estimate_usage(
         sent = estimate(request.messages)
     if not is_tokens(written):
         written = estimate_messages((reply.message,))
-    return sent, written, warnings
+    return sent, written, warnings, bool(wrong) or None in usage.values()
 
 
 def _parts_of(made: ModelReply, spent: Spent) -> tuple[dict[str, int], tuple[str, ...]]:

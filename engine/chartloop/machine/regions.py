@@ -433,7 +433,7 @@ class Region(Closable, StockMachine):
     @property
     def triggers(self) -> Mapping[str, LeanEvent]:
         """Its events by name."""
-        return self.events  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
+        return self.events  # pyright: ignore[reportReturnType]  each is of `event_cls`
 
     def add(self, trigger: str, source: str, dest: str | None, **more: Any) -> None:
         """One transition. States are checked here: the library does so only when it fires."""

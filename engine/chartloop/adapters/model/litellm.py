@@ -254,9 +254,9 @@ def _cost(
     usage = received.usage
     if usage is None or not (is_tokens(usage.prompt_tokens) and is_tokens(usage.completion_tokens)):
         return None
-    prices = [settings.get(f"{way}_cost_per_token") for way in ("input", "output")]
-    if None not in prices and target.name == settings.get("name"):
-        return usage.prompt_tokens * prices[0] + usage.completion_tokens * prices[1]
+    sent, written = (settings.get(f"{way}_cost_per_token") for way in ("input", "output"))
+    if sent is not None and written is not None and target.name == settings.get("name"):
+        return usage.prompt_tokens * sent + usage.completion_tokens * written
     if not target.row:
         return None
     if received.cost is None:
