@@ -10,7 +10,6 @@ from urllib.parse import unquote
 
 from chartloop.adapters.clock import SystemClock
 from chartloop.adapters.journal.sqlite import shared_journal
-from chartloop.adapters.mcp_servers import McpServers
 from chartloop.adapters.model.litellm import LiteLLM
 from chartloop.adapters.model.routed import Routed
 from chartloop.adapters.model.scripted import Scripted
@@ -101,6 +100,8 @@ def _servers(spec: MachineSpec, folder: Path | None) -> ToolServers | None:
         used |= {(s.name, s.definition): s for s in part.servers.values() if s.name in named}
     if not used:
         return None
+    from chartloop.adapters.mcp_servers import McpServers  # noqa: PLC0415  when one is declared
+
     return McpServers(tuple(used.values()), folder)
 
 
