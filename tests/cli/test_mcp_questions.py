@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Generator
+from contextlib import contextmanager
 
 import pytest
 
@@ -22,6 +25,16 @@ replies:
 RUN = ("run", "machine.yaml", "go", "--script", "replies.yaml", "--trust")
 
 
+@contextmanager
+def ending(running: subprocess.Popen[str]) -> Generator[subprocess.Popen[str]]:
+    """A program that ends with the test, however that ends."""
+    with running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
 @pytest.fixture
 def peer(sh: Shell) -> Shell:
     """A folder with a machine, its server and its lock."""
@@ -34,8 +47,8 @@ def peer(sh: Shell) -> Shell:
 
 @pytest.mark.slow("starts the program")
 def test_a_run_without_a_terminal_stays_for_an_answer_from_elsewhere(peer: Shell) -> None:
-    with started(*RUN, cwd=peer.folder) as running:
-        asked = until(lambda: peer("runs", "--waiting", "--format", "json").json)[0]
+    with ending(started(*RUN, cwd=peer.folder)) as running:
+        asked = until(lambda: peer("runs", "--waiting", "--format", "json").json, 60)[0]
         assert asked["question"] == "MCP server `calc` asks: Who are you?"
         wait = asked["wait"]
         refused = peer("answer", asked["run"], "accept", "size=2", "--wait", wait)
@@ -51,6 +64,9 @@ def test_a_run_without_a_terminal_stays_for_an_answer_from_elsewhere(peer: Shell
     assert f"answer {asked['run']}" in err
     assert "accept name=STR" in err
     assert len(calls_of(peer.folder)) == 1
+    kept = ("record", asked["run"], "--machine", "machine.yaml", "-o", "out.scenario.yaml")
+    assert "record 3 at `act`: kind was blocked" in peer(*kept).err  # the tool is scripted
+    assert peer("test", "out.scenario.yaml").code == 0
 
 
 def test_where_nobody_can_answer_it_is_declined_with_words(peer: Shell) -> None:

@@ -24,6 +24,11 @@ def stands(served: Served, run: str, steps: int) -> bool:
     return seen["steps"] == steps and seen["driver"] is None
 
 
+def order(served: Served, run: str, kind: str) -> bool:
+    """Whether the order is taken: not before the run has been left by its driver."""
+    return served.client.post(f"/runs/{run}/{kind}", json={}).status_code == 202
+
+
 @pytest.mark.parametrize("drive", ["run", "step"])
 def test_it_is_listed_shown_and_answered_over_http(
     serve: Serve, machines: Path, drive: str
@@ -39,7 +44,7 @@ def test_it_is_listed_shown_and_answered_over_http(
     run = served.start("peer", drive="run" if drive == "run" else "none")
     if drive == "step":
         for steps in (1, 2, 3):
-            served.post(f"/runs/{run}/step", status=202)
+            wait_for(lambda: order(served, run, "step"))
             if steps < 3:
                 wait_for(lambda n=steps: stands(served, run, n))
     asked = wait_for(lambda: served.get("/runs", params={"waiting": "true"})["runs"])
@@ -56,6 +61,6 @@ def test_it_is_listed_shown_and_answered_over_http(
     served.post(f"/runs/{run}/answer", answer, 409)
     if drive == "step":
         wait_for(lambda: served.get(f"/runs/{run}")["driver"] is None)
-        served.post(f"/runs/{run}/run", status=202)
+        wait_for(lambda: order(served, run, "run"))
     assert served.until(run, "completed", "error")["status"] == "completed"
     assert len(calls_of(machines)) == 1

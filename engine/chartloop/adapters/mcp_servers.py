@@ -26,7 +26,6 @@ import logging
 import os
 import threading
 import weakref
-from base64 import b64decode
 from collections import deque
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -42,6 +41,7 @@ from chartloop.adapters.mcp_calls import (
     reason_of_refusal,
     sample_request,
 )
+from chartloop.adapters.mcp_results import failed_call, picture_of, texts_of
 from chartloop.core.errors import (
     Category,
     ServerUnavailableError,
@@ -60,7 +60,7 @@ from chartloop.run.elicitation import (
     InputRequired,
     form_trouble,
 )
-from chartloop.run.media import MOST, Image
+from chartloop.run.media import MOST
 from chartloop.run.ports import SamplingRefused, ToolClient
 from chartloop.run.redact import forms_of
 from chartloop.run.sanitize import text_for_model
@@ -234,6 +234,9 @@ async def _open_all(connections: Sequence[_Connection]) -> None:
 
 
 async def _close_all(connections: Sequence[_Connection]) -> None:
+    for connection in connections:
+        for call in list(connection.calls):
+            call.cancel()
     await asyncio.gather(*(c.close() for c in connections))
 
 
@@ -477,7 +480,7 @@ class _Connection:
             try:
                 await self._reopen()
             except ServerUnavailableError as error:
-                return _failed(str(error).partition("\n")[0], Category.TRANSIENT, (str(error),))
+                return failed_call(str(error).partition("\n")[0], Category.TRANSIENT, (str(error),))
             try:
                 return await self._ask(tool, arguments, call)
             except _Died:
@@ -515,10 +518,10 @@ class _Connection:
                 return self._lost(f"{self.server.name}.{tool}", "its answer cannot be read")
             said = str(self._mask(f"the server refused the call: {_first(error)}"))
             if (asked := reason_of_refusal(said)) is None:
-                return _failed(said, Category.RECOVERABLE)
+                return failed_call(said, Category.RECOVERABLE)
             said = f"{said}; {asked}"
             warning = f"{self.server.name}.{tool}: {said}"
-            return _failed(said, Category.RECOVERABLE, (warning,))
+            return failed_call(said, Category.RECOVERABLE, (warning,))
         return self._result(reply)
 
     def _lost(self, name: str, why: str) -> ToolResult:
@@ -526,20 +529,20 @@ class _Connection:
         if self._babble:
             why = f"{why}; {self._babbled}"
         if self.server.effect is not Effect.PAID:
-            return _failed(f"{name}: {why}", Category.TRANSIENT)
+            return failed_call(f"{name}: {why}", Category.TRANSIENT)
         message = f"{name}: {why}; whether it was carried out is not known"
         more = "".join(f"\n  {line}" for line in self._stderr)
-        return _failed(message, Category.RECOVERABLE, (message + more,), in_doubt=True)
+        return failed_call(message, Category.RECOVERABLE, (message + more,), in_doubt=True)
 
     def _result(self, reply: Any) -> ToolResult:
-        pictures = [_picture(part) for part in reply.content]
+        pictures = [picture_of(part) for part in reply.content]
         left = [part for part, picture in zip(reply.content, pictures, strict=True) if not picture]
-        text = str(self._mask("\n".join(_texts(left))))
+        text = str(self._mask("\n".join(texts_of(left))))
         data = self._mask(reply.structured_content)
         if data is not None and not reply.content:  # a server need not write it as text, too
             text = text_for_model(data)
         if reply.is_error:
-            return _failed(text or "the tool failed", Category.RECOVERABLE)
+            return failed_call(text or "the tool failed", Category.RECOVERABLE)
         shown = tuple(picture.part for picture in pictures if picture)
         parts = shown[:MOST]
         if len(shown) > MOST:
@@ -607,9 +610,6 @@ class _Connection:
     async def close(self, *, again: bool = False) -> None:
         """End the server. With `again` its start still counts."""
         owner, self._client = self._owner, None
-        if not again:
-            for call in list(self.calls):
-                call.cancel()
         if self._closing is not None:
             self._closing.set()
         if owner is not None:
@@ -634,41 +634,6 @@ def _refuse(text: str) -> Any:
 
 class _TooManyError(Exception):
     """A listing without an end."""
-
-
-def _failed(
-    text: str, category: str, warnings: tuple[str, ...] = (), *, in_doubt: bool = False
-) -> ToolResult:
-    message = text if text.startswith("error: ") else f"error: {text}"
-    return ToolResult(message, ok=False, category=category, warnings=warnings, in_doubt=in_doubt)
-
-
-def _picture(part: Any) -> Image | None:
-    """A part of a result as a picture for the model; None for what is none, or is too large."""
-    if part.type != "image":
-        return None
-    try:
-        return Image(b64decode(part.data, validate=True))
-    except (SetupError, ValueError):
-        return None
-
-
-def _texts(content: Sequence[Any]) -> Iterator[str]:
-    """The parts of a result as a model reads them: what is no text is named."""
-    for part in content:
-        match part.type:
-            case "text":
-                yield part.text
-            case "image" | "audio":
-                size = len(part.data) * 3 // 4
-                yield f"[{part.type} {part.mime_type}, {size:,} bytes, not shown]"
-            case "resource_link":
-                yield f"[{part.name}: {part.uri}]"
-            case "resource":
-                text = getattr(part.resource, "text", None)
-                yield text if text is not None else f"[{part.resource.uri}, not shown]"
-            case kind:
-                yield f"[{kind}, not shown]"
 
 
 def _short_lines(lines: Any) -> Iterator[str]:

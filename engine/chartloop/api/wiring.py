@@ -100,7 +100,7 @@ def _servers(spec: MachineSpec, folder: Path | None) -> ToolServers | None:
         used |= {(s.name, s.definition): s for s in part.servers.values() if s.name in named}
     if not used:
         return None
-    from chartloop.adapters.mcp_servers import McpServers  # noqa: PLC0415  most runs declare none
+    from chartloop.adapters.mcp_servers import McpServers  # noqa: PLC0415  when one is declared
 
     return McpServers(tuple(used.values()), folder)
 

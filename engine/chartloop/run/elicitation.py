@@ -93,7 +93,9 @@ def is_form(data: object) -> bool:
     given = cast("Mapping[str, Any]", data)
     texts = all(isinstance(given.get(name), str) for name in ("id", "action", "server", "text"))
     schema = given.get("schema")
-    return texts and isinstance(schema, Mapping) and not form_trouble(given["text"], schema)
+    if not (texts and isinstance(schema, Mapping)):
+        return False
+    return not form_trouble(given["text"], cast("Mapping[str, Any]", schema))
 
 
 def form_in(data: Mapping[str, Any]) -> Form:

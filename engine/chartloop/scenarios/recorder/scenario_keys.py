@@ -197,6 +197,8 @@ def event_of(record: Record, before: Position, previous: float) -> dict[str, Any
 def _what(record: Record, before: Position) -> dict[str, Any] | None:
     given = record.input
     match record.kind:
+        case "answer" if before.form is not None:
+            return None  # a scenario scripts the tool, and no server asks
         case "answer":
             data = {"data": plain(given.data)} if given.data else {}
             return {"at": before.state, "send": given.event, **data}
