@@ -59,6 +59,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("Journal", "SqliteJournal", "MemoryJournal"),
         *("RunFilter", "RunPage", "Tail"),
         *("Clock", "Sandbox", "SandboxResult", "Notifier", "Tokenizer", "ToolServers"),
+        *("ToolClient", "SampleRequest", "SamplingRefused"),
         *("Tracer", "OpenTelemetry"),
     ),
     "Errors": (

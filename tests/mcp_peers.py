@@ -27,6 +27,21 @@ if way == "babble":
     print("{not json", flush=True)
 
 
+asked, waiting = iter(range(1000, 10**6)), []
+
+
+def request(method, params):
+    """What the client answers to a request, as the result of the call."""
+    number = next(asked)
+    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+    print(json.dumps(message), flush=True)
+    while (reply := json.loads(sys.stdin.readline())).get("id") != number or "method" in reply:
+        waiting.append(reply)
+    if "error" in reply:
+        return {"content": [{"type": "text", "text": reply["error"]["message"]}], "isError": True}
+    return {"content": [{"type": "text", "text": json.dumps(reply["result"])}]}
+
+
 def call(name, given):
     with open(sys.argv[1] + ".calls", "a") as log:
         log.write(json.dumps([name, given]) + "\\n")
@@ -38,11 +53,16 @@ def call(name, given):
     if name == "env":
         return {"content": [{"type": "text", "text": os.environ.get(given["name"], "unset")}]}
     if name == "ask":  # as servers of 2025 do: a request of its own, in the middle of the call
-        asked = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
-        request = {"jsonrpc": "2.0", "id": 1000, "method": "elicitation/create", "params": asked}
-        print(json.dumps(request), flush=True)
-        reply = json.loads(sys.stdin.readline())
-        return {"content": [{"type": "text", "text": reply["error"]["message"]}], "isError": True}
+        asked = {"message": given.get("message", "Sure?"), "requestedSchema": given.get("schema") or {
+            "type": "object", "properties": {}}} | given.get("more", {})
+        return request("elicitation/create", asked)
+    if name == "sample":
+        said = [{"role": "user", "content": {"type": "text", "text": text}} for text in given["texts"]]
+        for one in said:
+            done = request("sampling/createMessage", {"messages": [one], "maxTokens": 50})
+        return done
+    if name == "folders":
+        return request("roots/list", {})
     if name == "fail":
         return {"content": [{"type": "text", "text": "no"}], "isError": True}
     if name == "picture":
@@ -78,8 +98,8 @@ def answer(method, params):
         return call(params["name"], params.get("arguments") or {})
 
 
-for line in sys.stdin:
-    said = json.loads(line)
+while waiting or (line := sys.stdin.readline()):
+    said = waiting.pop(0) if waiting else json.loads(line)
     if "id" not in said:
         continue
     found = answer(said["method"], said.get("params") or {})
@@ -134,7 +154,9 @@ DIE = offer("die", "Ends the server.")
 OFFERS = (
     ADD, DIE, offer("sleep", "Sleeps.", seconds={"type": "number"}), offer("fail", "Fails."),
     offer("env", "A variable.", name=TEXT), offer("picture", "A picture."),
-    offer("ask", "Asks a person."),
+    {**offer("ask", "Asks a person."), "inputSchema": {"type": "object"}},
+    {**offer("sample", "Asks the model."), "inputSchema": {"type": "object"}},
+    offer("folders", "Asks for folders."),
 )  # fmt: skip
 ODD = (
     offer("data", "No text."), offer("odd", "A new kind of content."), offer("pictures", "Many."),

@@ -106,6 +106,12 @@ def actions(draw: st.DrawFn) -> ActionSpec:
     return made
 
 
+def finished(made: Outcome | Blocked) -> Outcome:
+    """What tools came to of which none asks anything."""
+    assert isinstance(made, Outcome)
+    return made
+
+
 async def done(ctx: Context, traits: ActionTraits, given: Mapping[str, Any]) -> Outcome | Blocked:
     """Everything that the traits allow, as it is chosen."""
     choices, out = CHOICES[0], Outcome()
@@ -118,11 +124,11 @@ async def done(ctx: Context, traits: ActionTraits, given: Mapping[str, Any]) -> 
         out = child
     match traits.calls:
         case "all":
-            out = both(out, await calling.call_tools(ctx))
+            out = both(out, finished(await calling.call_tools(ctx)))
         case "first":
-            out = both(out, await calling.call_tool(ctx))
+            out = both(out, finished(await calling.call_tool(ctx)))
         case "named":
-            out = both(out, await calling.tool(ctx, given["tool"]))
+            out = both(out, finished(await calling.tool(ctx, given["tool"])))
         case _:
             pass
     if traits.asks == "reply" or (traits.asks == "text" and choices.of(2)):

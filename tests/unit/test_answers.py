@@ -114,6 +114,25 @@ states:
 # refused --------------------------------------------------------------------------------------
 
 
+def test_an_answer_that_leads_straight_to_a_paid_call_is_taken_once() -> None:
+    """Its record is not held for the call's: the message would still be in the inbox."""
+    text = """
+chartloop: 1
+machine: gate
+model: {name: scripted}
+states:
+  hold: {ask: "Go?", on: {go: think}}
+  think: {do: infer, next: done}
+  done: {stop: completed}
+"""
+    run = load(text).start(script=["hi"])
+    run.run()
+    run.send("go")
+    result = run.run()
+    assert [record.kind for record in run.records] == ["start", "answer", "step"]
+    assert result.warnings == ()
+
+
 def test_an_answer_before_the_first_step_is_refused() -> None:
     with pytest.raises(WaitError, match="it has not started"):
         gate().send("accept")

@@ -1,4 +1,4 @@
-"""What states do: the actions and tools that every machine may name.
+"""The actions and tools that every machine may name.
 
 One file per family. An action is a function from a context and the fields of `with` to an
 `Outcome`; the description next to it is what files are checked against.

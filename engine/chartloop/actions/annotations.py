@@ -1,4 +1,4 @@
-"""What a Python annotation says in a machine file: a type, and how a field is written.
+"""Python annotations in terms of a machine file: a type, and how a field is written.
 
 `str` is a template, `int`, `float`, `bool`, `list` and `dict` are expressions, a `Literal` is
 one of a few words; the markers say the rest: ``Annotated[str, Name("tool")]``.
@@ -82,7 +82,7 @@ _MARKED_TYPES: dict[type, Type] = {Duration: DURATION, Fraction: FRACTION}
 
 
 class Meaning(NamedTuple):
-    """What an annotation says of a field of `with`."""
+    """The meaning of an annotation for a field of `with`."""
 
     kind: ArgKind
     type: Type

@@ -37,7 +37,7 @@ def ask_approval(
 
 
 def question(calls: Sequence[ToolCall], by: str, text: str) -> str:
-    """What the person reads: every call that the answer is for, whole."""
+    """The text for the person: every call that the answer is for, whole."""
     what = "this" if len(calls) == 1 else "all of these"
     head = text or f"May {what} be executed?"
     who = [f"(for {by})"] if by else []
@@ -54,11 +54,11 @@ class Approvals:
 
     @property
     def kept_after_use(self) -> Mapping[str, Any]:
-        """What stays kept when all calls are done: an approval is used once."""
+        """The data kept when all calls are done: an approval is used once."""
         return {APPROVAL: {"calls": [], "wait": ""}} if self.asked else EMPTY
 
     def refusal(self, call: ToolCall) -> ToolResult | None:
-        """What the model reads of a call that was not approved; None for one that may be made."""
+        """The model's text for a call that was not approved; None for one that may be made."""
         if call.name not in self.tools:
             return None
         shown = call.to_mapping() in self.asked.get("calls", ())

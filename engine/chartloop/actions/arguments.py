@@ -32,7 +32,7 @@ FAULTS = 10
 
 
 class Arguments(NamedTuple):
-    """What a tool takes: how the model is told, and how what it writes is read."""
+    """The arguments of a tool: their schema for the model, and the parser of what it writes."""
 
     schema: dict[str, Any]
     """JSON Schema: no titles, unknown properties refused, in strict mode's subset."""
@@ -41,7 +41,7 @@ class Arguments(NamedTuple):
 
 
 def arguments_of(tool: str, parameters: Sequence[Parameter], place: str) -> Arguments:
-    """What a tool with these parameters takes.
+    """The arguments of a tool with these parameters.
 
     Raises:
         SetupError: a parameter is of a type that JSON cannot give or JSON Schema cannot say.
@@ -58,7 +58,7 @@ def arguments_of(tool: str, parameters: Sequence[Parameter], place: str) -> Argu
 
 
 def data_check(parameter: Parameter, place: str) -> Callable[[Any], str | None]:
-    """What is wrong with literal data for a parameter, whose type is read when first asked."""
+    """A check of literal data for a parameter, whose type is read when first used."""
 
     @cache
     def adapter() -> TypeAdapter[Any]:
@@ -120,8 +120,10 @@ def _shape(tool: str, parameters: Iterable[Parameter]) -> Any:
 
     fields: dict[str, Any] = {}
     for p in parameters:
-        told = Annotated[p.annotation, Field(description=p.about)] if p.about else p.annotation
-        fields[p.name] = told if p.required else NotRequired[told]
+        annotation = (
+            Annotated[p.annotation, Field(description=p.about)] if p.about else p.annotation
+        )
+        fields[p.name] = annotation if p.required else NotRequired[annotation]
     shape: Any = TypedDict(tool, fields)  # pyright: ignore[reportArgumentType]
     shape.__pydantic_config__ = ConfigDict(extra="forbid")
     return shape
@@ -232,15 +234,15 @@ _DECODER = json.JSONDecoder(
 
 
 def _faults(error: Exception, takes: Sequence[str] | None = None) -> list[str]:
-    """What a validation found, a line each; `takes` are the arguments that there are."""
+    """The faults of a validation, a line each; `takes` are the arguments that there are."""
     from pydantic import ValidationError  # noqa: PLC0415
 
     if not isinstance(error, ValidationError):
         return [_cut_text(_first_line(error) or type(error).__name__, 4 * SHOWN)]
     found = error.errors(include_url=False, include_context=False)
-    told = [_fault(e["type"], e["loc"], e["msg"], e["input"], takes) for e in found[:FAULTS]]
+    faults = [_fault(e["type"], e["loc"], e["msg"], e["input"], takes) for e in found[:FAULTS]]
     rest = len(found) - FAULTS
-    return [*told, f"and {rest} more"] if rest > 0 else told
+    return [*faults, f"and {rest} more"] if rest > 0 else faults
 
 
 def _fault(

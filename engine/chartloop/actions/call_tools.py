@@ -18,16 +18,18 @@ import anyio
 from chartloop.actions.approval import Approvals
 from chartloop.actions.builtin_tools import append_text, replace_text
 from chartloop.actions.run_tool import failed_result, refusal, run_tool
+from chartloop.actions.server_calls import ServerCalls
 from chartloop.core.conversation import calls_of, open_calls, text_of, tool_reply, trim_calls
 from chartloop.core.errors import Category
 from chartloop.core.facts import EMPTY, ToolCall
-from chartloop.core.outcome import NOTHING_SPENT, Outcome, Spent, ToolResult
+from chartloop.core.outcome import NOTHING_SPENT, Blocked, Outcome, Spent, ToolResult
 from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import MOST_CALLS, ActionSpec, ArgSpec, Effect, ToolSpec
 from chartloop.core.traits import ActionTraits
 from chartloop.core.types import ANY, BOOL, INT, STR, list_of, struct
 from chartloop.core.units import say_count
 from chartloop.run.context import Context
+from chartloop.run.elicitation import InputRequired
 from chartloop.run.exceptions import describe
 from chartloop.run.sanitize import cut_text, sound_text
 from chartloop.run.tracing import around_tool
@@ -39,16 +41,18 @@ CALLED = struct({"id": STR, "name": STR, "ok": BOOL, "content": STR, "result": A
 
 
 TOO_MANY = "error: this call was not executed: at most {most} calls of one reply are"
-"""What a model reads where it asked for more calls at once than are executed."""
+"""The model's text for calls beyond the number that is executed at once."""
 
 
 async def call_tools(
     ctx: Context, on_error: str = "reply", at_most: int = MOST_CALLS
-) -> Outcome:  # fmt: skip
+) -> Outcome | Blocked:  # fmt: skip
     """The calls of the newest reply, at once; memory tools one after the other."""
     calls = open_calls(ctx.messages, ctx.machine.wire_names)
     outcome = await _carry_out(ctx, calls[:at_most], on_error)
-    return without(outcome, calls[at_most:], at_most) if len(calls) > at_most else outcome
+    if isinstance(outcome, Blocked) or len(calls) <= at_most:
+        return outcome
+    return without(outcome, calls[at_most:], at_most)
 
 
 def without(outcome: Outcome, left: Sequence[ToolCall], most: int) -> Outcome:
@@ -62,14 +66,14 @@ def without(outcome: Outcome, left: Sequence[ToolCall], most: int) -> Outcome:
     )  # fmt: skip
 
 
-async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
+async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome | Blocked:
     """The first call of the newest reply; the others are dropped and go on the record.
 
     Source: 004 "Execute first tool call".
     """
     calls = open_calls(ctx.messages, ctx.machine.wire_names)
     outcome = await _carry_out(ctx, calls[:1], on_error)
-    if len(calls) < 2:
+    if isinstance(outcome, Blocked) or len(calls) < 2:
         return outcome
     trimmed = trim_calls(ctx.messages, _kept_ids(ctx, calls))
     left = ", ".join(f"`{sound_text(call.name)}`" for call in calls[1:])
@@ -81,15 +85,22 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome:
 
 def _kept_ids(ctx: Context, calls: Sequence[ToolCall]) -> set[str]:
     """The ids of the newest reply's calls that stay: the first of these, and what was answered."""
-    said = next(m for m in reversed(ctx.messages) if m["role"] == "assistant")
-    return {c.id for c in calls_of(said)} - {c.id for c in calls[1:]} | {calls[0].id}
+    reply = next(m for m in reversed(ctx.messages) if m["role"] == "assistant")
+    return {c.id for c in calls_of(reply)} - {c.id for c in calls[1:]} | {calls[0].id}
 
 
-async def _carry_out(ctx: Context, calls: Sequence[ToolCall], on_error: str) -> Outcome:
+async def _carry_out(
+    ctx: Context, calls: Sequence[ToolCall], on_error: str
+) -> Outcome | Blocked:  # fmt: skip
     batch = _Batch(ctx, calls)
     ctx.so_far = batch.outcome
     await batch.carry_out()
+    if batch.servers is not None and batch.servers.blocked:
+        await batch.keep_done()
+        return batch.servers.wait()
     outcome = batch.outcome()
+    if batch.servers is not None:
+        outcome = batch.servers.done(outcome)
     if outcome.tool_errors and on_error == "fail":
         text = cut_text("; ".join(outcome.tool_errors))
         failed_ = Outcome.failure(Category.RECOVERABLE, text, kind="tool")
@@ -105,6 +116,7 @@ class _Batch:
         self.calls = calls
         self.known = {tool.name: tool for tool in ctx.tools}
         self.approvals = Approvals(ctx)
+        self.servers = ServerCalls(ctx) if ctx.ports.servers is not None else None
         self.done: dict[int, ToolResult] = {}
         seen: dict[str, int] = {}
         self.keys: list[str] = []
@@ -125,6 +137,8 @@ class _Batch:
             async with anyio.create_task_group() as group:
                 for n in others:
                     group.start_soon(self._take_place, places, n)
+        if self.servers is not None and self.servers.blocked:
+            return
         blocks = dict(self.ctx.facts.memory)
         for n in memory:
             facts = self.ctx.facts.replace(memory=blocks)
@@ -133,7 +147,7 @@ class _Batch:
             blocks |= {name.removeprefix("memory."): v for name, v in changes.items()}
 
     def outcome(self) -> Outcome:
-        """What the calls that are done came to, in the order in which the model asked."""
+        """The outcome of the finished calls, in the order in which the model asked."""
         done = [(self.calls[n], self.done[n]) for n in sorted(self.done)]
         counts: dict[str, int] = {}
         for call, _ in done:
@@ -154,6 +168,8 @@ class _Batch:
             spent=Spent(tools=counts) if counts else NOTHING_SPENT,
             kept=self.approvals.kept_after_use if len(done) == len(self.calls) else EMPTY,
         )
+        if self.servers is not None:
+            outcome = self.servers.counted(outcome)
         if all(d.is_text for _, d in done):
             return outcome
         return outcome.replace(
@@ -180,8 +196,13 @@ class _Batch:
         call = self.calls[n]
         spec = self.known.get(call.name)
         with around_tool(ctx.ports.tracer, call, spec) as trace:
-            await self._carry_out_one(ctx, n, spec)
-            trace(self.done[n])
+            try:
+                await self._carry_out_one(ctx, n, spec)
+            except InputRequired as asked:
+                assert self.servers is not None
+                self.servers.blocked.append(asked)
+            else:
+                trace(self.done[n])
 
     async def _carry_out_one(self, ctx: Context, n: int, spec: ToolSpec | None) -> None:
         """One call, whatever the model wrote."""
@@ -198,6 +219,12 @@ class _Batch:
             text = str(error) if isinstance(error, ValueError) else describe(error)
             self.done[n] = failed_result(text)
             return
+        if self.servers is not None:
+            if (known := ctx.recorded.get(self.keys[n])) is not None:
+                self.done[n] = _read_result(ctx, known)
+                return
+            if spec.server:
+                ctx = replace(ctx, client=self.servers.call(self.keys[n], spec.name))
         if spec.effect is not Effect.PAID:
             await ctx.settle()
             self.done[n] = await run_tool(ctx, spec, arguments)
@@ -211,11 +238,22 @@ class _Batch:
         key = self.keys[n]
         if key in ctx.recorded:
             return _read_result(ctx, ctx.recorded[key])
-        await ctx.intent(key, {"state": ctx.state.name, "tool": spec.name})
+        if ctx.client is None or not self._is_in_flight(key):
+            await ctx.intent(key, {"state": ctx.state.name, "tool": spec.name})
         result = await run_tool(ctx, spec, arguments)
         last = len(self.done) == len(self.calls) - 1
         await ctx.result(key, _written_result(result), last=last)
         return result
+
+    def _is_in_flight(self, key: str) -> bool:
+        servers = self.ctx.ports.servers
+        return servers is not None and servers.in_flight(key)
+
+    async def keep_done(self) -> None:
+        """Write down the calls that are done, for the action is called again."""
+        for n, done in self.done.items():
+            if self.keys[n] not in self.ctx.recorded:
+                await self.ctx.result(self.keys[n], _written_result(done))
 
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
@@ -241,7 +279,9 @@ def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
     return ToolResult(**given)
 
 
-async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = None) -> Outcome:
+async def tool(
+    ctx: Context, name: str, arguments: Mapping[str, Any] | None = None
+) -> Outcome | Blocked:  # fmt: skip
     """One registered tool without a model."""
     spec = ctx.machine.registry.tools[name]
     try:
@@ -249,9 +289,33 @@ async def tool(ctx: Context, name: str, arguments: Mapping[str, Any] | None = No
     except ValueError as error:
         return Outcome.failure(Category.RECOVERABLE, str(error), kind="arguments")
     call = ToolCall("", name, "" if ctx.ports.tracer is None else json.dumps(arguments or {}))
+    if spec.server and ctx.ports.servers is not None:
+        return await _tool_of_server(ctx, spec, call, given)
     with around_tool(ctx.ports.tracer, call, spec) as trace:
         done = await run_tool(ctx, spec, given)
         trace(done)
+    return _outcome_of(name, done)
+
+
+async def _tool_of_server(
+    ctx: Context, spec: ToolSpec, call: ToolCall, arguments: Mapping[str, Any]
+) -> Outcome | Blocked:
+    """The same of a tool of an MCP server, which may ask something in the middle."""
+    servers = ServerCalls(ctx)
+    client = servers.call(ctx.key, spec.name)
+    ctx.so_far = lambda: servers.counted(Outcome())
+    with around_tool(ctx.ports.tracer, call, spec) as trace:
+        try:
+            done = await run_tool(replace(ctx, client=client), spec, arguments)
+        except InputRequired as asked:
+            servers.blocked.append(asked)
+            return servers.wait()
+        trace(done)
+    return servers.done(servers.counted(_outcome_of(spec.name, done)))
+
+
+def _outcome_of(name: str, done: ToolResult) -> Outcome:
+    """The result of one tool as the action's own outcome."""
     outcome = Outcome(
         result=done.result if done.result is not None else done.text, spent=Spent(tools={name: 1}),
         changes=done.changes, signals=done.signals, partial=done.partial,
@@ -277,6 +341,7 @@ async def update_memory(
         ]
         outcome = await _carry_out(ctx, asked[:MOST_CALLS], "reply")
         left = asked[MOST_CALLS:]
+        assert isinstance(outcome, Outcome)  # memory tools are our own
         return without(outcome, left, MOST_CALLS) if left else outcome
     done = append_text(ctx, block, append) if append else replace_text(ctx, block, old, new)
     if not done.ok:
@@ -291,7 +356,7 @@ _ON_ERROR = ArgSpec(
 
 
 def _number(value: Any) -> str | None:
-    """What is wrong with a number of calls."""
+    """The error in a number of calls, or None."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return None if whole and 1 <= value <= MOST else f"a number from 1 to {MOST:,}"
 

@@ -299,7 +299,7 @@ def _declare(function: Any, declared: Declared) -> Any:
 
 
 def _declaration_of(thing: object) -> Declared | None:
-    """What a decorator left on a function; runs no code of the function."""
+    """The declaration that a decorator left on a function; runs no code of the function."""
     function = thing.__func__ if inspect.ismethod(thing) else thing
     left = inspect.getattr_static(function, ATTRIBUTE, None)
     return left if isinstance(left, Declared) and inspect.isroutine(thing) else None
@@ -340,7 +340,7 @@ def _specs(source: object, bare: What | None) -> Iterator[Spec]:
 
 
 def _code(spec: Spec) -> Any:
-    """What a spec does: two that do the same are one, however often they are made."""
+    """The code of a spec: two that do the same are one, however often they are made."""
     if isinstance(spec, TypeSpec):
         return spec.source
     return spec.run if isinstance(spec, ActionSpec) else spec.call
@@ -352,7 +352,7 @@ def _where(spec: Spec) -> str:
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What providers accept as the name of a function."""
+"""Names of functions that providers accept."""
 
 
 def _name(name: str, place: str, allowed: re.Pattern[str] = _NAME) -> str:

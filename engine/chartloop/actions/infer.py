@@ -53,19 +53,19 @@ def prompt(
     ctx: Context, user: str = "", system: str = "", keep: bool = False, files: bool = False
 ) -> Outcome:
     """The messages of the next model call."""
-    said: list[Message] = []
+    new: list[Message] = []
     parts = ctx.kept.get(FILES, ()) if files else ()
     if user or parts:
-        said.append(with_parts({"role": "user", "content": user}, parts))
+        new.append(with_parts({"role": "user", "content": user}, parts))
     head: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
     note = {KEEP: {"keep": keep}}
     if not keep:
-        return Outcome(result={"messages": [*head, *said]}, prompt=(*head, *said), kept=note)
-    whole = (*head, *ctx.messages, *said)
+        return Outcome(result={"messages": [*head, *new]}, prompt=(*head, *new), kept=note)
+    whole = (*head, *ctx.messages, *new)
     return Outcome(
         result={"messages": [*whole]},
         prompt=whole if head else None,
-        messages=tuple(said),
+        messages=tuple(new),
         kept=note,
     )
 
@@ -89,7 +89,7 @@ def system_message(ctx: Context) -> str:
 
 
 def request_messages(ctx: Context) -> Sequence[Message]:
-    """What the model is sent: a prompt's own messages, else system message and conversation."""
+    """The messages for the model: a prompt's own, else system message and conversation."""
     messages = sendable(ctx.messages if ctx.prompt is None else ctx.prompt)
     if messages and messages[0].get("role") == "system":
         return messages
@@ -98,7 +98,7 @@ def request_messages(ctx: Context) -> Sequence[Message]:
 
 
 class Asked(NamedTuple):
-    """What the `with` of an `infer` says about the call."""
+    """The settings of the call in the `with` of an `infer`."""
 
     model: str = ""
     output: ReplySchema | None = None
@@ -154,19 +154,19 @@ def _calls_offered(ctx: Context, reply: Reply) -> bool:
 
 
 class Answered(NamedTuple):
-    """What a model call gave."""
+    """The result of a model call."""
 
     reply: Reply
     spent: Spent
     warnings: tuple[str, ...] = ()
-    """What is odd about it: usage that was estimated, a reply that was cut off."""
+    """Oddities of the call: estimated usage, a reply that was cut off."""
 
 
 async def complete(
     ctx: Context, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = (),
     asked: Asked = NOTHING_ASKED,
 ) -> Answered:  # fmt: skip
-    """What the run's model answers to these messages, and what that took."""
+    """The answer of the run's model to these messages, and its cost."""
     model = ctx.ports.model
     if model is None:
         raise SetupError(
@@ -215,7 +215,7 @@ async def _ask(ctx: Context, model: Model, request: ModelRequest) -> Answered:
 def _measure_spent(
     made: ModelReply, request: ModelRequest, model: Model, reply: Reply
 ) -> tuple[Spent, tuple[str, ...]]:
-    """What a call spent: as reported, estimated where the report is missing or impossible."""
+    """The tokens of a call: as reported, estimated where the report is missing or impossible."""
     sent, written, cost = made.prompt_tokens, made.completion_tokens, made.cost
     warnings: tuple[str, ...] = ()
     # no call takes nothing: some servers send zeros for "not counted"
@@ -240,10 +240,11 @@ def _estimate_usage(
     sent, written = made.prompt_tokens, made.completion_tokens
     if sent == written == 0:
         sent = written = None
-    told = {"prompt_tokens": sent, "completion_tokens": written}
-    wrong = [f"{n} {say(c)}" for n, c in told.items() if c is not None and not is_tokens(c)]
-    told_of = None in told.values() and not getattr(model, "scripted", False)  # which costs nothing
-    warnings = (UNBELIEVED.format(", ".join(wrong)),) if wrong else (ESTIMATED,) if told_of else ()
+    usage = {"prompt_tokens": sent, "completion_tokens": written}
+    wrong = [f"{n} {say(c)}" for n, c in usage.items() if c is not None and not is_tokens(c)]
+    costs = not getattr(model, "scripted", False)
+    guessed = costs and None in usage.values()
+    warnings = (UNBELIEVED.format(", ".join(wrong)),) if wrong else (ESTIMATED,) if guessed else ()
     if not is_tokens(sent):
         sent = estimate(request.messages)
     if not is_tokens(written):
@@ -252,21 +253,21 @@ def _estimate_usage(
 
 
 def _parts_of(made: ModelReply, spent: Spent) -> tuple[dict[str, int], tuple[str, ...]]:
-    """What was cached and thought, as reported; what cannot be a part of the whole is left out."""
+    """Cached and thought tokens, as reported, except those that cannot be part of the whole."""
     if spent.estimated:
         return {}, ()
-    told: dict[str, Any] = {name: count for name in PARTS if (count := getattr(made, name))}
+    usage: dict[str, Any] = {name: count for name in PARTS if (count := getattr(made, name))}
     wrong = {
-        name: count for name, count in told.items()
+        name: count for name, count in usage.items()
         if not is_tokens(count) or count > getattr(spent, PARTS[name])
     }  # fmt: skip
-    both = told.get("cached_tokens", 0), told.get("cache_write_tokens", 0)
+    both = usage.get("cached_tokens", 0), usage.get("cache_write_tokens", 0)
     if not wrong and sum(both) > spent.prompt_tokens:
-        wrong = {name: told[name] for name in ("cached_tokens", "cache_write_tokens")}
+        wrong = {name: usage[name] for name in ("cached_tokens", "cache_write_tokens")}
     if not wrong:
-        return told, ()
+        return usage, ()
     listed = ", ".join(f"{name} {say(count)}" for name, count in wrong.items())
-    return {n: c for n, c in told.items() if n not in wrong}, (UNBELIEVED_PART.format(listed),)
+    return {n: c for n, c in usage.items() if n not in wrong}, (UNBELIEVED_PART.format(listed),)
 
 
 def _outcome_in_flight(so_far: Callable[[], Outcome] | None) -> Outcome:
@@ -383,13 +384,13 @@ def _cost(
 
 def _messages_to_add(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Message, ...]:
     """The messages that a reply adds to the conversation."""
-    said = reply.message
+    message = reply.message
     if ctx.prompt is None:
-        return (said,) if keep is not False or reply.tool_calls else ()
+        return (message,) if keep is not False or reply.tool_calls else ()
     if keep or ctx.kept.get(KEEP, {}).get("keep"):
-        return (said,)
+        return (message,)
     if reply.tool_calls:  # their replies must find the call: the question comes along
-        return (*(m for m in ctx.prompt if m.get("role") != "system"), said)
+        return (*(m for m in ctx.prompt if m.get("role") != "system"), message)
     return ()
 
 
@@ -431,7 +432,7 @@ def ask_again(ctx: Context, broken: Outcome, asked: Asked) -> Outcome:
 
 
 def _times(value: Any) -> str | None:
-    """What is wrong with a number of times."""
+    """The error in a number of times, or None."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return None if whole and 0 <= value <= MOST_REPAIRS else f"a number from 0 to {MOST_REPAIRS}"
 
@@ -440,33 +441,33 @@ MOST_REPAIRS = 10
 
 
 def _above_zero(value: Any) -> str | None:
-    """What is wrong with a quantity that cannot be none."""
+    """The error in a quantity that must be above zero, or None."""
     return None if value > 0 else "a number above zero"
 
 
 def _share(value: Any) -> str | None:
-    """What is wrong with `top_p`."""
+    """The error in `top_p`, or None."""
     return None if 0 < value <= 1 else "a number above 0, up to 1"
 
 
 def _heat(value: Any) -> str | None:
-    """What is wrong with a temperature."""
+    """The error in a temperature, or None."""
     return None if 0 <= value <= 2 else "a number from 0 to 2"
 
 
 def _words(value: Any) -> str | None:
-    """What is wrong with a list of texts."""
+    """The error in a list of texts, or None."""
     words = cast("list[Any]", value) if isinstance(value, list) else [None]
     return None if words and all(isinstance(w, str) and w for w in words) else "a list of texts"
 
 
 def _stops(value: Any) -> str | None:
-    """What is wrong with where a model stops writing."""
+    """The error in the texts at which a model stops writing, or None."""
     return None if isinstance(value, str) and value else _words(value) and "a text, or a list"
 
 
 def _marks(value: Any) -> str | None:
-    """What is wrong with what is marked for the provider's cache."""
+    """The error in the marks for the provider's cache, or None."""
     known = ", ".join(f"`{word}`" for word in CACHED)
     words = cast("list[Any]", value) if isinstance(value, list) else [None]
     return None if all(word in CACHED for word in words) else f"a list of {known}"
@@ -506,7 +507,7 @@ _SETTINGS = (
     ),
     ArgSpec(
         "cache", "data", list_of(STR), check=_marks,
-        about="What is marked for the provider's cache, in place of the file's `model.cache`.",
+        about="The parts marked for the provider's cache, in place of the file's `model.cache`.",
     ),
 )  # fmt: skip
 

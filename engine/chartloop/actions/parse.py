@@ -23,7 +23,7 @@ _MISSING = object()
 
 
 def target_problem(_name: str, entry: Any) -> str | None:
-    """What is wrong with one entry of a `parse`, or None."""
+    """The error in one entry of a `parse`, or None."""
     if entry == "json":
         return None
     if not isinstance(entry, dict):
@@ -90,7 +90,7 @@ def _find(text: str, rule: Mapping[str, Any]) -> Any:
 
 
 def _tag(text: str, name: str) -> str | None:
-    """What is between ``<NAME>`` and the next ``</NAME>``; None without both.
+    """The text between ``<NAME>`` and the next ``</NAME>``; None without both.
 
     Where the text has no such tag, one in other letters is taken, ``<name>``.
     """
@@ -199,7 +199,7 @@ def set_variables(_ctx: Context, values: Mapping[str, Any]) -> Outcome:
 
 
 def any_value(_name: str, _entry: Any) -> str | None:
-    """What is wrong with one entry of a `set`: nothing, its expression is checked apart."""
+    """No error in one entry of a `set`: its expression is checked apart."""
     return None
 
 

@@ -33,7 +33,7 @@ SUMMARIZE = (
     "what is known and what is still open. Keep names, numbers and exact wording that will be "
     "needed. Write only the summary."
 )
-"""What the model is asked by the strategy `summarize`."""
+"""The model's instructions for the strategy `summarize`."""
 
 
 class Shortened(NamedTuple):
@@ -89,20 +89,20 @@ def essentials(ctx: Context, messages: tuple[Message, ...]) -> tuple[Message, ..
 
 
 SUMMARY = "Summary of the conversation so far:\n\n"
-"""What is before a summary in the conversation."""
+"""The text before a summary in the conversation."""
 
 
 class SplitMessages(NamedTuple):
     """A conversation that is to be summarized."""
 
     older: Messages
-    """What a summary takes the place of; empty where there is nothing but one group."""
+    """The messages that a summary replaces; empty if there is only one group."""
     newest: Messages
-    """What stays as it is."""
+    """The messages that stay as they are."""
 
     @property
     def request(self) -> Messages:
-        """What the model is sent for the summary."""
+        """The request to the model for the summary."""
         return (*sendable(self.older), user(SUMMARIZE))
 
     def with_summary(self, text: str) -> Messages:

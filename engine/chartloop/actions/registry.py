@@ -49,7 +49,7 @@ def with_own(own: Registry) -> Registry:
 
 
 def own_sources(registry: Registry) -> tuple[object, ...]:
-    """What an application added, as pickle can carry it: `specs_of` reads it again.
+    """An application's additions, as pickle can carry them: `specs_of` reads them again.
 
     Of a decorated function the function, by its name; of anything else its spec.
     """
@@ -88,9 +88,9 @@ def check_traits(action: ActionSpec) -> None:
             hint="write `declares=ActionTraits(asks=..., calls=..., runs=..., fails=..., ...)`",
         )
     for trait, why in _misfits(action):
-        said = getattr(action.declares, trait)
+        trait_value = getattr(action.declares, trait)
         raise SetupError(
-            f"action `{action.name}` declares `{trait}` as {said!r}, but {why}",
+            f"action `{action.name}` declares `{trait}` as {trait_value!r}, but {why}",
             hint="`chartloop.core.traits` says what each trait means",
         )
 
@@ -134,7 +134,7 @@ def _lost_fields(action: ActionSpec) -> Iterator[tuple[str, str]]:
 
 
 def _unmet_by_family(action: ActionSpec) -> str:
-    """What an action must have to be played as its family says, where it does not."""
+    """The missing part of an action that is not played as its family says."""
     traits = action.traits
     quiet = (traits.asks, traits.calls, traits.runs) == ("never", "none", "none")
     needs: dict[Family, tuple[bool, str]] = {

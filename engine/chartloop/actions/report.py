@@ -153,9 +153,9 @@ async def notify(ctx: Context, text: str = "") -> Outcome:
     if ctx.ports.notifier is None:
         raise SetupError("this run has no notifier", hint="give one: `notifier=`")
     data = summary(ctx)
-    said = text or f"{data['machine']}: {data['reason'] or 'at ' + ctx.state.name}"
-    await ctx.ports.notifier.notify(said, data)
-    return Outcome(result={"text": said})
+    title = text or f"{data['machine']}: {data['reason'] or 'at ' + ctx.state.name}"
+    await ctx.ports.notifier.notify(title, data)
+    return Outcome(result={"text": title})
 
 
 _TEXT = struct({"text": STR}, keyed=True)

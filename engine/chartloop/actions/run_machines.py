@@ -64,10 +64,10 @@ async def run_machines(ctx: Context, wait_for: str = "all", **fields: Any) -> Ou
 
 
 def _child_start(machine: str, fields: Mapping[str, Any]) -> ChildStart:
-    said: dict[str, Any] = {name: value for name, value in fields.items() if name != "machine"}
-    if "share" in said:
-        said["share"] = tuple(said["share"])
-    return ChildStart(machine, **said)
+    shared: dict[str, Any] = {name: value for name, value in fields.items() if name != "machine"}
+    if "share" in shared:
+        shared["share"] = tuple(shared["share"])
+    return ChildStart(machine, **shared)
 
 
 class _BadItem(ValueError):
@@ -80,12 +80,12 @@ def _of_list(each: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, ChildS
         raise _BadItem(f"`each` has {len(each):,} items; at most {MOST:,} children are run at once")
     limits, out = fields.get("limits", {}), dict[str, ChildStart]()
     for number, item in enumerate(each, 1):
-        said: Any = {"task": item} if isinstance(item, str) else item
-        if not _is_item(said):
+        entry: Any = {"task": item} if isinstance(item, str) else item
+        if not _is_item(entry):
             raise _BadItem(
                 f"item {number} of `each` is neither a text nor {{task: text, vars: mapping}}"
             )
-        out[str(number)] = _child_start(fields["machine"], {**said, "limits": limits})
+        out[str(number)] = _child_start(fields["machine"], {**entry, "limits": limits})
     return out
 
 
@@ -186,11 +186,11 @@ def waiting(children: Sequence[Child]) -> Blocked:
     asked = next((a for a in asks if a.events), asks[0])
     asked = asked.replace(closing=all(a.closing for a in asks), waiting=len(asks))
     times = [at for child in children if (at := child.wake_at) is not None]
-    return Blocked(min(times, default=None), CHILD, asked.to_mapping())
+    return Blocked(min(times, default=None), CHILD, asked.to_data())
 
 
 async def outcome_of(ctx: Context, *children: Child) -> Outcome:
-    """What children that have ended come to for their parent; without a result."""
+    """The outcome of ended children for their parent; without a result."""
     results, asked = [child.result for child in children], await ctx.host.find_any_stop_request()
     outcome = Outcome(
         spent=_total_spent(results),
@@ -218,7 +218,7 @@ async def outcome_of(ctx: Context, *children: Child) -> Outcome:
 def _passed_on(
     ctx: Context, asked: StopRequest | None, children: Iterable[Child]
 ) -> tuple[StopSignal, ...]:
-    """What the run was asked to stop for, where its children saw it first and did not finish."""
+    """The stop that the run was asked for, if its children saw it first and did not finish."""
     if asked is None or not any(child.stopped_by_parent for child in children):
         return ()
     return (StopSignal(ctx.machine.reason(asked.reason), asked.message, {}, asked.source),)
@@ -286,8 +286,8 @@ async def _together(ctx: Context, children: Mapping[str, Child], wait_for: str) 
         outcome = outcome.replace(ok=True, error=None)
     unbegun = [child.refused for child in children.values() if child.refused is not None]
     if unbegun:
-        said = say_unbegun(len(unbegun), len(children), unbegun[0])
-        outcome = outcome.replace(warnings=(*outcome.warnings, said))
+        note = say_unbegun(len(unbegun), len(children), unbegun[0])
+        outcome = outcome.replace(warnings=(*outcome.warnings, note))
     results = {name: result_data(child.result) for name, child in children.items()}
     data = {
         "children": [{"name": name, **result} for name, result in results.items()],
@@ -326,7 +326,7 @@ _SHARE = ArgSpec(
     "data",
     ANY,
     check=_is_share,
-    about="What it shares of this run, and changes: a list of `messages`, `memory`, `queue`.",
+    about="Parts of this run that it shares and changes: a list of `messages`, `memory`, `queue`.",
 )
 _RESULT = {
     "run": STR, "machine": STR, "reason": STR, "kind": STR, "success": BOOL, "forced": BOOL,

@@ -29,6 +29,7 @@ from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import ToolSpec
 from chartloop.run.abandon import or_leave
 from chartloop.run.context import Context
+from chartloop.run.elicitation import InputRequired
 from chartloop.run.exceptions import AgentStop, describe, is_own, stop_signal
 from chartloop.run.media import MOST, File, Image, parts_of
 from chartloop.run.sanitize import cut_text, is_sound, sound_data, sound_signal, text_for_model
@@ -36,7 +37,10 @@ from chartloop.run.workers import Made, in_thread
 
 
 async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -> ToolResult:
-    """Call the function. Raises only for cancellation, Ctrl-C and a test's script that is wrong."""
+    """Call the function.
+
+    Raises only for cancellation, Ctrl-C, a test's script that is wrong, and `InputRequired`.
+    """
     call = partial(spec.call, *((ctx,) if spec.wants_context else ()), **arguments)
     if not spec.suspends:
         return _at_once(ctx, spec, call)
@@ -51,7 +55,7 @@ def _result_of(ctx: Context, spec: ToolSpec, made: Any, error: BaseException | N
         text = cut_text(error.message) or "stopped"
         signal = stop_signal(ctx, error, spec.name)
         return ToolResult(text, result=dict(signal.context), signals=(signal,))
-    if isinstance(error, (ScriptError, ToolsChangedError)):
+    if isinstance(error, (ScriptError, ToolsChangedError, InputRequired)):
         raise error
     if error is not None:
         return failed_result(_error_text(error), _category(error))
@@ -94,7 +98,7 @@ def failed_result(text: str, category: str = Category.RECOVERABLE) -> ToolResult
 
 
 def refusal(ctx: Context, name: str, why: str) -> ToolResult:
-    """What the model is told of a call that is refused: why, and what it may call instead."""
+    """The model's text for a refused call: why, and what it may call instead."""
     listed = ", ".join(f"`{tool.name}`" for tool in ctx.tools) or "none"
     if name not in ctx.machine.registry.tools:
         return failed_result(f"there is no tool `{name}`; the tools are: {listed}")

@@ -1,4 +1,4 @@
-"""What a Python function says about itself: parameters, their types, its docstring.
+"""The signature of a Python function: parameters, their types, its docstring.
 
 Belongs here: reading functions, and refusing those that no one could call by name. Never:
 what a tool, an action or a guard makes of it.
@@ -27,7 +27,7 @@ class Parameter(NamedTuple):
     annotation: Any
     default: Any
     about: str
-    """What the docstring says of it."""
+    """Its description in the docstring."""
 
     @property
     def required(self) -> bool:

@@ -96,8 +96,8 @@ def _task(entry: Any, number: int, kind: str) -> Task:
         word = type(entry).__name__
         hint = "write `{text: what is to be done}`"
         raise _bad(number, f" is {word}, neither a text nor a mapping", hint)
-    said: Mapping[str, Any] = {"text": entry} if isinstance(entry, str) else cast(Any, entry)
-    given: dict[str, Any] = {"id": "", "acceptance": "", "kind": kind, "by": None, **said}
+    fields: Mapping[str, Any] = {"text": entry} if isinstance(entry, str) else cast(Any, entry)
+    given: dict[str, Any] = {"id": "", "acceptance": "", "kind": kind, "by": None, **fields}
     by: Any = given.pop("by") or {}
     if wrong := _wrong_with(given):
         raise _bad(number, *wrong)
@@ -108,7 +108,7 @@ def _task(entry: Any, number: int, kind: str) -> Task:
 
 
 def _wrong_with(given: Mapping[str, Any]) -> tuple[str, str] | None:
-    """What is wrong with the fields of a task, and how it is fixed."""
+    """The error in the fields of a task, and its fix."""
     if unknown := [key for key in given if key not in _FIELDS]:
         word = str(unknown[0])
         return f" has `{word}`; a task has {', '.join(_FIELDS)}", nearest(word, _FIELDS)
@@ -266,10 +266,10 @@ def _fail_task(
     tried = task.replace(attempts=task.attempts + 1)
     given_up = tried.attempts >= attempts
     again = "given up" if given_up else f"attempt {tried.attempts} of {attempts}"
-    said = error.replace(message=f"task `{task.id}` failed ({again}): {error.message}")
+    failure = error.replace(message=f"task `{task.id}` failed ({again}): {error.message}")
     failed = {"queue.failed": ctx.facts.queue.failed + 1} if given_up else {}
     return outcome.replace(
-        ok=False, error=said, queue=tuple(rest) if given_up else (tried, *rest),
+        ok=False, error=failure, queue=tuple(rest) if given_up else (tried, *rest),
         changes={**outcome.changes, **failed}, result={"task": task.id, "given_up": given_up},
     )  # fmt: skip
 
@@ -351,7 +351,7 @@ async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
 
 
 def _arguments(spec: ToolSpec, task: Task) -> dict[str, Any]:
-    """What a tool is told of a task: the fields that it names, else the text as its only one."""
+    """A tool's arguments from a task: the fields that it names, else the text as its only one."""
     takes = list(spec.parameters.get("properties", ()))
     fields = {"task": task.text, "text": task.text, "id": task.id, "acceptance": task.acceptance}
     given = {name: fields[name] for name in takes if name in fields}

@@ -82,7 +82,7 @@ def _cannot(*_: Any) -> NoReturn:
 
 
 def assumed_in(spec: MachineSpec) -> tuple[str, ...]:
-    """What a machine and its children name that no one has declared: ``tool `search` ``."""
+    """The undeclared names of a machine and its children: ``tool `search` ``."""
     found: dict[str, None] = {}
     for one in spec.family():
         registry = one.registry

@@ -35,12 +35,14 @@ from importlib import util
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from chartloop.core.errors import (
-    Category,
-    ServerUnavailableError,
-    SetupError,
-    ToolsChangedError,
+from chartloop.adapters.mcp_calls import (
+    ASKING,
+    Call,
+    first_answer,
+    reason_of_refusal,
+    sample_request,
 )
+from chartloop.core.errors import Category, ServerUnavailableError, SetupError, ToolsChangedError
 from chartloop.core.media_parts import say_parts
 from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import Effect
@@ -48,7 +50,9 @@ from chartloop.core.units import say_duration
 from chartloop.extras import install
 from chartloop.language.server_tools import VARIABLE, ServerSpec
 from chartloop.language.tool_lock import LockedServer, lock_offers, server_differences
+from chartloop.run.elicitation import Form, InputRequired, form_trouble
 from chartloop.run.media import MOST, Image
+from chartloop.run.ports import SamplingRefused, ToolClient
 from chartloop.run.redact import forms_of
 from chartloop.run.sanitize import text_for_model
 from chartloop.run.sync import loop_thread
@@ -75,6 +79,8 @@ class McpServers:
 
     def __init__(self, servers: Sequence[ServerSpec], folder: Path | None = None) -> None:
         self._connections = {_key(s): _Connection(s, folder) for s in servers}
+        self._calls: dict[str, Call] = {}
+        """Calls in flight, by key."""
         weakref.finalize(self, _end, list(self._connections.values()))
 
     def prepare(self) -> None:
@@ -94,15 +100,77 @@ class McpServers:
         if waiting:
             await _cross(_open_all(waiting))
 
-    async def call(self, server: ServerSpec, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(
+        self,
+        server: ServerSpec,
+        tool: str,
+        arguments: Mapping[str, Any],
+        client: ToolClient | None = None,
+    ) -> ToolResult:
         """One call; whatever goes wrong in it is a reply.
 
-        `ToolsChangedError` where the server was started again and offers something else.
+        `ToolsChangedError` where the server was started again and offers something else;
+        `InputRequired` where it asks something, and stays in flight.
         """
-        return await _cross(self._connections[_key(server)].call(tool, arguments))
+        connection = self._connections[_key(server)]
+        if client is None:
+            return await _cross(connection.call(tool, arguments))
+        call = self._calls.get(client.key)
+        if call is None:
+            call = self._calls[client.key] = Call(connection, tool, client)
+            await _cross(call.start(arguments))
+        else:
+            await _cross(call.take_up(client))
+        try:
+            result = await self._follow(call, server, client)
+        except InputRequired:
+            call.warnings += client.warnings
+            raise
+        except BaseException:
+            self._drop(client.key)
+            raise
+        del self._calls[client.key]
+        return result.replace(warnings=(*result.warnings, *call.warnings, *client.warnings))
+
+    async def _follow(self, call: Call, server: ServerSpec, client: ToolClient) -> ToolResult:
+        """A call to its end, or to a question. Model calls are made on the run's own loop."""
+        while True:
+            event = await _cross(call.next())
+            if isinstance(event, ToolResult):
+                return event
+            if isinstance(event, Form):
+                raise InputRequired(event, server.elicitation.within)
+            try:
+                reply = await client.sample(server, event.request)
+            except SamplingRefused as refused:
+                call.settle(event, refused)
+            else:
+                call.settle(event, reply)
+
+    def let_go(self, run_id: str, action: str) -> None:
+        """Let the calls go that other actions of a run than this one left in flight."""
+        if not self._calls:
+            return
+        for key in list(self._calls):
+            if key.startswith(f"{run_id}/") and not _is_below(key, action):
+                self._drop(key)
+
+    def _drop(self, key: str) -> None:
+        call = self._calls.pop(key)
+        loop_thread().call_soon_threadsafe(call.cancel)
+
+    def in_flight(self, key: str) -> bool:
+        """Whether a call of this key, or one below it, stays in flight."""
+        return any(_is_below(one, key) for one in self._calls)
+
+    def asks(self, run_id: str) -> bool:
+        """Whether calls of a run or of its children stay in flight, and wait for an answer."""
+        return any(key.startswith(f"{run_id}/") and c.asks for key, c in self._calls.items())
 
     async def close(self) -> None:
         """End them. They are connected again when the run is driven on."""
+        for key in list(self._calls):
+            self._drop(key)
         opened = [c for c in self._connections.values() if c.was_opened]
         if opened:
             await asyncio.shield(asyncio.ensure_future(_cross(_close_all(opened))))
@@ -131,6 +199,11 @@ def list_offers(server: ServerSpec, folder: Path | None = None) -> Offers:
 def _refuse_missing_package() -> None:
     if util.find_spec("mcp") is None:
         raise SetupError("the tools of MCP servers need the package `mcp`", hint=install("mcp"))
+
+
+def _is_below(key: str, of: str) -> bool:
+    """Whether a call is one of this key, or belongs to what has it."""
+    return key == of or key.startswith(f"{of}/")
 
 
 def _key(server: ServerSpec) -> tuple[str, str]:
@@ -185,6 +258,8 @@ class _Connection:
         self._babble = 0
         self._hidden: dict[str, str] = {}
         """The values of variables, also as programs encode them, with the variables' names."""
+        self.calls: set[Call] = set()
+        """Calls that may be asked for something, in flight."""
 
     @property
     def was_opened(self) -> bool:
@@ -252,7 +327,9 @@ class _Connection:
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[Offers] = loop.create_future()
         self._closing = asyncio.Event()
+        calling = ASKING.set(None)  # the connection outlives the call that it is opened in
         owner = self._owner = loop.create_task(self._own(ready, self._closing))
+        ASKING.reset(calling)
         try:
             async with asyncio.timeout(self.server.connect_timeout):
                 return await asyncio.shield(ready)
@@ -284,11 +361,16 @@ class _Connection:
     async def _enter(self, stack: AsyncExitStack) -> Any:
         mcp, server = _import_mcp(), self.server
         more: dict[str, Any] = {"cache": None, "message_handler": self._hear}
+        if server.elicitation.questions:
+            more["elicitation_callback"] = self._elicit
+            more["input_required_max_rounds"] = _MOST_ROUNDS
+        if server.sampling is not None:
+            more["sampling_callback"] = self._sample
         if server.url:
             httpx2: Any = importlib.import_module("httpx2")
             http: Any = importlib.import_module("mcp.client.streamable_http")
             headers = {name: self._expand(text) for name, text in server.headers.items()}
-            reads = max(server.timeout, server.connect_timeout)
+            reads = max(server.timeout, server.connect_timeout, self._longest_pause)
             agent = await stack.enter_async_context(
                 httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(30, read=reads))
             )
@@ -377,7 +459,9 @@ class _Connection:
 
     # calls ----------------------------------------------------------------------------------
 
-    async def call(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def call(
+        self, tool: str, arguments: Mapping[str, Any], call: Call | None = None
+    ) -> ToolResult:
         """One call, made again where the server died and it may be made twice."""
         name = f"{self.server.name}.{tool}"
         for last in (False, True):
@@ -386,7 +470,7 @@ class _Connection:
             except ServerUnavailableError as error:
                 return _failed(str(error).partition("\n")[0], Category.TRANSIENT, (str(error),))
             try:
-                return await self._ask(tool, arguments)
+                return await self._ask(tool, arguments, call)
             except _Died:
                 await self.close(again=True)
                 if last or self.server.effect is Effect.PAID:
@@ -403,25 +487,24 @@ class _Connection:
             raise self._unavailable(message, "look at what it says; a resumed run tries again")
         await self.open()
 
-    async def _ask(self, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
+    async def _ask(self, tool: str, arguments: Mapping[str, Any], call: Call | None) -> ToolResult:
         client = self._client
         try:
-            async with asyncio.timeout(self.server.timeout):
+            async with asyncio.timeout(self.server.timeout) as time:
+                if call is not None:
+                    call.time = time
                 reply = await client.call_tool(tool, dict(arguments))
         except TimeoutError:
             raise
         except Exception as error:
             if client is not self._client or _is_closed(_first(error)):
                 raise _Died from error
-            if isinstance(error, RuntimeError):  # the answer does not fit the tool's own schema
-                unread = f"its answer cannot be read: {str(self._mask(str(error)))[:_LINE]}"
-                return self._lost(f"{self.server.name}.{tool}", unread)
-            if type(error).__name__ == "ValidationError":
-                return self._lost(f"{self.server.name}.{tool}", "its answer cannot be read")
             said = str(self._mask(f"the server refused the call: {_first(error)}"))
-            if (asked := _asked_of_us(said)) is None:
+            if (asked := reason_of_refusal(said)) is None:
+                if type(error).__name__ in _UNREAD:
+                    return self._lost(f"{self.server.name}.{tool}", "its answer cannot be read")
                 return _failed(said, Category.RECOVERABLE)
-            said = f"{said}; chartloop does not answer {asked} of MCP servers"
+            said = f"{said}; {asked}"
             warning = f"{self.server.name}.{tool}: {said}"
             return _failed(said, Category.RECOVERABLE, (warning,))
         return self._result(reply)
@@ -453,11 +536,68 @@ class _Connection:
             data = "\n".join(filter(None, (text, say_parts(parts))))
         return ToolResult(text, result=data, parts=parts)
 
+    # what it asks ---------------------------------------------------------------------------
+
+    @property
+    def _longest_pause(self) -> float:
+        """Seconds that a call may be silent, next to its own time."""
+        asks = self.server.elicitation.within if self.server.elicitation.questions else 0.0
+        return asks + (_LONGEST_MODEL_CALL if self.server.sampling is not None else 0.0) + 30
+
+    async def _elicit(self, context: Any, params: Any) -> Any:
+        """A form that the server wants to be filled. Source: `mcp`, `elicitation_callback`."""
+        if params.mode != "form":
+            return _refuse("Elicitation by URL is not supported; ask for a form")
+        calls = self._asking()
+        if not calls:
+            return _refuse("Elicitation outside a call of a tool is not answered")
+        text = str(self._mask(" ".join(params.message.split())))
+        schema = self._mask(dict(params.requested_schema))
+        if why := form_trouble(text, schema):
+            calls[0].warn(f"a question was refused: {why}")
+            return _refuse(f"Elicitation refused: {why}")
+        answer = await first_answer(calls, text, schema)
+        types: Any = importlib.import_module("mcp_types")
+        return types.ElicitResult(action=answer["action"], content=answer.get("content"))
+
+    async def _sample(self, context: Any, params: Any) -> Any:
+        """A model call that the server wants. Source: `mcp`, `sampling_callback`."""
+        calls = self._asking()
+        if not calls:
+            return _refuse("Sampling outside a call of a tool is not answered")
+        request = sample_request(params)
+        if isinstance(request, str):
+            calls[0].warn(f"a model call was refused: {request}")
+            return _refuse(f"Sampling refused: {request}")
+        try:
+            reply = await calls[0].sample(request)
+        except SamplingRefused as refused:
+            return _refuse(f"Sampling refused: {refused}")
+        types: Any = importlib.import_module("mcp_types")
+        ended = {"stop": "endTurn", "length": "maxTokens"}.get(str(reply["finish_reason"]))
+        content = types.TextContent(type="text", text=reply["text"])
+        return types.CreateMessageResult(
+            role="assistant", content=content, model=reply["model"] or "unknown",
+            stop_reason=ended or str(reply["finish_reason"]),
+        )  # fmt: skip
+
+    def _asking(self) -> list[Call]:
+        """The calls that a request of the server may be for.
+
+        Since 2026 it belongs to a call. Before, a server does not say to which: all that are in
+        flight wait for it.
+        """
+        own = ASKING.get()
+        return [own] if own is not None else sorted(self.calls, key=lambda call: call.number)
+
     # closing --------------------------------------------------------------------------------
 
     async def close(self, *, again: bool = False) -> None:
         """End the server. With `again` its start still counts."""
         owner, self._client = self._owner, None
+        if not again:
+            for call in list(self.calls):
+                call.cancel()
         if self._closing is not None:
             self._closing.set()
         if owner is not None:
@@ -468,12 +608,16 @@ class _Connection:
             self._starts = 0
 
 
-_REQUESTS = {"elicitation": "questions", "sampling": "model calls", "roots": "requests for folders"}
+_LONGEST_MODEL_CALL = 600.0
+"""Seconds that a server waits for a model call without being taken for dead."""
+_MOST_ROUNDS = 100
+"""How often a call is made again with answers; the file's own limits come first."""
 
 
-def _asked_of_us(said: str) -> str | None:
-    """What a server wanted of its client that no client of ours does, by its error."""
-    return next((what for word, what in _REQUESTS.items() if word in said.lower()), None)
+def _refuse(text: str) -> Any:
+    """An error for the server, which the tool can read."""
+    types: Any = importlib.import_module("mcp_types")
+    return types.ErrorData(code=types.INVALID_REQUEST, message=text)
 
 
 class _TooManyError(Exception):
@@ -541,6 +685,8 @@ def _is_closed(error: BaseException) -> bool:
 _FORGOTTEN = ("Session terminated", "Server returned an error response")
 """What `mcp` says where an HTTP server answers outside the protocol: one that was restarted does
 not know the session. The next call connects anew."""
+_UNREAD = ("ValidationError", "RuntimeError")
+"""What `mcp` raises for an answer that is none, or that does not fit the tool's own schema."""
 _CLOSED = -32000
 """The code that `mcp` gives to calls whose connection ended."""
 

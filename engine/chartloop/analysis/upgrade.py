@@ -38,7 +38,7 @@ HEAD = ("verdict", "run", "stands at", "records")
 
 @dataclass(frozen=True)
 class Upgraded:
-    """What a new file means for recorded runs.
+    """The effect of a new file on recorded runs.
 
     result = upgrade(load("new.yaml"), load("old.yaml"), "journal.db")
     print(result)
@@ -50,7 +50,7 @@ class Upgraded:
     passed_over: tuple[Unread, ...] = ()
     """Runs of other machines, and those that cannot be read."""
     known: Mapping[str, str] | None = None
-    """What the new file says under `renamed`."""
+    """The new file's `renamed`."""
 
     @property
     def all_go_on(self) -> bool:
@@ -65,7 +65,7 @@ class Upgraded:
 
     @property
     def summary(self) -> str:
-        """What it comes to, in a line."""
+        """A summary in a line."""
         if not self.verdicts:
             return f"{self.machine}: no recorded runs to judge"
         found = ", ".join(
@@ -151,7 +151,7 @@ class Upgraded:
         return [*_lines(self, width, listed)]
 
     def remarks(self) -> list[str]:
-        """What concerns no single run."""
+        """Notes on no single run."""
         torn = (
             f"`{name}` is one state for some runs and another for others: a file can say one"
             for name in self.torn

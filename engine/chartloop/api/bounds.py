@@ -92,10 +92,10 @@ _COSTS = (
 
 def model_assumptions(settings: Mapping[str, Any] | None) -> Assume | None:
     """The caller's model settings over the file's, as far as figures depend on them."""
-    said = {n: v for n, v in model_settings(settings or {}).items() if n in _COSTS}
-    if not said:
+    overrides = {n: v for n, v in model_settings(settings or {}).items() if n in _COSTS}
+    if not overrides:
         return None
-    return Assume(settings=said)
+    return Assume(settings=overrides)
 
 
 def with_known_models(
@@ -111,11 +111,11 @@ def with_known_models(
     if worst is None:
         return assume
     for part in spec.family():
-        said: dict[str, Any] = {**part.model, **(settings or {})}
+        merged: dict[str, Any] = {**part.model, **(settings or {})}
         own = _own_models(part)
-        if _is_said(said, assume) and not own:
+        if _is_said(merged, assume) and not own:
             continue
-        for name in (said.get("name"), *(said.get("fallbacks") or ()), *own):
+        for name in (merged.get("name"), *(merged.get("fallbacks") or ()), *own):
             if name and name != "scripted":
                 longest, prices = worst({"name": name})
                 known[name] = KnownModel(longest, prices, "litellm")

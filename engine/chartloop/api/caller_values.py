@@ -75,11 +75,11 @@ def checked_memory(spec: MachineSpec, memory: Mapping[str, str] | None) -> dict[
 def own_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
     """The caller's metadata of a run, as JSON. `LimitError` for a value that JSON cannot hold."""
     try:
-        said = json.loads(json.dumps(dict(given or {}), allow_nan=False))
+        data = json.loads(json.dumps(dict(given or {}), allow_nan=False))
     except (TypeError, ValueError) as error:
         hint = "give texts, numbers, lists and mappings with texts as keys"
         raise LimitError(f"`metadata` is not JSON data: {error}", hint=hint) from None
-    return said
+    return data
 
 
 def model_settings(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -237,8 +237,8 @@ def _of_machine(spec: MachineSpec, path: Path) -> list[dict[str, Any]]:
     try:
         if os.path.isfile(path):  # noqa: PTH113  a name that no file can have is not an error here
             return read_tasks_file(path, spec)
-        said = f"`{path}` is not a file"
+        message = f"`{path}` is not a file"
     except SetupError as error:
-        said = error.message
+        message = error.message
     place, hint = spec.place(("tasks", "file")), "the path is taken from the machine's folder"
-    raise SpecError([finding("CL411", said, place, hint=hint, at="tasks.file")])
+    raise SpecError([finding("CL411", message, place, hint=hint, at="tasks.file")])

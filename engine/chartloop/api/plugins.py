@@ -108,7 +108,7 @@ def _load(name: str, points: Mapping[str, Sequence[EntryPoint]]) -> Registry:
     things = {point.group: _import(point, where) for point in points[name]}
     own = specs_of(
         [
-            _declared(thing, what, where)
+            _declarations(thing, what, where)
             for what in _SPECS
             if (thing := things.get(f"chartloop.{what}s")) is not None
         ]
@@ -141,7 +141,7 @@ def _import(point: EntryPoint, where: str) -> object:
         ) from error
 
 
-def _declared(thing: object, what: What, where: str) -> Registry:
+def _declarations(thing: object, what: What, where: str) -> Registry:
     try:
         found = specs_of(thing, bare=what)
     except SetupError as error:

@@ -64,7 +64,8 @@ def uses_of(spec: MachineSpec) -> frozenset[str]:
 def _own_uses(spec: MachineSpec, tasks: Sequence[Task]) -> frozenset[str]:
     by_prompt = any("prompt" in (task.by or {"prompt": ""}) for task in tasks)
     found = (a.uses | a.may_use if by_prompt else a.uses for a in _actions(spec))
-    return frozenset[str]().union(*found)
+    asked = any(server.sampling is not None for server in spec.servers.values())
+    return frozenset[str](("model",) if asked else ()).union(*found)
 
 
 def _actions(spec: MachineSpec) -> list[ActionSpec]:

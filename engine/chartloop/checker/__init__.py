@@ -1,4 +1,4 @@
-"""What is wrong with a machine, before it runs.
+"""The checks of a machine before it runs.
 
 Structure (what can be reached, what ends, what loops, what is declared and not enforced), and what
 guards can do: `proof` refutes them, `knowledge` says what is known where they are.
@@ -45,7 +45,7 @@ from chartloop.proofs.guards.z3_solver import solver
 
 @dataclass(frozen=True)
 class Report:
-    """What is wrong with a machine and its children, and what could not be told."""
+    """The findings of a machine and its children, and what could not be decided."""
 
     findings: tuple[Finding, ...]
     unsettled: tuple[str, ...] = ()
@@ -53,13 +53,13 @@ class Report:
 
 
 def describe_unsettled(places: Sequence[str]) -> str:
-    """What a check could not tell, in words; empty where it could tell everything."""
+    """The undecided part of a check, in words; empty if everything was decided."""
     guards = [place for place in places if place != LOOPS]
-    said = [_describe_guards(guards)] if guards else []
+    lines = [_describe_guards(guards)] if guards else []
     if len(guards) < len(places):
         given_up = "the search for loops that no budget cuts was given up"
-        said.append(f"{given_up}; `bound` searches longer")
-    return ", ".join(said)
+        lines.append(f"{given_up}; `bound` searches longer")
+    return ", ".join(lines)
 
 
 def _describe_guards(places: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""What loops an `approve`, and an `approve` that nothing comes to."""
+"""Checks of `approve`: the ways around it, and one that nothing reaches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What fails whenever it is come to: a division by zero, a deadline of no time, a retry cut off.
+"""Certain failures: a division by zero, a deadline of no time, a retry cut off.
 
 Judged with the limits of the file, and with the first values of variables that nothing in it
 changes. A caller may give others, so these are warnings.
@@ -46,7 +46,7 @@ def check_failing(context: CheckContext) -> None:
 
 
 def as_written(context: CheckContext) -> Known:
-    """What facts are worth that nothing in the file changes."""
+    """The values of facts that nothing in the file changes."""
     values = {**context.as_written.limits, **Counting(context.spec).fixed}
     fixed = {name: of_plain(value) for name, value in values.items()}
     return lambda fact: fixed.get(fact.path)
@@ -56,7 +56,7 @@ def as_written(context: CheckContext) -> Known:
 
 
 def _expressions(context: CheckContext) -> Iterator[tuple[Path, Expression]]:
-    """What a run evaluates in a state that it can come to, and where it is written."""
+    """The expressions that a run evaluates in a reachable state, and their places."""
     reached = context.reached
     for path, guard in guards_of(context.spec):
         if path[0] != "states" or path[1] in reached:

@@ -29,7 +29,7 @@ class Begun(NamedTuple):
     starts: frozenset[str] = frozenset()
     """States at which it starts it instead of at its start."""
     brought: frozenset[Supply] = frozenset()
-    """What it shares with it."""
+    """The data that it shares with it."""
 
 
 ALONE = Begun()
@@ -84,7 +84,7 @@ class CheckContext:
         return late or t.diverts
 
     def _reachable(self) -> set[str]:
-        """What can be come to: from the start, by rules and signals, by what was not read."""
+        """The reachable states: from the start, by rules and signals, by what was not read."""
         spec, route = self.spec, self.chart.route
         starts: set[str | None] = {spec.start, *(t.dest for t in self.rules)}
         starts |= {route(reason) for reason in (*OUTSIDE, *raised_by_states(spec))}

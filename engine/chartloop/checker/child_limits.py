@@ -1,4 +1,4 @@
-"""What a machine gives its children, held against what they have: states, variables, limits.
+"""A machine's data for its children, checked against what they have: states, variables, limits.
 
 Source: design "language", section 8 ("Children").
 """
@@ -80,7 +80,7 @@ def begun_by(spec: MachineSpec, name: str) -> Begun:
 
 
 _SHARES: Mapping[str, Supply] = {"messages": "conversation", "queue": "tasks"}
-"""What a child has that shares the parent's."""
+"""The supplies of a child that shares the parent's."""
 
 
 def _start(context: CheckContext, use: _Use) -> None:

@@ -39,7 +39,7 @@ def untaken(chart: Chart) -> dict[str, str]:
 
 
 def paused_from(spec: MachineSpec) -> frozenset[str]:
-    """What `run.paused_from` may be: the statuses that the states of a machine give its runs."""
+    """The values of `run.paused_from`: the statuses that the states of a machine give its runs."""
     given = {state.status for state in spec.states.values() if state.status}
     return frozenset({"", _RUNNING, *given})
 

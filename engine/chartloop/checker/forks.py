@@ -67,7 +67,7 @@ def _in_the_way(context: CheckContext, fork: StateSpec, resting: list[str]) -> l
 
 
 def _more_than_deciding(state: StateSpec) -> str:
-    """What a state has that none in a branch may have; empty when it only decides."""
+    """The part of a state that a branch may not have; empty if the state only decides."""
     if state.action is not None:
         return "an action"
     if state.job == "wait":

@@ -15,7 +15,7 @@ _CONSTANT = {"True": "always holds", "False": "never holds"}
 
 
 def check_guards(context: CheckContext, knowledge: Knowledge) -> None:
-    """What is never taken, and what need not hold."""
+    """Find edges that are never taken, and states where no edge need hold."""
     for state in context.spec.states.values():
         _report_shadowed(context, state)
         _stuck(context, state, knowledge.at(state.name))
@@ -51,7 +51,7 @@ def _report_shadowed(context: CheckContext, state: StateSpec) -> None:
 
 
 def _asked_first(t: GuardedTransition) -> str:
-    """What is said of the one that hides another."""
+    """The clause for the one that hides another."""
     texts = sorted(_texts(t) - {"True"})
     if not texts:
         return f"the one to `{t.dest}` has no guard" if not t.guards else "`true` always holds"

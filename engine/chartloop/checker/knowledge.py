@@ -1,4 +1,4 @@
-"""What is known where a guard is evaluated: guards that held, or did not, on every path there.
+"""Knowledge where a guard is evaluated: guards that held, or did not, on every path there.
 
 Between two actions facts do not change but for what the file itself sets. So behind the `else` of
 `x >= 3` x is below 3 until something changes it; and after an action no stop rule that covers it
@@ -90,12 +90,12 @@ class Knowledge:
                     self._at[name] = self._on_entry(state) if len(names) == 1 else ()
 
     def at(self, name: str) -> Known:
-        """What is known where the edges of a state are evaluated."""
+        """The knowledge where the edges of a state are evaluated."""
         state = self._spec.states[name]
         return (*self._at.get(name, ()), *self._latest.at(state), *self._standing.at(state))
 
     def at_rule(self, rule: Rule) -> Known:
-        """What is known where a rule is evaluated."""
+        """The knowledge where a rule is evaluated."""
         return tuple(self._standing.at_rule(rule))
 
     def _entered_otherwise(self) -> set[str | None]:
@@ -217,7 +217,7 @@ class Latest:
         return mine if t.source in self._acting and t.is_edge else self._at[t.source] | mine
 
     def at(self, state: StateSpec) -> Iterator[Claim]:
-        """What guards of a state may rest on, if they read what was done last."""
+        """The claims that guards of a state may rest on, if they read what was done last."""
         guards = [e.when for e in state.edges if e.when is not None]
         guards += [state.of] if state.of is not None else []
         reads = {r for g in guards for r in g.reads} & {"last.state", "last.action"}
@@ -252,11 +252,11 @@ QUIET = {
     "signals.top": _claim("signals.top", "is", Const(NONE, "None", None)),
     "signals.status": _claim("signals.status", "==", Const(STR, '"completed"', "completed")),
 }
-"""What signals are while none is raised."""
+"""The values of signals while none is raised."""
 
 
 class Standing:
-    """What holds at each state of one machine, and where each rule is evaluated."""
+    """The claims that hold at each state of one machine, and where each rule is evaluated."""
 
     def __init__(self, context: CheckContext) -> None:
         spec = context.spec
@@ -285,7 +285,7 @@ class Standing:
         return found
 
     def at(self, state: StateSpec) -> Iterator[Claim]:
-        """What guards of a state's edges may rest on, if they read it."""
+        """The claims that guards of a state's edges may rest on, if they read it."""
         guards = [e.when for e in state.edges if e.when is not None]
         guards += [state.of] if state.of is not None else []
         reads = {r for g in guards for r in g.reads}

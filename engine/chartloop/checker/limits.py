@@ -94,7 +94,7 @@ def _templates_in(value: object) -> Iterator[Template]:
 
 
 def _model(context: CheckContext) -> None:
-    """What cannot be known about a model that has no name, or is scripted."""
+    """Report what cannot be known about a model that has no name, or is scripted."""
     model = context.spec.model
     if model.get("name", "scripted") != "scripted":
         return

@@ -1,4 +1,4 @@
-"""What has no effect: decisions between one thing, facts that never move, values that never apply.
+"""Parts without effect: decisions between one thing, facts that never move, unused values.
 
 All of it is harmless, and a sign that the author meant something else.
 """
@@ -51,8 +51,8 @@ def _one_way(context: CheckContext, state: StateSpec) -> None:
         context.say("CL356", ("states", state.name, "all"), message, hint=hint, key=True)
     ways = [e for g in groups(state) for e in g if e.role not in ("failed", "expired")]
     if len(ways) > 1 and len({_effect(e) for e in ways}) == 1 and state.warn_at is None:
-        told = context.has_finding_at(("states", state.name, "next"))
-        if told or any(e.data or context.has_finding_at(e.path) for e in ways):
+        reported = context.has_finding_at(("states", state.name, "next"))
+        if reported or any(e.data or context.has_finding_at(e.path) for e in ways):
             return
         what = "every answer to" if state.job == "wait" else "every edge of"
         message = f"{what} `{state.name}` leads to `{ways[0].target}`: the question changes nothing"

@@ -1,4 +1,4 @@
-"""What is right, and good to know before a run: where failures go, what only people end or change.
+"""Notes on a sound machine: where failures go, what only people end or change.
 
 Notes are no findings: they have neither a code nor a place, and nothing is to be done.
 """

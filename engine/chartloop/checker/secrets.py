@@ -32,10 +32,14 @@ def check_secrets(context: CheckContext) -> None:
             first, last = place.column - 1, place.column - 1 + place.width
             shown = place.text[:first] + "•" * place.width + place.text[last:]
             article = "an" if kind[0] in "aeiou" else "a"
-            said = f"this looks like {article} {kind}: everyone with the file can use it"
+            message = f"this looks like {article} {kind}: everyone with the file can use it"
             hint = "name an environment variable (`api_key_env`), and replace the secret"
             context.say(
-                "CL337", path, said, hint=hint, place=replace(place, text=_mask_credentials(shown))
+                "CL337",
+                path,
+                message,
+                hint=hint,
+                place=replace(place, text=_mask_credentials(shown)),
             )
             break
 

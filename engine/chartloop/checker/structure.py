@@ -1,4 +1,4 @@
-"""What can be reached, what ends, and how a run comes to its end.
+"""Reachability and ends: what can be reached, and how a run comes to its end.
 
 Source: design "language", sections 2 (the epilogue, `next: return`) and 9.
 """
@@ -69,7 +69,7 @@ def _dead_ends(context: CheckContext) -> list[str]:
 
 
 def _islands(context: CheckContext) -> list[list[str]]:
-    """What is never reached, in parts; each part starts with a state that would open it."""
+    """The unreachable states, in parts; each part starts with a state that would open it."""
     missed = [n for n in context.spec.states if n not in context.reached]
     parts = context.ways.subgraph(missed).parts()
     out: list[list[str]] = []

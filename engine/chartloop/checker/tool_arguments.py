@@ -72,14 +72,14 @@ def _unknown(context: CheckContext, at: Path, tool: ToolSpec, names: Collection[
 
 
 def _faults(tool: ToolSpec, arguments: Mapping[str, Any]) -> str:
-    """What the tool says of arguments that are the same in every run; empty when it takes them."""
+    """The tool's faults in arguments that are the same in every run; empty if it takes them."""
     if not _is_fixed(arguments):
         return ""
     try:
         tool.parse(json.dumps(_plain(arguments), ensure_ascii=False))
     except ValueError as error:
-        told = [line.removeprefix("- ") for line in str(error).splitlines()]
-        return "; ".join(told[1:] or told)
+        faults = [line.removeprefix("- ") for line in str(error).splitlines()]
+        return "; ".join(faults[1:] or faults)
     except Exception:  # noqa: BLE001  a schema of the application: what it raises is not about the file
         return ""
     return ""

@@ -1,4 +1,4 @@
-"""What a file names that reaches out of its own folder: hosts, keys, and paths elsewhere.
+"""References of a file beyond its own folder: hosts, keys, and paths elsewhere.
 
 Nothing of it is touched when a file is loaded. The command line runs such a file only with
 ``--trust``; `check` lists what it is about. The rules are here and nowhere else.
@@ -30,13 +30,13 @@ def check_trust(context: CheckContext) -> None:
 
 
 def needs_trust(spec: MachineSpec) -> list[str]:
-    """What a file and its inline children reach out for, in words; empty when nothing."""
+    """The reasons for `--trust`, of a file and its inline children, in words; empty if none."""
     found = (what for part in spec.family() for _, what in reaches_out(part))
     return list(dict.fromkeys(found))
 
 
 def reaches_out(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
-    """What the file names outside its folder: where it is, and what it does, in words."""
+    """The things outside its folder that the file names: each place, and what it does, in words."""
     if base := spec.model.get("api_base"):
         yield ("model", "api_base"), f"sends the conversation to the host `{base}`"
     variable = str(spec.model.get("api_key_env", ""))

@@ -137,8 +137,8 @@ def effects_of(state: StateSpec) -> Iterator[tuple[str, str]]:
         yield from (("usage", RISES), ("queue", EITHER))
     if action.work:
         yield from (("errors", EITHER), ("progress", EITHER))
-        said = ("text", "finish_reason", "tool_calls", "model")
-        yield from ((f"last.{name}", EITHER) for name in said)
+        from_reply = ("text", "finish_reason", "tool_calls", "model")
+        yield from ((f"last.{name}", EITHER) for name in from_reply)
         yield "last.wants_memory", EITHER
 
 

@@ -59,10 +59,10 @@ class Done:
 
     def to_dict(self) -> dict[str, Any]:
         """The public shape of the run, with its line and task."""
-        told: dict[str, Any] = {"line": self.job.line, "task": self.job.task}
+        data: dict[str, Any] = {"line": self.job.line, "task": self.job.task}
         if self.run is not None and self.run.session.head:
-            told |= self.run.result.to_dict()
-        return told | ({"error": self.error.message} if self.error is not None else {})
+            data |= self.run.result.to_dict()
+        return data | ({"error": self.error.message} if self.error is not None else {})
 
 
 @dataclass
@@ -132,6 +132,7 @@ class Batch:
             self.machine, job.task, self.options, self.journal, cancel=self.interrupts,
             script=self.script, more=more,
         )  # fmt: skip
+        done.run.session.ports.questions = "decline"  # no one looks at one run of many
         await done.run.arun()
 
     def _say(self, done: Done) -> None:
@@ -140,8 +141,8 @@ class Batch:
             console.result(line, self.stdout)
             self.stdout.flush()
         if self.options.verbose:
-            said = done.error.message if done.error is not None else done.kind
-            console.say(console.plain(f"line {done.job.line}: {said}"))
+            cause = done.error.message if done.error is not None else done.kind
+            console.say(console.plain(f"line {done.job.line}: {cause}"))
         elif console.is_terminal(sys.stderr):
             running = len(self.started) - self.finished
             tokens = say_count(int(self.totals().tokens or 0), "token")
@@ -211,15 +212,15 @@ def _leave_now(batch: Batch) -> None:
 
 def _print(batch: Batch) -> None:
     total, limits_reached = batch.totals(), batch.totals().limits_reached(batch.bounds)
-    told = {
+    data = {
         "started": len(batch.started), "not_started": [job.line for job in batch.unstarted_jobs],
         "total": total._asdict(), "reached": limits_reached if batch.unstarted_jobs else [],
     }  # fmt: skip
     match batch.options.format:
         case "json":
-            console.result(console.as_json({**told, "runs": [d.to_dict() for d in batch.started]}))
+            console.result(console.as_json({**data, "runs": [d.to_dict() for d in batch.started]}))
         case "jsonl":
-            console.result(console.as_json({"event": "total", **told}, indent=None))
+            console.result(console.as_json({"event": "total", **data}, indent=None))
         case _:
             rows = [_row(done) for done in batch.started]
             print_table(rows, _HEAD, right={0, 4, 5, 6})
@@ -247,9 +248,9 @@ def _summary(batch: Batch, total: Totals) -> str:
 def _row(done: Done) -> Row:
     line, colour = str(done.job.line), _COLOURS.get(done.kind, "")
     if done.run is None or done.error is not None:
-        said = done.error.message if done.error is not None else ""
+        cause = done.error.message if done.error is not None else ""
         name = done.run.id if done.run is not None else ""
-        return Row((line, name, "error", "", "", "", "", _first_line(said)), colour)
+        return Row((line, name, "error", "", "", "", "", _first_line(cause)), colour)
     result = done.run.result
     usage = result.facts.usage
     cost = "?" if usage.cost is None else costs.say_cost(usage.cost)
@@ -257,11 +258,11 @@ def _row(done: Done) -> Row:
     if output is not None and not isinstance(output, str):
         output = console.as_json(output, indent=None)
     failure = last_failure(result)
-    said = failure["message"] if failure is not None else result.question or (output or "")
+    cause = failure["message"] if failure is not None else result.question or (output or "")
     return Row(
         (
             line, done.run.id, result.kind, str(result.reason or result.state), str(result.steps),
-            say_number(usage.total_tokens), cost, _first_line(said),
+            say_number(usage.total_tokens), cost, _first_line(cause),
         ),
         colour,
     )  # fmt: skip

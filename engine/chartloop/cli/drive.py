@@ -21,6 +21,8 @@ from chartloop.cli.journal_access import line_for, say_journal
 from chartloop.cli.views import view_for
 from chartloop.core.errors import ChartloopError, Driven, Fenced
 from chartloop.core.text_table import Line
+from chartloop.core.units import say_elapsed
+from chartloop.run.events import Recorded
 from chartloop.view_model.text import lacks_task, last_failure, outcome_lines
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from chartloop.cli.script import Script
     from chartloop.cli.views import View
     from chartloop.core.facts import RunFacts
+    from chartloop.run.events import Event
     from chartloop.run.result import Result
 
 ONCE = "stopping before the next action; Ctrl-C again stops now"
@@ -83,7 +86,15 @@ def drive(
     from chartloop.scenarios.outside_events import play
 
     view = interrupts.view = view_for(run, options)
-    stop = run.listen(view.see)
+    asks = "rest" if can_ask(options) else "decline" if options.in_memory else "stay"
+    run.session.ports.questions = asks
+
+    def see(event: Event) -> None:
+        view.see(event)
+        if asks == "stay" and isinstance(event, Recorded) and event.position.form is not None:
+            _say_question(run, options, view)
+
+    stop = run.listen(see)
     left = script.events if script is not None else []
     try:
         while True:
@@ -104,6 +115,19 @@ def drive(
         stop()
         interrupts.view = None
     return run.result
+
+
+def _say_question(run: Run, options: RunOptions, view: View) -> None:
+    """Print the question of an MCP server and the commands that answer it: the run stays."""
+    if (question := run.question) is None:
+        return
+    lines = [question.text, *(line.text for line in _commands_to_answer(run, options))]
+    if question.due is not None:
+        left = max(0.0, question.due - run.session.ports.clock.now())
+        lines.append(f"without an answer within {say_elapsed(left)} it is told `cancel`")
+    text = "\n".join(console.plain(line) for line in lines)
+    if not view.notify(text):
+        console.say(text)
 
 
 @contextlib.contextmanager
@@ -159,12 +183,12 @@ def _print(result: Result, options: RunOptions) -> None:
         console.result(console.as_json({"event": "result", **result.to_dict()}, indent=None))
     else:
         # of a run that has not ended, nothing is a result yet
-        said = [*result.partial] if result.reason is not None else []
+        partial = [*result.partial] if result.reason is not None else []
         output = result.output
         if output is not None and result.reason is not None:
             text = output if isinstance(output, str) else console.as_json(output)
-            said += [text] if not said or text != said[-1] else []
-        for text in said:
+            partial += [text] if not partial or text != partial[-1] else []
+        for text in partial:
             console.result(text)
 
 
@@ -194,9 +218,14 @@ def _commands_to_go_on(run: Run, result: Result, options: RunOptions) -> Iterato
     if not result.events:
         yield Line(f"continue with:  {line_for('resume', run.id, options)}")
         return
-    wait = result.wait or ""
+    yield from _commands_to_answer(run, options)
+    yield Line(f"then:  {line_for('resume', run.id, options)}")
+
+
+def _commands_to_answer(run: Run, options: RunOptions) -> Iterator[Line]:
+    """The commands that answer what a run asks, each with its fields."""
+    wait = run.question.wait if run.question is not None else ""
     yield Line("answer with:")
     for event, fields in run.answers.items():
-        given = [f"{name}={str(type).upper()}" for name, type in fields.items()]
+        given = [f"{name}={str(type.without_none()).upper()}" for name, type in fields.items()]
         yield Line(f"  {line_for('answer', run.id, options, event, *given, '--wait', wait)}")
-    yield Line(f"then:  {line_for('resume', run.id, options)}")

@@ -77,8 +77,8 @@ def say_error(error: ChartloopError) -> int:
         say_findings(error.findings)
         return ERROR
     code = f"[{error.code}]" if error.code else ""
-    said = [Line.of(Span("error", "red bold"), f"{code}: {error.message}")]
-    say_lines([*said, Line(f" = help: {error.hint}")] if error.hint else said)
+    lines = [Line.of(Span("error", "red bold"), f"{code}: {error.message}")]
+    say_lines([*lines, Line(f" = help: {error.hint}")] if error.hint else lines)
     return _exit_of(error)
 
 

@@ -47,17 +47,17 @@ class Prompt:
 
     def _whole(self, line: str) -> str | None:
         """An answer with all its lines: an open quote continues it. None: it was given up."""
-        told = False
+        warned = False
         try:
             while line.split()[:1] == ["answer"] and _has_open_quote(line):
-                if not told:
+                if not warned:
                     self.say(Line("  a quote is open: close it, or press Ctrl-C to give up", "dim"))
-                told = True
+                warned = True
                 line = f"{line}\n{self._line('... ')}"
         except EOFError:
             return line
         except KeyboardInterrupt:
-            if not told:
+            if not warned:
                 raise
             console.result()
             return None

@@ -77,8 +77,8 @@ class Lines(Quiet):
 
 
 def _record_line(record: Record) -> str:
-    said = outcome_of(record)
-    return said if record.kind == "step" else f"{record.kind} {said}".strip()
+    outcome = outcome_of(record)
+    return outcome if record.kind == "step" else f"{record.kind} {outcome}".strip()
 
 
 class JsonLines(Quiet):

@@ -112,8 +112,10 @@ class AgentStoppingConditions:
     def to_dict(self) -> dict[str, Any]:
         """Plain data under the document's names; the custom condition by its name."""
         custom = self.custom_condition
-        said = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "custom_condition"}
-        return {**said, "custom_condition": getattr(custom, "__name__", None)}
+        conditions = {
+            f.name: getattr(self, f.name) for f in fields(self) if f.name != "custom_condition"
+        }
+        return {**conditions, "custom_condition": getattr(custom, "__name__", None)}
 
 
 class ExecutionError(Exception):
@@ -432,8 +434,8 @@ def _log(trace: Trace, given: list[str]) -> list[str]:
 
 
 def _line(call: Call) -> str:
-    said = call.result if isinstance(call.result, str) else json.dumps(call.result, default=str)
-    return f"{call.name} {json.dumps(call.arguments)} -> {said}"
+    result = call.result if isinstance(call.result, str) else json.dumps(call.result, default=str)
+    return f"{call.name} {json.dumps(call.arguments)} -> {result}"
 
 
 def _tick(step: TraceStep) -> dict[str, Any]:
@@ -447,7 +449,7 @@ def _calls(trace: Trace) -> list[dict[str, Any]]:
     iteration = 1
     for step in trace:
         for call in Trace([step]).calls:
-            said = {"name": call.name, "arguments": call.arguments, "ok": call.ok}
-            out.append({"iteration": iteration, **said, "result": call.result})
+            entry = {"name": call.name, "arguments": call.arguments, "ok": call.ok}
+            out.append({"iteration": iteration, **entry, "result": call.result})
         iteration += step.state == "tick" and step.ok
     return out

@@ -46,8 +46,8 @@ def assistant(text: str, tool_calls: Iterable[ToolCall] = ()) -> Message:
 def tool_reply(call: ToolCall, text: str, parts: Sequence[Mapping[str, Any]] = ()) -> Message:
     """The result of a call as a message, with its images and files."""
     name = wire_name(call.name)
-    said = {"role": "tool", "tool_call_id": call.id, "name": name, "content": text}
-    return with_parts(said, parts) if parts else said
+    message = {"role": "tool", "tool_call_id": call.id, "name": name, "content": text}
+    return with_parts(message, parts) if parts else message
 
 
 def text_of(message: Message) -> str:
@@ -162,8 +162,8 @@ def without_reopened(shorter: Messages, messages: Sequence[Message]) -> Messages
 
     Where the newest reply was cut out, an older one takes its place; its calls are past.
     """
-    said = _newest_reply(messages)
-    while (now := _newest_reply(shorter)) is not None and now is not said:
+    reply = _newest_reply(messages)
+    while (now := _newest_reply(shorter)) is not None and now is not reply:
         open_ = {call.id for call in open_calls(shorter)}
         if not open_:
             break
@@ -251,14 +251,14 @@ def _join_groups(parts: Iterable[Messages]) -> Messages:
 
 
 def _trim_group(group: Messages, keep_ids: Collection[str]) -> Messages:
-    said, *rest = group
-    asked: Sequence[Mapping[str, Any]] = said.get("tool_calls") or ()
+    first, *rest = group
+    asked: Sequence[Mapping[str, Any]] = first.get("tool_calls") or ()
     kept = [call for call in asked if call["id"] in keep_ids]
     if len(kept) == len(asked):
         return group
     ids = {call["id"] for call in kept}
     replies = [m for m in rest if m["role"] != "tool" or m.get("tool_call_id") in ids]
-    text = {key: value for key, value in said.items() if key != "tool_calls"}
+    text = {key: value for key, value in first.items() if key != "tool_calls"}
     if kept:
         return ({**text, "tool_calls": kept}, *replies)
     return (text, *replies) if text_of(text) else tuple(replies)

@@ -155,18 +155,18 @@ class Finding:
 
     def render(self) -> str:
         """The finding with its source line and a caret under the fault, as compilers do."""
-        return "\n".join(self._rendered(None))
+        return "\n".join(self._render_lines(None))
 
     def lines(self, width: int | None = None) -> list[Line]:
         """The same, the first line in the colour of its severity.
 
         Of a source line that is wider than `width`, only what stands around the caret.
         """
-        first, *rest = "\n".join(self._rendered(width)).split("\n")
+        first, *rest = "\n".join(self._render_lines(width)).split("\n")
         head = Line(first, "red bold" if self.is_error else "yellow bold")
         return [head, *map(Line, rest)]
 
-    def _rendered(self, width: int | None) -> list[str]:
+    def _render_lines(self, width: int | None) -> list[str]:
         lines = [f"{self.severity}[{self.code}]: {self.message}"]
         if self.place.line:
             gutter = len(str(max(self.place.line, self.related[1].line if self.related else 0)))

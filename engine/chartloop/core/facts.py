@@ -373,7 +373,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
         "last.action": FactSpec(STR, "The last action's name; empty before the first."),
         "last.ok": FactSpec(BOOL, "Whether the last action succeeded; true before the first."),
         "last.error": FactSpec(FAILURE.maybe(), "The last action's failure: `category`, `message`, `state`; None when it succeeded."),
-        "last.result": FactSpec(ANY, "What the last action returned, of the type that it declares."),
+        "last.result": FactSpec(ANY, "The result of the last action, of the type that it declares."),
         "last.answer": FactSpec(ANY.maybe(), "The data of the newest answer, as the wait declares it.", changed_by="answers"),
         "last.text": FactSpec(STR, "The newest model reply's text.", changed_by="model calls"),
         "last.finish_reason": FactSpec(STR, "Why the model stopped writing: `stop`, `length`, `tool_calls`, `content_filter`.", changed_by="model calls"),

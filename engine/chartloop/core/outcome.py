@@ -58,9 +58,9 @@ class Reply(Value, frozen=True, gc=False):
     @property
     def message(self) -> Message:
         """The reply as the conversation holds it."""
-        said: dict[str, Any] = {"role": "assistant", "content": self.text}
+        message: dict[str, Any] = {"role": "assistant", "content": self.text}
         if self.tool_calls:
-            said["tool_calls"] = [
+            message["tool_calls"] = [
                 {
                     "id": call.id,
                     "type": "function",
@@ -69,8 +69,8 @@ class Reply(Value, frozen=True, gc=False):
                 for call in self.tool_calls
             ]
         if self.reasoning:
-            said["reasoning"] = self.reasoning
-        return said
+            message["reasoning"] = self.reasoning
+        return message
 
     @property
     def result(self) -> dict[str, Any]:
@@ -237,8 +237,8 @@ def _plain(value: object) -> Any:
     if isinstance(value, Value):
         unset = _defaults_of(type(value))
         given = value.to_mapping().items()
-        said = {n: _plain(v) for n, v in given if v != unset.get(n, _MISSING)}
-        return {n: v for n, v in said.items() if v is not None and v not in ([], {})}
+        data = {n: _plain(v) for n, v in given if v != unset.get(n, _MISSING)}
+        return {n: v for n, v in data.items() if v is not None and v not in ([], {})}
     if isinstance(value, tuple):
         return [_plain(v) for v in cast("tuple[object, ...]", value)]
     if isinstance(value, Mapping):

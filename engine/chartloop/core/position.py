@@ -48,6 +48,9 @@ CHILD = "child"
 what the child asks, an `Asked` as plain data."""
 IN_DOUBT = "in-doubt"
 """A run is blocked on this while someone must say whether a paid call is made again."""
+ELICITATION = "elicitation"
+"""A run is blocked on this while someone must fill the form that an MCP server asks for. Under this
+name `Position.kept` holds the form, its action, and the answers that this action has."""
 METADATA = "metadata"
 """Under this name a run keeps what its caller said about it at the start."""
 
@@ -75,6 +78,13 @@ class Asked(Value, frozen=True, gc=False):
     """How many children wait."""
     wait: str = ""
     """The id of the child's wait, in its own run; empty in a journal of an older version."""
+    form: Mapping[str, Any] = EMPTY
+    """The form that an MCP server asks the child for; empty for another question."""
+
+    def to_data(self) -> dict[str, Any]:
+        """Plain data, for a record."""
+        data = self.to_mapping()
+        return data if self.form else {name: data[name] for name in data if name != "form"}
 
 
 class ReturnPoint(Value, frozen=True, gc=False):
@@ -176,7 +186,13 @@ class Position(Value, frozen=True, gc=False):
         return Asked(
             given["run"], given["question"], tuple(given["events"]), tuple(given["machines"]),
             given["state"], given["closing"], given["waiting"], given.get("wait", ""),
+            given.get("form", EMPTY),
         )  # fmt: skip
+
+    @property
+    def form(self) -> Mapping[str, Any] | None:
+        """The form that an MCP server asks for, while the run waits for that."""
+        return self.kept[ELICITATION]["form"] if self.blocked_on == ELICITATION else None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, whole; `messages` too."""

@@ -283,10 +283,10 @@ def _in_order(messages: Sequence[Message]) -> bool:
 
 def _with_every_reply(messages: Sequence[Message]) -> list[Message]:
     """A message with calls, the reply to each, then the other messages after it."""
-    said, *rest = messages
+    first, *rest = messages
     replies = [m for m in rest if m["role"] == "tool"]
-    sent = [said]
-    for call in calls_of(said):
+    sent = [first]
+    for call in calls_of(first):
         found = next((m for m in replies if m.get("tool_call_id") == call.id), None)
         if found is not None:
             replies.remove(found)

@@ -239,6 +239,7 @@ class _Worker(threading.Thread):
             return _outcome(row, 0)
         seen = await self._messages(row)
         run = await asyncio.to_thread(self._runs.to_drive, row)
+        run.session.ports.questions = "stay"  # what an MCP server asks is answered over HTTP
         stop = run.listen(lambda event: self._workers.hear(run_id, event))
         try:
             made = await self._act(run, request)
@@ -255,14 +256,26 @@ class _Worker(threading.Thread):
         return None
 
     async def _act(self, run: Run, request: StoredRequest) -> _Made:
-        if request.kind == "take":
-            return _Made(int(await run.aadvance() is not None), False)
-        if request.kind == "step":
-            return _Made(int(await run.astep() is not None), False)
+        if request.kind in ("take", "step"):
+            made = await (run.aadvance() if request.kind == "take" else run.astep())
+            return _Made(int(made is not None) + await self._stay(run), False)
         before = run.session.tally.records
         until = str(request.data.get("until") or "") or None
         await run.arun(until=until, rest=lambda: self._stopping)
         return _Made(run.session.tally.records - before, bool(run.breakpoints.hit))
+
+    async def _stay(self, run: Run) -> int:
+        """Drive a step to its end in which an MCP server asks something: its call is here.
+
+        The number of records that makes.
+        """
+        session = run.session
+        servers, steps = session.ports.servers, session.facts.run.steps
+        if servers is None or not servers.asks(session.run_id):
+            return 0
+        before = session.tally.records
+        await run.arun(rest=lambda: self._stopping or session.facts.run.steps > steps)
+        return session.tally.records - before
 
 
 class _Made(NamedTuple):

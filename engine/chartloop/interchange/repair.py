@@ -322,8 +322,8 @@ def _plain_style(scene: _Scene) -> Iterator[str]:
         r"(?P<begin>[ \t]*(?:style|classDef)[ \t]+\S+)[ \t]+(?P<said>\S[^\n]*)", scene.line
     )
     if found:
-        said = re.sub(r"[\w-]+[ \t]*:[ \t]*[^,;(]*\([^)\n]*\)[^,;]*", "", found["said"])
-        kept = [part.strip() for part in re.split(r"[,;]", said) if part.strip()]
+        text = re.sub(r"[\w-]+[ \t]*:[ \t]*[^,;(]*\([^)\n]*\)[^,;]*", "", found["said"])
+        kept = [part.strip() for part in re.split(r"[,;]", text) if part.strip()]
         yield f"{found['begin']} {','.join(kept) or 'opacity:1'}"
 
 

@@ -74,7 +74,7 @@ class Verdict:
 
     @property
     def summary(self) -> str:
-        """What it comes to, in a line."""
+        """A summary in a line."""
         if self.holds:
             chart = self.read.reading.chart
             number = len(chart.boxes)
@@ -127,13 +127,13 @@ def verify(found: Found, machine: Machine, *, repair: bool = False) -> Verdict:
     undeclared: list[Deviation] = []
     accepted: list[Deviation] = []
     for difference in differences(chart, drawn):
-        said, line = str(difference), lines.of(difference)
-        if left[said]:
-            left[said] -= 1
-            accepted.append(Deviation(said, declared[said], line))
+        text, line = str(difference), lines.of(difference)
+        if left[text]:
+            left[text] -= 1
+            accepted.append(Deviation(text, declared[text], line))
         else:
-            undeclared.append(Deviation(said, "", line))
-    stale = tuple(Deviation(said, declared[said]) for said in left.elements())
+            undeclared.append(Deviation(text, "", line))
+    stale = tuple(Deviation(text, declared[text]) for text in left.elements())
     return Verdict(document, machine.name, tuple(undeclared), tuple(accepted), stale)
 
 

@@ -20,7 +20,7 @@ from chartloop.core.types import ANY, DURATION, Type
 from chartloop.core.units import parse_duration, parse_fraction, write_duration
 from chartloop.language.expression import Expression
 from chartloop.language.json_schema.reply import ReplySchema
-from chartloop.language.server_tools import ServerSpec
+from chartloop.language.server_tools import Elicitation, ServerSpec
 from chartloop.language.spec import (
     Approve,
     Assign,
@@ -118,6 +118,16 @@ def _model(model: Mapping[str, Any]) -> Data:
     return out
 
 
+def _asked(server: ServerSpec) -> Data:
+    """Its questions and model calls, where they differ from the default: hashes stay as is."""
+    asks, usual, sampling = server.elicitation, Elicitation(), server.sampling
+    return _some(
+        elicitation={} if asks == usual else
+        {"within": _exactly(asks.within), "questions": asks.questions},
+        sampling={} if sampling is None else _some(calls=sampling.calls, tokens=sampling.tokens),
+    )  # fmt: skip
+
+
 def _server(server: ServerSpec) -> Data:
     """A server with its locked tools: a recorded machine is read without the lock's file."""
     return _some(
@@ -125,6 +135,7 @@ def _server(server: ServerSpec) -> Data:
         url=server.url, headers=dict(server.headers),
         effect="" if server.effect is Effect.PAID else str(server.effect),
         connect_timeout=_exactly(server.connect_timeout), timeout=_exactly(server.timeout),
+        **_asked(server),
         lock=LockedServer(server.definition, server.tools, server.left_out).to_dict(),
     )  # fmt: skip
 

@@ -234,8 +234,8 @@ def _machine(
         reader.words = words
         spec = _read(reader, name, shape, children, lock)
     declared = shape.machines or {}
-    said = {n: ((*base, *p), n) for n, p in reader.children.items() if n not in declared}
-    for child, (path, source) in (named | said).items():
+    inherited = {n: ((*base, *p), n) for n, p in reader.children.items() if n not in declared}
+    for child, (path, source) in (named | inherited).items():
         linked, found = _load_linked(given, path, source)
         findings += found
         if linked is not None:

@@ -21,6 +21,25 @@ VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", re.ASCII)
 
 
 @dataclass(frozen=True)
+class Elicitation:
+    """The questions that a server may ask whoever answers for the run."""
+
+    within: float = 600.0
+    """Seconds that an answer may take; then the server is told that there is none."""
+    questions: int = 10
+    """The number of questions in one call of a tool; 0 refuses them."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """The calls of the run's model that a server may make in one call of a tool."""
+
+    calls: int
+    tokens: int | None = None
+    """The tokens of these calls together; None: only the run's own limits count."""
+
+
+@dataclass(frozen=True)
 class ServerSpec:
     """An MCP server as a file declares it, and what the lock says that it offers."""
 
@@ -39,6 +58,9 @@ class ServerSpec:
     """Seconds that the server has to start, to greet and to list its tools."""
     timeout: float = 60.0
     """Seconds that a call may take."""
+    elicitation: Elicitation = Elicitation()
+    sampling: Sampling | None = None
+    """None: the server gets no model call."""
     tools: Mapping[str, LockedTool] = field(default_factory=dict[str, LockedTool])
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     folder: str = field(default="", compare=False)
@@ -59,7 +81,8 @@ class ServerSpec:
         what = " ".join((self.command, *self.args))
         message = f"starts `{what}`" if self.command else f"sends tool calls to `{self.url}`"
         handed = f", with {', '.join(f'`{name}`' for name in given)}" if given else ""
-        return f"{message} as MCP server `{self.name}`{handed}"
+        asks = ", which may call the model" if self.sampling is not None else ""
+        return f"{message} as MCP server `{self.name}`{handed}{asks}"
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -76,7 +99,8 @@ class _Call:
     tool: str
 
     async def __call__(self, context: Any, /, **arguments: Any) -> Any:
-        return await context.ports.servers.call(self.server, self.tool, arguments)
+        servers = context.ports.servers
+        return await servers.call(self.server, self.tool, arguments, context.client)
 
 
 class _Arguments:

@@ -22,6 +22,7 @@ from chartloop.core.outcome import Outcome
 from chartloop.core.position import (
     APPROVAL,
     CHILD,
+    ELICITATION,
     FILES,
     METADATA,
     Position,
@@ -213,6 +214,9 @@ def _may_wait(cursor: Cursor, name: str, outcome: Outcome, retry: Retry, retried
 
 def _answer(cursor: Cursor, input: Input) -> None:
     position = cursor.position
+    if position.blocked_on == ELICITATION:
+        _fill_form(cursor, input, {"action": str(input.event), "content": dict(input.data)})
+        return
     if position.state not in cursor.chart.waiting:
         raise StatusError(f"`{position.state}` waits for nothing")
     if input.event not in cursor.chart.events_at(position.state):
@@ -222,6 +226,19 @@ def _answer(cursor: Cursor, input: Input) -> None:
     _settle_wait(cursor, str(input.event), str(input.data.get("note", "")))
     cursor.resume()
     decide(cursor, input.event)
+
+
+def _fill_form(cursor: Cursor, input: Input, answer: Mapping[str, Any]) -> None:
+    """A server's question is answered: its action continues. Rules are for when that is done."""
+    cursor.facts = tick(cursor.facts, input.at)
+    kept = cursor.draft.kept[ELICITATION]
+    answers = {**kept["answers"], kept["form"]["id"]: dict(answer)}
+    cursor.keep({ELICITATION: {**kept, "answers": answers}})
+    if cursor.draft.pause_asked:  # the answer is kept, and someone wants the run paused
+        cursor.draft = cursor.draft.replace(pause_asked=False, wake_at=None, blocked_on="")
+        return
+    cursor.resume()
+    decide(cursor, None, rules=False)
 
 
 def _expire(cursor: Cursor, input: Input) -> None:
@@ -249,6 +266,11 @@ def _block(cursor: Cursor, input: Input) -> None:
     cursor.draft = cursor.draft.replace(wake_at=input.data.get("until"), blocked_on=on)
     if on == CHILD:
         cursor.keep({CHILD: input.data.get("asks")})
+    elif on == ELICITATION:
+        form, before = input.data["asks"], cursor.draft.kept.get(ELICITATION, EMPTY)
+        same = before.get("action") == form["action"]
+        kept: dict[str, Any] = {"action": form["action"], "since": input.started, "answers": {}}
+        cursor.keep({ELICITATION: {**(before if same else kept), "form": form}})
 
 
 def _pause(cursor: Cursor, input: Input) -> None:
@@ -265,6 +287,11 @@ def _resume(cursor: Cursor, input: Input) -> None:
             raise StatusError(f"`{cursor.position.state}` waits for an answer, not for a resume")
         cursor.draft = cursor.draft.replace(pause_asked=False)
         return
+    due = cursor.position.wake_at
+    form = cursor.position.blocked_on == ELICITATION
+    if form and due is not None and input.at >= due:
+        _fill_form(cursor, input, {"action": "cancel", "expired": True})
+        return
     cursor.facts = tick(cursor.facts, input.at)
     if cursor.draft.pause_asked:  # the back-off is over, and someone wants the run paused
         cursor.draft = cursor.draft.replace(pause_asked=False, wake_at=None, blocked_on="")
@@ -274,7 +301,7 @@ def _resume(cursor: Cursor, input: Input) -> None:
         cursor.draft = cursor.draft.replace(kept=kept)
     cursor.resume()
     # where a child has started, rules are for when the action is done: it stops the child before
-    decide(cursor, None, rules=CHILD not in input.data)
+    decide(cursor, None, rules=not (form or CHILD in input.data))
 
 
 def _stop(cursor: Cursor, input: Input) -> None:

@@ -167,8 +167,8 @@ def _signal_of(cursor: Cursor, number: int) -> StopSignal:
     rule, guard = cursor.chart.rules[number]
     context = {n: fact_value(facts, n) for n in sorted(guard.reads)}
     message = say_guard(guard, facts, cursor.oracle.recall, spec.roots)
-    said = cursor.render_message(rule.message, message)
-    return StopSignal(spec.reason(rule.stop or rule.signal), said, context, rule.id)
+    rendered = cursor.render_message(rule.message, message)
+    return StopSignal(spec.reason(rule.stop or rule.signal), rendered, context, rule.id)
 
 
 def warn(cursor: Cursor, id: str) -> None:

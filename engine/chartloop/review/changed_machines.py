@@ -96,14 +96,14 @@ class Reviewed(NamedTuple):
             "invalid": self.invalid,
             "problem": self.problem or None,
             "diff": self.diff.to_dict() if self.diff is not None else None,
-            "before": None if self.before is None else _listed(self.before.findings),
-            "after": None if self.after is None else _listed(self.after.findings),
-            "new": _listed(self.new_findings),
-            "mended": _listed(self.fixed_findings),
+            "before": None if self.before is None else _as_data(self.before.findings),
+            "after": None if self.after is None else _as_data(self.after.findings),
+            "new": _as_data(self.new_findings),
+            "mended": _as_data(self.fixed_findings),
         }
 
 
-def _listed(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+def _as_data(findings: Iterable[Finding]) -> list[dict[str, Any]]:
     return [finding.to_dict() for finding in findings]
 
 

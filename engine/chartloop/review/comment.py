@@ -84,12 +84,12 @@ def comment(
     scope: Scope, found: Sequence[Reviewed], *, links: Callable[[Reviewed], Mapping[str, str]]
 ) -> str:
     """The whole comment, ending with a newline. `links` are those of a machine's full pictures."""
-    told = [one for one in found if not one.same]
+    changed = [one for one in found if not one.same]
     alike = [one for one in found if one.same]
     head = f"{MARKER}\n## {_escape_markdown(verdict(found))}\n\n{_comparison_line(scope)}"
     tail = f"_Written differently, the same machine: {_listing(alike)}._" if alike else ""
-    alone = len(told) == 1 and not told[0].invalid
-    sections = [_Section(one, links(one), _mermaid(one), alone) for one in told]
+    alone = len(changed) == 1 and not changed[0].invalid
+    sections = [_Section(one, links(one), _mermaid(one), alone) for one in changed]
     return _fit_sections(head, sections, tail)
 
 
@@ -106,14 +106,14 @@ def review_data(scope: Scope, found: Sequence[Reviewed]) -> dict[str, Any]:
 
 def verdict(found: Sequence[Reviewed]) -> str:
     """The verdict, in a line."""
-    told = [one for one in found if not one.same]
-    if not told:
+    changed = [one for one in found if not one.same]
+    if not changed:
         return "No machine changed"
-    invalid = [one for one in told if one.invalid]
-    if len(told) == 1 and not invalid:
-        return _verdict(told[0])
+    invalid = [one for one in changed if one.invalid]
+    if len(changed) == 1 and not invalid:
+        return _verdict(changed[0])
     wrong = f"; {len(invalid)} cannot be loaded" if invalid else ""
-    return f"{say_count(len(told), 'machine')} changed{wrong}"
+    return f"{say_count(len(changed), 'machine')} changed{wrong}"
 
 
 def _comparison_line(scope: Scope) -> str:

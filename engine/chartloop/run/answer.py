@@ -29,8 +29,9 @@ from chartloop.core.facts import EMPTY
 from chartloop.core.position import IN_DOUBT
 from chartloop.core.records import Record
 from chartloop.core.types import Type, accepts
+from chartloop.run.elicitation import complete_data, content_fault, form_in
 from chartloop.run.journal import Check, InboxMessage, RunRow
-from chartloop.run.question import Question, asked_here, question_of, wait_of
+from chartloop.run.question import Question, asked_here, due_at, question_of, wait_of
 from chartloop.run.session import Session
 
 
@@ -113,6 +114,7 @@ async def _send_to_wait(session: Session, answer: Answer, message: InboxMessage)
             text = f"the child that asked has moved on since: wait {wait} is over"
             raise WaitError(text, hint=hint, wait=wait)
         _refuse_late(waiting, question, message.at)
+        _refuse_form(waiting, answer)
         bound = message._replace(data={**message.data, "wait": wait_of(waiting)})
         try:
             check = _still_open(waiting, question)
@@ -174,7 +176,7 @@ def _refuse(session: Session, question: Question, answer: Answer) -> None:
     event, taken = answer.event, question.answers
     if event in taken:
         if session.position.blocked_on != IN_DOUBT:
-            refuse_data(event, taken[event], answer.data)
+            refuse_data(event, taken[event], _whole(session, answer))
         return
     if session.position.blocked_on == IN_DOUBT:
         message = f"`{event}` is not an answer to a call in doubt"
@@ -184,9 +186,25 @@ def _refuse(session: Session, question: Question, answer: Answer) -> None:
     raise AnswerError(message, hint=f"it takes {listed}" if listed else "it takes no answer")
 
 
+def _whole(session: Session, answer: Answer) -> Mapping[str, Any]:
+    """The data of an answer; what a form need not have is None where it is left out."""
+    asked, form = asked_here(session), session.position.form
+    given = form if asked is None else asked.form
+    if not given or answer.event != "accept":
+        return answer.data
+    return complete_data(form_in(given), answer.data)
+
+
+def _refuse_form(session: Session, answer: Answer) -> None:
+    """`AnswerError` where an MCP server's form was filled with what its schema does not take."""
+    form = session.position.form
+    if form is not None and answer.event == "accept":
+        if fault := content_fault(form_in(form), answer.data):
+            raise AnswerError(f"the form does not take that: {fault}")
+
+
 def _refuse_late(session: Session, question: Question, at: float) -> None:
-    position = session.position
-    due = position.wake_at if position.state in session.chart.waiting else None
+    due = due_at(session.chart, session.position)
     if due is not None and at >= due:
         message = f"wait {question.wait} expired at {say_time(due)}"
         hint = "`resume` continues the run as if no answer came"

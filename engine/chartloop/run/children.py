@@ -212,6 +212,7 @@ class Child:
             below.state if below else position.state,
             position.closing,
             wait=wait_of(session),
+            form=position.form or (below.form if below else EMPTY),
         )
 
     @property

@@ -26,12 +26,17 @@ from chartloop.run.ports import (
     Pieces,
     Sandbox,
     Tokenizer,
+    ToolClient,
     ToolServers,
 )
 from chartloop.run.tally import Tally
 from chartloop.run.tracing import Tracer
 
 NoteType = Literal["intent", "result", "in_doubt"]
+Questions = Literal["rest", "stay", "decline"]
+"""The reaction to a question of an MCP server, whose call ends with the process. `rest`: as at a
+wait, since the driver answers. `stay`: the driver waits for the answer or the deadline, since the
+answer comes from elsewhere. `decline`: no one can answer."""
 
 
 @dataclass(slots=True)
@@ -45,6 +50,8 @@ class Ports:
     tokenizer: Tokenizer | None = None
     tracer: Tracer | None = None
     servers: ToolServers | None = None
+    questions: Questions = "rest"
+    """The reaction to a question of an MCP server: see `Questions`."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The caller's settings of the model, over the file's `model`."""
     folder: Path | None = None
@@ -157,6 +164,8 @@ class Context:
     """Model calls of this run that were recorded as failed."""
     so_far: Callable[[], Outcome] | None = None
     """Set by an action of several parts: what it has come to when its deadline ends it."""
+    client: ToolClient | None = None
+    """Set for a tool of an MCP server: what the server may ask of the run."""
     left: bool = False
     """Its deadline has ended the action and the run continued: what it still does is lost."""
 
@@ -187,7 +196,7 @@ class Context:
 
     @property
     def kept(self) -> Mapping[str, Any]:
-        """What actions kept for later, by name: see `Outcome.kept`."""
+        """The data that actions kept for later, by name: see `Outcome.kept`."""
         return self.position.kept
 
     @property

@@ -13,10 +13,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from chartloop.core.errors import Category
-from chartloop.core.facts import FACTS
+from chartloop.core.facts import EMPTY, FACTS
 from chartloop.core.fold import falling
 from chartloop.core.outcome import NOTHING_SPENT, Blocked, Outcome, problem_with
-from chartloop.core.position import IN_DOUBT
+from chartloop.core.position import ELICITATION, IN_DOUBT
 from chartloop.core.specs import ActionSpec
 from chartloop.core.types import accepts
 from chartloop.language.expression import GUARD_ERRORS, GuardFailed
@@ -46,13 +46,19 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
     job = session.job(position.state)
     state, action = job.state, job.action
     assert action is not None, f"{state.name} has no action"
-    if session.calls.intents and (doubt := await _doubt(session, state, action)) is not None:
-        return doubt
     facts = position.facts
     key = f"{session.run_id}/{state.name}/{facts.run.steps}"
+    servers = session.ports.servers
+    in_flight = False
+    if servers is not None:
+        servers.let_go(session.run_id, key)
+        in_flight = servers.in_flight(key)
+    if session.calls.intents and not in_flight:
+        if (doubt := await _doubt(session, state, action)) is not None:
+            return doubt
     context = Context(
         session.chart.spec, state, position, facts, session.ports, session, started, key,
-        _deadline(session, state, started, await _time_waited(session, action, started)),
+        _deadline(session, state, started, await _time_waited(session, action, started, key)),
         session.calls.results, session.tally.failed_calls,
     )  # fmt: skip
     if session.listener is not None:
@@ -61,7 +67,7 @@ async def act(session: Session, started: float) -> Outcome | Blocked:
         fields = fields_of(session, job)
     except (GuardFailed, ValueError, *GUARD_ERRORS) as error:
         return Outcome.failure(Category.CRITICAL, f"`with` of {state.name}: {error}", kind="with")
-    if job.paid and not action.own_intents:
+    if job.paid and not action.own_intents and not in_flight:
         await session.note("intent", key, {"state": state.name, "action": action.name})
     if session.ports.tracer is None:
         return await _call(job, action, context, fields)
@@ -174,8 +180,14 @@ def _fits(machine: MachineSpec, name: str, value: Any) -> bool:
     return accepts(machine.vars[name].type, value) and is_sound(value)
 
 
-async def _time_waited(session: Session, action: ActionSpec, started: float) -> float:
+async def _time_waited(
+    session: Session, action: ActionSpec, started: float, key: str
+) -> float:  # fmt: skip
     """Seconds since an action that waits first started; 0 when this is its first call."""
+    if session.position.waited is not None:
+        asked = session.position.kept.get(ELICITATION, EMPTY)
+        if asked.get("action") == key:
+            return started - asked["since"]
     if not action.may_wait:
         return 0.0
     again = session.position.waited is not None or await session.find_children()

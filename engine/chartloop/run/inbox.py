@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from chartloop.core.position import IN_DOUBT
+from chartloop.core.position import ELICITATION, IN_DOUBT
+from chartloop.run.elicitation import ACTIONS
 from chartloop.run.journal import InboxMessage
 from chartloop.run.question import SETTLES, wait_of
 from chartloop.run.session import Session
@@ -85,7 +86,8 @@ def _answer(session: Session, message: InboxMessage) -> Fate | str:
         return Fate.TAKE if event in SETTLES else f"wait {wait} does not take it"
     if position.wake_at is not None and message.at >= position.wake_at:
         return f"wait {wait} had expired when it came"
-    taken = event in session.chart.events_at(position.state)
+    form = position.blocked_on == ELICITATION
+    taken = event in (ACTIONS if form else session.chart.events_at(position.state))
     return Fate.TAKE if taken else f"wait {wait} does not take it"
 
 

@@ -47,7 +47,7 @@ class RunFilter(Value, frozen=True, gc=False):
     parent: str | None = None
     """The run that it follows, was forked from or is a child of."""
     prefix: str | None = None
-    """What its id begins with."""
+    """The prefix of its id."""
     waiting: bool | None = None
     """Whether it waits for an answer: what it asks is its row's `question`."""
     created_from: float | None = None
@@ -150,7 +150,7 @@ def read_run_cursor(cursor: str) -> tuple[Mark, Mark]:
     except (binascii.Error, ValueError, TypeError, RecursionError):
         pass
     raise CursorError(
-        f"{_shown(cursor)} is not a cursor of a list of runs",
+        f"{_quote(cursor)} is not a cursor of a list of runs",
         hint="give the `next` of the page before as it came, or nothing for the first page",
     )
 
@@ -167,7 +167,7 @@ def _read(written: Any) -> Mark:
     raise TypeError
 
 
-def _shown(cursor: str) -> str:
+def _quote(cursor: str) -> str:
     return ascii(cursor if len(cursor) <= 40 else f"{cursor[:40]}...")
 
 
@@ -204,18 +204,18 @@ class EventCursors(NamedTuple):
         journal, mark, number = cursor.rpartition("-")
         if not (mark and journal.isalnum() and number.isdecimal() and number.isascii()):
             raise CursorError(
-                f"{_shown(cursor)} is not a cursor of a journal's events",
+                f"{_quote(cursor)} is not a cursor of a journal's events",
                 hint="give the `cursor` of an event as it came, or nothing to begin at the first",
             )
         if journal != self.journal:
-            raise self._gone(f"the cursor {_shown(cursor)} is of another journal")
+            raise self._gone_error(f"the cursor {_quote(cursor)} is of another journal")
         if len(number) > 18 or int(number) > self.newest:
-            raise self._gone(
-                f"the cursor {_shown(cursor)} is beyond the newest event of this journal"
+            raise self._gone_error(
+                f"the cursor {_quote(cursor)} is beyond the newest event of this journal"
             )
         return int(number)
 
-    def _gone(self, what: str) -> CursorGoneError:
+    def _gone_error(self, what: str) -> CursorGoneError:
         oldest, newest = self.write(self.oldest), self.write(self.newest)
         return CursorGoneError(
             what, hint=f"begin at the oldest, {oldest}, or at the newest, {newest}",

@@ -208,6 +208,7 @@ class Holder:
 
 
 _DOUBTS = {
+    "stopped": "{what} was in the middle of a call when the run was stopped",
     "alive": "{what} was in flight when this run was taken over from {driver}",
     "silent": "{what} was started by {driver}, which has not renewed its lease",
 }
@@ -215,9 +216,9 @@ _DOUBTS = {
 
 def say_doubt(what: str, data: Mapping[str, Any]) -> str:
     """That a call was started and its answer is not known, and why: ``infer at think ...``."""
-    said = _DOUBTS.get(data.get("left", ""), "{what} was started before an interruption")
-    said = said.format(what=what, driver=data.get("driver", "another process"))
-    return f"{said}; whether it happened is not known"
+    doubt = _DOUBTS.get(data.get("left", ""), "{what} was started before an interruption")
+    doubt = doubt.format(what=what, driver=data.get("driver", "another process"))
+    return f"{doubt}; whether it happened is not known"
 
 
 # renewing -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 from chartloop.core.errors import Category, StatusError
 from chartloop.core.facts import EMPTY
 from chartloop.core.outcome import Blocked, Outcome
-from chartloop.core.position import CHILD, IN_DOUBT
+from chartloop.core.position import CHILD, ELICITATION, IN_DOUBT
 from chartloop.core.records import Input, Record
 from chartloop.run.context import StopRequest
 from chartloop.run.execute import act
@@ -31,7 +31,7 @@ POLL = 0.5
 async def drive(session: Session, rest: Callable[[], bool] | None = None) -> None:
     """Step until the run ends, comes to a breakpoint, waits for somebody, or `rest` says so."""
     with session.turn:
-        session.begin_drive()
+        session.begin_drive(rest)
         try:
             while not session.at_breakpoint() and not (rest is not None and rest()):
                 if await _next_record(session) is None:
@@ -98,8 +98,9 @@ async def leave(session: Session) -> None:
             session.end_trace()
         if session.above is None:
             await session.holder.release()
-            if session.ports.servers is not None:
-                await session.ports.servers.close()
+            servers, waits = session.ports.servers, session.position.status == "paused"
+            if servers is not None and not (waits and servers.asks(session.run_id)):
+                await servers.close()
 
 
 async def _next_record(session: Session) -> Record | None:
@@ -119,6 +120,7 @@ async def _next_record(session: Session) -> Record | None:
     if session.can_be_stopped and (asked := await _stop_request(session)) is not None:
         if await _has_child(session):
             return await _close_child(session, clock.now())
+        await _doubt_calls(session)
         return await session.apply(
             Input("stop", asked.reason, at=clock.now(), data=_stop_data(asked))
         )
@@ -180,9 +182,10 @@ async def _when_due(session: Session) -> Record | None:
     waits, due = position.state in session.chart.waiting, position.wake_at
     if await _children_moved_on(session):
         return await _resume(session, clock.now())
-    for_somebody = waits or position.blocked_on == CHILD
+    for_somebody = waits or position.blocked_on in (CHILD, ELICITATION)
     whole = clock.suspends or session.above is not None  # a parent passes the question on first
-    if due is None or (for_somebody and whole and due > clock.now()):
+    stays = session.stays_for_answers
+    if due is None or (for_somebody and whole and due > clock.now() and not stays):
         return None
     late = None if position.closing else session.deadline
     until = due if late is None else min(due, late)
@@ -190,6 +193,11 @@ async def _when_due(session: Session) -> Record | None:
         await clock.sleep(min(until - clock.now(), POLL) if clock.suspends else until - clock.now())
         if await _stop_request(session) is not None or await _due_message(session) is not None:
             return await _next_record(session)
+        if stays and due > clock.now():
+            if session.wants_rest():
+                return None
+            if not session.stays_for_answers or await _children_moved_on(session):
+                return await _resume(session, clock.now())
     if until < due or await _due_message(session) is not None:
         return await _next_record(session)
     at = max(due, clock.now())
@@ -223,8 +231,22 @@ async def _act_on_message(session: Session, due: Due) -> Record:
             return await _close_child(session, at)
         case "resume":
             return await _wake(session, at, consumed)
+        case "cancel":
+            await _doubt_calls(session)
+            return await session.apply(_input_of(message, at), consumed=consumed)
         case _:
             return await session.apply(_input_of(message, at), consumed=consumed)
+
+
+async def _doubt_calls(session: Session) -> None:
+    """A stop ends calls in which an MCP server waits for an answer: how they end is not known."""
+    position = session.position
+    if position.form is None:
+        return
+    action = session.job(position.state).action
+    about = {"state": position.state, "action": "" if action is None else action.name}
+    about["left"] = "stopped"
+    await session.note_doubts(about)
 
 
 def _input_of(message: InboxMessage, at: float) -> Input:

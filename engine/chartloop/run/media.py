@@ -44,7 +44,7 @@ class Image:
     __slots__ = ("data", "media_type")
 
     def __init__(self, data: bytes) -> None:
-        self.data = _sized(data, "image")
+        self.data = _check_size(data, "image")
         """The bytes of the file."""
         self.media_type = image_type(data)
         """``image/png`` and the like, as the data says."""
@@ -78,7 +78,7 @@ class File:
     __slots__ = ("data", "media_type", "name")
 
     def __init__(self, data: bytes, name: str, *, media_type: str = "") -> None:
-        self.data = _sized(data, "file")
+        self.data = _check_size(data, "file")
         self.name = name
         found = media_type or _SUFFIXES.get(Path(name).suffix.lower(), "")
         self.media_type = "application/pdf" if data.startswith(b"%PDF-") else found
@@ -205,7 +205,7 @@ def _url(media_type: str, data: bytes) -> str:
     return f"data:{media_type};base64,{b64encode(data).decode()}"
 
 
-def _sized(data: bytes, what: str) -> bytes:
+def _check_size(data: bytes, what: str) -> bytes:
     if not data:
         raise SetupError(f"this {what} is empty", hint="check the file")
     if len(data) > LARGEST:

@@ -83,7 +83,7 @@ class ModelReply(Value, frozen=True, gc=False):
     reasoning_tokens: int | None = None
     """Of the completion tokens, those of the reasoning."""
     warnings: tuple[str, ...] = ()
-    """What is odd about the call, for those who look after the run."""
+    """Oddities of the call, for operators."""
 
 
 OnText = Callable[[str], None]
@@ -171,6 +171,43 @@ class Sandbox(Protocol):
         ...
 
 
+class SampleRequest(Value, frozen=True, gc=False):
+    """A request of a server to the run's model: messages, and no tools."""
+
+    messages: tuple[Message, ...]
+    max_tokens: int | None = None
+    temperature: float | None = None
+    stop: tuple[str, ...] = ()
+
+
+class SamplingRefused(Exception):
+    """A server gets no model call; the text says why."""
+
+
+class ToolClient(Protocol):
+    """The run as a server sees it that carries out one call."""
+
+    key: str
+    """The call's: the same when it is made again."""
+    action: str
+    """The key of the action that makes it."""
+    tool: str
+    """The tool's name, as the file has it."""
+    answers: Mapping[str, Any]
+    """The recorded answers to questions of this action, by the id of the form."""
+    warnings: list[str]
+    """Oddities of the call, for operators."""
+
+    @property
+    def asks_nobody(self) -> bool:
+        """Whether no one can answer a question of this run."""
+        ...
+
+    async def sample(self, server: ServerSpec, request: SampleRequest) -> Mapping[str, Any]:
+        """The model's reply: `text`, `model`, `finish_reason`. `SamplingRefused` says why not."""
+        ...
+
+
 class ToolServers(Protocol):
     """The servers that carry out tools which are not functions of this process."""
 
@@ -182,8 +219,31 @@ class ToolServers(Protocol):
         """Connect what is not connected. Cheap where all is. A `RunError` where one cannot be."""
         ...
 
-    async def call(self, server: ServerSpec, tool: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Carry out one call; what goes wrong in it is in the result."""
+    async def call(
+        self,
+        server: ServerSpec,
+        tool: str,
+        arguments: Mapping[str, Any],
+        client: ToolClient | None = None,
+    ) -> ToolResult:
+        """Carry out one call; what goes wrong in it is in the result.
+
+        `client` is asked what the server asks; without one all of that is refused. Raises
+        `InputRequired` where the call stays in flight until someone answers: it continues when it
+        is made again with the same key.
+        """
+        ...
+
+    def let_go(self, run_id: str, action: str) -> None:
+        """Let the calls go that other actions of a run than this one left in flight."""
+        ...
+
+    def in_flight(self, key: str) -> bool:
+        """Whether a call of this key, or one below it, stays in flight here."""
+        ...
+
+    def asks(self, run_id: str) -> bool:
+        """Whether calls of a run or of its children stay in flight here, and wait for an answer."""
         ...
 
     async def close(self) -> None:

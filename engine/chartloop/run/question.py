@@ -20,6 +20,7 @@ from chartloop.core.plain import plain
 from chartloop.core.position import IN_DOUBT, Asked, Position
 from chartloop.core.types import Type
 from chartloop.machine.build import Chart
+from chartloop.run.elicitation import answers_of, form_in
 from chartloop.run.journal import CHILD_MARK
 from chartloop.run.journal_records import OpenQuestion, Update
 from chartloop.run.tally import Tally
@@ -82,8 +83,13 @@ def question_at(chart: Chart, run_id: str, position: Position, rest: int) -> Que
     text, answers = _own(chart, position)
     if not answers:
         return None
-    due = position.wake_at if position.state in chart.waiting else None
-    return Question(wait, text, answers, run_id, position.state, due)
+    return Question(wait, text, answers, run_id, position.state, due_at(chart, position))
+
+
+def due_at(chart: Chart, position: Position) -> float | None:
+    """When a question of the run's own expires; None where it does not."""
+    asks = position.state in chart.waiting or position.form is not None
+    return position.wake_at if asks else None
 
 
 def asked_here(session: Standing) -> Asked | None:
@@ -121,6 +127,9 @@ def _own(chart: Chart, position: Position) -> tuple[str, Mapping[str, Mapping[st
             " Answer `retry` to make it again, or `fail`."
         )
         return text, {event: {} for event in SETTLES}
+    if position.form is not None:
+        form = form_in(position.form)
+        return form.question, answers_of(form)
     if position.state not in chart.waiting:
         return "", {}
     return _text(chart, position), {
@@ -138,6 +147,8 @@ def _text(chart: Chart, position: Position) -> str:
 
 
 def _of_child(chart: Chart, asked: Asked) -> Mapping[str, Mapping[str, Type]]:
+    if asked.form:
+        return answers_of(form_in(asked.form))
     for name in asked.machines:
         if name not in chart.spec.machines:  # a changed file has not that child any more
             return {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from chartloop.core.position import ELICITATION
 from chartloop.core.units import say_elapsed
 from chartloop.machine.guard_text import say_value
 
@@ -58,6 +59,8 @@ def outcome_of(record: Record) -> str:
         return ": ".join(filter(None, (given.event, str(given.data.get("why", "")))))
     if given.ahead is not None:
         return f"{given.event}, given ahead of the question"
+    if record.kind == "blocked" and given.data.get("on") == ELICITATION:
+        return f"MCP server `{given.data['asks']['server']}` asks: {given.data['asks']['text']}"
     if record.kind == "blocked":
         return f"waits: {given.data.get('on', '')}"
     return given.event

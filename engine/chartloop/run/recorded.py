@@ -175,6 +175,6 @@ def _sound(run: RecordedRun) -> Recorded:
         if wrong := wrong_with(record):
             return Unread(run.run_id, f"record {number} is damaged: {wrong}")
     if not is_known(rules_of(run.records[0].input)):
-        said = say_rules(run.records[0].input)
-        return Unread(run.run_id, f"it was decided by {said}, which this version does not have")
+        rules = say_rules(run.records[0].input)
+        return Unread(run.run_id, f"it was decided by {rules}, which this version does not have")
     return run

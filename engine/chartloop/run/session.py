@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from chartloop.core.errors import Fenced, RunError
 from chartloop.core.facts import EMPTY, Facts, ToolCall
 from chartloop.core.plain import plain
-from chartloop.core.position import Position
+from chartloop.core.position import ELICITATION, Position
 from chartloop.core.records import Input, Record
 from chartloop.core.transcript import Conversation
 from chartloop.machine.build import Chart
@@ -88,13 +88,23 @@ class OpenCalls:
 
         While the current action stays the same its answers are kept: they are not paid again.
         """
-        if not self.intents or record.aside:
+        if not (self.intents or self.results) or record.aside:
+            return
+        if record.kind != "step" and _is_of_server(record):
+            self.doubt_noted = False  # the calls stay in flight
             return
         if record.kind == "blocked":  # it will be called again, and what is in doubt was said
             self.intents = {key: self.intents[key] for key in self.intents.keys() & self.results}
         else:
             self.intents, self.results = {}, {}
         self.doubt_noted = False
+
+
+def _is_of_server(record: Record) -> bool:
+    """Whether a record is a question of an MCP server, or the answer to one."""
+    if record.kind == "answer":
+        return True  # a wait has no calls
+    return record.kind == "blocked" and record.input.data.get("on") == ELICITATION
 
 
 class Folded(NamedTuple):
@@ -159,6 +169,7 @@ class Session:
         self._trace: RunTracer | None = None
         self._watch: Watch | None = None
         self._goes_on = False
+        self._rest: Callable[[], bool] | None = None
         self._spent: Sequence[str] = ()
         self._jobs: dict[str, Job] = {}
 
@@ -371,8 +382,9 @@ class Session:
         event = Event(log.head, "record", input.at, record, EMPTY, log.epoch)
         if self._spent:
             consumed, self._spent = (*consumed, *self._spent), ()
-        if self._leads_to_a_call(position):
-            log.hold(event, update, consumed)
+        # a message goes out of the inbox at once, or it would be met there again
+        if not consumed and self._leads_to_a_call(position):
+            log.hold(event, update)
         else:
             await log.append(event, update, consumed)
         self.position = position
@@ -548,14 +560,28 @@ class Session:
         """From here on breakpoints count."""
         self._watch = self.breakpoints.watch(self) if self.breakpoints is not None else None
 
-    def begin_drive(self) -> None:
-        """From here on each next action is done at once, up to a breakpoint."""
+    def begin_drive(self, rest: Callable[[], bool] | None = None) -> None:
+        """From here on each next action is done at once, up to a breakpoint, or until `rest`."""
         self.watch_breakpoints()
         self._goes_on = True
+        self._rest = rest
 
     def end_drive(self) -> None:
         """Records are written as they come: nothing need follow them."""
         self._goes_on = False
+        self._rest = None
+
+    def wants_rest(self) -> bool:
+        """Whether whoever drives the run wants it to rest."""
+        return self._rest is not None and self._rest()
+
+    @property
+    def stays_for_answers(self) -> bool:
+        """Whether it is driven on while an MCP server waits for an answer from elsewhere."""
+        ports = self.ports
+        if ports.servers is None or ports.questions != "stay" or self.above is not None:
+            return False  # what a child asks, its parent does
+        return ports.servers.asks(self.run_id)
 
     def at_breakpoint(self) -> bool:
         """Whether one was reached since this was asked last. Never, once they are taken away."""

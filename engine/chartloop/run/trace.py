@@ -138,7 +138,7 @@ def _steps(run_id: str, records: Iterable[Record]) -> Iterator[TraceStep]:
         started = max(given.started - begun, now)  # a clock may jump back
         now = max(given.at - begun, started)
         error = outcome.error
-        said = None if error is None else {"category": error.category, "message": error.message}
+        failure = None if error is None else {"category": error.category, "message": error.message}
         calls = (
             [Call(run_id, number, record.state, *call) for call in _calls(outcome, asked)]
             if not any(_children(outcome.result))
@@ -146,7 +146,7 @@ def _steps(run_id: str, records: Iterable[Record]) -> Iterator[TraceStep]:
         )
         asked = asked if outcome.reply is None else outcome.reply.tool_calls
         yield TraceStep(
-            number, record.state, started, now, outcome.ok, said, spent, tokens,
+            number, record.state, started, now, outcome.ok, failure, spent, tokens,
             plain(outcome.result), tuple(calls),
         )  # fmt: skip
 

@@ -14,7 +14,9 @@ from typing import Any, cast
 
 from chartloop.core.facts import Task
 from chartloop.core.outcome import NOTHING_SPENT, Outcome, Reply, problem_with
+from chartloop.core.position import ELICITATION
 from chartloop.core.records import Record
+from chartloop.run.elicitation import is_form
 from chartloop.run.journal_records import DAMAGED, OpenQuestion, RunRow
 
 MOST = 1e15
@@ -45,6 +47,9 @@ def _wrong_with(record: Record) -> str:
         return "an edge or a warning is not a text"
     if not isinstance(given.data, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a file may hold anything
         return "its data is not a mapping"
+    if given.kind == "blocked" and given.data.get("on") == ELICITATION:
+        if not is_form(given.data.get("asks")):
+            return "the form of an MCP server is not valid"
     return _outcome(given.outcome) if given.outcome is not None else ""
 
 
@@ -147,10 +152,10 @@ def _outcome(outcome: Outcome) -> str:
 
 
 def _reply(reply: Reply) -> bool:
-    said = (reply.text, reply.finish_reason, reply.model)
+    texts = (reply.text, reply.finish_reason, reply.model)
     if not isinstance(reply.reasoning, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         return False
-    return _texts(said) and all(_texts(call.to_tuple()) for call in reply.tool_calls)
+    return _texts(texts) and all(_texts(call.to_tuple()) for call in reply.tool_calls)
 
 
 def _message(message: object) -> bool:

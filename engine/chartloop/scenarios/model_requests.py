@@ -48,10 +48,10 @@ def request_of(asked: ModelRequest) -> Request:
 
 
 def _message(message: Message) -> Mapping[str, Any]:
-    said: dict[str, Any] = {str(message.get("role", "")): text_of(message)}
+    written: dict[str, Any] = {str(message.get("role", "")): text_of(message)}
     if calls := calls_of(message):
-        said["calls"] = [f"{call.name}({call.arguments})" for call in calls]
-    return said
+        written["calls"] = [f"{call.name}({call.arguments})" for call in calls]
+    return written
 
 
 def _lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -71,8 +71,8 @@ def scenario_requests(requests: Sequence[Request]) -> list[dict[str, Any]]:
         same = common(before, request.messages)
         keeps = {"keeps": same} if same else {}
         new = [dict(message) for message in request.messages[same:]]
-        said = {"messages": new, "tools": list(request.tools)}
-        out.append({**keeps, **{name: value for name, value in said.items() if value}})
+        written = {"messages": new, "tools": list(request.tools)}
+        out.append({**keeps, **{name: value for name, value in written.items() if value}})
         before = request.messages
     return out
 

@@ -62,9 +62,11 @@ def _wait(run: Run, event: OutsideEvent) -> None:
 
 
 def _is_due(run: Run, event: OutsideEvent, *, rests: bool) -> bool:
-    asked = run.session.position.child_question
+    position = run.session.position
+    asked = position.child_question
     state = run.state if asked is None else asked.state
-    waits = run.status == "paused" and (asked is not None or state in run.machine.chart.waiting)
+    asks = asked is not None or position.form is not None
+    waits = run.status == "paused" and (asks or state in run.machine.chart.waiting)
     reached = run.facts.run.steps >= event.after and event.at in ("", state)
     match event.kind:
         case "send":

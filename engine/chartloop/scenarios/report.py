@@ -83,8 +83,8 @@ class Played:
         if self.passed:
             return [Line.of(Span("✓", "green"), f" {self.file}")]
         text = f"as {same_as}" if same_as else self.text
-        said = (Line(f"    {line}".rstrip()) for line in text.split("\n"))
-        return [Line.of(Span("✗", "red"), f" {self.file}"), *said, Line("")]
+        lines = (Line(f"    {line}".rstrip()) for line in text.split("\n"))
+        return [Line.of(Span("✗", "red"), f" {self.file}"), *lines, Line("")]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: what `chartloop test --format json` prints of a file."""

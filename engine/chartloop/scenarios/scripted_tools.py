@@ -55,10 +55,10 @@ class ScriptedTool:
 def late(result: Any) -> tuple[Any, float]:
     """A result as a scenario writes it, and the seconds after which it comes."""
     if isinstance(result, dict):
-        told = cast(dict[str, Any], result)
-        seconds = read_duration(told.get("delay"))
-        if seconds is not None and set(told) == {"delay", "result"}:
-            return told["result"], seconds
+        fields = cast(dict[str, Any], result)
+        seconds = read_duration(fields.get("delay"))
+        if seconds is not None and set(fields) == {"delay", "result"}:
+            return fields["result"], seconds
     return cast(Any, result), 0.0
 
 
@@ -73,15 +73,15 @@ def given_result(result: Any) -> Any:
     """A result as a scenario writes it, to what a tool gives. `AgentStop` where it says so."""
     if not isinstance(result, dict):
         return result
-    told = cast(dict[str, Any], result)
-    if "error" in told and set(told) <= {"error", "category", "progressed"}:
-        more = {name: value for name, value in told.items() if name != "error"}
-        return ToolResult(f"error: {told['error']}", ok=False, **more)
-    if set(told) == {"returns"} and isinstance(told["returns"], dict):
-        return _whole(cast(dict[str, Any], told["returns"]))
-    if "stop" in told and set(told) <= {"stop", "reason"}:
-        raise AgentStop(str(told["stop"]), reason=str(told.get("reason", "stop_requested")))
-    return told
+    fields = cast(dict[str, Any], result)
+    if "error" in fields and set(fields) <= {"error", "category", "progressed"}:
+        more = {name: value for name, value in fields.items() if name != "error"}
+        return ToolResult(f"error: {fields['error']}", ok=False, **more)
+    if set(fields) == {"returns"} and isinstance(fields["returns"], dict):
+        return _whole(cast(dict[str, Any], fields["returns"]))
+    if "stop" in fields and set(fields) <= {"stop", "reason"}:
+        raise AgentStop(str(fields["stop"]), reason=str(fields.get("reason", "stop_requested")))
+    return fields
 
 
 def _whole(said: dict[str, Any]) -> Any:

@@ -42,8 +42,8 @@ def turn_of(fault: str, reply: ScriptedReply | None = None) -> Turn:
         return Turn(reply, fault, REFUSALS.get(fault))
     usual = {"TRANSIENT": "unavailable", "RECOVERABLE": "context_too_long"}
     name = error.kind if error.kind in REFUSALS else usual.get(error.category, "bad_request")
-    said = REFUSALS[name]._replace(message=error.message, retry_after=error.retry_after)
-    return Turn(reply, name, said)
+    refusal = REFUSALS[name]._replace(message=error.message, retry_after=error.retry_after)
+    return Turn(reply, name, refusal)
 
 
 def read_script(replies: Sequence[Mapping[str, Any] | str]) -> list[Turn]:

@@ -38,8 +38,8 @@ def refuse_messages(
     name = str(body.get("model"))
     if name not in models and name.removeprefix("fault-") not in FAULTS:
         return REFUSALS["not_found"]
-    said = next(_faults(body, signed), "")
-    return Refusal(400, said) if said else None
+    fault = next(_faults(body, signed), "")
+    return Refusal(400, fault) if fault else None
 
 
 def _faults(body: Mapping[str, Any], signed: Collection[str]) -> Iterator[str]:

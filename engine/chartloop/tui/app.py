@@ -188,15 +188,15 @@ class StepApp(App[None]):
         """Take what has come since the last look."""
         if not self.query("#head"):  # the screen is being closed
             return
-        log, said = self.query_one(Log), False
+        log, has_news = self.query_one(Log), False
         boards: list[Board] = []
         while self.worker.news:
             news = self.worker.news.popleft()
             if isinstance(news, Board):
                 boards.append(news)
             else:
-                said = self._take(news, log) or said
-        if said:
+                has_news = self._take(news, log) or has_news
+        if has_news:
             log.refresh_lines()
             self.query_one("#ticker", Static).update(Content(log.last))
         if boards:
@@ -259,8 +259,8 @@ class StepApp(App[None]):
             spin = _SPINNER[self._frame // 2 % len(_SPINNER)]
             parts.append((f"   {spin} {self.worker.busy} {took:.0f} s", "bold $text-warning"))
         if breakpoints := board.view.breakpoints:
-            said = say_count(len(breakpoints), "breakpoint")
-            parts.append((f"   {said}", "$foreground-muted"))
+            message = say_count(len(breakpoints), "breakpoint")
+            parts.append((f"   {message}", "$foreground-muted"))
         if parts != self._head_parts:  # each update paints all of the screen
             self._head_parts = parts
             self.query_one("#head", Static).update(Content.assemble(*parts))
@@ -287,8 +287,8 @@ class StepApp(App[None]):
         self.query_one(Log).say(Line(f"> {one_line(line)}", "dim"))
         self.worker.width = self.query_one(Log).room or max(20, self.size.width - 5)
         self.worker.order(line)
-        told = line.partition(" ")[0] in TOLD
-        if told and self.screen_stack[0].has_class("narrow"):
+        shows_text = line.partition(" ")[0] in TOLD
+        if shows_text and self.screen_stack[0].has_class("narrow"):
             self.action_page("said")
 
     def action_pause(self) -> None:

@@ -111,8 +111,8 @@ class Arrow:
     @property
     def tip(self) -> str:
         """All that can be said of it: `Yes: run.steps >= limits.steps (50)`."""
-        said = bool(self.unlabelled or not self.guard)
-        return self.whole if said else f"{self.whole}: {self.guard}"
+        is_labelled = bool(self.unlabelled or not self.guard)
+        return self.whole if is_labelled else f"{self.whole}: {self.guard}"
 
     def saying(self, label: str) -> Arrow:
         """The same arrow with another label, shown as it is now."""
@@ -173,8 +173,8 @@ def summary(chart: Flowchart) -> str:
     boxes, arrows = len(chart.boxes), len(chart.arrows)
     size = f"{boxes:,} {'box' if boxes == 1 else 'boxes'} and {say_count(arrows, 'arrow')}"
     ways = [("Starts at", starts), ("Ends at", ends)]
-    said = (f"{verb}: {_names(boxes)}." for verb, boxes in ways if boxes)
-    return " ".join((f"Flowchart of {size}.", *said))
+    sentences = (f"{verb}: {_names(boxes)}." for verb, boxes in ways if boxes)
+    return " ".join((f"Flowchart of {size}.", *sentences))
 
 
 def _names(boxes: Sequence[Box]) -> str:

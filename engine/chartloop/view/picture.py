@@ -76,7 +76,7 @@ class Picture:
 
     @cached_property
     def prefix(self) -> str:
-        """What precedes every id in the SVG; equal charts have equal ones."""
+        """The prefix of every id in the SVG; equal charts have equal ones."""
         if self._prefix is not None:
             return self._prefix
         return f"m{hashlib.sha256(self.mermaid().encode()).hexdigest()[:8]}-"
@@ -183,7 +183,7 @@ class Picture:
         return self.bundle()
 
     def bundle(self) -> dict[str, Any]:
-        """What a notebook shows: SVG, PNG where it is small, text; Mermaid without Graphviz."""
+        """The notebook view: SVG, PNG if it is small, text; Mermaid without Graphviz."""
         return self._bundle(self.text())
 
     def _bundle(self, text: str) -> dict[str, Any]:

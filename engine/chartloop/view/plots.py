@@ -96,9 +96,11 @@ def save(title: str, plots: Sequence[Plot], path: Path) -> list[Path]:
 
 def _save_figure(made: Any, path: Path) -> Path:
     form = path.suffix.lower().removeprefix(".")
-    said = {"Date": None, "Creator": "chartloop"} if form == "svg" else {"Software": "chartloop"}
+    metadata = (
+        {"Date": None, "Creator": "chartloop"} if form == "svg" else {"Software": "chartloop"}
+    )
     with _plot_style():
-        made.savefig(path, format=form, metadata=said, facecolor="white")
+        made.savefig(path, format=form, metadata=metadata, facecolor="white")
     return path
 
 

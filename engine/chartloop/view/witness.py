@@ -112,11 +112,11 @@ class WayDress(Dress):
             "fontcolor": INK,
             "penwidth": str(width(max(times, 2), self._most)),
         }
-        said = FOR_EVER if closes and self._way.endless else say_times(times)
-        if times < 2 and said != FOR_EVER:
+        caption = FOR_EVER if closes and self._way.endless else say_times(times)
+        if times < 2 and caption != FOR_EVER:
             return style
         # an `xlabel` is put next to its arrow once everything else has its place
-        return style | {"xlabel": Html(f"<{_ROOM.format(colour, said)}>")}
+        return style | {"xlabel": Html(f"<{_ROOM.format(colour, caption)}>")}
 
 
 class WayPicture(RunPicture):

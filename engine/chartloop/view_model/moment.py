@@ -113,11 +113,11 @@ def spending_of(tally: Tally, most: int = POINTS) -> list[Spent]:
     """The spending of a run at `most` moments or fewer; its start and the newest are among them."""
     last = len(tally.moments)
     if last < most:
-        return [_spent(tally, step) for step in range(last + 1)]
-    return [_spent(tally, round(place * last / (most - 1))) for place in range(most)]
+        return [_spending_at(tally, step) for step in range(last + 1)]
+    return [_spending_at(tally, round(place * last / (most - 1))) for place in range(most)]
 
 
-def _spent(tally: Tally, step: int) -> Spent:
+def _spending_at(tally: Tally, step: int) -> Spent:
     if step == 0:
         return Spent(0, 0.0, 0, 0.0)
     elapsed, _, tokens = tally.moments[step - 1]

@@ -71,10 +71,10 @@ def _outcome_notes(found: Explanation, state: str) -> dict[str, Note]:
 
 def _values_now(guard: Expression, facts: Facts, roots: Mapping[str, Type]) -> str:
     """The values that a guard compares now: ``0 against 3``. Empty if there are none to show."""
-    said: list[str] = []
+    values: list[str] = []
     for reading in guard.readings(facts):
         if reading.error or reading.right is None:
             continue
         type = type_of(reading, guard, roots)
-        said.append(f"{say_value(reading.left, type)} against {say_value(reading.right, type)}")
-    return ", ".join(said)
+        values.append(f"{say_value(reading.left, type)} against {say_value(reading.right, type)}")
+    return ", ".join(values)

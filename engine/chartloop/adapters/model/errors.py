@@ -79,8 +79,8 @@ class _Sign(NamedTuple):
     words: Sequence[str] = ("",)
 
     def fits(self, names: set[str], status: int | None, text: str) -> bool:
-        said = status in self.statuses and any(word in text for word in self.words)
-        return said or not names.isdisjoint(self.classes.split())
+        fits = status in self.statuses and any(word in text for word in self.words)
+        return fits or not names.isdisjoint(self.classes.split())
 
 
 # The first that fits counts. The order matters: litellm calls a 403 and a full window a
@@ -151,8 +151,8 @@ def classify_error(
         said = _provider_message(chain)
         if said.strip() == f"Error code: {wire.status}":  # the client's words where it has no text
             said = f"HTTP {wire.status}"
-        told = wire.status is None or wire.status < 400 or str(wire.status) in said
-        said = said if told or kind in _PLAIN else f"HTTP {wire.status}: {said}"
+        is_enough = wire.status is None or wire.status < 400 or str(wire.status) in said
+        said = said if is_enough or kind in _PLAIN else f"HTTP {wire.status}: {said}"
     after = wire.retry_after if wire.after else _retry_after(chain)
     more: dict[str, Any] = {"status": status, "retry_after": after}
     return failure(kind, f"{target.name}: {_without_keys(said, target)}", partial=partial, **more)
@@ -181,15 +181,15 @@ _QUOTED = re.compile(r'"message": ?"((?:[^"\\]|\\.)+)"')
 
 def _provider_message(chain: Sequence[BaseException]) -> str:
     """The provider's message, without the names that litellm puts before it."""
-    told = chain[1] if getattr(chain[0], "original_exception", None) else chain[0]
-    whole = str(told)
+    original = chain[1] if getattr(chain[0], "original_exception", None) else chain[0]
+    whole = str(original)
     head, traceback, rest = whole.partition("Traceback (most recent call last)")
     if traceback:  # where litellm failed to read a reply: its last line says at what
         last = next((line for line in reversed(rest.splitlines()) if line.strip()), "")
         whole = f"{head.strip().rstrip(',')}: {last.strip()}"[:300]
     text = " ".join(_PREFIX.sub("", whole).split())
     quoted = _QUOTED.search(text)
-    return (quoted[1] if quoted else text) or type(told).__name__
+    return (quoted[1] if quoted else text) or type(original).__name__
 
 
 _NAMES_SECRET = re.compile(r"(?i)KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL")

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from chartloop.adapters.model.target import Target
-from chartloop.adapters.model.thinking import ReceivedReasoning, checked
+from chartloop.adapters.model.thinking import ReceivedReasoning, check_reasoning
 from chartloop.adapters.model.wire import TooLongError, Wire
 from chartloop.core.facts import ToolCall
 from chartloop.run.ports import ModelReply, ModelRequest, OnText
@@ -145,8 +145,8 @@ class ReceivedReply:
 
     def problem(self, *, streamed: bool) -> tuple[str, str] | None:
         """Kind and text, when this is not a reply although nothing was raised."""
-        told = self.usage and self._finish and not self._lone
-        if not (self.text or self._calls or told) and self._finish in ("", "stop"):
+        is_whole = self.usage and self._finish and not self._lone
+        if not (self.text or self._calls or is_whole) and self._finish in ("", "stop"):
             return ("empty_stream" if streamed else "broken_body"), "the answer is empty"
         return ("stream_broken", "the stream ended before the reply did") if self._cut else None
 
@@ -161,7 +161,7 @@ class ReceivedReply:
         finish = "tool_calls" if calls and finish == "stop" else finish
         prompt = getattr(self.usage, "prompt_tokens", None)
         completion = getattr(self.usage, "completion_tokens", None)
-        reasoning, warnings = checked(self._reasoning.whole(target.provider, len(calls)))
+        reasoning, warnings = check_reasoning(self._reasoning.whole(target.provider, len(calls)))
         cached, written, thought = _parts(self.usage)
         return ModelReply(
             self.text, calls, finish, prompt, completion, cost, target.name, reasoning,

@@ -63,13 +63,13 @@ class Routed:
 
     def prices(self, settings: Mapping[str, Any]) -> Any:
         """USD for a token that is sent and for one that is written, where the model says it."""
-        said = getattr(self._for(settings), "prices", None)
-        return None if said is None else said(settings)
+        prices = getattr(self._for(settings), "prices", None)
+        return None if prices is None else prices(settings)
 
     def worst(self, settings: Mapping[str, Any]) -> tuple[int | None, Any]:
         """The longest reply in tokens and the prices, where the model says them."""
-        said = getattr(self._for(settings), "worst", None)
-        return (None, None) if said is None else said(settings)
+        worst = getattr(self._for(settings), "worst", None)
+        return (None, None) if worst is None else worst(settings)
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
         return await self._for(request.settings).complete(request, on_text)

@@ -156,7 +156,7 @@ def _without_index(block: Any) -> Any:
     return {name: value for name, value in fields.items() if name != "index"}
 
 
-def checked(reasoning: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def check_reasoning(reasoning: dict[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The same, as far as a journal can hold it, with what is odd about it."""
     if not reasoning:
         return reasoning, ()

@@ -170,5 +170,5 @@ def _secret(name: str) -> str:
 
 def _connection_fault(reason: object) -> str:
     """Why a connection failed, without the URL: the system's message, else the error's type."""
-    said = reason.strerror if isinstance(reason, OSError) else None
-    return said or type(reason).__name__
+    text = reason.strerror if isinstance(reason, OSError) else None
+    return text or type(reason).__name__

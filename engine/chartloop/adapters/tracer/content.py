@@ -42,7 +42,7 @@ def _parts(message: Message) -> list[dict[str, Any]]:
     calls = cast("Sequence[Mapping[str, Any]]", message.get("tool_calls") or ())
     return [
         *_thoughts(message.get("reasoning")), *_texts(message.get("content")),
-        *(_call(_called(call)) for call in calls),
+        *(_call(_tool_call(call)) for call in calls),
     ]  # fmt: skip
 
 
@@ -72,7 +72,7 @@ def _part(part: Any) -> dict[str, Any]:
     return {"type": str(given.get("type", "unknown"))}
 
 
-def _called(call: Mapping[str, Any]) -> ToolCall:
+def _tool_call(call: Mapping[str, Any]) -> ToolCall:
     function: Mapping[str, Any] = call.get("function") or {}
     return ToolCall(
         str(call.get("id", "")), str(function.get("name", "")), str(function.get("arguments", ""))

@@ -85,7 +85,7 @@ class Exports:
             if value is not None and value not in ("", (), [])
         }
 
-    def said(self, data: Any, redactor: Redactor) -> str | None:
+    def content_text(self, data: Any, redactor: Redactor) -> str | None:
         """Content as an attribute has it, without secrets; None where it is not exported."""
         if not self.content:
             return None

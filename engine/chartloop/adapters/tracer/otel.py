@@ -139,5 +139,5 @@ def _at_exit() -> WeakSet[OpenTelemetry]:
 
 
 def _asked_for_content() -> bool:
-    said = os.environ.get(CONTENT, "").strip().lower()
-    return said in ("true", "1", "span_only", "span_and_event")
+    value = os.environ.get(CONTENT, "").strip().lower()
+    return value in ("true", "1", "span_only", "span_and_event")

@@ -133,7 +133,7 @@ class RunSpans:
         _, decision = evolve(chart, before, record.input, trace=True)
         rows = explain(chart, decision).rows
         taken = [row for row in rows if row.taken]
-        left = [(row.text, left) for row in rows if row.kind == "rule" and (left := _left(row))]
+        left = [(row.text, left) for row in rows if row.kind == "rule" and (left := _margin(row))]
         return {
             Name.RECORD: record.seq, Name.KIND: record.kind, Name.FROM: record.state,
             Name.TO: record.next, Name.STATUS: record.status, Name.PATH: decision.path,
@@ -146,7 +146,7 @@ class RunSpans:
         failure = outcome.error
         if failure is None:
             return
-        message = self.exports.said(failure.message, self.redactor)
+        message = self.exports.content_text(failure.message, self.redactor)
         self.exports.fail(span, failure.kind or failure.category, message)
 
     def rest(self, position: Position) -> None:
@@ -171,7 +171,7 @@ class RunSpans:
             found |= {
                 Name.STOP_REASON: str(top.reason), Name.STOP_KIND: kind,
                 Name.STOP_RULE: top.source,
-                Name.STOP_MESSAGE: self.exports.said(top.message, self.redactor),
+                Name.STOP_MESSAGE: self.exports.content_text(top.message, self.redactor),
             }  # fmt: skip
             if kind == "error":
                 self.exports.fail(self._span, str(top.reason))
@@ -181,7 +181,7 @@ class RunSpans:
         )
 
 
-def _left(row: Row) -> str:
+def _margin(row: Row) -> str:
     """What is left until a rule holds, where it is a budget's."""
     return next((atom.margin for atom in row.atoms if atom.margin), "")
 
@@ -293,7 +293,7 @@ class ModelCallSpan(_Around, AbstractContextManager[OnReply]):
         }  # fmt: skip
         if self.exports.content:
             sent = input_messages(request.messages)
-            attributes[Name.INPUT_MESSAGES] = self.exports.said(sent, self.redactor)
+            attributes[Name.INPUT_MESSAGES] = self.exports.content_text(sent, self.redactor)
         return self.exports.tracer.start_span(
             f"{Operation.CHAT.value} {self._labels[Name.REQUEST_MODEL]}".strip(),
             kind=self.exports.api.trace.SpanKind.CLIENT,
@@ -302,9 +302,9 @@ class ModelCallSpan(_Around, AbstractContextManager[OnReply]):
 
     def __enter__(self) -> OnReply:
         self.open()
-        return self._answered
+        return self._keep_answer
 
-    def _answered(self, reply: Reply, spent: Spent) -> None:
+    def _keep_answer(self, reply: Reply, spent: Spent) -> None:
         self._answer = reply, spent
 
     def close(self, error: BaseException | None) -> None:
@@ -317,8 +317,8 @@ class ModelCallSpan(_Around, AbstractContextManager[OnReply]):
             self.exports.instruments.count_tokens(spent, labels)
         if error is not None:
             labels[Name.ERROR] = _kind_of(error)
-            said = error.message if isinstance(error, ChartloopError) else str(error)
-            message = self.exports.said(said, self.redactor)
+            text = error.message if isinstance(error, ChartloopError) else str(error)
+            message = self.exports.content_text(text, self.redactor)
             self.exports.fail(self.span, _kind_of(error), message)
         self.exports.instruments.durations.record(self.took, labels)
         self.exports.end(self.span)
@@ -332,11 +332,11 @@ class ModelCallSpan(_Around, AbstractContextManager[OnReply]):
                 Name.CACHE_WRITE_TOKENS: spent.cache_write_tokens or None,
                 Name.REASONING_TOKENS: spent.reasoning_tokens or None,
             }  # fmt: skip
-        said = output_messages(reply) if self.exports.content else None
+        content = output_messages(reply) if self.exports.content else None
         return {
             **counted, Name.RESPONSE_MODEL: reply.model, Name.COST: spent.cost,
             Name.FINISH_REASONS: [reply.finish_reason],
-            Name.OUTPUT_MESSAGES: self.exports.said(said, self.redactor),
+            Name.OUTPUT_MESSAGES: self.exports.content_text(content, self.redactor),
         }  # fmt: skip
 
 
@@ -358,7 +358,7 @@ class ToolCallSpan(_Around, AbstractContextManager[OnResult]):
         }  # fmt: skip
         if self.exports.content:
             given = data_of(call.arguments)
-            attributes[Name.TOOL_ARGUMENTS] = self.exports.said(given, self.redactor)
+            attributes[Name.TOOL_ARGUMENTS] = self.exports.content_text(given, self.redactor)
         return self.exports.tracer.start_span(
             f"{Operation.TOOL.value} {self.redactor.text(call.name)}",
             attributes=self.exports.clean(attributes, self.redactor),
@@ -377,7 +377,7 @@ class ToolCallSpan(_Around, AbstractContextManager[OnResult]):
         labels: Attributes = {Name.TOOL_NAME: self._call.name}
         failed = _kind_of(error) if error is not None else ""
         if result is not None:
-            text = self.exports.said(result.text, self.redactor)
+            text = self.exports.content_text(result.text, self.redactor)
             if text is not None:
                 self.span.set_attribute(str(Name.TOOL_RESULT), text)
             if not result.ok:

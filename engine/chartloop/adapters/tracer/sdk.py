@@ -81,11 +81,13 @@ def _exporter(signal: str) -> Any:
 
 def _protocol(signal: str) -> str:
     """The entry point of the OTLP exporter that the environment means."""
-    said = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL") or os.environ.get(
+    protocol = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL") or os.environ.get(
         "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"
     )
-    found = _PROTOCOLS.get(said.strip())
+    found = _PROTOCOLS.get(protocol.strip())
     if found is None:
         known = ", ".join(_PROTOCOLS)
-        raise SetupError(f"OTEL_EXPORTER_OTLP_PROTOCOL cannot be `{said}`", hint=f"one of {known}")
+        raise SetupError(
+            f"OTEL_EXPORTER_OTLP_PROTOCOL cannot be `{protocol}`", hint=f"one of {known}"
+        )
     return found

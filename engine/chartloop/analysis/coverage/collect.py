@@ -99,23 +99,23 @@ class Seeing:
                     self._note_edges(status, look)
 
     def _note_rules(self, counts: Counter[str], look: Look) -> None:
-        said = look.oracle.recall
+        recall = look.oracle.recall
         for number in dict.fromkeys(look.rules):
-            for key in self._rules[number].keys(look.facts, said):
+            for key in self._rules[number].keys(look.facts, recall):
                 counts[key] += 1
 
     def _note_edges(self, counts: Counter[str], look: Look) -> None:
         """The guards of a state's ways, one after the other, up to the way that was taken."""
-        said = look.oracle.recall
+        recall = look.oracle.recall
         place = (look.kind, look.state, look.trigger)
         tried = self._edges.get(place)
         if tried is None:
             tried = self._edges[place] = tuple(self._branches(look))
         for way in tried:
             if way.watched is not None:
-                for key in way.watched.keys(look.facts, said):
+                for key in way.watched.keys(look.facts, recall):
                     counts[key] += 1
-                if not look.taken and way.watched.raises(look.facts, said):
+                if not look.taken and way.watched.raises(look.facts, recall):
                     return
             if way.origin == look.taken:
                 if look.kind == "status":

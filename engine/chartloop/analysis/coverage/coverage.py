@@ -125,7 +125,7 @@ class Coverage:
         return out
 
     def below(self, wanted: Mapping[Kind, float]) -> tuple[str, ...]:
-        """What falls short of these percentages, in words; empty when nothing does."""
+        """The figures below these percentages, in words; empty if there are none."""
         out: list[str] = []
         for kind, least in wanted.items():
             figure = self.figures.get(kind)
@@ -143,7 +143,7 @@ class Coverage:
 
     @cached_property
     def meanings(self) -> Mapping[str, str]:
-        """What each item says, by key: equal for machines whose coverages add up."""
+        """The text of each item, by key: equal for machines whose coverages add up."""
         return {c.item.key: c.item.meaning for c in self.covered}
 
     def __add__(self, other: Coverage) -> Coverage:

@@ -99,20 +99,20 @@ def _describe_item(one: Covered) -> str:
         case "rule":
             does = f"{item.role}: {item.reason}" if item.reason else ""
             to = "" if does and "-" in item.to else item.to  # an end of the engine's own
-            said = f"{item.text} → {', '.join(part for part in (does, to) if part)}"
+            text = f"{item.text} → {', '.join(part for part in (does, to) if part)}"
         case "edge":
-            said = f"{item.text} → {item.to}".lstrip() if item.to else item.text
+            text = f"{item.text} → {item.to}".lstrip() if item.to else item.text
         case "atom" | "guard":
-            said = f"never {str(item.way).lower()}: {item.text}"
+            text = f"never {str(item.way).lower()}: {item.text}"
         case "reason":
-            said = f"raised by {item.text}"
+            text = f"raised by {item.text}"
         case "child":
-            said = f"runs {item.to}"
+            text = f"runs {item.to}"
         case _:
-            said = item.text
+            text = item.text
     if one.unreachable:
         return f"{item.text}: {one.unreachable}" if item.way is not None else one.unreachable
-    return said
+    return text
 
 
 def beside_line(told: CoverageFigures) -> str:

@@ -28,16 +28,16 @@ class Covered(NamedTuple):
     def to_dict(self) -> dict[str, Any]:
         """Plain data without what is empty."""
         item = self.item
-        said: dict[str, Any] = {"kind": item.kind, "id": item.id}
+        data: dict[str, Any] = {"kind": item.kind, "id": item.id}
         if item.way is not None:
-            said["way"] = item.way
+            data["way"] = item.way
         for name in (*_WORDS, "line"):
             if value := getattr(item, name):
-                said[name] = value
-        said["times"] = self.times
+                data[name] = value
+        data["times"] = self.times
         if self.unreachable:
-            said["unreachable"] = self.unreachable
-        return said
+            data["unreachable"] = self.unreachable
+        return data
 
     @property
     def counts_dict(self) -> dict[str, Any]:

@@ -215,8 +215,8 @@ _PLAIN: Mapping[str, Any] = {
 
 def data_of(schema: object) -> dict[str, Choice]:
     """What data of a JSON Schema holds, field by field."""
-    said = cast("dict[str, Any]", schema) if isinstance(schema, dict) else dict[str, Any]()
-    parts = cast("Mapping[str, Any]", said.get("properties") or {})
+    fields = cast("dict[str, Any]", schema) if isinstance(schema, dict) else dict[str, Any]()
+    parts = cast("Mapping[str, Any]", fields.get("properties") or {})
     return {name: _of_schema(cast("Mapping[str, Any]", part)) for name, part in parts.items()}
 
 

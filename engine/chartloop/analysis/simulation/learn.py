@@ -154,10 +154,10 @@ class _Learning:
 
     def guards(self) -> dict[str, float]:
         """How often the Python guard said yes: of several no one knows whose answers they were."""
-        said = sum(self._said.values())
-        if len(self._opaque) != 1 or not said:
+        count = sum(self._said.values())
+        if len(self._opaque) != 1 or not count:
             return {}
-        return {self._opaque[0]: self._said[True] / said}
+        return {self._opaque[0]: self._said[True] / count}
 
 
 def _same(calls: tuple[ToolCall, ...], others: tuple[ToolCall, ...]) -> bool:

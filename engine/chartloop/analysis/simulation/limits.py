@@ -164,9 +164,9 @@ class _Search:
         )
 
     def _because(self, value: Any, stops: Share) -> str:
-        said = say_value(value, self.type)
+        text = say_value(value, self.type)
         return (
-            f"{said} instead of {say_value(self.now, self.type)} stops {stops.value:.2%} of the "
+            f"{text} instead of {say_value(self.now, self.type)} stops {stops.value:.2%} of the "
             f"{stops.of:,} runs that end by themselves without it"
         )
 

@@ -78,7 +78,7 @@ class Outcomes:
         self.waits: dict[str, Wait] = {}
         self.told: dict[str, Happens] = {}
         """What the world says of each state, and what was assumed of it."""
-        said: dict[str, list[str]] = {}
+        states_by_text: dict[str, list[str]] = {}
         unread = frozenset[str]() if reads_texts(self.spec) else {"texts"}
         for state in self.spec.states.values():
             if state.action is None and state.job != "wait":
@@ -86,13 +86,15 @@ class Outcomes:
             happens = stated_behaviour(world, state)
             missing = keys_of(state) - happens.set_fields - unread
             for line in in_words(self.spec, state, missing):
-                said.setdefault(line, []).append(state.name)
+                states_by_text.setdefault(line, []).append(state.name)
             happens = self.told[state.name] = happens.over(default_behaviour(self.spec, state))
             if state.action is None:
                 self.waits[state.name] = _wait(happens)
             else:
                 self._at[state.name] = self._source(state, happens)
-        self.assumptions += [Assumption(line, tuple(names)) for line, names in said.items()]
+        self.assumptions += [
+            Assumption(line, tuple(names)) for line, names in states_by_text.items()
+        ]
         states = self.spec.states.values()
         if prices is None and any(family_of(s) in _PAYING or asks_for_itself(s) for s in states):
             self.assumptions.append(Assumption("no price is known: the USD are left out", ("all",)))
@@ -137,7 +139,7 @@ class Outcomes:
         spent = NOTHING_SPENT
         if state.calls == "named":
             spent = Spent(tools={state.named_tool: 1})
-        make = partial(self._asked, happens.usd) if asks_for_itself(state) else _same
+        make = partial(self._outcome_of_call, happens.usd) if asks_for_itself(state) else _same
         for result, weight in _results(results):
             outcome = Outcome(result=result, spent=spent)
             yield Case(
@@ -145,7 +147,7 @@ class Outcomes:
                 happens.prompt_tokens or NOTHING, happens.completion_tokens or NOTHING,
             )  # fmt: skip
 
-    def _asked(
+    def _outcome_of_call(
         self, usd: float | None, outcome: Outcome, _: Position, sent: float, written: float
     ) -> Outcome:
         """The outcome of an action that has asked the model once, for itself."""

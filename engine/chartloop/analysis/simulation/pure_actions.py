@@ -113,8 +113,8 @@ class Doing:
         """What the action is called with: its context and the fields of `with`."""
         facts = position.facts
         if facts.last.tool_calls:  # messages have no texts here: these are the open calls
-            said = assistant("", facts.last.tool_calls)
-            position = position.replace(messages=Conversation([said]))
+            message = assistant("", facts.last.tool_calls)
+            position = position.replace(messages=Conversation([message]))
         self._clock.at = facts.marks.now
         context = Context(
             self.chart.spec, self.state, position, facts, self._ports, self._host,

@@ -59,7 +59,7 @@ def simulate(  # noqa: PLR0913  each is one thing that a caller may say
     longest: int = LONGEST,
     progress: Callable[[int], None] | None = None,
 ) -> Simulation:
-    """What thousands of runs come to, on a simulated clock and without effects.
+    """The results of thousands of runs, on a simulated clock and without effects.
 
         simulate(machine, runs=10_000, seed=0)
         simulate(machine, "world.yaml", at_most=0.01).suggestions

@@ -40,7 +40,7 @@ _TINY = 1e-9
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Simulation:
-    """What thousands of runs came to, on a simulated clock and in an assumed world.
+    """The results of thousands of runs, on a simulated clock and in an assumed world.
 
     `reasons` are the shares of stop reasons, `spread("tokens")` how a quantity is spread. It
     shows itself; `str()` is its table.
@@ -190,7 +190,7 @@ class Simulation:
     # as text ------------------------------------------------------------------------------------
 
     def head(self) -> str:
-        """What was simulated, in a line."""
+        """The simulation in a line."""
         return f"{self.machine}, {self.runs:,} simulated runs, seed {self.seed}"
 
     def unplayed_said(self) -> str:

@@ -67,7 +67,7 @@ def _spread(drawn: Drawn, name: str, ax: Any) -> None:
     whole = name in ("requests", "tool_calls")
     plots.histogram(ax, drawn.values[name], lambda value: say(name, value), whole=whole)
     ax.set_title(_TITLES[name])
-    said, most = UNITS[name], drawn.most[name]
-    ax.set_xlabel(said if most is None else f"{said}; proven bound {say(name, most)}")
+    unit, most = UNITS[name], drawn.most[name]
+    ax.set_xlabel(unit if most is None else f"{unit}; proven bound {say(name, most)}")
     if name == "elapsed":
         plots.in_time(ax)

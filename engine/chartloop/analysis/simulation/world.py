@@ -69,8 +69,8 @@ class Happens:
 
     def over(self, other: Happens) -> Happens:
         """This, and what the other says of what this leaves open."""
-        said = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(other, **{name: value for name, value in said.items() if value is not None})
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(other, **{name: value for name, value in own.items() if value is not None})
 
     @property
     def set_fields(self) -> frozenset[str]:

@@ -287,18 +287,18 @@ def _amount(one: Callable[[Any], float]) -> Callable[[Any], Amount]:
             return weighted_values({v: values.count(v) for v in values})
         if not isinstance(given, Mapping):
             return constant(float(one(given)))
-        said = cast("Mapping[str, Any]", given)
-        match sorted(said):
-            case ["counts"] if isinstance(said["counts"], Mapping) and said["counts"]:
-                counts = cast("Mapping[str, Any]", said["counts"])
+        fields = cast("Mapping[str, Any]", given)
+        match sorted(fields):
+            case ["counts"] if isinstance(fields["counts"], Mapping) and fields["counts"]:
+                counts = cast("Mapping[str, Any]", fields["counts"])
                 return weighted_values({float(one(v)): w for v, w in _weights(counts).items()})
             case ["high", "low"] if one is not _few:
-                low, high = one(said["low"]), one(said["high"])
+                low, high = one(fields["low"]), one(fields["high"])
                 if low > high:
                     raise _Wrong("`low` is more than `high`")
                 return Amount("even", (low, high)) if low < high else constant(low)
             case ["median", "p95"] if one is not _few:
-                median, p95 = one(said["median"]), one(said["p95"])
+                median, p95 = one(fields["median"]), one(fields["p95"])
                 if not 0 < median <= p95:
                     raise _Wrong("`median` is above 0, and `p95` at least the median")
                 return Amount("lognormal", (median, p95)) if median < p95 else constant(median)
@@ -325,8 +325,8 @@ def _weights(given: Mapping[str, Any]) -> dict[str, float]:
 
 def _choice(given: Any) -> Choice:
     if isinstance(given, Mapping) and given:
-        said = {str(n): w for n, w in cast("Mapping[str, Any]", given).items()}
-        return choice(_weights(said))
+        weights = {str(n): w for n, w in cast("Mapping[str, Any]", given).items()}
+        return choice(_weights(weights))
     if isinstance(given, list) and given:
         return choice(dict.fromkeys(map(str, cast("list[Any]", given)), 1.0))
     if isinstance(given, str):

@@ -53,7 +53,7 @@ class _Table:
 
 @dataclass(frozen=True, repr=False)
 class Stats(Figures):
-    """What many recorded runs of one machine have in common. Printed, it is a few tables.
+    """Statistics of many recorded runs of one machine. Printed, it is a few tables.
 
     Times in seconds, cost in USD. Shares of limits: value over bound, 1 where it is reached.
     """

@@ -86,10 +86,14 @@ def _cost(stats: Figures, ax: Any, *, priced: bool) -> None:
 
     shown = [s for s in _greatest(stats, amount) if amount(s)]
     if priced:
-        said = [_together(amount(s), s.usd.n, say_usd) for s in shown]
+        captions = [_together(amount(s), s.usd.n, say_usd) for s in shown]
     else:
-        said = [_together(amount(s), s.tokens.n, lambda n: say_number(round(n, 1))) for s in shown]
-    plots.bars(ax, [s.state for s in shown], [amount(s) for s in shown], said, [BLUE] * len(shown))
+        captions = [
+            _together(amount(s), s.tokens.n, lambda n: say_number(round(n, 1))) for s in shown
+        ]
+    plots.bars(
+        ax, [s.state for s in shown], [amount(s) for s in shown], captions, [BLUE] * len(shown)
+    )
     rows = sum(1 for s in stats.states if amount(s))
     ax.set_title(title_with_count("Cost of each state" if priced else "Tokens of each state", rows))
     unit = "USD" if priced else "no price is known: tokens"

@@ -146,8 +146,8 @@ def _own_tasks(spec: MachineSpec, begun: object) -> bool:
 def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
     """For each state of `new` that acts: what the file says of its action unlike `old`."""
     before = {new.renamed.get(name, name): state for name, state in old.states.items()}
-    told = ("instructions", "model", "memory", "tools", "servers")
-    head = [name for name in told if _differ(old, new, name)]
+    sent_parts = ("instructions", "model", "memory", "tools", "servers")
+    head = [name for name in sent_parts if _differ(old, new, name)]
     carried = [name for name in head if name in ("memory", "tools", "servers")]
     if _approved_tools(old) != _approved_tools(new):
         carried.append("approve")

@@ -362,8 +362,8 @@ class _Way:
                     self.notes.append(f"record {record.seq} set {name} to {value}")
         if record.signals.reasons != decision.signals.reasons:
             self.raised_otherwise = True
-            told = told_otherwise(self.chart.spec, self.changed_facts | {"signals"})
-            self.changed_actions = {**self.changed_actions, **told}
+            changed_texts = told_otherwise(self.chart.spec, self.changed_facts | {"signals"})
+            self.changed_actions = {**self.changed_actions, **changed_texts}
 
     def _wins(self, record: Record, decision: Decision) -> bool:
         """Whether the run stops for another reason than it did, although by the same way."""

@@ -75,7 +75,7 @@ class WhatIf:
 
     @property
     def savings(self) -> Spending:
-        """What the runs whose end is sure would not have spent."""
+        """The savings of the runs whose end is sure."""
         return total(run.saved for run in self.runs)
 
     @property
@@ -90,7 +90,7 @@ class WhatIf:
 
     @property
     def title(self) -> str:
-        """What was asked, and how much comes of it."""
+        """The question, and the number of runs that change."""
         if not self.runs:
             return f"{self.question}: no runs of {self.machine}"
         return (
@@ -149,7 +149,7 @@ class WhatIf:
         return [*out, Line(""), *map(Line, words)]
 
     def words(self) -> Iterator[str]:
-        """What is sure, what was saved and lost, in sentences."""
+        """The sure part, the savings and the losses, in sentences."""
         sure = sum(run.verdict.sure for run in self.runs)
         yield (
             f"sure of the end of {sure} of {_runs(self.runs)} ({percent(self.sure)}), "
@@ -274,7 +274,7 @@ class Sweep:
 
     @property
     def title(self) -> str:
-        """What was asked of how many runs."""
+        """The question, and the number of runs."""
         first = self.points[0]
         fixed = ", ".join(f"{n}={v}" for n, v in first.limits.items() if n != self.limit)
         beside = f", with {fixed}" if fixed else ""

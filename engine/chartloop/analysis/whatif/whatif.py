@@ -29,7 +29,7 @@ Tick = Callable[[], object]
 
 
 def whatif(machine: Machine, runs: Runs, *, limits: Mapping[str, Any] | None = None) -> WhatIf:
-    """What recorded runs would have done under other limits, or as this machine.
+    """The course that recorded runs would have taken under other limits, or as this machine.
 
         whatif(load("agent"), ".chartloop/journal.db", limits={"steps": 8})
 
@@ -88,12 +88,12 @@ def whatif_each(
                 answers.append(answer)
         if tick is not None:
             tick()
-    said = [
+    texts = [
         {n: _format_limit(v, machine.spec.limits[n].type) for n, v in p.items()} for p in checked
     ]
     return [
         WhatIf(name, limits, tuple(answers), tuple(unread), assumed)
-        for limits, answers in zip(said, judged, strict=True)
+        for limits, answers in zip(texts, judged, strict=True)
     ]
 
 

@@ -77,6 +77,6 @@ def answer(
         taken = opened.machine.chart.answer_fields(ahead, event)
     data = answer_data(event, taken, fields, options.data)
     sent = opened.send(event, data, wait=wait, ahead=ahead, message_id=options.message_id)
-    said = {"kind": "answer", "event": event, "data": data}
-    said |= {"ahead": ahead} if ahead else {"wait": sent.wait}
-    report_message(journal, row, options, Posted(said, sent.run, sent.message_id, sent.new))
+    message = {"kind": "answer", "event": event, "data": data}
+    message |= {"ahead": ahead} if ahead else {"wait": sent.wait}
+    report_message(journal, row, options, Posted(message, sent.run, sent.message_id, sent.new))

@@ -150,12 +150,12 @@ def _assume(pairs: Any) -> Assume | None:
 
     if not pairs:
         return None
-    said = {name: read_number(name, text) for name, text in pairs}
-    if wrong := [name for name in said if name not in _KNOBS]:
+    numbers = {name: read_number(name, text) for name, text in pairs}
+    if wrong := [name for name in numbers if name not in _KNOBS]:
         raise MisuseError(f"nothing can be assumed of `{wrong[0]}`", hint=nearest(wrong[0], _KNOBS))
-    priced = {"input_price", "output_price"} & said.keys()
+    priced = {"input_price", "output_price"} & numbers.keys()
     if len(priced) == 1:
         raise MisuseError("a price has two parts", hint="give `input_price` and `output_price`")
-    prices = (said["input_price"], said["output_price"]) if priced else None
-    sizes: dict[str, Any] = {n: said[n] for n in _KNOBS[:2] if n in said}
+    prices = (numbers["input_price"], numbers["output_price"]) if priced else None
+    sizes: dict[str, Any] = {n: numbers[n] for n in _KNOBS[:2] if n in numbers}
     return Assume(**sizes, prices=prices)

@@ -60,8 +60,8 @@ def fork(run: str, at: int | None, file: str | None, options: RunOptions) -> Non
         if not verdict.goes_on:
             raise refusal(row, verdict, file)
         made = fork_run_under(journal, row, machine, verdict, at, run_id=options.run_id)
-    told = {"run": made.run_id, "parent": row.run_id, "at": at, "state": made.state}
-    console.result(console.as_json(told) if options.is_json else made.run_id)
+    data = {"run": made.run_id, "parent": row.run_id, "at": at, "state": made.state}
+    console.result(console.as_json(data) if options.is_json else made.run_id)
     steps = say_count(made.steps, "step")
     console.say(f"it is at {made.state}, {made.status}, after {steps}", "dim")
     console.say(f"continue with:  {resume_line(journal, made, options)}")

@@ -48,8 +48,8 @@ def new(name: str, options: RunOptions) -> None:
     for file, text in made.items():
         (folder / file).write_text(text, encoding="utf-8")
     if options.is_json:
-        told = {"folder": str(folder), "machine": machine, "files": sorted([*made, FOLDER])}
-        console.result(console.as_json({**told, "try": list(COMMANDS)}))
+        data = {"folder": str(folder), "machine": machine, "files": sorted([*made, FOLDER])}
+        console.result(console.as_json({**data, "try": list(COMMANDS)}))
         return
     console.result(f"{folder}/: {', '.join(made)}")
     console.result()

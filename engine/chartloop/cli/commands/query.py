@@ -80,8 +80,8 @@ def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None
     if options.drawing is not None:
         _draw(found, options.drawing)
     if options.is_json:
-        told = [answer.to_dict() for answer in found]
-        console.result(console.as_json(told[0] if len(told) == 1 else told))
+        data = [answer.to_dict() for answer in found]
+        console.result(console.as_json(data[0] if len(data) == 1 else data))
     else:
         for answer in found:
             print_lines(answer.lines(titled=len(found) > 1))

@@ -150,14 +150,14 @@ def _inbox(journal: Journal, run: Run) -> list[str]:
     """Answers that are kept for the run, and those that came to one that has ended since."""
     from chartloop.run.sync import by_hand
 
-    said: list[str] = []
+    lines: list[str] = []
     for message in by_hand(journal.inbox(run.id)):
         data = message.data
         if data.get("kind") == "answer":
             given = f"given ahead for {data['ahead']}" if "ahead" in data else "not taken yet"
             late = ", which it did not reach" if "ahead" in data else ", too late: it is dropped"
-            said.append(f"answer {data.get('event')}, {given}{late if run.ended else ''}")
-    return said
+            lines.append(f"answer {data.get('event')}, {given}{late if run.ended else ''}")
+    return lines
 
 
 def _how_it_ended(result: Result, status: str) -> str:

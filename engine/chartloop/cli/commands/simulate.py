@@ -198,8 +198,8 @@ def _world(machine: Machine, options: SimulateOptions) -> World:
     world = world_for(machine, options.world, runs, options.smooth)
     if not options.guards:
         return world
-    said = {name: SHARE.convert(text, None, None) for name, text in options.guards}
-    return replace(world, guards={**world.guards, **said})
+    shares = {name: SHARE.convert(text, None, None) for name, text in options.guards}
+    return replace(world, guards={**world.guards, **shares})
 
 
 def _select_recorded(

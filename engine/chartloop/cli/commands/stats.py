@@ -62,8 +62,8 @@ def stats(subjects: tuple[str, ...], plot: str | None, options: SelectionOptions
     if plot is not None:  # before anything is printed: a pipe that closes ends the command
         _plot(found, Path(plot))
     if options.format == "json":
-        told = [one.to_dict() for one in found]
-        console.result(console.as_json(told[0] if machine is not None else told))
+        data = [one.to_dict() for one in found]
+        console.result(console.as_json(data[0] if machine is not None else data))
     elif options.format == "csv":
         console.result(csv_text(found).rstrip("\n"))
     else:

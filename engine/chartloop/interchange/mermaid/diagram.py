@@ -124,12 +124,12 @@ class Diagram:
     def describe(self, name: str, at: int, written: str) -> None:
         """What `@{ ... }` says of a box, a link or a group."""
         data = _metadata(written)
-        said = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
         if name in self.groups and data is not None:
-            if said.get("view") == "collapsed":
+            if fields.get("view") == "collapsed":
                 self.collapsed.add(name)
         elif found := self._vertex(name, at):
-            _describe(found, said)
+            _describe(found, fields)
 
     def style(self, name: str, at: int, styles: Sequence[str]) -> None:
         """A `style` statement."""

@@ -235,13 +235,13 @@ class _Parser:
         """One box, or several with `&` between them."""
         names = [self._box()]
         while True:
-            said = self._shape_data() if self.token.kind == "SHAPE_START" else None
+            shape = self._shape_data() if self.token.kind == "SHAPE_START" else None
             more = self.take("SPACE") is not None and self.take("AMP") is not None
             if more:
                 self.want("SPACE")
                 names.append(self._box())
-            if said is not None:  # Mermaid, too, goes by it when it has read the next box
-                self._describe(names[-2] if more else names[-1], *said)
+            if shape is not None:  # Mermaid, too, goes by it when it has read the next box
+                self._describe(names[-2] if more else names[-1], *shape)
             if not more:
                 return names
 

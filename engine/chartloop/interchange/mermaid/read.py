@@ -222,8 +222,8 @@ class _Chart:
     def _fill(self, vertex: Vertex) -> str | None:
         styles = self.diagram.class_styles
         classes = ("default", "node", *vertex.classes)
-        said = [style for name in classes for style in styles.get(name, ())]
-        pairs = [style.partition(":") for style in (*said, *vertex.styles)]
+        declared = [style for name in classes for style in styles.get(name, ())]
+        pairs = [style.partition(":") for style in (*declared, *vertex.styles)]
         if any(name.strip() != "fill" for name, _, _ in pairs):
             self._note("of styles only the fill is kept")
         fills = [value.strip().lower() for name, _, value in pairs if name.strip() == "fill"]

@@ -73,8 +73,8 @@ def _of_chain(first: Node, links: Sequence[Link], holds: bool) -> Known:
 def _of_link(left: Node, link: Link, holds: bool) -> Known:
     path = path_of(left)
     if is_none(link.right):
-        told = path is not None and (link.op == "is not") == holds
-        return frozenset({path}) if told and path else NOTHING
+        is_known = path is not None and (link.op == "is not") == holds
+        return frozenset({path}) if is_known and path else NOTHING
     found: set[str] = set()
     if link.absent is not None and link.absent != holds:
         sides = (left, link.right)

@@ -30,11 +30,13 @@ from chartloop.language.file.parts import (
     Block,
     BlockShape,
     DeviationShape,
+    ElicitationShape,
     IgnoreShape,
     Limit,
     McpShape,
     ModelShape,
     ReasonShape,
+    SamplingShape,
     TaskFile,
     Tasks,
     TaskShape,
@@ -44,9 +46,10 @@ from chartloop.language.file.parts import (
 
 __all__ = [
     "NEEDS", "Append", "ApproveShape", "BlockShape", "DeviationShape", "EdgeLike", "EdgeShape",
-    "FileShape",
+    "ElicitationShape", "FileShape",
     "IgnoreShape", "MachineShape", "McpShape", "ModelShape", "OnShape", "ReasonShape", "RetryShape",
-    "RuleShape", "Sets", "Shape", "StateShape", "TaskFile", "TaskShape", "Text", "TypedValue",
+    "RuleShape", "SamplingShape", "Sets", "Shape", "StateShape", "TaskFile", "TaskShape", "Text",
+    "TypedValue",
 ]  # fmt: skip
 
 NEEDS: dict[str, tuple[str, ...]] = {

@@ -146,6 +146,24 @@ class DeviationShape(Shape):
     """Why it is right."""
 
 
+class ElicitationShape(Shape):
+    """The questions that an MCP server may ask whoever answers for the run."""
+
+    within: Scalar | None = None
+    """How long an answer may take; default: `10m`."""
+    questions: Scalar | None = None
+    """The number of questions in one call of a tool; default: 10, and 0 refuses them."""
+
+
+class SamplingShape(Shape):
+    """The calls of the run's model that an MCP server may make."""
+
+    calls: Scalar
+    """The number of model calls in one call of a tool."""
+    tokens: Scalar | None = None
+    """The tokens of these calls together."""
+
+
 class McpShape(Shape):
     """An MCP server, in the shape that every client accepts, with a few keys of our own."""
 
@@ -169,6 +187,10 @@ class McpShape(Shape):
     """How long it has to start and to list its tools; default: `30s`."""
     timeout: Scalar | None = None
     """How long a call may take; default: `60s`."""
+    elicitation: ElicitationShape | None = None
+    """Questions that it may ask: `{within: 10m, questions: 10}`."""
+    sampling: SamplingShape | None = None
+    """Calls of the run's model that it may make: `{calls: 5, tokens: 10_000}`; default: none."""
     lock: dict[str, Data] | None = None
     """Its locked tools, in a recorded machine; your file has them in `*.tools.lock.json`."""
 

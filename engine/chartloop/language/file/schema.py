@@ -27,7 +27,8 @@ ID = "https://chartloop.invalid/machine.schema.json"
 
 _TITLES = {
     "Append": "append", "ApproveShape": "approve", "BlockShape": "memory_block",
-    "DeviationShape": "deviation",
+    "DeviationShape": "deviation", "ElicitationShape": "mcp_elicitation",
+    "SamplingShape": "mcp_sampling",
     "EdgeShape": "edge", "IgnoreShape": "accepted_finding", "MachineShape": "child_machine",
     "McpShape": "mcp_server", "ModelShape": "model", "OnShape": "event", "ReasonShape": "reason",
     "RetryShape": "retry", "RuleShape": "rule", "StateShape": "state", "TaskFile": "tasks_file",
@@ -68,17 +69,17 @@ def _texts(module: ModuleType) -> dict[tuple[str, str], str]:
         for node, below in zip(cls.body, cls.body[1:], strict=False):
             if isinstance(node, ast.AnnAssign) and isinstance(below, ast.Expr):
                 if isinstance(node.target, ast.Name) and isinstance(below.value, ast.Constant):
-                    said = inspect.cleandoc(str(below.value.value)).replace("\n", " ")
-                    out[cls.name, node.target.id.rstrip("_")] = said
+                    text = inspect.cleandoc(str(below.value.value)).replace("\n", " ")
+                    out[cls.name, node.target.id.rstrip("_")] = text
     return out
 
 
 def _describe(part: dict[str, Any], texts: Mapping[tuple[str, str], str], name: str) -> None:
     parents = {"FileShape": "MachineShape", "OnShape": "EdgeShape"}
     for key, inner in part.get("properties", {}).items():
-        said = texts.get((name, key)) or texts.get((parents.get(name, ""), key))
-        if said:
-            inner["description"] = said
+        description = texts.get((name, key)) or texts.get((parents.get(name, ""), key))
+        if description:
+            inner["description"] = description
 
 
 def _complete(part: dict[str, Any], name: str) -> None:

@@ -108,8 +108,8 @@ def _compile(schema: Mapping[str, Any]) -> Any:
             dict(schema), validate_formats=True, retriever=_refuse, pattern_options=limits
         )
     except (ValueError, RecursionError) as error:
-        said = getattr(error, "message", None) or str(error)
-        raise UnusableSchemaError(_shorten(said.partition("\n")[0])) from None
+        text = getattr(error, "message", None) or str(error)
+        raise UnusableSchemaError(_shorten(text.partition("\n")[0])) from None
 
 
 def _refuse(uri: str) -> Any:
@@ -120,10 +120,10 @@ def _fault(error: Any) -> Fault:
     path = tuple(cast(Sequence[str | int], error.instance_path))
     schema_path = cast(Sequence[str | int], error.schema_path)
     keyword = next((p for p in reversed(schema_path) if isinstance(p, str)), "")
-    said = str(error.message)
+    text = str(error.message)
     if keyword == "const":
-        said = f"{json.dumps(error.instance, ensure_ascii=False)} came, and {said}"
-    return Fault(path, _shorten(said), keyword)
+        text = f"{json.dumps(error.instance, ensure_ascii=False)} came, and {text}"
+    return Fault(path, _shorten(text), keyword)
 
 
 def _shorten(text: str) -> str:

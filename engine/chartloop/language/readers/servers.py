@@ -21,7 +21,13 @@ from chartloop.core.specs import Effect, ToolSpec
 from chartloop.core.units import parse_duration
 from chartloop.language.file import file
 from chartloop.language.readers.reader import Reader
-from chartloop.language.server_tools import VARIABLE, ServerSpec, tool_of
+from chartloop.language.server_tools import (
+    VARIABLE,
+    Elicitation,
+    Sampling,
+    ServerSpec,
+    tool_of,
+)
 from chartloop.language.tool_lock import (
     MOST_TOOLS,
     LockedServer,
@@ -57,7 +63,7 @@ def read_servers(
     ]
     if not shape:
         return {}
-    locked = _locked(reader, shape, declared, lock)
+    locked = _fitting_locks(reader, shape, declared, lock)
     reader.unlocked = set(shape) - set(locked)  # it was said, for each of them
     if reader.unlocked:
         reader.broken.add("usage.calls")
@@ -106,6 +112,11 @@ def read_server_shape(reader: Reader, name: str, given: file.McpShape) -> Server
     for key in ("connect_timeout", "timeout"):
         if (value := getattr(given, key)) is not None:
             made = replace(made, **{key: _seconds(reader, (*path, key), value)})
+    made = replace(
+        made,
+        elicitation=_elicitation(reader, (*path, "elicitation"), given.elicitation),
+        sampling=_sampling(reader, (*path, "sampling"), given.sampling),
+    )
     for text in made.texts:
         left = VARIABLE.sub(lambda found: found[2] or "", text)  # a default holds no variable
         if "${" in left:
@@ -150,10 +161,48 @@ def _seconds(reader: Reader, path: Path, value: Any) -> float:
     return seconds
 
 
+def _elicitation(
+    reader: Reader, path: Path, given: file.ElicitationShape | None
+) -> Elicitation:  # fmt: skip
+    usual = Elicitation()
+    if given is None:
+        return usual
+    within = usual.within
+    if given.within is not None:
+        within = _seconds(reader, (*path, "within"), given.within)
+    questions = _number(reader, (*path, "questions"), given.questions, least=0)
+    return Elicitation(within, usual.questions if questions is None else questions)
+
+
+def _sampling(reader: Reader, path: Path, given: file.SamplingShape | None) -> Sampling | None:
+    if given is None:
+        return None
+    calls = _number(reader, (*path, "calls"), given.calls, least=1)
+    tokens = _number(reader, (*path, "tokens"), given.tokens, least=1)
+    return Sampling(1 if calls is None else calls, tokens)
+
+
+MOST_ASKED = 1_000
+"""Questions and model calls that a file may allow in one call."""
+
+
+def _number(reader: Reader, path: Path, value: Any, *, least: int) -> int | None:
+    """A whole number of a server's settings; None where there is none."""
+    if value is None:
+        return None
+    most = 10**12 if path[-1] == "tokens" else MOST_ASKED
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        message = f"`{short(str(value))}` is not a whole number from {least} to {most:,}"
+        reader.say("CL203", path, message, hint=f"write `{path[-1]}: 5`")
+        return None
+    return value
+
+
 # the lock -----------------------------------------------------------------------------------
 
 
-def _locked(
+def _fitting_locks(
     reader: Reader, shape: Mapping[str, file.McpShape], declared: list[ServerSpec], lock: ReadLock
 ) -> dict[str, LockedServer]:
     """The servers that are locked and fit the file, by name; what is wrong is said."""

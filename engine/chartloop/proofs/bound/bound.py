@@ -41,9 +41,9 @@ class Witness(NamedTuple):
                 "closing": list(self.closing)}  # fmt: skip
 
     def __str__(self) -> str:
-        said = [" → ".join(_short(self.path))] if self.path else []
-        said += [f"{times:,} × ({' → '.join(_short(states))})" for states, times in self.loops]
-        return "; with ".join(said)
+        parts = [" → ".join(_short(self.path))] if self.path else []
+        parts += [f"{times:,} × ({' → '.join(_short(states))})" for states, times in self.loops]
+        return "; with ".join(parts)
 
 
 def _short(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -101,8 +101,8 @@ class Figure:
     @property
     def amount(self) -> str:
         """The same for the row of a table that is named after the resource: ``50``."""
-        said = self.text.removeprefix("at most ")
-        return said.removesuffix(" USD") if self.resource == "usd" else said
+        figure = self.text.removeprefix("at most ")
+        return figure.removesuffix(" USD") if self.resource == "usd" else figure
 
     @property
     def reason(self) -> str:

@@ -23,6 +23,7 @@ from chartloop.language.expression import Expression
 from chartloop.language.expression.tree import Items
 from chartloop.language.intervals.evaluate import judge
 from chartloop.language.intervals.interval import INF, number
+from chartloop.language.server_tools import Sampling
 from chartloop.language.spec import Given, MachineSpec, StateSpec
 from chartloop.machine.abstract.counters import UNKNOWN
 from chartloop.machine.abstract.signals import carried_out
@@ -78,13 +79,13 @@ class Assume:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: what is said."""
-        said = {
+        prices = {
             "tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply,
             "prices": None if self.prices is None else list(self.prices),
             "settings": None if self.settings is None else dict(self.settings),
             "models": {n: m._asdict() for n, m in self.models.items()} if self.models else None,
         }  # fmt: skip
-        return {name: value for name, value in said.items() if value is not None}
+        return {name: value for name, value in prices.items() if value is not None}
 
 
 class Uses(NamedTuple):
@@ -169,9 +170,9 @@ class Spending:
     def __post_init__(self) -> None:
         model = {**self.spec.model, **(self.assume.settings or {})}
         window = model.get("context_window")
-        said, known = self.assume.tokens_per_call, self._worst_model(model)
+        assumed, known = self.assume.tokens_per_call, self._worst_model(model)
         longest = known.longest if known is not None else None
-        self.longest = said or (int(window) if window else longest or UNIT)
+        self.longest = assumed or (int(window) if window else longest or UNIT)
         """Tokens of one call at most."""
         most = model.get("max_tokens")
         self.reply = min(int(most) if most else self.longest, self.longest)
@@ -185,7 +186,7 @@ class Spending:
         self.sources = {
             word: f"{what} of `{model.get('name')}` is the one that {known.source} knows"
             for word, what, theirs in (
-                ("window", "the window", not (said or window)),
+                ("window", "the window", not (assumed or window)),
                 ("price", "the price", not (self.assume.prices or written)),
             )
             if known is not None and theirs
@@ -304,6 +305,7 @@ class Spending:
             [*self._of_model(state, action, failed)], [*self._of_calls(state, failed)],
             [*self._of_runs(state)], [*self._of_task(action, failed)],
             [Uses({WAITING: (0, waits)})] if (waits := self._wait_of(state, action)) else [],
+            [*self._of_servers(state)],
         ]  # fmt: skip
         doing = [part for part in parts if part]
         if len(doing) == 1:
@@ -444,6 +446,36 @@ class Spending:
             self._assume("tools", "a tool makes no model calls itself")
         for count in sorted({0, 1, most} if most else {0}):
             yield Uses({TOOLS: (count, count), "errors.total": (0, count)})
+
+    def _of_servers(self, state: StateSpec) -> Iterator[Uses]:
+        """The questions and model calls of the MCP servers of a state's tools."""
+        tools = self.spec.registry.tools
+        named = {tools[name].server for name in carried_out(self.spec, state) if name in tools}
+        asked = [server for name, server in self.spec.servers.items() if name in named]
+        if not asked:
+            return
+        most = self._batch(state) if state.calls == "all" else 1
+        ends: dict[str, Ends] = {}
+        if waits := max(s.elicitation.within * s.elicitation.questions for s in asked):
+            ends[WAITING] = (0, min(most * waits, self.seconds(state.within)))
+        sampling = [server.sampling for server in asked if server.sampling is not None]
+        if sampling:
+            calls = most * max(allowed.calls for allowed in sampling)
+            tokens = most * max(self._sampled(allowed) for allowed in sampling)
+            ends |= {
+                CALLS: (0, calls * self.requests), "usage.llm_calls": (0, calls),
+                TOKENS: (0, tokens), **{f"usage.{part}": (0, tokens) for part in PARTS},
+                "usage.prompt_tokens": (0, tokens), "usage.completion_tokens": (0, tokens),
+            }  # fmt: skip
+            costs = [self._cost(tokens, written, self.prices) for written in (0, tokens)]
+            ends[COST] = (0, max(cost[COST][1] for cost in costs))
+        if ends:
+            yield Uses(ends)
+
+    def _sampled(self, allowed: Sampling) -> int:
+        """The tokens of the model calls that a server makes in one call of a tool."""
+        whole = allowed.calls * self.longest
+        return whole if allowed.tokens is None else min(whole, allowed.tokens + self.longest)
 
     def _of_own(self, state: StateSpec, action: ActionSpec) -> Uses:
         """An action that an application brings."""

@@ -350,11 +350,11 @@ def _overshoots(proof: Proof) -> list[Overshoot]:
             below = [child.routes for child in proof.children.proofs]
             seconds, text = late(proof.routes, below, proof.spending, family)
             past = None if text else max(past, 0) + exact(seconds)
-        told = None if past is None or past >= UNKNOWN_SIZE else _amount(resource, max(past, 0))
+        excess = None if past is None or past >= UNKNOWN_SIZE else _amount(resource, max(past, 0))
         out.append(
             Overshoot(
                 _say(proof, family), counter, _amount(resource, Fraction(family.at)),
-                _where(proof, family), told,
+                _where(proof, family), excess,
                 f"not known: {text}" if text else _say_past(resource, past),
             )
         )  # fmt: skip

@@ -230,8 +230,8 @@ def _candidates(path: str, fact: Fact, store: Store, texts: Sequence[str]) -> It
             return
     match fact.type.kind:
         case "bool":
-            told = store.truths.get(path)
-            yield from (True, False) if told is None else (told,)
+            truth = store.truths.get(path)
+            yield from (True, False) if truth is None else (truth,)
         case "str" | "enum":
             only, never = store.words.get(path, (None, frozenset[str]()))
             words = only if only is not None else {*fact.type.values} or {*texts, "", "x"}

@@ -76,13 +76,13 @@ class Z3:
         self._left -= 1
         asked = _Question(self._z3, world)
         try:
-            said = [asked.claim(c) for c in claims]
+            assertions = [asked.claim(c) for c in claims]
         except Unsupported:
             return None
         context = self._z3.Solver()
         context.set("rlimit", WORK)
         context.set("timeout", MILLISECONDS)
-        context.add(*said, *asked.always())
+        context.add(*assertions, *asked.always())
         found = context.check()
         if found == self._z3.unsat:
             return False

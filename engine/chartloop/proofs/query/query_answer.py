@@ -52,7 +52,7 @@ class Answer:
     edges: tuple[str, ...] = ()
     """What such a run takes: ids of edges and rules, as records and pictures have them."""
     assumptions: tuple[str, ...] = ()
-    """What it takes for granted, in words."""
+    """Its assumptions, in words."""
     unless: tuple[str, ...] = ()
     """The answer is another where a caller stops the run for one of these reasons."""
 
@@ -369,7 +369,7 @@ def _answer(
 ) -> Answer:  # fmt: skip
     states: list[str] = []
     edges: list[str] = []
-    said = [_conclusion(query, found=found is not None)]
+    parts = [_conclusion(query, found=found is not None)]
     for number, on in seek.along(found or []):
         for happening in on:
             if happening.sort == "state":
@@ -380,16 +380,16 @@ def _answer(
         if (end := seek.routes.places[route.dest].state) in ENGINE_ENDS:
             states.append(end)
         if route.kind == "rule" and query.a[:2] != ("edge", route.origin):
-            said.append(f"by rule `{route.origin}`")
-        said += _unforeseen(query, seek, number)
-    said += _signalling(query, seek, found)
+            parts.append(f"by rule `{route.origin}`")
+        parts += _unforeseen(query, seek, number)
+    parts += _signalling(query, seek, found)
     if unless:
         itself = unless == (query.a.name,) and query.a.sort == "reason"
-        said.append(
+        parts.append(
             f"unless a caller stops the run for {'it' if itself else _quote_reasons(unless)}"
         )
     return Answer(
-        query.text, holds, ", ".join(dict.fromkeys(said)), tuple(states), tuple(edges),
+        query.text, holds, ", ".join(dict.fromkeys(parts)), tuple(states), tuple(edges),
         _assumptions(cancels=cancels), unless,
     )  # fmt: skip
 

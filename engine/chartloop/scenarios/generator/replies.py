@@ -230,10 +230,10 @@ def _wrap_part(rule: Mapping[str, Any], value: Any) -> str:
         return ""
     if "fence" in rule:
         return f"```{rule['fence'] or ''}\n{value}\n```"
-    said = value
+    text = value
     if isinstance(value, Mapping):
-        said = "\n".join(f"{k}: {v}" for k, v in cast("Mapping[str, str]", value).items())
-    return f"<{rule['tag']}>\n{said}\n</{rule['tag']}>"
+        text = "\n".join(f"{k}: {v}" for k, v in cast("Mapping[str, str]", value).items())
+    return f"<{rule['tag']}>\n{text}\n</{rule['tag']}>"
 
 
 def _as_json(value: Any) -> str:

@@ -26,16 +26,16 @@ FACTS = 4
 def keys_of(way: Sequence[Node], machine: str) -> dict[str, Any]:
     """Everything that a scenario says of a way, but for what is expected."""
     start = way[0].start
-    said = [answer for node in way for answer in node.said]
+    answers = [answer for node in way for answer in node.said]
     tools: dict[str, list[Any]] = {}
-    for answer in said:
+    for answer in answers:
         if answer.kind == "result":
             tools.setdefault(answer.tool, []).append(answer.value)
     given: dict[str, Any] = {
         "machine": machine, "task": start.task,
         "tasks": None if start.tasks is None else [*start.tasks],
         "limits": dict(start.limits), "vars": dict(start.vars),
-        "replies": [_reply(a.value) for a in said if a.kind == "reply"],
+        "replies": [_reply(a.value) for a in answers if a.kind == "reply"],
         "tools": tools, "events": list(_events(way)),
     }  # fmt: skip
     # no tasks is not the same as those of the file

@@ -98,9 +98,9 @@ class ChosenModel:
         world = self._world
         assert world.replies is not None
         options = world.replies.to(request)
-        said = options[world.choose(len(options))]
-        world.said.append(Answer("reply", said))
-        return await deliver(self._reply(said), request, world.clock, on_text)
+        option = options[world.choose(len(options))]
+        world.said.append(Answer("reply", option))
+        return await deliver(self._reply(option), request, world.clock, on_text)
 
     def _reply(self, said: Any) -> ScriptedReply:
         key = json.dumps(said, sort_keys=True)

@@ -195,8 +195,8 @@ def _play_recording(keys: Mapping[str, Any], machine: OfMachine, reason: str) ->
         own.guards,
     )
     expected = {"kind": None, **({"reason": reason} if reason else {})}
-    said = {**keys, "machine": machine.name, "expect": expected}
-    made = scenario_of(Document(said, "", ""), name=machine.name, folder=None)
+    scenario = {**keys, "machine": machine.name, "expect": expected}
+    made = scenario_of(Document(scenario, "", ""), name=machine.name, folder=None)
     return play_scenario(made, machine.canonical() + "\n", registry)
 
 
@@ -207,8 +207,8 @@ def _differences(run: RecordedRun, report: ScenarioReport) -> tuple[str, ...]:
         if before is None:
             return (f"the scenario continues with record {now.seq} at `{now.state}`",)
         if now is None:
-            said = (p for p in report.problems if not p.startswith(("kind", "reason")))
-            why = next(said, "the run ends there")
+            problems = (p for p in report.problems if not p.startswith(("kind", "reason")))
+            why = next(problems, "the run ends there")
             return (f"the scenario does not reach record {before.seq}: {why}",)
         for what in ("kind", "state", "taken", "next", "status"):
             was, is_now = getattr(before, what), getattr(now, what)

@@ -154,10 +154,10 @@ def _failure(outcome: Outcome, took: float) -> Scripted:
     if outcome.timed_out or outcome.error is None:
         return {"text": "", "delay": write_duration(took + LATE)}
     error = outcome.error
-    said = {"category": error.category, "message": _ATTEMPT.sub("", error.message, count=1)}
+    failure = {"category": error.category, "message": _ATTEMPT.sub("", error.message, count=1)}
     kind = {"kind": error.kind} if error.kind else {}
     late = {"delay": delay} if (delay := _delay(took)) else {}
-    return {"error": {**said, **kind}, **late}
+    return {"error": {**failure, **kind}, **late}
 
 
 # tools --------------------------------------------------------------------------------------

@@ -141,11 +141,11 @@ class Change:
         return {"added": "+", "removed": "−"}.get(self.kind, "~")
 
     def __str__(self) -> str:
-        said = _say(self)
+        text = _say(self)
         inside = "".join(f"`{name}` → " for name in self.within)
         effects = ", ".join(str(effect) for effect in self.effects[:SHOWN])
         more = f" and {len(self.effects) - SHOWN} more" if len(self.effects) > SHOWN else ""
-        return f"{inside}{said}{': ' if effects else ''}{effects}{more}"
+        return f"{inside}{text}{': ' if effects else ''}{effects}{more}"
 
     def to_dict(self) -> dict[str, Any]:
         """The public JSON shape of one difference."""
@@ -248,6 +248,7 @@ _SERVER: Mapping[str, _Aspect] = MappingProxyType(
     {
         "effect": _Aspect("effect", _ACT), "timeout": _Aspect("longest time of a call", _ACT),
         "connect_timeout": _Aspect("longest time to connect", _ACT),
+        "elicitation": _Aspect("questions", _ACT), "sampling": _Aspect("model calls", _ACT),
     }
 )  # fmt: skip
 _PARTS: Mapping[str, Mapping[str, _Aspect]] = MappingProxyType(

@@ -208,6 +208,8 @@ class _Comparing:
                 kind, effects = self._guard_change(parts, old.guard, new.guard)
             elif one.what == "limit" and name == "value":
                 effects = tuple(self._of_limit(one.name))
+            elif one.what == "server" and name.partition(".")[0] in ("sampling", "elicitation"):
+                kind = "loosened" if float(new.value) > float(old.value) else "tightened"
         sides = [
             None
             if aspect is None
@@ -233,10 +235,10 @@ class _Comparing:
     ) -> Change:
         """The same entries in another order."""
         path = {"rules": ("rules",), "tools": ("tools",), "order": ("tasks",)}.get(aspect)
-        said = [_in_order(entries) for entries in (ours, theirs)]
+        orders = [_in_order(entries) for entries in (ours, theirs)]
         sides = [
             Side(part.name, text, self._at(n, path or (*part.path, aspect), key=True), part.id)
-            for n, (part, text) in enumerate(zip(parts, said, strict=True))
+            for n, (part, text) in enumerate(zip(parts, orders, strict=True))
         ]
         return Change("moved", parts[0].what, aspect, sides[0], sides[1], (), self.within)
 

@@ -77,11 +77,11 @@ class Diff:
 
     @property
     def verdict(self) -> str:
-        """What it comes to, in a line."""
+        """A summary in a line."""
         name = self.after.name
         if self.same:
-            told = self.before.canonical() == self.after.canonical()
-            return f"{name}: the same machine" + ("" if told else ", written differently")
+            same = self.before.canonical() == self.after.canonical()
+            return f"{name}: the same machine" + ("" if same else ", written differently")
         words = [change for change in self.changes if change.only_words]
         real = len(self.changes) - len(words)
         if not real:

@@ -116,12 +116,12 @@ def _lines(style: str, mark: Mark) -> str:
 
 
 def _tip(marked: Marked, label: str) -> str:
-    said = one_line(label)
+    text = one_line(label)
     if marked.mark == "same":
-        return said or " "
+        return text or " "
     was = f" (was: {one_line(marked.old)})" if marked.old else ""
     notes = "; ".join(_describe_note(note) for note in marked.notes)
-    return f"{marked.mark}: {said}{was}{'; ' if notes else ''}{notes}"
+    return f"{marked.mark}: {text}{was}{'; ' if notes else ''}{notes}"
 
 
 def _describe_note(note: Note) -> str:

@@ -100,9 +100,9 @@ class Shift:
             case (tuple(), tuple()):
                 one, other = cast("tuple[Any, ...]", a), cast("tuple[Any, ...]", b)
                 named = getattr(one, "_fields", ())
-                told = [at for at in range(len(one)) if not named or named[at] not in _WRITING]
+                telling = [at for at in range(len(one)) if not named or named[at] not in _WRITING]
                 alike = type(one) is type(other) and len(one) == len(other)
-                return alike and all(self._same(one[at], other[at]) for at in told)
+                return alike and all(self._same(one[at], other[at]) for at in telling)
             case _:
                 return bool(a == b)
 

@@ -198,40 +198,42 @@ def _format_save(save: Save) -> str:
 def state_part(state: StateSpec, names: Renaming = SAME) -> Part:
     """A state without its edges. `names` puts names of states into the other machine's words."""
     base: Path = ("states", state.name)
-    said = _Aspects(base, names)
-    said.add("job", state.job, ())
-    said.add("do", state.action.name if state.action else None)
+    aspects = _Aspects(base, names)
+    aspects.add("job", state.job, ())
+    aspects.add("do", state.action.name if state.action else None)
     for name, given in state.args.items():
         seconds = _is_duration(state, name) and isinstance(given.value, float)
         text = write_duration(given.value) if seconds else None
-        said.add(f"with.{name}", given, ("with", name), text=text)
-    said.saves(state.save)
-    said.guard("of", state.of)
+        aspects.add(f"with.{name}", given, ("with", name), text=text)
+    aspects.saves(state.save)
+    aspects.guard("of", state.of)
     then = next((e for e in state.edges if e.role == "then"), None)
-    said.guard("when", then.when if then else None)
+    aspects.guard("when", then.when if then else None)
     if state.warn_at is not None:
-        said.add("warn_at", state.warn_at, text=_share(state.warn_at))
+        aspects.add("warn_at", state.warn_at, text=_share(state.warn_at))
     if state.within is not None:
         read = state.within if isinstance(state.within, Expression) else None
-        said.add("within", state.within, text=_seconds(state.within), guard=read)
+        aspects.add("within", state.within, text=_seconds(state.within), guard=read)
     if state.retry is not None:
         retry = state.retry
         waits = f"{write_duration(retry.base)} × {format_value(retry.factor)}"
-        said.add("retry", "given", text=f"{retry.times}, after {waits}, on {', '.join(retry.on)}")
-        said.add("retry.times", retry.times, text=f"{retry.times}")
-        said.add("retry.base", retry.base, text=write_duration(retry.base))
-        said.add("retry.factor", retry.factor)
-        said.add("retry.on", sorted(retry.on), text=", ".join(retry.on))
-        said.add("retry.most", retry.most, text=write_duration(retry.most))
-    said.add("failed", "next" if state.failed_next else None)
+        aspects.add(
+            "retry", "given", text=f"{retry.times}, after {waits}, on {', '.join(retry.on)}"
+        )
+        aspects.add("retry.times", retry.times, text=f"{retry.times}")
+        aspects.add("retry.base", retry.base, text=write_duration(retry.base))
+        aspects.add("retry.factor", retry.factor)
+        aspects.add("retry.on", sorted(retry.on), text=", ".join(retry.on))
+        aspects.add("retry.most", retry.most, text=write_duration(retry.most))
+    aspects.add("failed", "next" if state.failed_next else None)
     if state.allow is not None:
-        said.add("allow", sorted(state.allow), text=", ".join(state.allow) or "no tools")
-    said.add("in_doubt", state.in_doubt)
-    said.sets(state.set)
+        aspects.add("allow", sorted(state.allow), text=", ".join(state.allow) or "no tools")
+    aspects.add("in_doubt", state.in_doubt)
+    aspects.sets(state.set)
     for name in ("status", "stop", "message", "end", "label", "ask", "about", "role"):
-        said.add(name, getattr(state, name))
-    said.add("shape", state.shape or None)
-    return Part("state", state.name, state.name, base, said, _state_line(state))
+        aspects.add(name, getattr(state, name))
+    aspects.add("shape", state.shape or None)
+    return Part("state", state.name, state.name, base, aspects, _state_line(state))
 
 
 def _is_duration(state: StateSpec, name: str) -> bool:
@@ -268,85 +270,87 @@ def _state_line(state: StateSpec) -> str:
 
 def edge_part(edge: Edge, names: Renaming = SAME) -> Part:
     """An edge. The guard of a decision's `then` is the decision's."""
-    said = _Aspects(edge.path, names)
-    said.add("to", names.state(edge.target), ("to",), text=edge.target)
+    aspects = _Aspects(edge.path, names)
+    aspects.add("to", names.state(edge.target), ("to",), text=edge.target)
     if edge.role in ("next", "on"):
-        said.guard("when", edge.when)
-    said.add("label", edge.label)
-    said.sets(edge.set)
-    said.add("stop", edge.stop)
-    said.add("message", edge.message)
+        aspects.guard("when", edge.when)
+    aspects.add("label", edge.label)
+    aspects.sets(edge.set)
+    aspects.add("stop", edge.stop)
+    aspects.add("message", edge.message)
     for name, type in edge.data:
-        said.add(f"data.{name}", type, ("data", name), text=str(type))
+        aspects.add(f"data.{name}", type, ("data", name), text=str(type))
     name = dotted_path(edge.path[1:] if edge.path[:1] == ("states",) else edge.path)
     when = f" when {format_value(edge.when)}" if edge.when and edge.role in ("next", "on") else ""
-    return Part("edge", edge.id, name, edge.path, said, f"to {edge.target}{when}")
+    return Part("edge", edge.id, name, edge.path, aspects, f"to {edge.target}{when}")
 
 
 def rule_part(rule: Rule, number: int, names: Renaming = SAME) -> Part:
     """A rule, called by the reason that it raises or the state that it leads to."""
-    said = _Aspects(("rules", number), names)
-    said.guard("when", rule.when)
-    said.add("stop", rule.stop)
-    said.add("signal", rule.signal)
-    said.add("to", names.state(rule.to) if rule.to else None, text=rule.to)
+    aspects = _Aspects(("rules", number), names)
+    aspects.guard("when", rule.when)
+    aspects.add("stop", rule.stop)
+    aspects.add("signal", rule.signal)
+    aspects.add("to", names.state(rule.to) if rule.to else None, text=rule.to)
     for name in ("at", "before"):
         given = cast("tuple[str, ...]", getattr(rule, name))
-        said.add(name, tuple(sorted(map(names.state, given))), text=", ".join(given))
-    said.add("message", rule.message)
+        aspects.add(name, tuple(sorted(map(names.state, given))), text=", ".join(given))
+    aspects.add("message", rule.message)
     if rule.warn_at is not None:
-        said.add("warn_at", rule.warn_at, text=_share(rule.warn_at))
+        aspects.add("warn_at", rule.warn_at, text=_share(rule.warn_at))
     called = rule.stop or rule.signal or f"to {rule.to}"
     raises = f"{rule.kind} {rule.stop or rule.signal}".strip() if rule.kind != "detour" else ""
     does = ", ".join(part for part in (raises, f"to {rule.to}" if rule.to else "") if part)
     line = f"when {format_value(rule.when)}: {does}"
-    return Part("rule", rule.id, called, ("rules", number), said, line)
+    return Part("rule", rule.id, called, ("rules", number), aspects, line)
 
 
 def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
     """What a machine has by name: limits, variables, definitions, reasons, blocks, tools, notes."""
     for name, limit in spec.limits.items():
-        said = _Aspects(("limits", name))
+        aspects = _Aspects(("limits", name))
         text = "off" if limit.value is None else say_value(limit.value, limit.type)
-        said.add("value", [limit.value], ("value",), text=text)
-        said.add("type", str(limit.type.without_none()), ("type",))
-        yield Part("limit", name, name, ("limits", name), said, text)
+        aspects.add("value", [limit.value], ("value",), text=text)
+        aspects.add("type", str(limit.type.without_none()), ("type",))
+        yield Part("limit", name, name, ("limits", name), aspects, text)
     for name, var in spec.vars.items():
-        said = _Aspects(("vars", name))
+        aspects = _Aspects(("vars", name))
         text = (
             write_duration(var.value)
             if _is_seconds(var.type, var.value)
             else format_value(var.value)
         )
-        said.add("value", [var.value], ("value",), text=text or '""')
-        said.add("type", str(var.type), ("type",))
-        yield Part("variable", name, name, ("vars", name), said, text or '""')
+        aspects.add("value", [var.value], ("value",), text=text or '""')
+        aspects.add("type", str(var.type), ("type",))
+        yield Part("variable", name, name, ("vars", name), aspects, text or '""')
     for name, made in spec.define.items():
-        said = _Aspects(("define", name), names)
-        said.guard("", made)
-        said[""] = said[""]._replace(path=("define", name))
-        yield Part("definition", name, name, ("define", name), said, format_value(made))
+        aspects = _Aspects(("define", name), names)
+        aspects.guard("", made)
+        aspects[""] = aspects[""]._replace(path=("define", name))
+        yield Part("definition", name, name, ("define", name), aspects, format_value(made))
     for name, reason in spec.reasons.items():
-        said = _Aspects(("reasons", name))
-        said.add("priority", [reason.priority], text=f"{reason.priority}")
-        said.add("forced", [reason.forced], text=format_value(reason.forced))
-        said.add("status", [reason.status], text=str(reason.status))
+        aspects = _Aspects(("reasons", name))
+        aspects.add("priority", [reason.priority], text=f"{reason.priority}")
+        aspects.add("forced", [reason.forced], text=format_value(reason.forced))
+        aspects.add("status", [reason.status], text=str(reason.status))
         line = f"priority {reason.priority}, {reason.status}"
-        yield Part("reason", name, name, ("reasons", name), said, line)
+        yield Part("reason", name, name, ("reasons", name), aspects, line)
     for name, block in spec.memory.items():
-        said = _Aspects(("memory", name))
-        said.add("value", [block.value], text=block.value or '""')
+        aspects = _Aspects(("memory", name))
+        aspects.add("value", [block.value], text=block.value or '""')
         for one in ("limit", "label", "template", "on_demand"):
-            said.add(one, getattr(block, one))
-        yield Part("memory", name, name, ("memory", name), said, block.value)
+            aspects.add(one, getattr(block, one))
+        yield Part("memory", name, name, ("memory", name), aspects, block.value)
     for name, value in spec.model.items():
-        said = _Aspects(("model", name))
+        aspects = _Aspects(("model", name))
         text = write_duration(value) if name == "timeout" and isinstance(value, float) else None
-        said.add("", [value], ("model", name), text=format_value(value) if text is None else text)
-        said[""] = said[""]._replace(path=("model", name))
-        yield Part("model", name, name, ("model", name), said, said[""].text)
+        aspects.add(
+            "", [value], ("model", name), text=format_value(value) if text is None else text
+        )
+        aspects[""] = aspects[""]._replace(path=("model", name))
+        yield Part("model", name, name, ("model", name), aspects, aspects[""].text)
     for number, name in enumerate(spec.tools):
-        yield Part("tool", name, name, ("tools", number), _locked(spec, name))
+        yield Part("tool", name, name, ("tools", number), _lock_aspects(spec, name))
     yield from _server_parts(spec)
     yield from _notes(spec)
 
@@ -354,30 +358,39 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
 def _server_parts(spec: MachineSpec) -> Iterator[Part]:
     """The MCP servers; their tools are parts of their own."""
     for name, server in spec.servers.items():
-        said = _Aspects(("mcp_servers", name))
+        aspects = _Aspects(("mcp_servers", name))
         for one in ("command", "args", "cwd", "url"):
-            said.add(one, getattr(server, one))
+            aspects.add(one, getattr(server, one))
         for one in ("env", "headers"):
             for key, value in getattr(server, one).items():
-                said.add(f"{one}.{key}", [value], (one, key), text=value)
-        said.add("effect", str(server.effect))
-        said.add("timeout", server.timeout, text=write_duration(server.timeout))
-        said.add(
+                aspects.add(f"{one}.{key}", [value], (one, key), text=value)
+        aspects.add("effect", str(server.effect))
+        aspects.add("timeout", server.timeout, text=write_duration(server.timeout))
+        aspects.add(
             "connect_timeout", server.connect_timeout, text=write_duration(server.connect_timeout)
         )
-        yield Part("server", name, name, ("mcp_servers", name), said, server.reaches)
+        asks, sampling = server.elicitation, server.sampling
+        aspects.add("elicitation.within", asks.within, text=write_duration(asks.within))
+        aspects.add("elicitation.questions", asks.questions, text=str(asks.questions))
+        if sampling is not None:
+            tokens = "" if sampling.tokens is None else f", tokens: {sampling.tokens:,}"
+            aspects.add("sampling", "allowed", text=f"{{calls: {sampling.calls:,}{tokens}}}")
+            for key in ("calls", "tokens"):
+                if (value := getattr(sampling, key)) is not None:
+                    aspects.add(f"sampling.{key}", value, text=f"{value:,}")
+        yield Part("server", name, name, ("mcp_servers", name), aspects, server.reaches)
 
 
-def _locked(spec: MachineSpec, tool: str) -> _Aspects:
+def _lock_aspects(spec: MachineSpec, tool: str) -> _Aspects:
     """What the lock says of an MCP server's tool; nothing of a function of Python."""
     server, _, name = tool.partition(".")
     found = spec.servers[server].tools.get(name) if server in spec.servers else None
-    said = _Aspects(("mcp_servers", server))
+    aspects = _Aspects(("mcp_servers", server))
     if found is not None:
         for key, value in found.to_dict().items():
             for part, inner in _leaves({key: value}):
-                said.add(part, [inner], ("lock",), text=format_value(inner))
-    return said
+                aspects.add(part, [inner], ("lock",), text=format_value(inner))
+    return aspects
 
 
 def _leaves(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
@@ -412,38 +425,38 @@ def _notes(spec: MachineSpec) -> Iterator[Part]:
     for name, path, value in found:
         seen[name] = seen.get(name, 0) + 1
         called = name if seen[name] == 1 else f"{name} ({seen[name]})"
-        said = {"": Aspect(canonical([value]), format_value(value), path)}
-        yield Part("note", called, called, path, said, format_value(value))
+        aspects = {"": Aspect(canonical([value]), format_value(value), path)}
+        yield Part("note", called, called, path, aspects, format_value(value))
 
 
 def task_parts(spec: MachineSpec) -> list[Part]:
     """The tasks that a file holds."""
     out: list[Part] = []
     for number, task in enumerate(spec.tasks if isinstance(spec.tasks, tuple) else ()):
-        said = _Aspects(("tasks", number))
+        aspects = _Aspects(("tasks", number))
         for name, value in task.items():
-            said.add(name, [value], text=format_value(value))
+            aspects.add(name, [value], text=format_value(value))
         out.append(
-            Part("task", f"{task['id']}", f"{task['id']}", ("tasks", number), said, task["text"])
+            Part("task", f"{task['id']}", f"{task['id']}", ("tasks", number), aspects, task["text"])
         )
     return out
 
 
 def machine_part(spec: MachineSpec, names: Renaming = SAME) -> Part:
     """What is said of the machine as a whole."""
-    said = _Aspects((), names)
-    said.add("machine", spec.name)
+    aspects = _Aspects((), names)
+    aspects.add("machine", spec.name)
     for name in ("title", "about", "source", "instructions", "agent"):
-        said.add(name, getattr(spec, name))
-    said.add("in_doubt", spec.in_doubt)
-    said.add("start", names.state(spec.start), text=spec.start)
-    said.add("on_stop", names.state(spec.on_stop) if spec.on_stop else None, text=spec.on_stop)
+        aspects.add(name, getattr(spec, name))
+    aspects.add("in_doubt", spec.in_doubt)
+    aspects.add("start", names.state(spec.start), text=spec.start)
+    aspects.add("on_stop", names.state(spec.on_stop) if spec.on_stop else None, text=spec.on_stop)
     if isinstance(spec.tasks, str):
-        said.add("tasks", spec.tasks)
+        aspects.add("tasks", spec.tasks)
     output = spec.output
     if isinstance(output, Mapping):
         for name, made in output.items():
-            said.guard(f"output.{name}", made, ("output", name))
+            aspects.guard(f"output.{name}", made, ("output", name))
     else:
-        said.guard("output", output)
-    return Part("machine", spec.name, spec.name, (), said)
+        aspects.guard("output", output)
+    return Part("machine", spec.name, spec.name, (), aspects)

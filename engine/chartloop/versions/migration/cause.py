@@ -41,9 +41,9 @@ def cause_of(chart: Chart, records: Sequence[Record], found: Replay, names: Name
         for name in dict.fromkeys((recorded.state, recorded.next))
         if name not in chart.step.nodes
     )
-    said, place = _deciding_guard(chart.spec, recorded, now)
+    guard, place = _deciding_guard(chart.spec, recorded, now)
     place = place if place.line else _begins(chart.spec, found.position.state)
-    what = f"{at}: {gone}{_differ(record, recorded, found.position, now)}{said}"
+    what = f"{at}: {gone}{_differ(record, recorded, found.position, now)}{guard}"
     return Cause(what, cure, record.seq, place)
 
 
@@ -89,9 +89,9 @@ def _deciding_guard(spec: MachineSpec, recorded: Record, now: Explanation) -> tu
     ids = [*_other_ways(recorded, now), *_other_signals(recorded, now), *rest]
     place = next((found for id in ids if (found := place_of(spec, id)).line), NOWHERE)
     rows = {row.id: row for row in now.rows}
-    told = next((rows[id] for id in ids if id in rows and rows[id].atoms), None)
-    if told is not None:
-        return f": {_guard(told)}", place
+    deciding = next((rows[id] for id in ids if id in rows and rows[id].atoms), None)
+    if deciding is not None:
+        return f": {_guard(deciding)}", place
     gone = next((_quote_id(id) for id in ids if id.endswith(GONE)), "")
     return (f": it was raised by {gone}" if gone and not place.line else ""), place
 

@@ -100,8 +100,8 @@ def stops(given: Standing) -> tuple[str, str]:
     held = _holding_guards(given.old, given.before, given.now)
     for rule in _looked_at(given.chart.spec, position.state):
         if _holds(rule, facts) and rule.when.text not in held:
-            said = say_guard(rule.when, facts, None, given.chart.spec.roots)
-            return rule.stop, said
+            guard = say_guard(rule.when, facts, None, given.chart.spec.roots)
+            return rule.stop, guard
     return "", ""
 
 

@@ -236,8 +236,8 @@ def _unique_pairs(
 
 def _sign(spec: MachineSpec, name: str, known: Callable[[str], str], names: Renaming) -> Sign:
     """What a state says and where it is, in names that both machines have."""
-    said = state_part(spec.states[name], names).aspects.items()
-    sign: set[Hashable] = {("says", n, a.value) for n, a in said if n not in _FOR_PEOPLE}
+    aspects = state_part(spec.states[name], names).aspects.items()
+    sign: set[Hashable] = {("says", n, a.value) for n, a in aspects if n not in _FOR_PEOPLE}
     for edge in spec.edges():
         way = edge.id[len(edge.source) :]
         if edge.target == name and known(edge.source):

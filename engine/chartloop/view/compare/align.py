@@ -117,8 +117,8 @@ class _Matching:
             ends = [v if end == u else self.found[end] for end in (source, target)]
             there = image(self.b, *ends)
             if there:
-                said = self.a.edges[source, target]
-                shared += min(len(said), len(there)) * 2 - edge_changes(said, there)
+                captions = self.a.edges[source, target]
+                shared += min(len(captions), len(there)) * 2 - edge_changes(captions, there)
         return shared
 
     def _sharing(self, u: int, v: int) -> int:

@@ -147,12 +147,12 @@ def refine_kinds(a: Graph, b: Graph) -> list[Kinds]:
 
 def _around(graph: Graph, kinds: Sequence[int], node: int) -> Iterable[tuple[int, int, Labels]]:
     for source, target in graph.pairs_at[node]:
-        said = graph.edges[source, target]
+        captions = graph.edges[source, target]
         if source == target:
-            yield (0, 0, said)
+            yield (0, 0, captions)
         else:
             ahead = source == node
-            yield (1 if ahead else 2, kinds[target if ahead else source], said)
+            yield (1 if ahead else 2, kinds[target if ahead else source], captions)
 
 
 def neighbours(graph: Graph, node: int, *, ahead: bool) -> list[int]:

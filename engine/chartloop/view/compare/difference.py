@@ -82,8 +82,8 @@ def _graphs(a: Flowchart, b: Flowchart) -> tuple[Graph, Graph]:
     fills = any(box.fill for box in a.boxes)
     labels = [[one_line(arrow.label) for arrow in chart.arrows] for chart in (a, b)]
     words = [[one_line(arrow.words) for arrow in chart.arrows] for chart in (a, b)]
-    said = words if _unlike(*words) < _unlike(*labels) else labels
-    return _graph(a, said[0], fills=fills), _graph(b, said[1], fills=fills)
+    texts = words if _unlike(*words) < _unlike(*labels) else labels
+    return _graph(a, texts[0], fills=fills), _graph(b, texts[1], fills=fills)
 
 
 def _unlike(a: Sequence[str], b: Sequence[str]) -> int:

@@ -49,8 +49,8 @@ def _names(chart: Flowchart, prefix: str) -> Mapping[str, str]:
         names[name] = _escape_text(labels[box])
     for arrow, name in zip(chart.arrows, ids.arrows, strict=True):
         ends = f"{labels[arrow.source]} → {labels[arrow.target]}"
-        said = one_line(arrow.tip)
-        names[name] = _escape_text(f"{ends}: {said}" if said else ends)
+        caption = one_line(arrow.tip)
+        names[name] = _escape_text(f"{ends}: {caption}" if caption else ends)
     return names
 
 

@@ -124,8 +124,8 @@ class ReportDress(PaintedDress):
             asked = wrap_label(f"{line.text} → {line.does}", LISTED).split("\n")
             meter = self._meters.get(line.id, Meter(""))
             measured = "" if meter.share is None else bar(meter.share)
-            said = small(f"{SPACE * 3}{meter.said}{word(meter.share)}{SPACE * 2}", SMALL_INK)
-            rows.append(cells("".join(f"{html_text(a)}{LEFT}" for a in asked), said, measured))
+            caption = small(f"{SPACE * 3}{meter.said}{word(meter.share)}{SPACE * 2}", SMALL_INK)
+            rows.append(cells("".join(f"{html_text(a)}{LEFT}" for a in asked), caption, measured))
         return table([*rows, *self._badge_row(box, "LEFT", 3)])
 
     def _badge_row(self, box: Box, align: str = "CENTER", span: int = 1) -> Iterator[str]:

@@ -76,19 +76,19 @@ def _words(box: Box, inside: Sequence[str], width: int) -> list[str]:
 def _arriving(canvas: Canvas, arrows: list[Arrow], boxes: Mapping[str, Box], width: int) -> int:
     """The lines from above; gives the row of the box."""
     shown = arrows if len(arrows) <= IN else arrows[: IN - 1]
-    said = [(_label_of(boxes[a.source]), one_line(a.drawn_text)) for a in shown]
+    rows = [(_label_of(boxes[a.source]), one_line(a.drawn_text)) for a in shown]
     if len(arrows) > len(shown):
-        said.append((f"and {len(arrows) - len(shown)} more", ""))
-    for row, (name, label) in enumerate(said):
+        rows.append((f"and {len(arrows) - len(shown)} more", ""))
+    for row, (name, label) in enumerate(rows):
         canvas.across(row, TRUNK, TRUNK + 2)
         room = width - TRUNK - 4
         most = max(room // 2, room - size(label) - 2) if label else room
         column = canvas.say(row, TRUNK + 4, name, most, "")
         if label:
             canvas.say(row, column + 2, label, width - column - 2, "label")
-    if said:
-        canvas.down(TRUNK, 0, len(said))
-    return len(said)
+    if rows:
+        canvas.down(TRUNK, 0, len(rows))
+    return len(rows)
 
 
 def _label_of(box: Box) -> str:

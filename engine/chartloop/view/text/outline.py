@@ -62,9 +62,9 @@ def _rule(line: RuleLine) -> str:
 def _lines_of(box: Box, arrows: list[Arrow]) -> Iterator[str]:
     label = one_line(box.label)
     start = "• " if box.entry else ""
-    said = f" {label}" if label not in ("", one_line(box.id)) else ""
-    yield f"{start}{name_of(box)}{said}"
+    shown_label = f" {label}" if label not in ("", one_line(box.id)) else ""
+    yield f"{start}{name_of(box)}{shown_label}"
     for arrow in arrows:
-        said = one_line(arrow.whole)
+        caption = one_line(arrow.whole)
         to = "where the run was going" if arrow.kind == "return" else one_line(arrow.target)
-        yield f"    {f'{said} ' if said else ''}→ {to}"
+        yield f"    {f'{caption} ' if caption else ''}→ {to}"

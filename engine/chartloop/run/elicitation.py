@@ -1,0 +1,155 @@
+"""A question that an MCP server asks while it carries out a call, as a question of the run.
+
+The server asks for a flat form; the run asks for the event `accept` with the form's fields, or for
+`decline` or `cancel`. The call is kept in flight while the run waits: it is called again with what
+was answered, and gives that to the server.
+
+    server ─▶ Form ─▶ InputRequired ─▶ Blocked ─▶ answer ─▶ the same action, with the answer
+
+Belongs here: the form, its fields, and what an answer is for the server. Never: sending either.
+Source: Model Context Protocol, "Elicitation".
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, cast
+
+from chartloop.core.types import ANY, BOOL, FLOAT, INT, STR, Type, enum_of, list_of
+from chartloop.core.values import Value
+from chartloop.language.json_schema.validator import UnusableSchemaError
+from chartloop.language.tool_lock import arguments_validator, schema_trouble
+
+ACTIONS = ("accept", "decline", "cancel")
+"""The answers to a form."""
+_LONGEST = 4_000
+"""Characters of a question that are asked."""
+_SIMPLE = {"string": STR, "integer": INT, "number": FLOAT, "boolean": BOOL}
+
+
+class Form(Value, frozen=True, gc=False):
+    """A question of a server: kept by the run while it waits, as plain data."""
+
+    id: str
+    """The same for the same question of a call, so that an answer on the record is found again."""
+    action: str
+    """The key of the action that has the call."""
+    server: str
+    text: str
+    """The server's question."""
+    schema: Mapping[str, Any] = {}
+    """The fields that it wants, a JSON Schema."""
+
+    def __hash__(self) -> int:
+        return hash((self.action, self.id))  # `schema` is a mapping
+
+    @property
+    def question(self) -> str:
+        """The text that the person reads."""
+        return f"MCP server `{self.server}` asks: {self.text}"
+
+
+class InputRequired(Exception):
+    """A call cannot be finished before someone answers: raised by a tool, never recorded."""
+
+    def __init__(self, form: Form, within: float) -> None:
+        self.form = form
+        self.within = within
+        """Seconds that the answer may take."""
+        super().__init__(form.question)
+
+
+def form_id(call: str, text: str, schema: Mapping[str, Any], times: int) -> str:
+    """The id of a question that a call, by its key, asks for the `times`-th time, from 0."""
+    asked = json.dumps([call, text, schema], sort_keys=True, default=str)
+    return f"{hashlib.sha256(asked.encode()).hexdigest()[:16]}#{times}"
+
+
+def form_trouble(text: str, schema: Mapping[str, Any]) -> str:
+    """Why a form cannot be shown; empty when it can."""
+    if len(text) > _LONGEST:
+        return f"its question is longer than {_LONGEST:,} characters"
+    if why := schema_trouble(schema):
+        return why.replace("`inputSchema`", "form")
+    for name, field in _properties(schema).items():
+        if not isinstance(field, Mapping) or _deep(cast("Mapping[str, Any]", field)):
+            return f"its field `{name}` is not a text, a number, a truth value or a choice"
+    return ""
+
+
+def _deep(field: Mapping[str, Any]) -> bool:
+    if field.get("type") == "object" or "properties" in field:
+        return True
+    items = field.get("items")
+    return isinstance(items, Mapping) and _deep(cast("Mapping[str, Any]", items))
+
+
+def is_form(data: object) -> bool:
+    """Whether a record holds a form, whatever else its file was changed to."""
+    if not isinstance(data, Mapping):
+        return False
+    given = cast("Mapping[str, Any]", data)
+    texts = all(isinstance(given.get(name), str) for name in ("id", "action", "server", "text"))
+    schema = given.get("schema")
+    return texts and isinstance(schema, Mapping) and not form_trouble(given["text"], schema)
+
+
+def form_in(data: Mapping[str, Any]) -> Form:
+    """Read back what a record holds of a form."""
+    return Form(**{name: data[name] for name in Form.__struct_fields__ if name in data})
+
+
+def answers_of(form: Form) -> dict[str, dict[str, Type]]:
+    """The answers that a form takes, each with its fields. A field that may be left out is None."""
+    required = set(cast("list[Any]", form.schema.get("required") or ()))
+    fields = {
+        name: _type(field) if name in required else _type(field).maybe()
+        for name, field in _properties(form.schema).items()
+    }
+    return {"accept": fields, "decline": {}, "cancel": {}}
+
+
+def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", schema.get("properties") or {})
+
+
+def _type(field: Mapping[str, Any]) -> Type:
+    if words := _choices(field):
+        return enum_of(*words)
+    if field.get("type") == "array":
+        return list_of(STR)
+    return _SIMPLE.get(str(field.get("type")), ANY)
+
+
+def _choices(field: Mapping[str, Any]) -> list[str]:
+    """The words of a choice; empty for another field."""
+    if isinstance(words := field.get("enum"), list):
+        return [str(word) for word in cast("list[Any]", words)]
+    titled = field.get("oneOf")
+    if field.get("type") == "string" and isinstance(titled, list):
+        return [str(one["const"]) for one in cast("list[Any]", titled) if "const" in one]
+    return []
+
+
+def complete_data(form: Form, data: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer's data with None for every field that it leaves out and may leave out."""
+    left = answers_of(form)["accept"].items()
+    return {name: None for name, type in left if type.nullable} | dict(data)
+
+
+def content_of(form: Form, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of an accepted form for the server: with its defaults, without empty fields."""
+    fields = _properties(form.schema).items()
+    defaults: dict[str, Any] = {n: field["default"] for n, field in fields if "default" in field}
+    return defaults | {name: value for name, value in data.items() if value is not None}
+
+
+def content_fault(form: Form, data: Mapping[str, Any]) -> str:
+    """The error in the data of an accepted form, by its schema; empty if there is none."""
+    try:
+        faults = arguments_validator(form.schema).faults(content_of(form, data))
+    except UnusableSchemaError as error:
+        return str(error)
+    return "; ".join(str(fault).replace("the reply: ", "") for fault in faults)
