@@ -56,7 +56,7 @@ def call(name, given):
         asked = {"message": given.get("message", "Sure?"), "requestedSchema": given.get("schema") or {
             "type": "object", "properties": {}}} | given.get("more", {})
         return request("elicitation/create", asked)
-    if name == "sample":
+    if name == "model":
         said = [{"role": "user", "content": {"type": "text", "text": text}} for text in given["texts"]]
         for one in said:
             done = request("sampling/createMessage", {"messages": [one], "maxTokens": 50})
@@ -155,7 +155,7 @@ OFFERS = (
     ADD, DIE, offer("sleep", "Sleeps.", seconds={"type": "number"}), offer("fail", "Fails."),
     offer("env", "A variable.", name=TEXT), offer("picture", "A picture."),
     {**offer("ask", "Asks a person."), "inputSchema": {"type": "object"}},
-    {**offer("sample", "Asks the model."), "inputSchema": {"type": "object"}},
+    {**offer("model", "Asks the model."), "inputSchema": {"type": "object"}},
     offer("folders", "Asks for folders."),
 )  # fmt: skip
 ODD = (

@@ -225,6 +225,9 @@ async def _open_all(connections: Sequence[_Connection]) -> None:
 
 
 async def _close_all(connections: Sequence[_Connection]) -> None:
+    for connection in connections:
+        for call in list(connection.calls):
+            call.cancel()
     await asyncio.gather(*(c.close() for c in connections))
 
 
@@ -595,9 +598,6 @@ class _Connection:
     async def close(self, *, again: bool = False) -> None:
         """End the server. With `again` its start still counts."""
         owner, self._client = self._owner, None
-        if not again:
-            for call in list(self.calls):
-                call.cancel()
         if self._closing is not None:
             self._closing.set()
         if owner is not None:
