@@ -46,7 +46,7 @@ from chartloop.core.errors import Category, ServerUnavailableError, SetupError, 
 from chartloop.core.media_parts import say_parts
 from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import Effect
-from chartloop.core.units import say_duration
+from chartloop.core.units import say_count, say_duration
 from chartloop.extras import install
 from chartloop.language.server_tools import VARIABLE, ServerSpec
 from chartloop.language.tool_lock import LockedServer, lock_offers, server_differences
@@ -449,8 +449,8 @@ class _Connection:
 
     @property
     def _babbled(self) -> str:
-        many = f"{self._babble:,} lines that are not MCP messages"
-        return f"it has written {'1 line that is no MCP message' if self._babble == 1 else many}"
+        lines = say_count(self._babble, "line")
+        return f"it has written {lines} that {'is' if self._babble == 1 else 'are'} no MCP message"
 
     def _unavailable(self, what: str, hint: str) -> ServerUnavailableError:
         lines = [f"MCP server `{self.server.name}` {self._mask(what)}"]
@@ -525,8 +525,7 @@ class _Connection:
     def _result(self, reply: Any) -> ToolResult:
         pictures = [_picture(part) for part in reply.content]
         left = [part for part, picture in zip(reply.content, pictures, strict=True) if not picture]
-        text = str(self._mask("\n".join(_texts(left))))
-        data = self._mask(reply.structured_content)
+        data, text = self._mask(reply.structured_content), str(self._mask("\n".join(_texts(left))))
         if data is not None and not reply.content:  # a server need not write it as text, too
             text = text_for_model(data)
         if reply.is_error:
@@ -675,9 +674,8 @@ def _first(error: BaseException) -> BaseException:
 
 def _is_closed(error: BaseException) -> bool:
     """Whether an error says that the connection has ended."""
-    if type(error).__name__ in ("ClosedResourceError", "BrokenResourceError", "EndOfStream"):
-        return True
-    if str(error) in _FORGOTTEN:
+    ends = ("ClosedResourceError", "BrokenResourceError", "EndOfStream")
+    if type(error).__name__ in ends or str(error) in _FORGOTTEN:
         return True
     return getattr(error, "code", None) == _CLOSED or isinstance(error, ConnectionError)
 
