@@ -259,6 +259,7 @@ class _Connection:
         self._opening: asyncio.Lock | None = None
         self._stderr: deque[str] = deque(maxlen=_LINES)
         self._babble = 0
+        self._reader: threading.Thread | None = None
         self._hidden: dict[str, str] = {}
         """The values of variables, also as programs encode them, with the variables' names."""
         self.calls: set[Call] = set()
@@ -298,7 +299,8 @@ class _Connection:
         if isinstance(value, Mapping):
             given = cast("Mapping[str, Any]", value)
             return {self._mask(k): self._mask(v) for k, v in given.items()}
-        return [self._mask(v) for v in cast("list[Any]", value)] if _is_list(value) else value
+        listed = isinstance(value, (list, tuple))
+        return [self._mask(v) for v in cast("list[Any]", value)] if listed else value
 
     # opening --------------------------------------------------------------------------------
 
@@ -412,7 +414,8 @@ class _Connection:
     def _open_stderr(self, stack: AsyncExitStack) -> Any:
         """A file for the server to write to; a thread reads it to its end."""
         read, write = os.pipe()
-        threading.Thread(target=self._read_stderr, args=(read,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read_stderr, args=(read,), daemon=True)
+        self._reader.start()
         return stack.enter_context(os.fdopen(write, "w"))
 
     def _read_stderr(self, read: int) -> None:
@@ -476,6 +479,8 @@ class _Connection:
                 return await self._ask(tool, arguments, call)
             except _Died:
                 await self.close(again=True)
+                if self._reader is not None:  # its last words are on their way
+                    await asyncio.to_thread(self._reader.join, 1.0)
                 if last or self.server.effect is Effect.PAID:
                     return self._lost(name, f"server `{self.server.name}` ended in this call")
             except TimeoutError:
@@ -659,7 +664,7 @@ def _texts(content: Sequence[Any]) -> Iterator[str]:
 
 
 def _short_lines(lines: Any) -> Iterator[str]:
-    """Lines that end somewhere, whatever a server writes."""
+    """Lines that end somewhere."""
     while line := lines.readline(100_000):
         if said := line.rstrip()[:_LINE]:
             yield said
@@ -675,9 +680,8 @@ def _first(error: BaseException) -> BaseException:
 def _is_closed(error: BaseException) -> bool:
     """Whether an error says that the connection has ended."""
     ends = ("ClosedResourceError", "BrokenResourceError", "EndOfStream")
-    if type(error).__name__ in ends or str(error) in _FORGOTTEN:
-        return True
-    return getattr(error, "code", None) == _CLOSED or isinstance(error, ConnectionError)
+    closed = type(error).__name__ in ends or getattr(error, "code", None) == _CLOSED
+    return closed or str(error) in _FORGOTTEN or isinstance(error, ConnectionError)
 
 
 _FORGOTTEN = ("Session terminated", "Server returned an error response")
@@ -687,10 +691,6 @@ _UNREAD = ("ValidationError", "RuntimeError")
 """What `mcp` raises for an answer that is none, or that does not fit the tool's own schema."""
 _CLOSED = -32000
 """The code that `mcp` gives to calls whose connection ended."""
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, (list, tuple))
 
 
 @cache
