@@ -42,24 +42,15 @@ from chartloop.adapters.mcp_calls import (
     sample_request,
 )
 from chartloop.adapters.mcp_results import failed_call, picture_of, texts_of
-from chartloop.core.errors import (
-    Category,
-    ServerUnavailableError,
-    SetupError,
-    ToolsChangedError,
-)
+from chartloop.core.errors import Category, ServerUnavailableError, SetupError, ToolsChangedError
 from chartloop.core.media_parts import say_parts
 from chartloop.core.outcome import ToolResult
 from chartloop.core.specs import Effect
-from chartloop.core.units import say_duration
+from chartloop.core.units import say_count, say_duration
 from chartloop.extras import install
 from chartloop.language.server_tools import VARIABLE, ServerSpec
 from chartloop.language.tool_lock import LockedServer, lock_offers, server_differences
-from chartloop.run.elicitation import (
-    Form,
-    InputRequired,
-    form_trouble,
-)
+from chartloop.run.elicitation import Form, InputRequired, form_trouble
 from chartloop.run.media import MOST
 from chartloop.run.ports import SamplingRefused, ToolClient
 from chartloop.run.redact import forms_of
@@ -268,6 +259,7 @@ class _Connection:
         self._opening: asyncio.Lock | None = None
         self._stderr: deque[str] = deque(maxlen=_LINES)
         self._babble = 0
+        self._reader: threading.Thread | None = None
         self._hidden: dict[str, str] = {}
         """The values of variables, also as programs encode them, with the variables' names."""
         self.calls: set[Call] = set()
@@ -307,7 +299,8 @@ class _Connection:
         if isinstance(value, Mapping):
             given = cast("Mapping[str, Any]", value)
             return {self._mask(k): self._mask(v) for k, v in given.items()}
-        return [self._mask(v) for v in cast("list[Any]", value)] if _is_list(value) else value
+        listed = isinstance(value, (list, tuple))
+        return [self._mask(v) for v in cast("list[Any]", value)] if listed else value
 
     # opening --------------------------------------------------------------------------------
 
@@ -421,7 +414,8 @@ class _Connection:
     def _open_stderr(self, stack: AsyncExitStack) -> Any:
         """A file for the server to write to; a thread reads it to its end."""
         read, write = os.pipe()
-        threading.Thread(target=self._read_stderr, args=(read,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read_stderr, args=(read,), daemon=True)
+        self._reader.start()
         return stack.enter_context(os.fdopen(write, "w"))
 
     def _read_stderr(self, read: int) -> None:
@@ -458,8 +452,8 @@ class _Connection:
 
     @property
     def _babbled(self) -> str:
-        many = f"{self._babble:,} lines that are not MCP messages"
-        return f"it has written {'1 line that is no MCP message' if self._babble == 1 else many}"
+        lines = say_count(self._babble, "line")
+        return f"it has written {lines} that {'is' if self._babble == 1 else 'are'} no MCP message"
 
     def _unavailable(self, what: str, hint: str) -> ServerUnavailableError:
         lines = [f"MCP server `{self.server.name}` {self._mask(what)}"]
@@ -485,6 +479,8 @@ class _Connection:
                 return await self._ask(tool, arguments, call)
             except _Died:
                 await self.close(again=True)
+                if self._reader is not None:  # its last words are on their way
+                    await asyncio.to_thread(self._reader.join, 1.0)
                 if last or self.server.effect is Effect.PAID:
                     return self._lost(name, f"server `{self.server.name}` ended in this call")
             except TimeoutError:
@@ -511,13 +507,10 @@ class _Connection:
         except Exception as error:
             if client is not self._client or _is_closed(_first(error)):
                 raise _Died from error
-            if isinstance(error, RuntimeError):  # the answer does not fit the tool's own schema
-                unread = f"its answer cannot be read: {str(self._mask(str(error)))[:_LINE]}"
-                return self._lost(f"{self.server.name}.{tool}", unread)
-            if type(error).__name__ == "ValidationError":
-                return self._lost(f"{self.server.name}.{tool}", "its answer cannot be read")
             said = str(self._mask(f"the server refused the call: {_first(error)}"))
             if (asked := reason_of_refusal(said)) is None:
+                if type(error).__name__ in _UNREAD:
+                    return self._lost(f"{self.server.name}.{tool}", "its answer cannot be read")
                 return failed_call(said, Category.RECOVERABLE)
             said = f"{said}; {asked}"
             warning = f"{self.server.name}.{tool}: {said}"
@@ -537,8 +530,8 @@ class _Connection:
     def _result(self, reply: Any) -> ToolResult:
         pictures = [picture_of(part) for part in reply.content]
         left = [part for part, picture in zip(reply.content, pictures, strict=True) if not picture]
-        text = str(self._mask("\n".join(texts_of(left))))
         data = self._mask(reply.structured_content)
+        text = str(self._mask("\n".join(texts_of(left))))
         if data is not None and not reply.content:  # a server need not write it as text, too
             text = text_for_model(data)
         if reply.is_error:
@@ -637,7 +630,7 @@ class _TooManyError(Exception):
 
 
 def _short_lines(lines: Any) -> Iterator[str]:
-    """Lines that end somewhere, whatever a server writes."""
+    """Lines that end somewhere."""
     while line := lines.readline(100_000):
         if said := line.rstrip()[:_LINE]:
             yield said
@@ -652,22 +645,18 @@ def _first(error: BaseException) -> BaseException:
 
 def _is_closed(error: BaseException) -> bool:
     """Whether an error says that the connection has ended."""
-    if type(error).__name__ in ("ClosedResourceError", "BrokenResourceError", "EndOfStream"):
-        return True
-    if str(error) in _FORGOTTEN:
-        return True
-    return getattr(error, "code", None) == _CLOSED or isinstance(error, ConnectionError)
+    ends = ("ClosedResourceError", "BrokenResourceError", "EndOfStream")
+    closed = type(error).__name__ in ends or getattr(error, "code", None) == _CLOSED
+    return closed or str(error) in _FORGOTTEN or isinstance(error, ConnectionError)
 
 
 _FORGOTTEN = ("Session terminated", "Server returned an error response")
 """What `mcp` says where an HTTP server answers outside the protocol: one that was restarted does
 not know the session. The next call connects anew."""
+_UNREAD = ("ValidationError", "RuntimeError")
+"""What `mcp` raises for an answer that is none, or that does not fit the tool's own schema."""
 _CLOSED = -32000
 """The code that `mcp` gives to calls whose connection ended."""
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, (list, tuple))
 
 
 @cache
