@@ -284,7 +284,7 @@ class _Connection:
                         hint=f"set it, or write a default into the file: `${{{name}:-...}}`",
                     )
                 if value is not None and value != default and len(value) >= _KEPT:
-                    self._hidden |= dict.fromkeys(forms_of(value), name)
+                    self._hidden.update((form, str(name)) for form in forms_of(value))
 
     def _expand(self, text: str) -> str:
         return VARIABLE.sub(lambda m: os.environ.get(m[1], m[2] or ""), text)

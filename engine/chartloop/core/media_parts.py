@@ -98,9 +98,8 @@ def media_tokens(part: Mapping[str, Any], image: int) -> int:
     text and as a picture.
     """
     if part.get("type") != "file":
-        said = part.get(TOKENS)
-        known = type(said) is int and 0 < said <= _MOST_TOKENS
-        return said if known else image
+        said: Any = part.get(TOKENS)
+        return said if type(said) is int and 0 < said <= _MOST_TOKENS else image
     return 2 * image * (1 + _size(part) // 50_000)
 
 

@@ -197,7 +197,7 @@ def _arguments(
     if streamed:
         given |= {"stream": True, "stream_options": {"include_usage": True}}
     # litellm writes into what it is given.
-    made: dict[str, Any] = copy_json(given | target.extra)
+    made: dict[str, Any] = copy_json({**given, **target.extra})
     if cached := settings.get("cache"):
         mark_for_cache(made, cached, target.provider)
     return made

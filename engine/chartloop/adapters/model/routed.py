@@ -5,7 +5,7 @@ Belongs here: which model a call is for. Never: what a model answers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -83,7 +83,7 @@ def _plugin(settings: Mapping[str, Any]) -> str:
 
 
 @contextmanager
-def _told(name: str, what: str) -> Iterator[None]:
+def _told(name: str, what: str) -> Generator[None]:
     """`PluginError` for whatever else the code of a plugin raises."""
     try:
         yield

@@ -66,4 +66,4 @@ def _sendable(part: Any) -> Mapping[str, Any]:
     if isinstance(part, Mapping) and TOKENS in part:
         given = cast("Mapping[str, Any]", part)
         return {name: value for name, value in given.items() if name != TOKENS}
-    return part
+    return cast("Mapping[str, Any]", part)
