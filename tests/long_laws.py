@@ -311,6 +311,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=1, help="how many files at a time (1)")
     parser.add_argument("--table", action="store_true", help="print what there is, run nothing")
     parser.add_argument(
+        "--write", type=Path, metavar="PAGE", help="write it to a page, run nothing"
+    )
+    parser.add_argument(
         "files", nargs="*", metavar="FILE", help="of tests; otherwise all with a law"
     )
     asked: Any = parser.parse_intermixed_args(arguments)

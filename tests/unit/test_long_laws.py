@@ -16,7 +16,7 @@ from textwrap import dedent
 
 import pytest
 
-from tests.long_laws import BEGIN, END, Result, page, read, table
+from tests.long_laws import BEGIN, END, Result, append, main, page, read, table
 
 TESTS = Path(__file__).parents[1]
 LAWS = """
@@ -183,7 +183,7 @@ def test_the_table_adds_up() -> None:
     ]
 
 
-def test_the_table_is_written_to_a_page() -> None:
+def test_the_table_is_written_to_a_page(tmp_path: Path) -> None:
     done = Result(
         law="tests/laws/test_span_laws.py::one", seed=1, examples=9, passed=9, stopped="",
         seconds=1.0, cpu=1.0, outcome="passed", commit="abc",
@@ -196,5 +196,11 @@ def test_the_table_is_written_to_a_page() -> None:
     assert "Without a result: `tests/cli/test_app.py`" in text
     assert "old" not in text
     assert page(text, [done]) == text
+    written, results = tmp_path / "page.md", tmp_path / "laws.jsonl"
+    written.write_text(f"{BEGIN}\n{END}\n")
+    append(results, done)
+    assert main([str(results), "--write", str(written)]) == 0
+    assert "| tests/laws/test_span_laws.py | 1 | 1 | 9 | 1 | 0 |" in written.read_text()
+    assert main([str(results), "--table"]) == 0
     with pytest.raises(SystemExit, match="the page lacks the lines"):
         page("# No marks", [done])
