@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import NamedTuple, get_type_hints
@@ -102,7 +103,7 @@ def test_the_examples_of_every_help_keep_their_lines(sh: Shell) -> None:
     """A paragraph with `\\b` written out, not the sign itself, is filled like any other."""
     for name in COMMANDS:
         command = app.get_command(click.Context(app), name)
-        below = command.commands if isinstance(command, click.Group) else {}
+        below: Iterable[str] = command.commands if isinstance(command, click.Group) else ()
         for words in [[name], *([name, other] for other in below)]:
             assert r"\b" not in sh(*words, "--help").out, words
 

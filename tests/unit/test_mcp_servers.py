@@ -617,5 +617,6 @@ def test_a_run_without_servers_imports_nothing_of_mcp() -> None:
         "import sys; from chartloop import load; m = load('agent')\n"
         "m.run('hi', script=['hello'])\n"
         "assert not [n for n in sys.modules if n.split('.')[0] in ('mcp', 'mcp_types', 'httpx2')]\n"
+        "assert 'chartloop.adapters.mcp_servers' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

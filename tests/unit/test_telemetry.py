@@ -573,7 +573,7 @@ states:
   done: {stop: completed}
 """
     telemetry = exporting(kept.collector, content=True)
-    call = {"tool_calls": [{"name": "photograph", "arguments": {}}]}
+    call: dict[str, Any] = {"tool_calls": [{"name": "photograph", "arguments": {}}]}
     load(text, tools=[photograph]).run("go", script=[call, "done"], tracer=telemetry)
     assert telemetry.flush(60)
     sent = [str(span) for span in kept.collector.spans()]
