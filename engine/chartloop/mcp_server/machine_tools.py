@@ -104,13 +104,14 @@ def machine_tool(machine: Machine) -> ToolShape:
     about = " ".join((spec.about or spec.title or f"Runs the machine `{spec.name}`.").split())
     message = f"{about} Gives the run's output, or its question where it waits for a person."
     return ToolShape(
-        spec.name, spec.title or spec.name, message, start_schema(spec),
+        spec.name, spec.title or spec.name, message, start_schema(machine),
         run_schema(output_schema(spec)),
     )  # fmt: skip
 
 
-def start_schema(spec: MachineSpec) -> Json:
+def start_schema(machine: Machine) -> Json:
     """What a run of the machine is started with: its task, and first values of its variables."""
+    spec = machine.spec
     task: Json = {
         "type": "string", "maxLength": LONGEST_TASK, "description": "What the run is to do."
     }  # fmt: skip
@@ -125,8 +126,21 @@ def start_schema(spec: MachineSpec) -> Json:
             },
             "additionalProperties": False,
         }
-    required = ["task"] if spec.tasks is None else []
-    return _object(fields, required)
+    return _object(fields, ["task"] if _wants_task(machine) else [])
+
+
+def _wants_task(machine: Machine) -> bool:
+    """Whether something in the machine may read the task: an action, a child or an expression."""
+    spec = machine.spec
+    if spec.tasks is not None:
+        return False
+    actions = (state.action for state in spec.states.values() if state.action is not None)
+    return "run.task" in machine.canonical() or any(
+        not action.is_builtin
+        or action.traits.step == "user-message"
+        or action.traits.runs != "none"
+        for action in actions
+    )
 
 
 def _object(fields: Json, required: Iterable[str] = ()) -> Json:
