@@ -16,6 +16,7 @@ from chartloop.api.bounds import AT_START
 from chartloop.catalog import shipped_machines
 from chartloop.core.errors import LimitError, SetupError
 from chartloop.proofs.bound import Assume, Bound, bound
+from chartloop.proofs.bound.unbounded_loops import uncut_loops
 from tests.exploring import adversaries, built, playing
 
 MODEL = (
@@ -152,6 +153,26 @@ def test_a_loop_that_nothing_cuts_is_named() -> None:
     assert found.loop == ("a",)
     assert found["actions"].why == "no budget cuts the loop a → a"
     assert found["tokens"].value is None
+
+
+def test_a_loop_is_named_with_the_loops_inside_it() -> None:
+    """What costs may be in one of those: found by the law of loops, seed 1, 1,000 examples."""
+    text = """\
+chartloop: 1
+machine: m
+model: {name: scripted}
+vars: {things: {type: 'list[str]', value: []}}
+states:
+  begin: {do: nothing, next: each}
+  each: {for: vars.thing, in: [a], each: ask, then: again}
+  ask: {do: infer, set: {vars.things: {append: '"c"'}}, next: each}
+  again: {do: nothing, next: begin}
+"""
+    chart = built(text).chart
+    found = bound(chart, brief=True)
+    assert "ask" in found.loop
+    assert found.loop in [*uncut_loops(chart)]
+    assert found["actions"].why.endswith(" → ".join((*found.loop, found.loop[0])))
 
 
 def test_what_is_not_known_is_said() -> None:

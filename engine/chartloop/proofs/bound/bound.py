@@ -78,6 +78,8 @@ class Figure:
     by: tuple[str, ...] = ()
     """The guards that bound it."""
     witness: Witness = field(default_factory=Witness)
+    loop: tuple[str, ...] = ()
+    """The states of the loop that `why` names: no budget cuts it."""
 
     @property
     def bounded(self) -> bool:
@@ -206,9 +208,7 @@ class Bound:
     def loop(self) -> tuple[str, ...]:
         """The states of a loop that no budget cuts; empty where each is cut."""
         actions = self.figures.get("actions")
-        if actions is None or actions.bounded or not actions.witness.loops:
-            return ()
-        return actions.witness.loops[0][0]
+        return () if actions is None else actions.loop
 
     def reasons_to_refuse(self, wanted: Mapping[str, float]) -> tuple[str, ...]:
         """Why a run may not start that must stay within these figures; empty when it may."""

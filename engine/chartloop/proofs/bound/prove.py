@@ -115,13 +115,15 @@ def figure(proof: Proof, resource: str) -> Figure:
         return Figure(name, None, next(iter(reasons.values()), "it is not known"))
     gain = [s.gains(resource) for s in budgets.steps]
     solved, steps = proof.solve(budgets, gain)
-    if solved.value is None:
-        solved, steps = _worst_loop(proof, budgets, gain, resource) or (solved, steps)
+    costly: Collection[str] = ()
+    if solved.value is None and (worst := _worst_loop(proof, budgets, gain, resource)):
+        solved, steps, costly = worst
     chosen = [budgets.steps[n] for n in steps]
     witness = _witness(proof, solved, chosen)
     if solved.value is None:
-        message = f"no budget cuts the loop {say_round(loop_of(proof, solved, chosen))}"
-        return Figure(name, None, message, witness=witness)
+        loop = loop_of(proof, solved, chosen, costly)
+        message = f"no budget cuts the loop {say_round(loop)}"
+        return Figure(name, None, message, witness=witness, loop=loop)
     paired = zip(budgets.rows, solved.prices, strict=True)
     by = tuple(dict.fromkeys(_say(proof, row.family) for row, price in paired if price))
     units = math.ceil(solved.value / UNIT - Fraction(1, 1000))
@@ -147,8 +149,11 @@ def paid(spec: MachineSpec) -> list[str]:
 
 def _worst_loop(
     proof: Proof, budgets: Budgets, gain: Sequence[Number], resource: str
-) -> tuple[Solved, list[int]] | None:
-    """Of several loops that no budget cuts: one of model calls, else a paid one, else of work."""
+) -> tuple[Solved, list[int], Collection[str]] | None:
+    """Of several loops that no budget cuts: one of model calls, else a paid one, else of work.
+
+    With the states that make it one of these.
+    """
     if resource != STEPS:
         return None
     spec = proof.chart.spec
@@ -160,7 +165,7 @@ def _worst_loop(
         narrow = [amount if step.route.state in names else 0 for step, amount in pairs]
         solved, steps = budgets.most(narrow)
         if solved.value is None:
-            return solved, steps
+            return solved, steps, names
     return None
 
 
