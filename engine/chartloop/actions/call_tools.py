@@ -219,12 +219,11 @@ class _Batch:
             text = str(error) if isinstance(error, ValueError) else describe(error)
             self.done[n] = failed_result(text)
             return
-        if self.servers is not None:
-            if (known := ctx.recorded.get(self.keys[n])) is not None:
-                self.done[n] = _read_result(ctx, known)
-                return
-            if spec.server:
-                ctx = replace(ctx, client=self.servers.call(self.keys[n], spec.name))
+        if (known := ctx.recorded.get(self.keys[n])) is not None:
+            self.done[n] = _read_result(ctx, known)
+            return
+        if self.servers is not None and spec.server:
+            ctx = replace(ctx, client=self.servers.call(self.keys[n], spec.name))
         if spec.effect is not Effect.PAID:
             await ctx.settle()
             self.done[n] = await run_tool(ctx, spec, arguments)
@@ -234,10 +233,8 @@ class _Batch:
     async def _pay(
         self, ctx: Context, n: int, spec: ToolSpec, arguments: Mapping[str, Any]
     ) -> ToolResult:
-        """A call that costs: its intent, the call, its result. What is recorded is not repeated."""
+        """A call that costs: its intent, the call, its result."""
         key = self.keys[n]
-        if key in ctx.recorded:
-            return _read_result(ctx, ctx.recorded[key])
         if ctx.client is None or not self._is_in_flight(key):
             await ctx.intent(key, {"state": ctx.state.name, "tool": spec.name})
         result = await run_tool(ctx, spec, arguments)

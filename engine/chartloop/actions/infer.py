@@ -131,12 +131,11 @@ _ABOVE_ZERO = ("max_tokens", "timeout", "idle_timeout", "reply_limit")
 async def infer(ctx: Context, **fields: Any) -> Outcome:
     """One model call."""
     asked = Asked(**fields) if fields else NOTHING_ASKED
-    if fields:
-        for name in _ABOVE_ZERO:
-            value = fields.get(name)
-            if value is not None and not value > 0:
-                message = f"`{name}` of this call is {value:,}: it must be above zero"
-                return Outcome.failure(Category.RECOVERABLE, message, kind="settings")
+    for name in _ABOVE_ZERO:
+        value = fields.get(name)
+        if value is not None and not value > 0:
+            message = f"`{name}` of this call is {value:,}: it must be above zero"
+            return Outcome.failure(Category.RECOVERABLE, message, kind="settings")
     answered = await complete(ctx, request_messages(ctx), ctx.tool_schemas, asked)
     outcome = _refuse_unoffered(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
     if asked.output is None:

@@ -10,7 +10,6 @@ coordination", "Parallel step execution".
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -19,7 +18,7 @@ import anyio
 from chartloop.core.errors import Category, LimitError
 from chartloop.core.facts import Failure
 from chartloop.core.fold import name_tasks
-from chartloop.core.outcome import Blocked, Outcome, Spent
+from chartloop.core.outcome import NOTHING_SPENT, Blocked, Outcome, Spent
 from chartloop.core.position import CHILD
 from chartloop.core.reasons import StopSignal
 from chartloop.core.specs import ActionSpec, ArgSpec, Effect
@@ -236,19 +235,17 @@ def _failure(result: Result) -> Failure:
 
 
 def _total_spent(results: Iterable[Result]) -> Spent:
-    calls: Counter[str] = Counter()
-    total = Spent()
+    total = NOTHING_SPENT
     for usage in (result.facts.usage for result in results):
-        calls.update({name: count for name, count in usage.calls.items() if count})
-        known = [cost for cost in (total.cost, usage.cost) if cost is not None]
-        total = Spent(
-            total.llm_calls + usage.llm_calls, total.prompt_tokens + usage.prompt_tokens,
-            total.completion_tokens + usage.completion_tokens, sum(known) if known else None,
-            cached_tokens=total.cached_tokens + usage.cached_tokens,
-            cache_write_tokens=total.cache_write_tokens + usage.cache_write_tokens,
-            reasoning_tokens=total.reasoning_tokens + usage.reasoning_tokens,
+        total = total.plus(
+            Spent(
+                usage.llm_calls, usage.prompt_tokens, usage.completion_tokens, usage.cost,
+                tools={name: count for name, count in usage.calls.items() if count},
+                cached_tokens=usage.cached_tokens, cache_write_tokens=usage.cache_write_tokens,
+                reasoning_tokens=usage.reasoning_tokens,
+            )
         )  # fmt: skip
-    return total.replace(tools=dict(calls)) if calls else total
+    return total
 
 
 def result_data(result: Result) -> dict[str, Any]:

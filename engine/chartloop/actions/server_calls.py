@@ -11,8 +11,6 @@ Source: Model Context Protocol, "Elicitation", "Sampling".
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -26,7 +24,7 @@ from chartloop.core.position import ELICITATION
 from chartloop.language.server_tools import Sampling, ServerSpec
 from chartloop.machine.child_budget import OWN, budgets_of
 from chartloop.run.context import Context
-from chartloop.run.elicitation import InputRequired
+from chartloop.run.elicitation import InputRequired, RequestIds
 from chartloop.run.ports import SampleRequest, SamplingRefused
 
 SAMPLED = "sampled"
@@ -68,7 +66,7 @@ class ServerCalls:
         total = NOTHING_SPENT
         for part in self._sampled(key):
             if "failed" not in part:
-                total = _sum(total, Spent(**part))
+                total = total.plus(Spent(**part))
         return total
 
     def attempts(self, key: str) -> int:
@@ -81,7 +79,7 @@ class ServerCalls:
             return outcome
         spent = self.spent()
         return outcome.replace(
-            spent=_sum(spent, outcome.spent),
+            spent=spent.plus(outcome.spent),
             unanswered=outcome.unanswered + self.started - spent.llm_calls,
         )
 
@@ -116,7 +114,7 @@ class ServerCall:
         self.action = calls.ctx.key
         self.answers = calls.answers
         self.warnings: list[str] = []
-        self._times: dict[str, int] = {}
+        self._ids = RequestIds()
 
     @property
     def asks_nobody(self) -> bool:
@@ -134,7 +132,7 @@ class ServerCall:
         ctx, allowed = self.calls.ctx, server.sampling
         if allowed is None:
             raise SamplingRefused("the machine's file does not allow this server model calls")
-        key = self._key(request)
+        key = f"{self.key}/model/{self._ids.next(request.to_mapping())}"
         if (known := ctx.recorded.get(key)) is not None and "text" in known:
             return known
         if why := self._refusal(allowed):
@@ -166,14 +164,6 @@ class ServerCall:
         await ctx.result(key, data)
         return data
 
-    def _key(self, request: SampleRequest) -> str:
-        """The same for the same request, so that a call that is made again finds its answer."""
-        text = json.dumps(request.to_mapping(), sort_keys=True, default=str)
-        base = f"{self.key}/model/{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-        times = self._times.get(base, 0)
-        self._times[base] = times + 1
-        return f"{base}#{times}"
-
     def _refusal(self, allowed: Sampling) -> str:
         """Why the file or a limit of the run does not allow another call; empty when they do."""
         if self.calls.attempts(self.key) >= allowed.calls:
@@ -202,23 +192,3 @@ def spent_limit(ctx: Context, spent: Spent) -> str:
             if (lookup(ctx.facts, fact) or 0) + more >= limit:
                 return name
     return ""
-
-
-def _sum(one: Spent, other: Spent) -> Spent:
-    """Both together. The cost is known where that of every model call is."""
-    if other is NOTHING_SPENT:
-        return one
-    unknown = any(s.llm_calls and s.cost is None for s in (one, other))
-    return Spent(
-        one.llm_calls + other.llm_calls, one.prompt_tokens + other.prompt_tokens,
-        one.completion_tokens + other.completion_tokens,
-        None if unknown else _add(one.cost, other.cost),
-        one.estimated or other.estimated, other.tools or one.tools,
-        one.cached_tokens + other.cached_tokens,
-        one.cache_write_tokens + other.cache_write_tokens,
-        one.reasoning_tokens + other.reasoning_tokens,
-    )  # fmt: skip
-
-
-def _add(one: float | None, other: float | None) -> float | None:
-    return one if other is None else other if one is None else one + other

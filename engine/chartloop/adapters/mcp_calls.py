@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 from chartloop.core.outcome import ToolResult
 from chartloop.language.server_tools import ServerSpec
-from chartloop.run.elicitation import ACTIONS, Form, content_of, form_id
+from chartloop.run.elicitation import ACTIONS, Form, RequestIds, content_of
 from chartloop.run.ports import SampleRequest, SamplingRefused, ToolClient
 from chartloop.run.sync import loop_thread
 
@@ -66,7 +66,7 @@ class Call:
         self._answers = dict(client.answers)
         self._open: dict[str, tuple[Form, asyncio.Future[Mapping[str, Any]]]] = {}
         self._samples: deque[Sample] = deque()
-        self._times: dict[str, int] = {}
+        self._ids = RequestIds()
         self._asked = 0
         self._held = 0
         self._left = 0.0
@@ -121,13 +121,9 @@ class Call:
 
     async def elicit(self, text: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
         """The answer to a form: `action`, and `content` where it was accepted."""
-        key = self._client.key
-        base = form_id(key, text, schema, 0)
-        times = self._times.get(base, 0)
-        self._times[base] = times + 1
         form = Form(
-            form_id(key, text, schema, times), self._client.action, self._connection.server.name,
-            text, schema,
+            self._ids.next(self._client.key, text, schema), self._client.action,
+            self._connection.server.name, text, schema,
         )  # fmt: skip
         if form.id in self._answers:
             return self._read(form, self._answers[form.id])

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, TypedDict
 from urllib.parse import unquote
 
 from chartloop.adapters.clock import SystemClock
-from chartloop.adapters.journal.sqlite import shared_journal
 from chartloop.adapters.model.litellm import LiteLLM
 from chartloop.adapters.model.routed import Routed
 from chartloop.adapters.model.scripted import Scripted
@@ -264,4 +263,7 @@ def _at(given: str | Path, make: bool, durability: Durability) -> Journal:
         raise UnknownRunError(
             f"there is no journal at `{path}`", hint="name the file that the run was started with"
         )
+    # in-memory runs load no SQLite
+    from chartloop.adapters.journal.sqlite import shared_journal  # noqa: PLC0415
+
     return shared_journal(path, durability)

@@ -43,6 +43,21 @@ class Spent(Value, frozen=True, gc=False):
     reasoning_tokens: int = 0
     """Of the completion tokens, those of the model's reasoning."""
 
+    def plus(self, other: Spent) -> Spent:
+        """Both together. The cost is that of the part whose cost is known."""
+        known = [cost for cost in (self.cost, other.cost) if cost is not None]
+        tools = {**self.tools}
+        for name, count in other.tools.items():
+            tools[name] = tools.get(name, 0) + count
+        return Spent(
+            self.llm_calls + other.llm_calls, self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens, sum(known) if known else None,
+            self.estimated or other.estimated, tools or EMPTY,
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+        )  # fmt: skip
+
 
 class Reply(Value, frozen=True, gc=False):
     """The reply of a model."""

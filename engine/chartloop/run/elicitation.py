@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -61,10 +62,21 @@ class InputRequired(Exception):
         super().__init__(form.question)
 
 
-def form_id(call: str, text: str, schema: Mapping[str, Any], times: int) -> str:
-    """The id of a question that a call, by its key, asks for the `times`-th time, from 0."""
-    asked = json.dumps([call, text, schema], sort_keys=True, default=str)
-    return f"{hashlib.sha256(asked.encode()).hexdigest()[:16]}#{times}"
+class RequestIds:
+    """Ids of a server's requests within one call of a tool.
+
+    When the call is made again and the server repeats its requests, each has the id it had before.
+    """
+
+    def __init__(self) -> None:
+        self._times: Counter[str] = Counter()
+
+    def next(self, *request: Any) -> str:
+        """The id of a request. The same request made twice has two."""
+        text = json.dumps(request, sort_keys=True, default=str)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        self._times[digest] += 1
+        return f"{digest}#{self._times[digest] - 1}"
 
 
 def form_trouble(text: str, schema: Mapping[str, Any]) -> str:
