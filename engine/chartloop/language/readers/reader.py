@@ -38,7 +38,7 @@ from chartloop.language.file.unreadable import TOO_MANY, Unread, names_in
 from chartloop.language.label import Label, LabelFault, parse_label
 from chartloop.language.readers.flow import Flow, Moment
 from chartloop.language.server_tools import ServerSpec
-from chartloop.language.spec import said_at
+from chartloop.language.spec import path_in_file
 from chartloop.language.template.template import Template, TemplateFault
 from chartloop.language.template.template import parse as parse_template
 from chartloop.language.text_fault import TextFault
@@ -183,7 +183,7 @@ class Reader:
 
         `lost` are texts that could not be read: what they name counts as used.
         """
-        self.unread.add(self.base + said_at(self.made, path), lost)
+        self.unread.add(self.base + path_in_file(self.made, path), lost)
         self.warn(code, path, message, hint=hint, key=key, part=part)
 
     def warn(
@@ -191,7 +191,7 @@ class Reader:
         part: tuple[int, int] | None = None,
     ) -> None:  # fmt: skip
         """Note a finding about what could be read all the same."""
-        full = self.base + said_at(self.made, path)
+        full = self.base + path_in_file(self.made, path)
         if len(self.findings) > MAX_FINDINGS:
             return
         if len(self.findings) == MAX_FINDINGS:
@@ -213,7 +213,7 @@ class Reader:
 
     def is_gone(self, path: Path) -> bool:
         """Whether what stood there was taken out, with its own finding."""
-        return self.base + said_at(self.made, path) in self.gone
+        return self.base + path_in_file(self.made, path) in self.gone
 
     def lost_in(self, path: Path) -> bool:
         """Whether anything was taken out of what is there."""
