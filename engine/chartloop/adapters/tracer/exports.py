@@ -70,7 +70,7 @@ class Exports:
         self.ended = SpanQueue()
         self.guard = Guard()
         self.key: str = api.context.create_key("chartloop-run")
-        """Under this key a context has the run in whose action something happens."""
+        """The key of the context for the current run."""
 
     def end(self, span: Span) -> None:
         """End a span with the current time, and export it soon."""
