@@ -1,7 +1,6 @@
 """The reader of `mcp_servers` and of the lock of their tools.
 
-No server is asked, here or in anything that only looks at a machine: what the lock does not hold
-is a finding.
+Reading a machine never starts a server: a tool that is not in the lock is a finding.
 
 Source: design "language", section 1.
 """

@@ -154,8 +154,7 @@ def _written_by_code(spec: MachineSpec) -> bool:
 
 
 def _literals(spec: MachineSpec) -> Iterator[tuple[set[str], set[str]]]:
-    """The quoted texts of each expression and template, and the cases of each `of`, each with the
-    variables that are read there."""
+    """The quoted texts of expressions and templates, and cases, with the variables read there."""
     for found in _expressions(spec):
         variables = {_name(path) for path in found.reads if path.startswith("vars.")}
         if variables and isinstance(found, Template):
