@@ -55,9 +55,8 @@ def _one_outcome(context: CheckContext, state: StateSpec) -> None:
         if reported or any(e.data or context.has_finding_at(e.path) for e in edges):
             return
         what = "every answer to" if state.job == "wait" else "every edge of"
-        message = (
-            f"{what} `{state.name}` leads to `{edges[0].target}`: the question changes nothing"
-        )
+        to = edges[0].target
+        message = f"{what} `{state.name}` leads to `{to}`: the question changes nothing"
         context.say_of("CL351", state, message, hint="lead one of them elsewhere, or do not ask")
 
 
