@@ -183,9 +183,9 @@ def _cut_off(
 ) -> None:
     at = f" with {values}" if (values := say_limits(context, rule.when)) else ""
     why = f"`{rule.when.text}` stops the run after {say_count(failures, 'failure')}{at}"
-    made = "is never retried" if failures == 1 else (
+    effect = "is never retried" if failures == 1 else (
         f"is retried {say_count(failures - 1, 'time')}, not {retry.times}"
     )  # fmt: skip
     hint = "let the rule allow more failures, or retry less often"
     path = ("states", state.name, "retry")
-    context.say("CL349", path, f"`{state.name}` {made}: {why}", hint=hint, key=True)
+    context.say("CL349", path, f"`{state.name}` {effect}: {why}", hint=hint, key=True)

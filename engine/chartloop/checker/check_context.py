@@ -217,7 +217,7 @@ def in_topological_order(context: CheckContext) -> list[list[str]]:
 
 
 def guards_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:
-    """Every guard of a machine, and where it is: rules, edges, decisions."""
+    """Yield every guard of a machine with its place: rules, edges, decisions."""
     for number, rule in enumerate(spec.rules):
         yield ("rules", int(rule.id.partition(".")[2] or number), "when"), rule.when
     for state in spec.states.values():
@@ -225,6 +225,6 @@ def guards_of(spec: MachineSpec) -> Iterator[tuple[Path, Expression]]:
             yield ("states", state.name, "of"), state.of
         for edge in state.edges:
             if edge.when is not None:
-                asked = edge.role == "then"
-                path = ("states", state.name, "when") if asked else (*edge.path, "when")
+                decides = edge.role == "then"
+                path = ("states", state.name, "when") if decides else (*edge.path, "when")
                 yield path, edge.when

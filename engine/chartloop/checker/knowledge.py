@@ -193,10 +193,10 @@ class Latest:
         self._actions = {
             n: s.action.name for n, s in context.spec.states.items() if s.action is not None
         }
-        ways: dict[str, list[GuardedTransition]] = {}
+        outgoing: dict[str, list[GuardedTransition]] = {}
         for t in context.chart.step.transitions():
             if t.dest in context.spec.states:
-                ways.setdefault(t.source, []).append(t)
+                outgoing.setdefault(t.source, []).append(t)
         self._at = {name: set[str]() for name in context.spec.states}
         starts = {context.spec.start, *context.starts} & self._at.keys()
         for name in starts:
@@ -204,28 +204,28 @@ class Latest:
         pending = list(starts)
         while pending:
             name = pending.pop()
-            for t in ways.get(name, ()):
-                brought = self._brought(t)
-                if not brought <= self._at[t.dest or ""]:
-                    self._at[t.dest or ""] |= brought
+            for t in outgoing.get(name, ()):
+                latest = self._latest_after(t)
+                if not latest <= self._at[t.dest or ""]:
+                    self._at[t.dest or ""] |= latest
                     pending.append(t.dest or "")
 
-    def _brought(self, t: GuardedTransition) -> set[str]:
-        """A state's own ways are taken after its action; a rule's before it, too."""
+    def _latest_after(self, t: GuardedTransition) -> set[str]:
+        """The possible last actions after a transition: a rule may also precede the action."""
         mine = {t.source} if t.source in self._actions else set[str]()
         return mine if t.source in self._acting and t.is_edge else self._at[t.source] | mine
 
     def at(self, state: StateSpec) -> Iterator[Claim]:
-        """The claims that guards of a state may rest on, if they read what was done last."""
+        """Yield the claims about the last action, if a state's guards read it."""
         guards = [e.when for e in state.edges if e.when is not None]
         guards += [state.of] if state.of is not None else []
         reads = {r for g in guards for r in g.reads} & {"last.state", "last.action"}
         mine = {state.name} if state.action is not None else set[str]()
-        found = mine if state.name in self._acting else self._at[state.name] | mine
-        if not found:
+        latest = mine if state.name in self._acting else self._at[state.name] | mine
+        if not latest:
             return
         for read in sorted(reads):
-            words = found if read == "last.state" else {self._actions.get(n, "") for n in found}
+            words = latest if read == "last.state" else {self._actions.get(n, "") for n in latest}
             yield _one_of(read, sorted(words))
 
 
@@ -233,8 +233,8 @@ def _one_of(fact: str, words: list[str]) -> Claim:
     root, field = fact.split(".")
     node = Fact(STR, fact, fact, (Step(root, False), Step(field, False)))
     items = Items(STR, "", tuple(Const(STR, repr(w), w) for w in words))
-    shown = " or ".join(f'"{w}"' for w in words[:4]) + (" ..." if len(words) > 4 else "")
-    text = f"{fact} is {shown}"
+    choices = " or ".join(f'"{w}"' for w in words[:4]) + (" ..." if len(words) > 4 else "")
+    text = f"{fact} is {choices}"
     return Claim(Compare(BOOL, text, node, (Link("in", items),)))
 
 
@@ -273,15 +273,15 @@ class Standing:
 
     def _entered_before_any_action(self, context: CheckContext) -> set[str]:
         """The states that a run may be in before any action has finished."""
-        states, found = self._spec.states, set[str]()
+        states, entered = self._spec.states, set[str]()
         pending = [n for n in (*self._begins, *context.opened) if n in states]
         while pending:
             name = str(pending.pop())
-            if name not in found:
-                found.add(name)
+            if name not in entered:
+                entered.add(name)
                 if name not in self._acting:
                     pending += [e.target for e in states[name].edges if e.target in states]
-        return found
+        return entered
 
     def at(self, state: StateSpec) -> Iterator[Claim]:
         """Yield the claims about facts that the guards of a state's edges read."""

@@ -27,7 +27,7 @@ class Budget(NamedTuple):
 
     fact: str
     share: float
-    said: str
+    text: str
     """``12 of 50``"""
     bound: float | None = None
     """The 50, where it is a number."""
@@ -67,9 +67,9 @@ def _guards(chart: Chart) -> Iterator[Expression]:
 
 
 class Value(NamedTuple):
-    """The current value of a guard."""
+    """The current value of a guard, in words."""
 
-    said: str
+    text: str
     """``412,318 / 1,000,000``"""
     share: float | None = None
     """The used share of its bound; None if it has no bound."""

@@ -216,7 +216,7 @@ class Cursor(Configuration):
     def leave(self, reason: str) -> None:
         """Leave a state that cannot continue, for the target of a stop for this reason."""
         target = self.chart.route(reason)
-        if self.draft.stopping or target == self.state:  # the file's own way out failed
+        if self.draft.stopping or target == self.state:  # the file's own exit failed
             target = END_ERROR
         self.draft = self.draft.replace(stopping=True)
         self.winner = reason

@@ -140,24 +140,23 @@ def _fire(cursor: Cursor, hard: StopReason | None, holding: list[int], trigger: 
 
 
 def _interrupt(cursor: Cursor, taken: GuardedTransition, trigger: str | None) -> None:
-    """Note where the run was about to go, so that `next: return` can continue there."""
+    """Remember where the run was about to go, so that `next: return` can continue there."""
     rule, state = taken.rule, cursor.state
     assert rule is not None
     cursor.draft = cursor.draft.replace(skip=rule.id)
     if not cursor.chart.returnable.get(rule.id):
         return
-    made = Return(rule.id, ReturnPoint("state", state))
+    pending = Return(rule.id, ReturnPoint("state", state))
     if trigger is not None and state in cursor.chart.joins and not cursor.leaves_for_failure:
-        made = Return(rule.id, ReturnPoint("fork", state))
+        pending = Return(rule.id, ReturnPoint("fork", state))
     elif trigger is not None and (chosen := cursor.choose(trigger)) is not None:
-        if (
-            chosen.kind == "return" and cursor.draft.returns
-        ):  # it interrupts a way back: go back there
-            made = cursor.draft.returns[-1].replace(rule=rule.id)
+        # a detour that interrupts a return goes back to where that leads
+        if chosen.kind == "return" and cursor.draft.returns:
+            pending = cursor.draft.returns[-1].replace(rule=rule.id)
         else:
             attempt = cursor.draft.attempt if chosen.kind == "retry" else None
-            made = Return(rule.id, ReturnPoint("edge", chosen.origin), attempt)
-    cursor.draft = cursor.draft.replace(returns=(*cursor.draft.returns, made))
+            pending = Return(rule.id, ReturnPoint("edge", chosen.origin), attempt)
+    cursor.draft = cursor.draft.replace(returns=(*cursor.draft.returns, pending))
 
 
 def _signal_of(cursor: Cursor, number: int) -> StopSignal:

@@ -431,7 +431,7 @@ class Routes(GraphBuilder):
         general: bool = True, more: Mapping[str, float] | None = None,
     ) -> None:  # fmt: skip
         """Add every detour that may be made instead of one of these moves."""
-        made = set[tuple[str, Target | None]]()
+        added = set[tuple[str, Target | None]]()
         here = done[0] or source.state or at.state
         now = Now(at.continued, at.ok, signalled=False)
         for rule in self.spec.rules:
@@ -452,9 +452,9 @@ class Routes(GraphBuilder):
                     if pending is None:
                         continue
                     returns = (*at.returns, (rule.id, pending))
-                if is_closed(gates) or (rule.id, pending) in made:
+                if is_closed(gates) or (rule.id, pending) in added:
                     continue
-                made.add((rule.id, pending))
+                added.add((rule.id, pending))
                 dest, after = self._enter(at, rule.to, skip=rule.id, returns=returns)
                 add_counts(after, more or {})
                 self.add(source, dest, rule.id, "rule", done=done,

@@ -43,13 +43,13 @@ def limits_of(chart: Chart, given: Mapping[str, Any]) -> dict[str, Any]:
 class Proof:
     """A machine under proof, for given limits and variables.
 
-    `start` replaces the file's start state, `ways` is the most routes of the graph, `lowered` are
+    `start` replaces the file's start state, `most` is the most routes of the graph, `lowered` are
     limits that a run may be given lower.
     """
 
     def __init__(
         self, chart: Chart, given: Mapping[str, Any], vars: Mapping[str, Any], assume: Assume,
-        effort: Effort, *, start: str = "", ways: int = MOST_ROUTES,
+        effort: Effort, *, start: str = "", most: int = MOST_ROUTES,
         lowered: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         spec = chart.spec
@@ -59,7 +59,7 @@ class Proof:
         self.world = World(self.limits, self.counting.counters, self.counting.fixed, lowered)
         self.counting.world = self.world
         self.world.raised = self._signal_thresholds()
-        self.routes = Routes(chart, self.world, self.counting, start, ways)
+        self.routes = Routes(chart, self.world, self.counting, start, most)
         self.spending = Spending(spec, self.world, assume, self._child)
         self.children = Children(self, self._below)
         counted = {c: c != "run.working" for c in self.counting.counters}

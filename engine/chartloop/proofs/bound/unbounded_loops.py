@@ -33,7 +33,7 @@ def uncut_loops(chart: Chart, starts: Iterable[str] = ()) -> Iterator[tuple[str,
         return
     seen = set[frozenset[str]]()
     for start in dict.fromkeys(("", *starts)):
-        proof = Proof(chart, {}, {}, Assume(), Effort(EFFORT), start=start, ways=MOST_ROUTES)
+        proof = Proof(chart, {}, {}, Assume(), Effort(EFFORT), start=start, most=MOST_ROUTES)
         for loop in _loops(proof):
             if frozenset(loop) not in seen:
                 seen.add(frozenset(loop))

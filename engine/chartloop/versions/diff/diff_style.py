@@ -230,8 +230,8 @@ def _wrap_rule(text: str) -> list[str]:
 
 
 def _arrow_label(arrow: Arrow, marked: Marked) -> str:
-    shown = arrow.drawn_text.strip()
-    rows = [f"&#160;{escape_label(line)}&#160;" for line in _rows(shown)] if shown else []
+    text = arrow.drawn_text.strip()
+    rows = [f"&#160;{escape_label(line)}&#160;" for line in _rows(text)] if text else []
     sign = INKS[marked.mark].sign
     match marked.mark:
         case "same":

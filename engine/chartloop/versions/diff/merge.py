@@ -327,18 +327,18 @@ def focus(merged: Merged) -> Merged:
     """Keep the changes and their neighbours, with a box that counts the hidden ones."""
     chart = merged.chart
     changed = [a for a in chart.arrows if merged.of_arrow(a).mark != "same"]
-    shown = {end for arrow in changed for end in (arrow.source, arrow.target)}
+    visible = {end for arrow in changed for end in (arrow.source, arrow.target)}
     for box in chart.boxes:
         if merged.of_box(box).mark != "same":
-            if box.id not in shown:
-                shown |= _around(chart, box.id)
-            shown.add(box.id)
-    hidden = len(chart.boxes) - len(shown)
-    if hidden == 1 and shown:  # the count would take the same room
+            if box.id not in visible:
+                visible |= _around(chart, box.id)
+            visible.add(box.id)
+    hidden = len(chart.boxes) - len(visible)
+    if hidden == 1 and visible:  # the count would take the same room
         return merged
     nodes = "node" if hidden == 1 else "nodes"
-    message = f"… {hidden} unchanged {nodes} hidden" if shown else "The flowchart is the same"
-    return replace(merged, chart=part(chart, shown, message if hidden else ""), hidden=hidden)
+    message = f"… {hidden} unchanged {nodes} hidden" if visible else "The flowchart is the same"
+    return replace(merged, chart=part(chart, visible, message if hidden else ""), hidden=hidden)
 
 
 def _around(chart: Flowchart, name: str) -> set[str]:

@@ -36,14 +36,14 @@ def cause_of(chart: Chart, records: Sequence[Record], replayed: Replay, names: N
     except (StatusError, KeyError):
         return Cause(f"{at}: {difference.what}", cure, record.seq)
     now = explain(chart, decision)
-    gone = "".join(
+    removed = "".join(
         f"state `{name}` is gone: "
         for name in dict.fromkeys((recorded.state, recorded.next))
         if name not in chart.step.nodes
     )
     guard, place = _deciding_guard(chart.spec, recorded, now)
     place = place if place.line else _start_place(chart.spec, replayed.position.state)
-    what = f"{at}: {gone}{_differ(record, recorded, replayed.position, now)}{guard}"
+    what = f"{at}: {removed}{_differ(record, recorded, replayed.position, now)}{guard}"
     return Cause(what, cure, record.seq, place)
 
 
@@ -92,8 +92,8 @@ def _deciding_guard(spec: MachineSpec, recorded: Record, now: Explanation) -> tu
     deciding = next((rows[id] for id in ids if id in rows and rows[id].atoms), None)
     if deciding is not None:
         return f": {_guard(deciding)}", place
-    gone = next((_quote_id(id) for id in ids if id.endswith(GONE)), "")
-    return (f": it was raised by {gone}" if gone and not place.line else ""), place
+    source = next((_quote_id(id) for id in ids if id.endswith(GONE)), "")
+    return (f": it was raised by {source}" if source and not place.line else ""), place
 
 
 def _other_edges(recorded: Record, now: Explanation) -> Iterator[str]:

@@ -94,16 +94,16 @@ def _each(state: StateSpec) -> str:
 
 
 def _asking_child(
-    spec: MachineSpec, old: MachineSpec | None, asked: Asked, state: str
+    spec: MachineSpec, old: MachineSpec | None, question: Asked, state: str
 ) -> Iterator[Cause]:
     """The cause for a child that asks, if an export holds only the records of its parent."""
-    if old is None or not asked.machines:
+    if old is None or not question.machines:
         return
-    name = asked.machines[0]
+    name = question.machines[0]
     before, now = old.machines.get(name), spec.machines.get(name)
     if before is None or (now is not None and canonical(before) == canonical(now)):
         return
     how = "is gone" if now is None else "has changed"
     path = ("machines", name) if now is not None else ("states", state)
-    what = f"its child `{asked.run}` waits at `{asked.state}`, and machine `{name}` {how}"
+    what = f"its child `{question.run}` waits at `{question.state}`, and machine `{name}` {how}"
     yield Cause(what, _ENDED, place=spec.place(path, key=True))

@@ -156,5 +156,5 @@ def notes(standing: Standing, begun: Mapping[str, Any]) -> Iterator[str]:
                 if name in had and held[name] != had[name]
             )
     if opaque := sorted({name for rule in spec.rules for name in rule.when.opaque}):
-        asked = ", ".join(f"`{name}`" for name in opaque)
-        yield f"what {asked} says is taken from the records; whether it would say the same is open"
+        guards = ", ".join(f"`{name}`" for name in opaque)
+        yield f"what {guards} says is taken from the records; whether it would say the same is open"
