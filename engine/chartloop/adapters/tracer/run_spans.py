@@ -163,7 +163,7 @@ class RunSpans:
             Name.CONVERSATION: facts.run.session or self.run.id,
             Name.STATUS: position.status, Name.STATE: position.state, Name.STEPS: facts.run.steps,
             Name.TOKENS: facts.usage.total_tokens, Name.COST: facts.usage.cost,
-            **{f"{Name.BUDGET}.{b.fact}": b.said for b in budgets(chart, facts)},
+            **{f"{Name.BUDGET}.{b.fact}": b.text for b in budgets(chart, facts)},
         }  # fmt: skip
         top = position.signals.highest if position.ended else None
         if top is not None:
