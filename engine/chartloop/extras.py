@@ -1,7 +1,7 @@
-"""How an optional part of chartloop is installed: the command that a message shows.
+"""The command that installs an extra of chartloop, for messages.
 
-The command names the distributions that an extra brings, with their bounds, and never chartloop
-itself: an index may hold another package of that name, and an upgrade would put it in our place.
+The command names the distributions that an extra brings, with their version bounds, and never
+chartloop itself: an index may hold another package of that name, and pip would replace ours by it.
 
 Belongs here: reading our own metadata. Never: importing what an extra brings.
 """
@@ -19,7 +19,7 @@ _EXTRA = re.compile(r"""^(?P<what>[^;]+?)\s*;.*\bextra == ['"](?P<extra>[\w-]+)[
 def requirements(extra: str = "") -> tuple[str, ...]:
     """The requirements of an extra, or of the core if none is named, each as ``name>=1,<2``.
 
-    Empty where chartloop has no metadata, as in a folder that is merely on the path.
+    Empty if chartloop has no metadata, as in a folder that is merely on the path.
     """
     try:
         listed = metadata.requires("chartloop") or []
@@ -32,12 +32,12 @@ def requirements(extra: str = "") -> tuple[str, ...]:
 
 
 def _readable(requirement: str) -> str:
-    """``name>=1,<2``, whichever bound the metadata has first."""
+    """``name>=1,<2``, in whatever order the metadata has the bounds."""
     name, bound, rest = re.split(r"([<>=~!].*)?$", requirement, maxsplit=1)
     return name + ",".join(sorted((bound or "").split(","), reverse=True)) + rest
 
 
 def install(extra: str = "") -> str:
-    """The command that installs what an extra needs, to be pasted into a shell."""
+    """A shell command that installs the requirements of an extra."""
     needs = " ".join(f'"{line}"' for line in requirements(extra))
     return f"pip install {needs}" if needs else f"install chartloop with its extra `{extra}`"

@@ -1,5 +1,7 @@
 """The composition root: the public `Machine` and `Run`, wired to their components.
 
+Start here:
+
 machine = load("agent")
 run = machine.start("What is 2 + 2?", script=["4"])
 print(run.run().explain())

@@ -157,10 +157,10 @@ def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
     return out
 
 
-def refuse_unbounded(known: Bound, wanted: Mapping[str, float]) -> None:
+def refuse_unbounded(proven: Bound, wanted: Mapping[str, float]) -> None:
     """Raise `SetupError` if a run could exceed its required bounds."""
-    if reasons := known.reasons_to_refuse(wanted):
+    if reasons := proven.reasons_to_refuse(wanted):
         raise SetupError(
-            f"`{known.machine}` is not started: {'; '.join(reasons)}",
+            f"`{proven.machine}` is not started: {'; '.join(reasons)}",
             hint="`chartloop bound` shows the worst case and what bounds it",
         )

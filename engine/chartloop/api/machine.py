@@ -110,7 +110,7 @@ class Machine:
         return self._hash
 
     def canonical(self) -> str:
-        """The canonical text, one line of JSON: journals store it, and `hash` is computed from it."""
+        """The canonical text, one line of JSON. Journals store it; `hash` is its hash."""
         return self.chart.text
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:

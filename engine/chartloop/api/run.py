@@ -108,7 +108,7 @@ class Run:
         self._prepare = prepare
         """Checks that the run has everything it needs; None once it has passed."""
         self._moved = moved
-        """It was started with another machine: when driven, it continues as a fork under this one."""
+        """It was started with another machine: when driven, it continues as a fork."""
         self.breakpoints = Breakpoints(machine.chart)
         """Where `run` and the streams stop although the run could continue."""
         self._listeners = Listeners()
@@ -124,7 +124,7 @@ class Run:
 
     @property
     def parent(self) -> str:
-        """The id of the run that this one follows or was forked from, or of its parent; may be empty."""
+        """The id of the parent, or of the run that this one follows or is forked from; or empty."""
         return self.session.row.parent
 
     @property
@@ -410,7 +410,7 @@ class Run:
         await post(self.session, {"kind": "resume"})
 
     def cancel(self, reason: str = "user_requested", message: str = "") -> None:
-        """Stop before the next action, for a reason that the machine knows. Works from any thread."""
+        """Stop before the next action, for a reason of the machine. Works from any thread."""
         return self._wait(self.acancel(reason, message))
 
     async def acancel(self, reason: str = "user_requested", message: str = "") -> None:
@@ -452,7 +452,7 @@ class Run:
     def fork(self, at: int | None = None, *, run_id: str | None = None) -> Run:
         """A new run with the records before `at` (default: all); this one stays unchanged.
 
-        `at` is the number of the first record left out. `RunError` if no record would be left.
+        `at` is the number of the first record left out; `RunError` if it is out of range.
         """
         return self._wait(self.afork(at, run_id=run_id))
 
@@ -483,7 +483,7 @@ class Run:
 
     @property
     def certificate(self) -> Mapping[str, Any] | None:
-        """The proofs made at its start: bounds, limits, assumptions and the version that proved them.
+        """The proofs made at its start: bounds, limits, assumptions and the version of chartloop.
 
         It is stored if the journal is a file. None: the run is in memory, has not started, is a
         child (its parent's certificate covers it), or is older than certificates.
@@ -543,7 +543,7 @@ class Run:
         return wait(coroutine, suspends=self.suspends)
 
     async def _ready(self) -> None:
-        """Prepare to drive the run: check its components, and fork it if it is another machine's."""
+        """Prepare to drive the run: check its components; fork it if it is another machine's."""
         if self._prepare is not None:
             self._prepare()
             self._prepare = None
