@@ -589,11 +589,11 @@ class Listeners:
         return bool(self._callbacks)
 
     def add(self, callback: Callback) -> None:
-        """Start to call back with each event."""
+        """Start calling back with each event."""
         self._callbacks = (*self._callbacks, callback)
 
     def remove(self, callback: Callback) -> None:
-        """Stop to call back."""
+        """Stop calling back."""
         self._callbacks = tuple(c for c in self._callbacks if c is not callback)
 
     def attach(self, session: Session) -> None:

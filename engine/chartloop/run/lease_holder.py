@@ -235,14 +235,14 @@ class _Renewal(threading.Thread):
         self._loop: asyncio.Runner | None = None
 
     def add(self, holder: Holder) -> None:
-        """Start to renew a holder's lease."""
+        """Start renewing a holder's lease."""
         with self._news:
             self._holders.add(holder)
             if holder.due < self._wakes:
                 self._news.notify()
 
     def drop(self, holder: Holder) -> None:
-        """Stop to renew a holder's lease."""
+        """Stop renewing a holder's lease."""
         with self._news:
             self._holders.discard(holder)
 

@@ -557,11 +557,11 @@ class Session:
         self.log.ask_for_snapshot()
 
     def watch_breakpoints(self) -> None:
-        """Start to watch for breakpoints."""
+        """Start watching for breakpoints."""
         self._watch = self.breakpoints.watch(self) if self.breakpoints is not None else None
 
     def begin_drive(self, rest: Callable[[], bool] | None = None) -> None:
-        """Start to do one action after another, up to a breakpoint or until `rest` is true."""
+        """Start doing one action after another, up to a breakpoint or until `rest` is true."""
         self.watch_breakpoints()
         self._goes_on = True
         self._rest = rest

@@ -70,7 +70,7 @@ class Tracer(Protocol):
     """Traces runs. Must neither raise nor block, since the run waits for it."""
 
     def run(self, run: TracedRun) -> RunTracer:
-        """Begin to trace a run."""
+        """Begin tracing a run."""
         ...
 
     def model_call(self, request: ModelRequest) -> AbstractContextManager[OnReply]:
