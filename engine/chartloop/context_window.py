@@ -1,15 +1,14 @@
-"""The context window by hand: what a conversation takes, whether it fits, what to leave out.
+"""The context window by hand: how large a conversation is, whether it fits, and shortening it.
 
-A machine does this by itself: the facts `usage.context_*`, the action `prune_context`. Here is
-the same counting and the same shortening as functions, for a conversation that is in no run yet,
-or in none of ours.
+A machine does this by itself, with the facts `usage.context_*` and the action `prune_context`.
+These functions count and shorten in the same way a conversation that is not part of a run.
 
     window = ContextWindow(max_tokens=50_000, system_tokens=1_000, response_tokens=2_048)
     if not fits(window, messages):
         messages = optimize(window, messages)
 
-Belongs here: what has no run. Never: its own way of counting or shortening.
-Source:       004 "Context Window Manager"
+Belongs here: functions that need no run. Never: another way of counting or shortening.
+Source: 004 "Context Window Manager"
 """
 
 from __future__ import annotations
@@ -45,26 +44,26 @@ __all__ = [
 
 Strategy = Literal["truncate", "sliding", "summarize"]
 Block = str | BlockSpec
-"""A memory block: its text, or what a file says about it (`machine.spec.memory`)."""
+"""A memory block: its text, or its declaration in a file (`machine.spec.memory`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextWindow:
-    """A model's window, and how a conversation is brought to fit into it. All in tokens.
+    """A model's context window and the strategy to fit a conversation into it. All in tokens.
 
     Source: 004 `make-context-window-manager`.
     """
 
     max_tokens: int = 100_000
     system_tokens: int = 0
-    """Kept free for the system message: see `count_system_tokens`."""
+    """Reserved for the system message: see `count_system_tokens`."""
     response_tokens: int = 0
-    """Kept free for the reply."""
+    """Reserved for the reply."""
     strategy: Strategy = "sliding"
     """`truncate` keeps the newest messages, `sliding` the first and the newest, `summarize` the
-    newest after a summary of all others that a model writes."""
+    newest after a summary of the others that a model writes."""
     tokenizer: Tokenizer | None = None
-    """Counts exactly, for one model; without it tokens are estimated."""
+    """Counts exactly, for one model; without one, tokens are estimated."""
 
     def __post_init__(self) -> None:
         if min(self.max_tokens, self.system_tokens, self.response_tokens) < 0 or self.room <= 0:
@@ -81,7 +80,7 @@ class ContextWindow:
         return self.max_tokens - self.system_tokens - self.response_tokens
 
     def count(self, messages: Sequence[Message]) -> int:
-        """How many tokens the messages take."""
+        """The number of tokens that the messages take."""
         return count_messages_tokens(messages, tokenizer=self.tokenizer)
 
 
@@ -89,20 +88,20 @@ class ContextUsage(NamedTuple):
     """How full a window is. Source: 004 `analyze-context-usage`."""
 
     total_tokens: int
-    """The conversation, and what is kept free for the system message."""
+    """Tokens of the conversation, plus those reserved for the system message."""
     available_tokens: int
-    """What may still be added; 0 when nothing, or already too much."""
+    """Tokens that may still be added; 0 if the window is full or overfull."""
     usage_percent: float
-    """`total_tokens` of the whole window, in percent: 100.0 is full."""
+    """`total_tokens` in percent of the whole window: 100.0 is full."""
     fits: bool
-    """Whether the conversation fits beside all that is kept free."""
+    """Whether the conversation fits beside the reserved tokens."""
 
 
 # counting -----------------------------------------------------------------------------------
 
 
 def count_message_tokens(message: Message) -> int:
-    """About how many tokens one message takes, its tool calls included.
+    """Estimate the tokens of one message, its tool calls included.
 
     Source: 004 `count-message-tokens`.
     """
@@ -112,7 +111,7 @@ def count_message_tokens(message: Message) -> int:
 def count_messages_tokens(
     messages: Sequence[Message], *, tokenizer: Tokenizer | None = None
 ) -> int:
-    """How many tokens messages take: as `tokenizer` counts them, else estimated.
+    """Count the tokens of messages with `tokenizer`, or estimate them without one.
 
     Source: 004 `count-messages-tokens`.
     """
@@ -120,16 +119,16 @@ def count_messages_tokens(
 
 
 def count_block_tokens(name: str, block: Block) -> int:
-    """About how many tokens a memory block takes in the system message.
+    """Estimate the tokens of a memory block in the system message.
 
-    With its label and template; of one that is read on demand, the line that names it.
+    Its label and template are included; a block that is read on demand counts as its one line.
     Source: 004 `count-memory-block-tokens`.
     """
     return estimate_tokens(_in_prompt(name, block))
 
 
 def count_system_tokens(persona: str, blocks: Mapping[str, Block] | None = None) -> int:
-    """About how many tokens the system message takes: persona, or instructions, and blocks.
+    """Estimate the tokens of the system message: the persona or instructions, and memory blocks.
 
     Source: 004 `count-system-message-tokens`.
     """
@@ -138,11 +137,11 @@ def count_system_tokens(persona: str, blocks: Mapping[str, Block] | None = None)
 
 
 def _in_prompt(name: str, block: Block) -> str:
-    given = BlockSpec(block) if isinstance(block, str) else block
-    return given.in_prompt(name, given.value)
+    spec = BlockSpec(block) if isinstance(block, str) else block
+    return spec.in_prompt(name, spec.value)
 
 
-# looking ------------------------------------------------------------------------------------
+# measuring ----------------------------------------------------------------------------------
 
 
 def analyze_usage(window: ContextWindow, messages: Sequence[Message]) -> ContextUsage:
@@ -155,7 +154,7 @@ def analyze_usage(window: ContextWindow, messages: Sequence[Message]) -> Context
 
 
 def fits(window: ContextWindow, messages: Sequence[Message]) -> bool:
-    """Whether the messages fit beside all that is kept free. Source: 004 `check-context-fits`."""
+    """Whether the messages fit beside the reserved tokens. Source: 004 `check-context-fits`."""
     return analyze_usage(window, messages).fits
 
 
@@ -166,13 +165,13 @@ def optimize(
     window: ContextWindow, messages: Iterable[Message], *, model: Model | str | None = None,
     settings: Mapping[str, Any] | None = None, keep_first: int = 2,
 ) -> Messages:  # fmt: skip
-    """The messages as they fit into the window; as they are, where they do.
+    """Shorten the messages to fit into the window; unchanged if they already fit.
 
-    A tool call and its replies stay together, and the newest group of messages is always kept,
-    also where it alone is too much: ask `fits`. `summarize` makes one call of `model`, a litellm
-    name or anything that honours the `Model` port, with these settings; messages that are too
-    old to fit into that call are left out. `keep_first` groups at the beginning are kept by
-    `sliding`, fewer where they leave no room.
+    A tool call and its replies stay together. The newest group of messages is always kept, even
+    if it alone is too large: check with `fits`. `summarize` makes one call of `model`, a litellm
+    name or any object with the `Model` port, with these settings; the oldest messages are left
+    out if they do not fit into that call. `sliding` keeps `keep_first` groups at the beginning, or
+    fewer if they leave no room.
 
     Raises:
         SetupError: `summarize` has no model, or the model cannot be used.
@@ -180,22 +179,22 @@ def optimize(
 
     Source: 004 `optimize-context`.
     """
-    asked = _choose_summarizer(window, model, settings)
-    suspends = asked is not None and asked.model.suspends
-    return wait(_optimize(window, tuple(messages), asked, keep_first), suspends=suspends)
+    writer = _choose_summarizer(window, model, settings)
+    suspends = writer is not None and writer.model.suspends
+    return wait(_optimize(window, tuple(messages), writer, keep_first), suspends=suspends)
 
 
 async def aoptimize(
     window: ContextWindow, messages: Iterable[Message], *, model: Model | str | None = None,
     settings: Mapping[str, Any] | None = None, keep_first: int = 2,
 ) -> Messages:  # fmt: skip
-    """The messages as they fit into the window, inside a running event loop; see `optimize`."""
-    asked = _choose_summarizer(window, model, settings)
-    return await _optimize(window, tuple(messages), asked, keep_first)
+    """Shorten the messages to fit, inside a running event loop; see `optimize`."""
+    writer = _choose_summarizer(window, model, settings)
+    return await _optimize(window, tuple(messages), writer, keep_first)
 
 
-class _Asked(NamedTuple):
-    """Who writes the summary."""
+class _Writer(NamedTuple):
+    """The model that writes a summary, with its settings."""
 
     model: Model
     settings: Mapping[str, Any]
@@ -203,32 +202,32 @@ class _Asked(NamedTuple):
 
 def _choose_summarizer(
     window: ContextWindow, model: Model | str | None, settings: Mapping[str, Any] | None
-) -> _Asked | None:
+) -> _Writer | None:
     if window.strategy != "summarize":
         return None
     if model is None:
         raise SetupError("`summarize` needs a model that writes the summary", hint="give `model=`")
-    given = dict(settings or {})
+    options = dict(settings or {})
     if not isinstance(model, str):
-        return _Asked(model, given)
+        return _Writer(model, options)
     made = LiteLLM()
-    given["name"] = model
-    made.prepare(given)
-    return _Asked(made, given)
+    options["name"] = model
+    made.prepare(options)
+    return _Writer(made, options)
 
 
 async def _optimize(
-    window: ContextWindow, messages: Messages, asked: _Asked | None, keep_first: int
+    window: ContextWindow, messages: Messages, writer: _Writer | None, keep_first: int
 ) -> Messages:
     if window.count(messages) <= window.room:
         return messages
-    if asked is not None:
-        return await _summarize(window, messages, asked)
+    if writer is not None:
+        return await _summarize(window, messages, writer)
     first = keep_first if window.strategy == "sliding" else 0
     return sliding(messages, window.room, window.count, first=first)
 
 
-async def _summarize(window: ContextWindow, messages: Messages, asked: _Asked) -> Messages:
+async def _summarize(window: ContextWindow, messages: Messages, writer: _Writer) -> Messages:
     parts = split_messages(messages, window.room, window.count)
     if not parts.older:
         return messages
@@ -236,5 +235,5 @@ async def _summarize(window: ContextWindow, messages: Messages, asked: _Asked) -
     older = truncate(
         parts.older, window.max_tokens - window.response_tokens - question, window.count
     )
-    request = ModelRequest(parts._replace(older=older).request, settings=asked.settings)
-    return parts.with_summary((await asked.model.complete(request)).text)
+    request = ModelRequest(parts._replace(older=older).request, settings=writer.settings)
+    return parts.with_summary((await writer.model.complete(request)).text)

@@ -1,10 +1,10 @@
-"""The composition root: the public `Machine` and `Run`, and what is wired behind them.
+"""The composition root: the public `Machine` and `Run`, wired to their components.
 
-Everything else in the package is a part; here the parts become one thing to use:
+Start here:
 
-    machine = load("agent")
-    run = machine.start("What is 2 + 2?", script=["4"])
-    print(run.run().explain())
+machine = load("agent")
+run = machine.start("What is 2 + 2?", script=["4"])
+print(run.run().explain())
 """
 
 from chartloop.api.loader import (

@@ -1,4 +1,4 @@
-"""Bounds and queries of a machine: asked once, remembered, and held against what a caller wants."""
+"""Bounds of a machine: proven once, cached, and compared with the caller's requirements."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from chartloop.view.of_machine import OfMachine
 
 RESOURCES = ("actions", "requests", "tool_calls", "tokens", "usd", "waiting")
-"""The resources that a bound has a figure for."""
+"""The resources for which a bound has a figure."""
 SHORT = {"calls": "requests", "steps": "actions", "cost": "usd", "tools": "tool_calls"}
-"""Other words for some of them."""
+"""Aliases of resources."""
 AT_CHECK = 2_000_000
-"""Steps of the proof for a check: some seconds at most. `chartloop bound` takes more."""
+"""Proof steps for a check: a few seconds at most. `chartloop bound` takes more."""
 AT_START = 500_000
-"""Steps of the proof for the certificate of a run: under a second, and mostly some hundredths."""
+"""Proof steps for the certificate of a run: under a second, mostly a few hundredths."""
 REMEMBERED = 64
-"""Bounds that a machine remembers: runs with the same limits share one."""
+"""The number of bounds that a machine caches: runs with the same limits share one."""
 
 
 class Bounds:
-    """The bounds of one machine that were asked for lately."""
+    """The most recently requested bounds of one machine."""
 
     def __init__(self, machine: OfMachine) -> None:
         self._machine = machine
@@ -44,39 +44,39 @@ class Bounds:
 
     @cached_property
     def _read(self) -> frozenset[str]:
-        """The variables that an expression reads: no figure depends on others."""
+        """The variables that an expression reads; no figure depends on any other."""
         return variables_read(self._machine.chart.spec)
 
     def of(
         self, limits: Mapping[str, Any], vars: Mapping[str, Any], assume: Assume | None, *,
         brief: bool = False, effort: int = 0,
     ) -> DrawnBound:  # fmt: skip
-        """The bound with these limits and first values. `brief`: figures and assumptions only.
+        """The bound for these limits and initial values. `brief`: figures and assumptions only.
 
-        `effort`: the steps that the proof may take; 0 as many as usual.
+        `effort`: the most steps that the proof may take; 0 for the default.
         """
         vars = {name: value for name, value in vars.items() if name in self._read}
         key = json.dumps([limits, vars, str(assume), brief, effort], sort_keys=True, default=str)
-        found = self._known.get(key)
-        if found is None:
+        known = self._known.get(key)
+        if known is None:
             machine = self._machine
             proven = bound(
                 machine.chart, limits=limits, vars=vars, assume=assume, hash=machine.hash,
                 brief=brief, effort=effort or EFFORT,
             )  # fmt: skip
-            found = drawn_bound(proven, machine)
-            self._known.put(key, found)
-        return found
+            known = drawn_bound(proven, machine)
+            self._known.put(key, known)
+        return known
 
     def require(self, figures: Mapping[str, Any], values: StartValues, ports: Ports) -> None:
-        """`SetupError` when a run with these values may go past one of the figures."""
+        """Raise `SetupError` if a run with these values may exceed one of the figures."""
         wanted, assume = wanted_bounds(figures), model_assumptions(ports.settings)
         if {"tokens", "usd"} & wanted.keys():
             assume = with_known_models(assume, self._machine.spec, ports.settings, ports.model)
         refuse_unbounded(self.of(values.limits, values.vars, assume, brief=True), wanted)
 
     def certificate(self, values: StartValues, ports: Ports) -> Callable[[], str]:
-        """Makes the certificate of a run with these values, when it is called."""
+        """A function that proves and returns the certificate of a run with these values."""
         prove = partial(
             self.of, values.limits, values.vars, model_assumptions(ports.settings), brief=True,
             effort=AT_START,
@@ -87,11 +87,11 @@ class Bounds:
 _COSTS = (
     "context_window", "max_tokens", "input_cost_per_token", "output_cost_per_token", "fallbacks",
 )  # fmt: skip
-"""The settings of a model that figures depend on."""
+"""The model settings on which figures depend."""
 
 
 def model_assumptions(settings: Mapping[str, Any] | None) -> Assume | None:
-    """The caller's model settings over the file's, as far as figures depend on them."""
+    """The caller's model settings on which figures depend; None without any."""
     overrides = {n: v for n, v in model_settings(settings or {}).items() if n in _COSTS}
     if not overrides:
         return None
@@ -101,10 +101,10 @@ def model_assumptions(settings: Mapping[str, Any] | None) -> Assume | None:
 def with_known_models(
     assume: Assume | None, spec: MachineSpec, settings: Mapping[str, Any] | None, model: Any = None
 ) -> Assume | None:
-    """The same, with what the model's port knows of windows and prices that no one wrote down.
+    """The assumptions, completed by the windows and prices that the model's port knows.
 
-    `model` is the run's; by default litellm, where it is installed. It is loaded only if something
-    is missing: that takes seconds.
+    `model` is the run's; by default litellm, if installed. It is loaded only if something is
+    missing, since that takes seconds.
     """
     assume, known = assume or Assume(), dict[str, KnownModel]()
     worst: Any = getattr(LiteLLM() if model is None else model, "worst", None)
@@ -113,7 +113,7 @@ def with_known_models(
     for part in spec.family():
         merged: dict[str, Any] = {**part.model, **(settings or {})}
         own = _own_models(part)
-        if _is_said(merged, assume) and not own:
+        if _is_priced(merged, assume) and not own:
             continue
         for name in (merged.get("name"), *(merged.get("fallbacks") or ()), *own):
             if name and name != "scripted":
@@ -125,7 +125,7 @@ def with_known_models(
 
 
 def _own_models(spec: MachineSpec) -> list[str]:
-    """The models that states name themselves, as far as the file says which."""
+    """The models that states name themselves; templates are left out."""
     names: list[str] = []
     for state in spec.states.values():
         if (model := state.args.get("model")) is not None and state.asks_model == "reply":
@@ -135,15 +135,15 @@ def _own_models(spec: MachineSpec) -> list[str]:
     return names
 
 
-def _is_said(model: Mapping[str, Any], assume: Assume) -> bool:
-    """Whether the size and the price of a call are written down."""
+def _is_priced(model: Mapping[str, Any], assume: Assume) -> bool:
+    """Whether the size and the price of a call are given."""
     sized = assume.tokens_per_call or model.get("context_window")
     each = model.get("input_cost_per_token"), model.get("output_cost_per_token")
     return bool(sized and (assume.prices or (None not in each and not model.get("fallbacks"))))
 
 
 def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
-    """The bounds that a run must keep, by resource. `LimitError` for an unknown figure."""
+    """The bounds that a run must keep, by resource. `LimitError` for an unknown or invalid one."""
     out: dict[str, float] = {}
     for name, value in given.items():
         resource = SHORT.get(name, name)
@@ -157,10 +157,10 @@ def wanted_bounds(given: Mapping[str, Any]) -> dict[str, float]:
     return out
 
 
-def refuse_unbounded(found: Bound, wanted: Mapping[str, float]) -> None:
-    """`SetupError` when a run could go past what it must stay within."""
-    if reasons := found.reasons_to_refuse(wanted):
+def refuse_unbounded(proven: Bound, wanted: Mapping[str, float]) -> None:
+    """Raise `SetupError` if a run could exceed its required bounds."""
+    if reasons := proven.reasons_to_refuse(wanted):
         raise SetupError(
-            f"`{found.machine}` is not started: {'; '.join(reasons)}",
+            f"`{proven.machine}` is not started: {'; '.join(reasons)}",
             hint="`chartloop bound` shows the worst case and what bounds it",
         )

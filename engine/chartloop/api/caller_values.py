@@ -1,4 +1,4 @@
-"""Values from a caller: limits, variables, settings, tasks and a conversation. Checked as a file's.
+"""Values from a caller: limits, variables, settings, tasks, a conversation. Checked like a file's.
 
 Source: design "language", section 3 ("Limits changed from outside are checked again").
 """
@@ -30,7 +30,7 @@ from chartloop.run.session import start_data
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartValues:
-    """What a run starts with, checked against its machine."""
+    """The values with which a run starts, checked against its machine."""
 
     task: str
     files: Sequence[Mapping[str, Any]]
@@ -60,7 +60,7 @@ class StartValues:
 def checked_values(
     spec: MachineSpec, limits: Mapping[str, Any] | None, vars: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Limits and variables as a run would have them. `LimitError` for one that it would refuse."""
+    """Limits and variables, checked and converted. `LimitError` for an invalid one."""
     return (
         {n: limit_value(spec, n, v) for n, v in (limits or {}).items()},
         {n: var_value(spec, n, v) for n, v in (vars or {}).items()},
@@ -68,12 +68,12 @@ def checked_values(
 
 
 def checked_memory(spec: MachineSpec, memory: Mapping[str, str] | None) -> dict[str, str]:
-    """Memory blocks as a run would have them. `LimitError` for one that it would refuse."""
+    """Memory blocks, checked. `LimitError` for an invalid one."""
     return {n: block_value(spec, n, v) for n, v in (memory or {}).items()}
 
 
 def own_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The caller's metadata of a run, as JSON. `LimitError` for a value that JSON cannot hold."""
+    """The caller's metadata of a run, as JSON data. `LimitError` for any other value."""
     try:
         data = json.loads(json.dumps(dict(given or {}), allow_nan=False))
     except (TypeError, ValueError) as error:
@@ -83,9 +83,9 @@ def own_metadata(given: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def model_settings(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings of the model as a file's `model` has them, checked. `LimitError` for any other.
+    """Model settings, checked like a file's `model`. `LimitError` for an invalid one.
 
-    Only those that were given; quantities are read: ``30s`` is 30.0.
+    Returns only the given ones, with quantities parsed: ``30s`` is 30.0.
     """
     if not given:
         return {}
@@ -98,7 +98,7 @@ def model_settings(given: Mapping[str, Any]) -> dict[str, Any]:
             known = nearest(name, ModelShape.model_fields)
             raise LimitError(f"a model has no setting `{name}`", hint=known) from None
         raise LimitError(f"setting `{name}` of the model: {first['msg']}") from None
-    if not (shape.api_key_env or "x").isidentifier():  # it may be a key: it is not repeated
+    if not (shape.api_key_env or "x").isidentifier():  # it may be a key, so do not print it
         hint = "write `OPENAI_API_KEY`, and set the variable"
         raise LimitError("`api_key_env` is the name of an environment variable", hint=hint)
     out = {n: v for n, v in shape.model_dump(exclude_unset=True).items() if n in given}
@@ -126,11 +126,11 @@ def _positive(name: str, value: Any) -> int | float:
 
 ROLES = ("system", "user", "assistant", "tool")
 SENT = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning")
-"""The fields that chat APIs take. Others, such as an id or a time, are the caller's own."""
+"""The fields that chat APIs accept. Any others, such as an id or a time, are dropped."""
 
 
 def history(messages: Iterable[Any]) -> list[dict[str, Any]]:
-    """The messages, each with what is sent of it. `SetupError` names the first that is none."""
+    """The messages with the fields that are sent. `SetupError` names the first invalid message."""
     if isinstance(messages, (str, Mapping)):
         raise _no_message("`messages` is a list of messages, not one", "write [{...}]")
     return [_message(number, given) for number, given in enumerate(messages, 1)]
@@ -141,8 +141,8 @@ def _message(number: int, given: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         text = f"{which} is a {type(given).__name__}, not a mapping"
         raise _no_message(text, 'write {"role": "user", "content": "Hello."}')
-    said_of = cast(Mapping[str, Any], given)
-    message: dict[str, Any] = {name: said_of[name] for name in SENT if name in said_of}
+    fields = cast(Mapping[str, Any], given)
+    message: dict[str, Any] = {name: fields[name] for name in SENT if name in fields}
     role = message.get("role")
     if role not in ROLES:
         text = f"{which} has no role" if role is None else f"{which} has the role `{role}`"
@@ -159,7 +159,7 @@ def _message(number: int, given: Any) -> dict[str, Any]:
 
 def _check_content(which: str, message: dict[str, Any]) -> None:
     content = message.get("content")
-    if content is None and message["role"] == "assistant":  # as APIs write one that only calls
+    if content is None and message["role"] == "assistant":  # APIs write None if it only has calls
         message["content"] = ""
     elif not isinstance(content, (str, list)):
         text = "no content" if content is None else f"content that is a {type(content).__name__}"
@@ -186,14 +186,14 @@ def _is_call(call: Any) -> bool:
     return all(isinstance(text, str) for text in texts)
 
 
-def _no_message(said: str, hint: str) -> SetupError:
-    return SetupError(f"{said}: this is not a conversation to continue", hint=hint)
+def _no_message(problem: str, hint: str) -> SetupError:
+    return SetupError(f"{problem}: this is not a conversation to continue", hint=hint)
 
 
 def first_tasks(
     spec: MachineSpec, folder: Path, given: Sequence[Any] | None = None
 ) -> tuple[Task, ...]:
-    """The tasks that a run starts with: the caller's, else the machine's or those of its file."""
+    """The tasks that a run starts with: the caller's, else the machine's or its task file's."""
     if given is not None:
         return checked_tasks(spec, given)
     if isinstance(spec.tasks, str):
@@ -202,16 +202,16 @@ def first_tasks(
 
 
 def inline_tasks(spec: MachineSpec) -> tuple[Task, ...]:
-    """The tasks that a machine's own file holds."""
+    """The tasks that a machine file lists itself."""
     return tuple(Task(**t) for t in spec.tasks) if isinstance(spec.tasks, tuple) else ()
 
 
 def checked_tasks(
     spec: MachineSpec, given: Any, taken: Iterable[str] = (), queue: QueueFacts = NO_QUEUE
 ) -> tuple[Task, ...]:
-    """Tasks from a text, a mapping or a list, for a queue in which these ids are taken.
+    """Tasks from a text, a mapping or a list, for a queue in which the ids `taken` are in use.
 
-    `TaskError` for what is not a task, or is done by a tool or machine that is not there.
+    `TaskError` for an invalid task, or one that an unknown tool or machine is to do.
     """
     tasks = tasks_of(given, taken, queue)
     for number, task in enumerate(tasks):
@@ -224,16 +224,16 @@ def checked_tasks(
 
 
 def read_tasks_file(path: Path, spec: MachineSpec) -> list[dict[str, Any]]:
-    """The tasks of a file for a machine. `SpecError` with everything that is wrong with it."""
-    text, shown = catalog.read_text(path), catalog.display_path(path)
-    tasks, findings = load_tasks(text, shown, spec.registry, spec.machines)
+    """Read a task file for a machine. `SpecError` with all its mistakes."""
+    text, name = catalog.read_text(path), catalog.display_path(path)
+    tasks, findings = load_tasks(text, name, spec.registry, spec.machines)
     if findings:
         raise SpecError(findings)
     return list(tasks)
 
 
 def _of_machine(spec: MachineSpec, path: Path) -> list[dict[str, Any]]:
-    """The tasks of the file that a machine names; a file that is not there is its own fault."""
+    """The tasks of the file that a machine names; a missing file is an error of the machine."""
     try:
         if os.path.isfile(path):  # noqa: PTH113  a name that no file can have is not an error here
             return read_tasks_file(path, spec)

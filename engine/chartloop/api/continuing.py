@@ -1,9 +1,9 @@
-"""What a run takes from an earlier one: its conversation, its first records, an older file's.
+"""Runs that continue earlier ones: the next message, a fork, a run of an older file.
 
 A next message to a finished run starts a new run: conversation, memory and variables are
-carried over, counters start at zero. A run that was started with another machine is taken up
-only where its records, decided again, come out as they were recorded. A fork has the first
-records of another run.
+carried over, counters start at zero. A run that was started with another machine is continued
+only if its records, decided again, come out as recorded. A fork has the first records of another
+run.
 
 Source: design "language", sections 1 (`renamed`) and 5; "architecture", sections 2 and 4.
 """
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
 
 
 RECORDED = "<recorded>"
-"""The file name of a machine that comes from a journal."""
+"""The file name, in messages, of a machine from a journal."""
 
 
 class CarriedOver(NamedTuple):
-    """What a run has from the finished one that it follows."""
+    """The values that a run inherits from the finished one that it follows."""
 
     agent: str = ""
     session: str = ""
@@ -59,10 +59,10 @@ class CarriedOver(NamedTuple):
 
 
 def carry_over(spec: MachineSpec, parent: Session) -> CarriedOver:
-    """What a run of `spec` has from a finished one.
+    """The values that a run of `spec` inherits from a finished one.
 
-    Of another machine's memory and variables, those that this one has too. `StatusError` when
-    the run has not ended, `LimitError` for a variable that is of another type here.
+    Memory blocks and variables that `spec` does not have are left out. `StatusError` if the run
+    has not ended, `LimitError` for a variable that has another type here.
     """
     position = parent.position
     if not position.ended:
@@ -84,11 +84,11 @@ def carry_over(spec: MachineSpec, parent: Session) -> CarriedOver:
 async def judge_stored_run(
     journal: Journal, row: RunRow, chart: Chart, *, at: int | None = None, now: float | None = None
 ) -> Verdict | None:
-    """The verdict on a recorded run, or on its records below `at`, under the machine of `chart`.
+    """The verdict on a recorded run, or on its records before `at`, under the machine of `chart`.
 
-    None for a run that has no record yet, or cannot be read.
+    None for a run that has no record yet, or is unreadable.
     """
-    # two dozen modules that a run of an unchanged machine does not need
+    # imported here: two dozen modules that a run of an unchanged machine does not need
     from chartloop.versions.migration.judge import Upgrade  # noqa: PLC0415
 
     run = await read_run(journal, row)
@@ -101,18 +101,18 @@ async def judge_stored_run(
 
 
 def recorded_chart(text: str, chart: Chart) -> Chart | None:
-    """The chart of a machine as a journal keeps it, beside another; None where it is none.
+    """The chart of a machine's text from a journal, beside another; None if it does not load.
 
-    What it names and no one here has declared is taken as named: nothing of it is run.
+    Undeclared names of tools, actions and guards are accepted, since nothing of it is run.
     """
     loaded = load(text, RECORDED, assuming(chart.spec.registry)) if text else None
     return None if loaded is None or loaded.spec is None else chart.beside(loaded.spec)
 
 
 async def take_up(session: Session, row: RunRow, *, accepted: bool) -> None:
-    """A run that was started with another machine, under this one: read by its names of now.
+    """Let a session read a run of another machine, with its states and edges renamed.
 
-    `MachineChangedError` unless it may continue, and that is meant.
+    `MachineChangedError` unless the run can continue, and the caller or the file says so.
     """
     chart, now = session.chart, session.ports.clock.now()
     verdict = await judge_stored_run(session.journal, row, chart, now=now)
@@ -126,7 +126,7 @@ async def take_up(session: Session, row: RunRow, *, accepted: bool) -> None:
 def machine_changed_error(
     row: RunRow, chart: Chart, verdict: Verdict | None
 ) -> MachineChangedError:
-    """The refusal of a run that was started with another machine, with what you may do."""
+    """The error for a run that was started with another machine, with a hint at the cure."""
     message = f": {verdict}" if verdict is not None else ""
     return MachineChangedError(
         f"run `{row.run_id}` was started with another machine than this `{chart.name}`{message}",
@@ -149,9 +149,9 @@ def _cure(row: RunRow, chart: Chart, verdict: Verdict | None) -> str:
 
 
 def first_taken_back(session: Session, records: int) -> int:
-    """The number of the first of the newest `records`; `RunError` when there are not as many.
+    """The number of the first of the newest `records`; `RunError` if there are fewer.
 
-    The record of the start stays: without it there is no run.
+    The start record cannot be taken back: without it there is no run.
     """
     most = max(0, session.tally.records - 1)
     if not 1 <= records <= most:
@@ -164,9 +164,9 @@ def first_taken_back(session: Session, records: int) -> int:
 async def fork_session(
     old: Session, records: Sequence[Record], at: int | None, *, run_id: str, machine: str | None
 ) -> Session:
-    """A new run with the records below `at` (default: all), under another `machine` if it is given.
+    """A new run with the records before `at` (default: all), under another `machine` if given.
 
-    `machine` is its canonical text. `RunError` when there is no such record.
+    `machine` is its canonical text. `RunError` if `at` is out of range.
     """
     count = old.tally.records
     seq = count if at is None else at
@@ -191,8 +191,8 @@ async def move_session(
 ) -> Session:
     """The run that replaces one that was started with another machine.
 
-    `machine` is the canonical text of this one. `Driven` when another process drives the old one,
-    `Fenced` when it continued since it was opened: another process drove it, or moved it.
+    `machine` is the canonical text of the new one. `Driven` if another process drives the old run,
+    `Fenced` if another process has driven or moved it since it was opened.
     """
     row = _row_below(old, records, old.tally.records, run_id)
     row = row.replace(machine=old.chart.name, machine_hash=await old.journal.put_blob(machine))
@@ -205,23 +205,23 @@ async def move_session(
 
 
 def _row_below(old: Session, records: Sequence[Record], seq: int, run_id: str) -> RunRow:
-    """The row of a new run that is where this one was before record `seq`."""
+    """The row of a new run at the position before record `seq`."""
     now, there = old.ports.clock.now(), moment_before(old.chart, records, seq, run_id)
-    stands = update_at(old.chart, run_id, there.position, there.rest)
-    return old.row.replace(run_id=run_id, epoch=0, created=now, updated=now, **stands.to_mapping())
+    update = update_at(old.chart, run_id, there.position, there.rest)
+    return old.row.replace(run_id=run_id, epoch=0, created=now, updated=now, **update.to_mapping())
 
 
 async def _open_sibling(old: Session, run_id: str) -> Session:
     """Open another run of the journal with the same components."""
-    made = Session(old.chart, old.journal, run_id, old.ports)
-    made.cancels = old.cancels
-    made.holder.face, made.holder.ttl = old.holder.face, old.holder.ttl
-    await made.open(snapshot=False)
-    return made
+    session = Session(old.chart, old.journal, run_id, old.ports)
+    session.cancels = old.cancels
+    session.holder.face, session.holder.ttl = old.holder.face, old.holder.ttl
+    await session.open(snapshot=False)
+    return session
 
 
 class StoredLog(NamedTuple):
-    """The row, events and inbox messages that a journal in memory holds of one run."""
+    """The row, events and inbox messages of one run from a journal in memory."""
 
     row: RunRow
     events: tuple[Event, ...]
@@ -229,15 +229,15 @@ class StoredLog(NamedTuple):
 
 
 class DetachedRun(NamedTuple):
-    """A run that nothing drives: it can be read, and attached to its machine again."""
+    """A run as data: it can be read, and attached to its machine again (`Machine.attach`)."""
 
     row: RunRow
-    """Its id, its machine's hash, and how it stood."""
+    """Its id, its machine's hash, and its status."""
     position: Position
     begun: Input | None
     """The first input, if the run had no record yet."""
     logs: tuple[StoredLog, ...] = ()
-    """Its log and its children's, when they were kept in memory; else they are in its journal."""
+    """Its log and its children's, if their journal was in memory; empty otherwise."""
 
     @property
     def run_id(self) -> str:
@@ -249,7 +249,7 @@ class DetachedRun(NamedTuple):
         return f"<DetachedRun {self.run_id} of {self.row.machine}: {at}>"
 
     def journal(self) -> MemoryJournal:
-        """A journal in memory that holds what was kept."""
+        """A new journal in memory with these logs."""
         journal = MemoryJournal()
         for row, events, messages in self.logs:
             by_hand(journal.create(row.replace(head=0, epoch=0)))
@@ -262,7 +262,7 @@ class DetachedRun(NamedTuple):
 
 
 def detach(session: Session) -> DetachedRun:
-    """A session as data."""
+    """The run of a session, as data."""
     journal, row = session.journal, session.row
     if not session.head:
         return DetachedRun(row, session.position, session.begun)

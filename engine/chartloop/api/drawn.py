@@ -1,7 +1,7 @@
-"""Bounds and answers that can be looked at: the witness of a proof on the picture of its machine.
+"""Bounds and answers that can be drawn: the witness of a proof on the picture of its machine.
 
-Belongs here: what of a witness is drawn, and the values that know their machine. Never: proofs
-(`checker`), colours (`view.witness`).
+Belongs here: which part of a witness is drawn, and the results with their machine. Never: proofs
+(`proofs`), colours (`view.witness`).
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ _TONES: Mapping[bool | None, Tone] = {True: "good", False: "bad", None: "warn"}
 
 @dataclass(frozen=True, repr=False)
 class DrawnBound(Bound):
-    """A bound that knows its machine: `draw` shows the run that comes to a figure."""
+    """A bound with its machine: `draw` shows the run that reaches a figure."""
 
     of: OfMachine = field(kw_only=True, compare=False, repr=False)
 
     def draw(self, figure: str = "actions", *, rules: RuleDrawing = "box") -> WayPicture:
-        """The run that comes to a figure, on the picture of the machine with these limits.
+        """The run that reaches a figure, on the picture of the machine with these limits.
 
-        What it takes is blue, with how often; the arrow that closes a loop is red, and has the sign
-        of infinity where nothing cuts that loop. `figure` is one of `figures`.
+        The edges taken are blue, with their counts. The arrow that closes a loop is red, with the
+        sign of infinity if nothing bounds that loop. `figure` is one of `figures`.
         """
         if figure not in self.figures:
             hint = self.unknown or nearest(figure, self.figures)
             raise SetupError(f"there is no bound on `{figure}` to draw", hint=hint)
-        shown = self.figures[figure]
-        witness = shown.witness
+        chosen = self.figures[figure]
+        witness = chosen.witness
         states = Counter(witness.path)
         for loop, times in witness.loops:
             states.update(dict.fromkeys(loop, times))
-        uncut = shown.value is None and not shown.unit and bool(witness.loops)
-        message = f"{WORDS[shown.resource]}: {shown.text}"
+        uncut = chosen.value is None and not chosen.unit and bool(witness.loops)
+        message = f"{WORDS[chosen.resource]}: {chosen.text}"
         way = Way(states, witness.edges, frozenset(witness.closing), uncut, message)
         return _picture(self.of, way, rules, self.limits)
 
@@ -56,50 +56,48 @@ class DrawnBound(Bound):
             return bundle(line(str(self), "warn"), str(self))
         rows = [(WORDS[n], Cell(f.amount, _tone(f)), f.reason) for n, f in self.figures.items()]
         assumed = details_element(
-            f"{len(self.assumptions)} assumptions", table([(said,) for said in self.assumptions])
+            f"{len(self.assumptions)} assumptions", table([(text,) for text in self.assumptions])
         )
         head = line(f"{self.machine}, at worst", "strong")
-        shown = f"{head}{table(rows, right=(1,))}{assumed}"
-        return bundle(shown + _image(self.draw(), "the run with the most actions"), str(self))
+        html = f"{head}{table(rows, right=(1,))}{assumed}"
+        return bundle(html + _image(self.draw(), "the run with the most actions"), str(self))
 
 
 @dataclass(frozen=True, repr=False)
 class DrawnAnswer(Answer):
-    """An answer that knows its machine: `draw` shows the run that it speaks of."""
+    """An answer with its machine: `draw` shows the witness."""
 
     of: OfMachine = field(kw_only=True, compare=False, repr=False)
 
     def draw(self, *, rules: RuleDrawing = "box") -> WayPicture:
-        """The run that shows it; where none is needed for that, the machine as it is."""
+        """The witness on the picture of the machine; only the machine if there is none."""
         text = f"{self.query}: {self.word}\n{self.reason}"
         way = Way(Counter(self.witness), Counter(self.edges) if self.witness else None, said=text)
         return _picture(self.of, way, rules, {})
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         """The notebook view: the text, and the picture if there is a witness."""
-        shown = table(
-            [(Cell(self.word, _TONES[self.holds]), Cell(self.query, "code"), self.reason)]
-        )
+        html = table([(Cell(self.word, _TONES[self.holds]), Cell(self.query, "code"), self.reason)])
         if self.witness:
-            shown += line(" → ".join(self.witness)) + _image(self.draw(), self.reason)
-        return bundle(shown, str(self))
+            html += line(" → ".join(self.witness)) + _image(self.draw(), self.reason)
+        return bundle(html, str(self))
 
 
 class DrawnQuestions(Questions):
-    """Questions to a machine whose answers can be drawn."""
+    """Queries of a machine whose answers can be drawn."""
 
     def __init__(self, machine: OfMachine, limits: Mapping[str, Any]) -> None:
         super().__init__(machine.chart, limits)
         self._machine = machine
 
     def ask(self, text: str, *, cancels: bool = True) -> DrawnAnswer:
-        """The answer. `QueryFault` for what is not a query of this machine."""
+        """The answer to a query. `QueryFault` for an invalid one."""
         return DrawnAnswer(**_values(super().ask(text, cancels=cancels)), of=self._machine)
 
 
-def drawn_bound(found: Bound, machine: OfMachine) -> DrawnBound:
-    """A bound of a machine, with the machine."""
-    return DrawnBound(**_values(found), of=machine)
+def drawn_bound(bound: Bound, machine: OfMachine) -> DrawnBound:
+    """A bound, with its machine."""
+    return DrawnBound(**_values(bound), of=machine)
 
 
 def _values(value: Any) -> dict[str, Any]:
@@ -110,12 +108,12 @@ def _tone(figure: Figure) -> Tone:
     return "" if figure.value is not None else "warn" if figure.unit else "bad"
 
 
-def _image(picture: WayPicture, said: str) -> str:
-    """A picture for a page; where it cannot be drawn, why, and what the text format has of it."""
-    made = picture.bundle()
-    if "image/svg+xml" in made:
-        return image(made["image/svg+xml"], said)
-    return line(made["text/plain"], "code")
+def _image(picture: WayPicture, caption: str) -> str:
+    """A picture for a page; if it cannot be drawn, the reason and the text form."""
+    formats = picture.bundle()
+    if "image/svg+xml" in formats:
+        return image(formats["image/svg+xml"], caption)
+    return line(formats["text/plain"], "code")
 
 
 def _picture(
@@ -139,7 +137,7 @@ class DrawOptions(TypedDict, total=False):
 def arrange_chart(
     chart: Flowchart, direction: Direction, around: str | None, hops: int
 ) -> Flowchart:
-    """The chart in this direction, around this state. `RunError`: an unknown direction or state."""
+    """The chart in a direction, around a state. `RunError` if either is unknown."""
     refuse_unknown("direction", direction, get_args(Direction))
-    shown = chart if around is None else around_state(chart, around, hops=hops)
-    return replace(shown, direction=direction)
+    part = chart if around is None else around_state(chart, around, hops=hops)
+    return replace(part, direction=direction)

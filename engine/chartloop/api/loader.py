@@ -1,4 +1,4 @@
-"""A machine from a file, or everything that is wrong with one: `load`, `check`, `draw`."""
+"""Loading a machine from a file, or finding all its mistakes: `load`, `check`, `draw`."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from chartloop.proofs.guards.z3_solver import solver
 from chartloop.view.picture import Picture
 
 Own = object
-"""Whatever declares tools, actions or guards: a function, a module, what `specs_of` gives, or
-any nesting of these in lists."""
+"""Declarations of tools, actions or guards: a function, a module, a result of `specs_of`, or any
+nesting of these in lists."""
 
 
 def _registry(tools: Own, actions: Own, guards: Own, plugins: Iterable[str] = ()) -> Registry:
-    """An application's declarations. A function without a decorator is what it was passed as."""
+    """An application's declarations. An undecorated function becomes what it was passed as."""
     own = (
         specs_of(tools, bare="tool"),
         specs_of(actions, bare="action"),
@@ -55,30 +55,30 @@ def find_faults(
     source: str | Path, *, tools: Own = (), actions: Own = (), guards: Own = (),
     define: Mapping[str, str] | None = None, assume: bool = False, plugins: Iterable[str] = (),
 ) -> tuple[Machine | None, tuple[Finding, ...]]:  # fmt: skip
-    """A machine and everything that is wrong with it, errors and warnings, sorted by place.
+    """A machine and all its mistakes, errors and warnings, sorted by place.
 
-    The machine is None when there is an error. See `load` for the arguments, and `examine`.
+    The machine is None if there is an error. For the arguments see `load` and `examine`.
     """
-    found = examine(
+    examined = examine(
         source, tools=tools, actions=actions, guards=guards, define=define, assume=assume,
         plugins=plugins,
     )  # fmt: skip
-    return found.machine, found.findings
+    return examined.machine, examined.findings
 
 
 class Examined(NamedTuple):
-    """A machine, what is wrong with it, and what no one could tell. Prints as a report."""
+    """A machine, its findings, and the guards left unsettled. Prints as a report."""
 
     machine: Machine | None
     findings: tuple[Finding, ...]
     unsettled: tuple[str, ...]
-    """The places of guards of which it is not known whether they can hold."""
+    """The places of guards for which the proof did not settle whether they can hold."""
     file: str = ""
 
     def lines(self, width: int | None = None) -> list[Line]:
-        """The findings with their count, the machine and what is good to know of it.
+        """The findings with their count, then the machine with its notes.
 
-        Sentences of any width; of a source line that is wider than `width`, a part.
+        Only source lines are cut to `width`; sentences are not wrapped.
         """
         lines = finding_lines(self.findings, file=self.file, width=width)
         open_questions = describe_unsettled(self.unsettled)
@@ -97,7 +97,7 @@ class Examined(NamedTuple):
         return [*lines, *(Line(note.text) for note in self.machine.check().notes)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what `chartloop check --format json` prints."""
+        """Plain data: the output of `chartloop check --format json`."""
         machine = self.machine
         notes = machine.check().notes if machine is not None else ()
         return {
@@ -113,9 +113,9 @@ class Examined(NamedTuple):
 
 
 def _bound_data(machine: Machine) -> dict[str, Any]:
-    """The worst that a run can cost; where that is not known in the time of a check, why."""
-    found = machine.bound(effort=AT_CHECK)
-    return {"unknown": found.unknown} if found.unknown else found.to_dict()["bounds"]
+    """The worst that a run can cost, or why the proof found no bound within its steps."""
+    bound = machine.bound(effort=AT_CHECK)
+    return {"unknown": bound.unknown} if bound.unknown else bound.to_dict()["bounds"]
 
 
 def examine(
@@ -123,12 +123,11 @@ def examine(
     define: Mapping[str, str] | None = None, assume: bool = False, prove: bool = False,
     plugins: Iterable[str] = (),
 ) -> Examined:  # fmt: skip
-    """The same as `find_faults`, and what could not be settled.
+    """Like `find_faults`, with the guards left unsettled.
 
-    With `assume`, names of tools, actions and guards that no one declared are taken for someone's
-    own: such a machine is for looking at. `prove` asks z3, where the extra of that name is
-    installed, about guards that intervals do not settle. Loading never does: what loads does not
-    depend on an extra.
+    `assume` accepts undeclared names of tools, actions and guards: such a machine can only be
+    read. `prove` uses z3, if the extra `prove` is installed, for guards that intervals do not
+    settle. Loading never does, so that what loads does not depend on an extra.
     """
     text, name, folder = _text_of(source)
     registry = _registry(tools, actions, guards, plugins)
@@ -142,7 +141,7 @@ def examine_text(
     text: str, name: str, registry: Registry, *, find: Find,
     define: Mapping[str, str] | None = None, folder: Path | None = None, prove: bool = False,
 ) -> Examined:  # fmt: skip
-    """The same of a text that was read elsewhere; `find` finds the files of its children."""
+    """Like `examine`, for a text that is already read; `find` returns the files of its children."""
     loaded = load_text(text, name, registry, define=define, find=find)
     if loaded.spec is None:
         return Examined(None, loaded.findings, (), name)
@@ -191,14 +190,14 @@ def load(
 ) -> Machine:  # fmt: skip
     """A machine from a file.
 
-    `source` is a path, the name of a shipped machine, or YAML text with a newline in it.
-    `tools`, `actions` and `guards` are what the file may name besides the built-in ones: functions,
-    modules that hold some, or lists of these; a decorated function, or a module, may be in any
-    of the three. `define` replaces named expressions of the file. `plugins` are names of installed
-    plugins: what is installed and not named here is not imported.
+    `source` is a path, the name of a shipped machine, or YAML text that contains a newline.
+    `tools`, `actions` and `guards` are those that the file may name besides the built-in ones:
+    functions, modules that hold some, or lists of these; a decorated function, or a module, may be
+    in any of the three. `define` replaces named expressions of the file. `plugins` are names of
+    installed plugins; a plugin that is not named is not imported.
 
     Raises:
-        SpecError: the file has an error; it holds every finding. Warnings are in
+        SpecError: the file has an error; holds every finding. Warnings are in
             `Machine.findings`.
         PluginError: a plugin is not installed, cannot be imported, or brings a name that is taken.
         SetupError: the file or shipped machine does not exist, or an argument declares nothing.
@@ -215,24 +214,24 @@ def check(
     source: str | Path | Machine, *, tools: Own = (), actions: Own = (), guards: Own = (),
     define: Mapping[str, str] | None = None, plugins: Iterable[str] = (),
 ) -> Findings:  # fmt: skip
-    """Everything that is wrong with a file, or with a machine's; nothing is run.
+    """Find all mistakes of a file, or of a machine's file; nothing is run.
 
-    See `load` for the arguments. A machine has been loaded with them: it needs none. With the extra
-    `prove`, z3 is asked about the guards of a file that intervals do not settle.
+    For the arguments see `load`; a machine needs none. With the extra `prove`, z3 examines the
+    guards of a file that intervals do not settle.
     """
     if isinstance(source, Machine):
         return source.check()
-    found = examine(
+    examined = examine(
         source, tools=tools, actions=actions, guards=guards, define=define, prove=True,
         plugins=plugins,
     )  # fmt: skip
-    notes = found.machine.check().notes if found.machine is not None else ()
-    return Findings(found.findings, notes)
+    notes = examined.machine.check().notes if examined.machine is not None else ()
+    return Findings(examined.findings, notes)
 
 
 def draw(
-    source: str | Path | Machine, *, tools: Own = (), **shown: Unpack[DrawOptions]
+    source: str | Path | Machine, *, tools: Own = (), **options: Unpack[DrawOptions]
 ) -> Picture:  # fmt: skip
     """The picture of a machine, or of a file that names these `tools`; see `Machine.draw`."""
     machine = source if isinstance(source, Machine) else load(source, tools=tools)
-    return machine.draw(**shown)
+    return machine.draw(**options)

@@ -1,4 +1,4 @@
-"""The public `Machine`: a compiled chart, and what can be asked of it."""
+"""The public `Machine`: a compiled chart that can be started, checked, bounded and drawn."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Machine:
     ) -> None:
         self.chart = chart
         self.findings = findings
-        """Warnings that the file loads with."""
+        """The warnings of the file; it has no errors."""
         self.folder = folder
         self._hash = ""
         self._bounds = Bounds(self)
@@ -110,7 +110,7 @@ class Machine:
         return self._hash
 
     def canonical(self) -> str:
-        """The canonical text, one line of JSON: what journals keep, and what `hash` is of."""
+        """The canonical text, one line of JSON. Journals store it; `hash` is its hash."""
         return self.chart.text
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
@@ -132,9 +132,9 @@ class Machine:
         return (_from_canonical, (self.canonical(), own, self.findings, self.folder))
 
     def check(self) -> Findings:
-        """The findings of the file, and its `notes`: what is right and good to know before a run.
+        """The findings of the file, and its `notes`: facts worth knowing before a run.
 
-        There are no errors among the findings, or the file would not have loaded.
+        The findings are warnings: a file with errors does not load.
         """
         return Findings(self.findings, notes_of(self.chart))
 
@@ -145,13 +145,13 @@ class Machine:
     ) -> Picture:  # fmt: skip
         """The flowchart of the live machine.
 
-        `rules`: one dashed `box`, a `chain` of decisions, or `none`. `all` shows what the engine
-        adds. `region` is ``state`` or ``status``. Labels show the limits of `facts`.
+        `rules`: one dashed `box`, a `chain` of decisions, or `none`. `all` includes the edges that
+        the engine adds. `region` is ``state`` or ``status``. Labels show the limits of `facts`.
 
-        `direction`: down (``tb``) or to the right (``lr``); the picture in characters goes down
-        always. `around` shows a state with what is at most `hops` arrows away from it, and how
-        many boxes are hidden: for a machine that is too large to be read whole. `RunError`: there
-        is no such state in the picture.
+        `direction`: down (``tb``) or to the right (``lr``); the picture in characters always goes
+        down. `around` shows only the boxes at most `hops` arrows away from a state, and how many
+        are hidden: for a machine that is too large to read whole. `RunError` if the picture has no
+        such state.
         """
         refuse_unknown("way to draw rules", rules, get_args(RuleDrawing))
         refuse_unknown("region", region, ("state", "status"))
@@ -169,22 +169,23 @@ class Machine:
     ) -> DrawnBound:  # fmt: skip
         """The worst that a run can cost: actions, model and tool calls, tokens, USD, waiting.
 
-        `limits` and `vars` are those of the run, as for `start`. `assume` is taken for granted of
-        the model and its replies, where the file does not say it. Its `draw()` shows the run that
-        comes to a figure. `effort`: steps of the proof, where it may take fewer than 6,000,000.
+        `limits` and `vars` are those of the run, as for `start`. `assume` holds assumptions about
+        the model and its replies that the file does not state. `draw()` of the result shows the
+        run that reaches a figure. `effort`: the most steps that the proof may take, by default
+        6,000,000.
         """
         return self._bounds.of(*checked_values(self.spec, limits, vars), assume, effort=effort)
 
     def questions(self, *, limits: Mapping[str, Any] | None = None) -> DrawnQuestions:
-        """The machine, to be asked many things: its graph is made once. See `query`."""
+        """The machine prepared for many queries: its graph is built once. See `query`."""
         return DrawnQuestions(self, checked_values(self.spec, limits, None)[0])
 
     def query(self, text: str, *, cancels: bool = True) -> DrawnAnswer:
         """Whether runs can or never take a path: ``machine.query("never publish before approve")``.
 
-        The answer is for every limit and variable. `cancels`: a stop from outside may come at any
-        moment. Its `draw()` shows the witness. Raises `QueryFault` for an invalid query of this
-        machine.
+        The answer holds for every limit and variable. `cancels`: a stop from outside may come at
+        any moment. `draw()` of the answer shows the witness. Raises `QueryFault` for a query that
+        does not fit this machine.
         """
         return self.questions().ask(text, cancels=cancels)
 
@@ -206,32 +207,33 @@ class Machine:
         require_bound: Mapping[str, float] | None = None,
         **ports: Unpack[PortOptions],
     ) -> Run:
-        """A run at its very beginning: nothing has been decided yet. Step it, or run it.
+        """A new run, before its first record. Step it, or run it.
 
         `task` is a text, or a list of texts, `Image`s and `File`s.
 
-        `limits`, `vars`, `memory` and `tasks` replace what the file has (a task is a text, or a
-        mapping); `messages` are a conversation to continue. With `continues`, a run that has
-        ended or the id of one in `journal`, conversation, memory, variables, agent and session are
-        carried over, and counters start at zero: what is given here wins. `journal` is the path
-        of a SQLite file, made where it is missing, or an open journal; by default that run's,
-        else one in memory. ``durability="power"`` keeps the run through the loss of power.
+        `limits`, `vars`, `memory` and `tasks` replace those of the file (a task is a text, or a
+        mapping); `messages` are a conversation to continue. `continues` is a run that has ended,
+        or the id of one in `journal`: conversation, memory, variables, agent and session are
+        carried over unless given here, and counters start at zero. `journal` is the path of a
+        SQLite file, created if missing, or an open journal; by default that of `continues`, else
+        one in memory. With ``durability="power"`` the run survives the loss of power.
 
-        `metadata` is JSON data about this run, over the file's: `Run.metadata`, `Result.metadata`.
+        `metadata` is JSON data about this run, which overrides the file's: `Run.metadata`,
+        `Result.metadata`.
 
-        `model` is a litellm model name or anything that honours the `Model` port, `settings` are
-        over the file's `model`, and `script` gives scripted replies instead; for the other
-        components see `PortOptions`.
+        `model` is a litellm model name or any object with the `Model` port, `settings` override
+        the file's `model`, and `script` gives scripted replies instead; for the other components
+        see `PortOptions`.
 
-        `require_bound` names figures that no run may exceed, ``{"usd": 2, "calls": 30}``: where
+        `require_bound` names figures that no run may exceed, ``{"usd": 2, "calls": 30}``: if
         `bound` cannot prove that, the run is not started.
 
         Raises:
-            SetupError: what would fail later: no model, no key, an extra that is not installed,
-                messages that are not a conversation.
+            SetupError: for what would fail later: no model, no key, a missing extra, messages
+                that are not a conversation.
             LimitError: a limit, variable, memory block or setting does not exist, or cannot have
                 this value.
-            TaskError: what is given as a task is none.
+            TaskError: a task is invalid.
             SpecError: the file that the machine's `tasks` name cannot be read.
             StatusError: `continues` has not ended.
             MachineChangedError: the run of `continues`, given by its id, is of another machine.
@@ -242,7 +244,7 @@ class Machine:
             before = self._earlier(continues, journal)
             past, parent = carry_over(self.spec, before.session), before.id
             journal = journal or before.session.journal
-        made = self._session(
+        opened = self._session(
             run_id or new_run_id(), MemoryJournal() if journal is None else journal, ports
         )
         first_limits, first_vars = checked_values(self.spec, limits, vars)
@@ -258,12 +260,12 @@ class Machine:
             tasks=first_tasks(self.spec, self.folder or Path(), tasks),
             metadata=own_metadata(metadata),
         )
-        self._refuse_start(made.ports, values, require_bound)
-        self._begin(made, values, parent)
-        return Run(self, made, given=ports)
+        self._refuse_start(opened.ports, values, require_bound)
+        self._begin(opened, values, parent)
+        return Run(self, opened, given=ports)
 
     def _earlier(self, continues: Run | str, journal: JournalOrPath | None) -> Run:
-        """The run that another one follows."""
+        """The run to continue."""
         if isinstance(continues, Run):
             return continues
         if journal is None:
@@ -276,7 +278,7 @@ class Machine:
     def _refuse_start(
         self, ports: Ports, values: StartValues, require_bound: Mapping[str, float] | None
     ) -> None:
-        """Raise now what would fail at some step, or may go past what the caller requires."""
+        """Refuse a run that would fail later, or that might exceed the required bounds."""
         for child in (part for part in self.spec.family() if part is not self.spec):
             ports.first_tasks(child)
         if require_bound:
@@ -284,7 +286,7 @@ class Machine:
         prepare(self.spec, ports, values.tasks)
 
     def _begin(self, session: Session, values: StartValues, parent: str) -> None:
-        """Give a session its first input and its row."""
+        """Set the first input and the row of a session."""
         spec, ports, at = self.spec, session.ports, session.ports.clock.now()
         plugins = used_plugins(spec, [str(ports.settings.get("name", ""))])
         data = values.to_data(context_window=ports.window(spec), plugins=plugins)
@@ -314,40 +316,40 @@ class Machine:
         take_over: bool = False,
         **ports: Unpack[PortOptions],
     ) -> Run:  # fmt: skip
-        """A run from the journal, at its current position. Nothing is written until it is driven.
+        """A run from the journal, at its current position. Writes nothing until it is driven.
 
-        `journal` is the path of its file, or an open journal. What driving the run needs (a key,
-        say) is looked for when it is driven: a run can be read without.
+        `journal` is the path of its file, or an open journal. What only driving needs, such as a
+        key, is checked when the run is driven: it can be read without.
 
         A run that was started with another machine is refused, unless `changed` or the file's
-        `renamed` say that this one follows it. Then its records are decided again, and must come
-        out as they were recorded. It is read where it is; once it is driven it continues as a fork,
-        with a new id: the records of a run belong to one machine.
+        `renamed` declare this one its successor. Then its records are decided again, and must come
+        out as recorded. Reading leaves it as it is; when driven, it continues as a fork with a new
+        id, since the records of a run belong to one machine.
 
-        A run that another process drives can be read; to drive it raises `Driven`, which says who
-        does, since when and until when. With `take_over` it is driven here all the same: the other
-        one stops before its next action, and a call that it has in flight may be paid twice.
+        A run that another process drives can be read; driving it raises `Driven`, which names the
+        driver, since when and until when. With `take_over` it is driven here anyway: the other
+        driver stops before its next action, and a call that it has in flight may be paid twice.
 
         Raises:
-            UnknownRunError: there is no run of that id, or no such file.
+            UnknownRunError: there is no run with that id, or no such file.
             MachineChangedError: it was started with another machine, or this one decides a
-                record otherwise.
+                record differently.
         """
-        made = self._session(run_id, journal, ports, make=False)
-        made.holder.take_over = take_over
-        driven_through, made.log.journal = made.journal, direct_journal(made.journal)
-        moved = wait(self._open(made, changed), suspends=made.journal.suspends)
-        made.log.journal = driven_through
+        session = self._session(run_id, journal, ports, make=False)
+        session.holder.take_over = take_over
+        driven_through, session.log.journal = session.journal, direct_journal(session.journal)
+        moved = wait(self._open(session, changed), suspends=session.journal.suspends)
+        session.log.journal = driven_through
         return Run(
             self,
-            made,
+            session,
             given=ports,
-            prepare=partial(self._prepare_opened, made),
+            prepare=partial(self._prepare_opened, session),
             moved=moved,
         )
 
     def _prepare_opened(self, session: Session) -> None:
-        """Before a recorded run is driven on: what it was started with is there, or an error."""
+        """Check, before a recorded run is driven on, that its plugins and components are there."""
         wanted = recall_plugins(session.journal, session.run_id)
         refuse_missing(session.run_id, wanted, self.spec.registry.plugins)
         prepare(self.spec, session.ports, session.position.queue)
@@ -357,10 +359,10 @@ class Machine:
         take_over: bool = False,
         **ports: Unpack[PortOptions],
     ) -> Run:  # fmt: skip
-        """A run that is in the journal; see `open`.
+        """A run from the journal; see `open`.
 
-        File and records are read, and decided again, in another thread: the event loop goes on
-        meanwhile. Cancel it, and nothing was done.
+        File and records are read, and decided again, in another thread, so that the event loop
+        stays free. It may be cancelled: opening changes nothing.
         """
         return await off_loop(
             lambda: self.open(
@@ -369,7 +371,7 @@ class Machine:
         )
 
     async def _open(self, session: Session, accepted: bool) -> bool:
-        """Fold the run's log; whether it is another machine's."""
+        """Fold the run's log. True if the run is another machine's."""
         row = await session.journal.row(session.run_id)
         other = row is not None and row.machine_hash != self.hash
         if row is not None and other:
@@ -381,7 +383,7 @@ class Machine:
         return other
 
     def _canonical_of(self, text: str) -> str:
-        """A recorded machine as this version writes it."""
+        """The canonical text of a recorded machine, as this version writes it."""
         spec = load_text(text, "<canonical>", self.spec.registry).spec
         return "" if spec is None else canonical(spec)
 
@@ -389,11 +391,11 @@ class Machine:
         self, kept: DetachedRun, *, journal: JournalOrPath | None = None, take_over: bool = False,
         **ports: Unpack[PortOptions],
     ) -> Run:  # fmt: skip
-        """A run that was pickled, to be driven on with these components; see `start`.
+        """Restore a pickled run, to be driven on with these components; see `start`.
 
-        `journal` is the one that holds the run; it may be left out where that was in memory.
-        `MachineChangedError` when the run was started with another machine; see `open`, also for
-        `take_over`.
+        `journal` is the one that holds the run; it may be omitted if that was in memory.
+        `MachineChangedError` if the run was started with another machine. For this and for
+        `take_over` see `open`.
         """
         if kept.begun is not None:
             if kept.row.machine_hash != self.hash:
@@ -412,24 +414,24 @@ class Machine:
     def _session(
         self, run_id: str, journal: JournalOrPath, ports: PortOptions, *, make: bool = True
     ) -> Session:
-        """A session with its components; its journal's file is made where it is missing, if `make`.
+        """A session with its components. `make` creates the journal's file if it is missing.
 
-        On an event loop the appends of one tick share a transaction. `RunError` for an option that
-        there is not: a misspelt `limits` would leave a run without them.
+        On an event loop the appends of one tick share a transaction. `RunError` for an unknown
+        option: a misspelt `limits` would leave a run without them.
         """
         for name in ports.keys() - PortOptions.__annotations__.keys():
             refuse_unknown("option", name, StartOptions.__annotations__)
-        kept = journal_of(
+        opened = journal_of(
             journal, make=make, durability=ports.get("durability"),
             plugins=self.spec.registry.plugins,
         )  # fmt: skip
-        made = Session(self.chart, kept, run_id, make_ports(self.spec, self.folder, ports))
-        made.engine, made.upkeep = __version__, self._upkeep
+        session = Session(self.chart, opened, run_id, make_ports(self.spec, self.folder, ports))
+        session.engine, session.upkeep = __version__, self._upkeep
         cancel = ports.get("cancel")
-        made.cancels = [cancel] if cancel is not None else []
-        if suspends(made):
-            made.log.journal = getattr(kept, "grouped", kept)
-        return made
+        session.cancels = [cancel] if cancel is not None else []
+        if suspends(session):
+            session.log.journal = getattr(opened, "grouped", opened)
+        return session
 
 
 def _from_canonical(

@@ -1,4 +1,4 @@
-"""Plugins: installed distributions with tools, actions, journals or models, asked for by name.
+"""Plugins: installed distributions with tools, actions, journals or models, loaded by name.
 
 A distribution offers them as entry points, each under the name of its plugin::
 
@@ -11,10 +11,10 @@ A distribution offers them as entry points, each under the name of its plugin::
     [project.entry-points."chartloop.models"]
     shop = "shop.model:ShopModel"        # of models `shop/...`: () -> Model
 
-Nothing is imported because it is installed: reading entry points reads metadata, and only those of
-a plugin that somebody named are loaded.
+Nothing is imported merely because it is installed: entry points are read from metadata, and only
+those of a plugin that the caller names are loaded.
 
-Belongs here: finding, loading and refusing them. Never: what a plugin does.
+Belongs here: finding, loading and refusing plugins. Never: what a plugin does.
 Source: Python packaging, "Entry points specification".
 """
 
@@ -38,7 +38,7 @@ GROUPS = ("chartloop.tools", "chartloop.actions", "chartloop.journals", "chartlo
 
 
 class InstalledPlugin(NamedTuple):
-    """A plugin that is installed; nothing of it is imported."""
+    """An installed plugin, not imported."""
 
     name: str
     distribution: str
@@ -51,7 +51,7 @@ class InstalledPlugin(NamedTuple):
 
 
 def installed_plugins() -> tuple[InstalledPlugin, ...]:
-    """The plugins that are installed, by name. Imports none of them."""
+    """The installed plugins, sorted by name. Imports none of them."""
     found: dict[tuple[str, str, str], list[str]] = {}
     for point in _points():
         key = (point.name, *_of(point))
@@ -60,11 +60,11 @@ def installed_plugins() -> tuple[InstalledPlugin, ...]:
 
 
 def load_plugins(names: Iterable[str]) -> list[Registry]:
-    """Load plugins; gives a registry for each, to be passed as `tools`.
+    """Load plugins; returns a registry for each, to be passed as `tools`.
 
     Raises:
-        PluginError: a plugin is not installed, two distributions have one of its name, it cannot be
-            imported, it brings something that is none of the four, or a name that is taken.
+        PluginError: a plugin is not installed, two distributions have one with its name, it
+            cannot be imported, it offers something invalid, or a name that is taken.
     """
     wanted = tuple(dict.fromkeys(names))
     if not wanted:
@@ -83,7 +83,7 @@ def _points() -> Iterator[EntryPoint]:
 
 
 def _of(point: EntryPoint) -> tuple[str, str]:
-    """The distribution that an entry point is of, and its version."""
+    """The distribution of an entry point, and its version."""
     if point.dist is None:
         return "an unknown distribution", "?"
     return point.dist.name, point.dist.version
@@ -143,15 +143,15 @@ def _import(point: EntryPoint, where: str) -> object:
 
 def _declarations(thing: object, what: What, where: str) -> Registry:
     try:
-        found = specs_of(thing, bare=what)
+        own = specs_of(thing, bare=what)
     except SetupError as error:
         raise PluginError(f"{where}: {error.message}", hint=error.hint) from error
-    if not (found.actions if what == "action" else found.tools):
+    if not (own.actions if what == "action" else own.tools):
         raise PluginError(
             f"{where} declares no {what} under `chartloop.{what}s`",
             hint=f"name a module with functions that are decorated with `@{what}`",
         )
-    return found
+    return own
 
 
 def _refuse_incomplete(own: Registry, where: str) -> None:
@@ -162,7 +162,7 @@ def _refuse_incomplete(own: Registry, where: str) -> None:
                 hint="its `ActionSpec` needs `run`",
             )
         if action.declares is None:
-            continue  # the worst is assumed of it
+            continue  # without declared traits the worst is assumed
         try:
             check_traits(action)
         except SetupError as error:
@@ -199,34 +199,34 @@ def _refuse_clashes(loaded: Sequence[Registry]) -> None:
                 taken[name] = by
 
 
-# what a run was started with --------------------------------------------------------------------
+# the plugins of a run ---------------------------------------------------------------------------
 
 
 def recall_plugins(journal: Journal, run_id: str) -> Mapping[str, str]:
     """The plugins that a run was started with, each with its distribution and version.
 
-    Those of a child are those of the run that somebody began.
+    For a child, those of its topmost ancestor.
     """
     *_, top = ancestry(run_id)
     direct = direct_journal(journal)
     events = wait(direct.events(top, limit=8), suspends=direct.suspends)
     first = next((event.record.input for event in events if event.record is not None), None)
-    found: Any = first.data.get("plugins") if first is not None else None
-    return cast("Mapping[str, str]", found) if isinstance(found, Mapping) else {}
+    plugins: Any = first.data.get("plugins") if first is not None else None
+    return cast("Mapping[str, str]", plugins) if isinstance(plugins, Mapping) else {}
 
 
 def refuse_missing(
     run_id: str, wanted: Mapping[str, str], given: Iterable[PluginSpec]
 ) -> None:  # fmt: skip
-    """`MissingPluginError` where a run was started with a plugin that is not given now."""
+    """Raise `MissingPluginError` if a run was started with a plugin that is missing now."""
     known = {plugin.name for plugin in given}
     missing = {name: of for name, of in wanted.items() if name not in known}
     if not missing:
         return
     listed = ", ".join(f"`{name}` ({of})" for name, of in missing.items())
     here = {plugin.name for plugin in installed_plugins()}
-    message = " ".join(f"--plugin {name}" for name in missing)
-    hint = f"name it again: {message}, or `plugins={sorted(missing)!r}` in Python"
+    options = " ".join(f"--plugin {name}" for name in missing)
+    hint = f"name it again: {options}, or `plugins={sorted(missing)!r}` in Python"
     if absent := [of for name, of in missing.items() if name not in here]:
         hint = f"install {', '.join(absent)}; then {hint}"
     raise MissingPluginError(

@@ -1,4 +1,4 @@
-"""The public `Run`: one execution, in its sync and async faces."""
+"""The public `Run`: one execution of a machine, sync and async."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ class StartOptions(PortOptions, total=False):
 
 
 class Startable(OfMachine, Protocol):
-    """A machine that a run may be followed by another run of. `Machine` is one."""
+    """A machine that can start the run which follows another. `Machine` is one."""
 
     def start(self, task: str | Sequence[Any] = "", **options: Unpack[StartOptions]) -> Run:
-        """A new run of it."""
+        """Return a new run."""
         ...
 
 
@@ -87,9 +87,9 @@ class Run:
         run = machine.start("What is 2 + 2?", script=["4"])
         print(run.run().explain())
 
-    Whatever drives a run or touches the journal has a sync method and, with an ``a`` before its
-    name, an async one; both work inside a running event loop. A run is not copied: `fork` makes
-    another. It pickles as data, which `Machine.attach` makes a run again.
+    Each method that drives the run or uses the journal is sync, and has an async twin with the
+    prefix ``a``; both work inside a running event loop. A run cannot be copied: `fork` makes
+    another. It pickles as data, which `Machine.attach` turns back into a run.
     """
 
     def __init__(
@@ -104,11 +104,11 @@ class Run:
         self.machine = machine
         self.session = session
         self._given: PortOptions = given or {}
-        """The components that the caller gave: a next run has the same."""
+        """The caller's components, which the next run inherits."""
         self._prepare = prepare
-        """Checks that everything the run needs is there; None once it has passed."""
+        """Checks that the run has everything it needs; None once it has passed."""
         self._moved = moved
-        """It was started with another machine: driven, it continues as a fork under this one."""
+        """It was started with another machine: when driven, it continues as a fork."""
         self.breakpoints = Breakpoints(machine.chart)
         """Where `run` and the streams stop although the run could continue."""
         self._listeners = Listeners()
@@ -124,12 +124,12 @@ class Run:
 
     @property
     def parent(self) -> str:
-        """The id of the run that this one follows or was forked from; empty when of no run."""
+        """The id of the parent, or of the run that this one follows or is forked from; or empty."""
         return self.session.row.parent
 
     @property
     def state(self) -> str:
-        """The state it is in."""
+        """The current state."""
         return self.session.position.state
 
     @property
@@ -139,17 +139,17 @@ class Run:
 
     @property
     def facts(self) -> KnownFacts:
-        """The values that guards read, as they are now; `frame()` gives it as pandas."""
+        """The current values that guards read; its `frame()` returns a pandas frame."""
         return KnownFacts(*self.session.position.facts.to_tuple())
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """The metadata of this run: the file's, overridden by those of the start."""
+        """The metadata of this run: the file's, overridden by that of the start."""
         return metadata_of(self.session)
 
     @property
     def last_activity(self) -> float:
-        """When something last happened to it, in seconds since 1970-01-01 UTC; 0.0: never."""
+        """When the last record was made, in seconds since 1970-01-01 UTC; 0.0 without records."""
         return self.session.position.facts.marks.now
 
     @property
@@ -159,12 +159,12 @@ class Run:
 
     @property
     def ended(self) -> bool:
-        """Whether it is over."""
+        """Whether the run has ended."""
         return self.session.position.ended
 
     @property
     def result(self) -> Result:
-        """How it ended, or its state so far."""
+        """Its result, final or so far."""
         return result_of(self.session)
 
     @property
@@ -174,30 +174,30 @@ class Run:
 
     @property
     def answers(self) -> Mapping[str, Mapping[str, Type]]:
-        """The events that the current wait takes, each with the fields of its answer."""
+        """The events that the current wait accepts, each with the fields of its answer."""
         return asked.answers if (asked := self.question) is not None else {}
 
     @property
     def continuation(self) -> Continuation:
-        """The signals that wait, and whether a continuation was asked for: `explain` says it."""
+        """The pending signals, and whether a continuation was requested; its `explain` words it."""
         position = self.session.position
         return Continuation(position.signals, position.facts.signals.continued)
 
     @property
     def records(self) -> Records:
-        """The records, from the journal; `frame()` gives it as pandas."""
+        """The records, from the journal; its `frame()` returns a pandas frame."""
         return self._wait(self.arecords())
 
     async def arecords(self) -> Records:
         """The records so far, from the journal."""
         events = await self.session.journal.events(self.id) if self.session.head else ()
         names = self.session.names
-        found = (as_now(e.record, *names) for e in events if e.record is not None)
-        return Records(found, self.machine.chart)
+        records = (as_now(e.record, *names) for e in events if e.record is not None)
+        return Records(records, self.machine.chart)
 
     @property
     def history(self) -> tuple[Step, ...]:
-        """The steps: the finished actions, and the current one of a run that is not over."""
+        """The steps: the finished actions, and the current one if the run has not ended."""
         return self._wait(self.ahistory())
 
     async def ahistory(self) -> tuple[Step, ...]:
@@ -222,10 +222,10 @@ class Run:
     # continuing -------------------------------------------------------------------------------
 
     def step(self) -> Record | None:
-        """Run the current action and return its record. None when the run has ended or waits.
+        """Do the current action and return its record. None if the run has ended or waits.
 
-        Anything due before it is recorded too: the start, an answer that was sent, a resume.
-        A run that comes to rest on the way, at a wait say, gives the record of that.
+        Anything due before the action is recorded too: the start, an answer, a resume. If the run
+        comes to rest on the way, such as at a wait, the record of that is returned.
         """
         return self._wait(self.astep())
 
@@ -236,11 +236,11 @@ class Run:
         return await act_once(self.session)
 
     def advance(self) -> Record | None:
-        """One record, whatever it is of: the start, an answer, an action. None as of `step`."""
+        """Make one record of any kind: the start, an answer, an action. None as for `step`."""
         return self._wait(self.aadvance())
 
     async def aadvance(self) -> Record | None:
-        """One record; see `advance`."""
+        """Make one record; see `advance`."""
         if self._prepare is not None or self._moved or self._listeners:
             await self._ready()
         return await advance(self.session)
@@ -256,10 +256,10 @@ class Run:
     async def arun(
         self, *, until: str | None = None, rest: Callable[[], bool] | None = None
     ) -> Result:
-        """On to the end, to a breakpoint, or to where the run waits for somebody; see `run`.
+        """Run to the end, to a breakpoint, or to where the run waits for a person; see `run`.
 
-        `rest` is asked before each action: where it is true the run stops there, as if nobody had
-        driven it on. Whoever drives many runs, and is to end, leaves them so.
+        `rest` is called before each action. Once it returns true, the run stops there, ready to be
+        continued: a process that drives many runs can so shut down.
         """
         with self.breakpoints.until(until):
             await self._ready()
@@ -267,22 +267,22 @@ class Run:
         return self.result
 
     def stream(self) -> Iterator[StreamEvent]:
-        """Run, and give typed events as they happen. Leaving the loop cancels cooperatively."""
+        """Run, and yield typed events as they happen. Leaving the loop cancels cooperatively."""
         self._wait(self._ready())
         return stream(self.session, suspends=self.suspends)
 
     async def astream(self) -> AsyncIterator[StreamEvent]:
-        """Run, and give typed events as they happen; see `stream`."""
+        """Run, and yield typed events as they happen; see `stream`."""
         await self._ready()
         async with aclosing(astream(self.session)) as events:
             async for event in events:
                 yield event
 
     def listen(self, callback: Callable[[StreamEvent], None]) -> Callable[[], None]:
-        """Call back with each typed event, however the run is driven; gives what ends that.
+        """Call back with each typed event, however the run is driven; returns a function to stop.
 
-        The callback is called where the run is driven, perhaps on another thread, and the run
-        waits for it. One that raises is logged and not called again: it never fails the run.
+        The callback runs where the run is driven, perhaps on another thread, and the run waits
+        for it. One that raises is logged and not called again: it never fails the run.
         """
 
         def stop() -> None:
@@ -295,15 +295,15 @@ class Run:
 
     @property
     def listeners(self) -> tuple[Callable[[StreamEvent], None], ...]:
-        """The callbacks of `listen` that are called now."""
+        """The active callbacks of `listen`."""
         return self._listeners.callbacks
 
     def next(self, task: str | Sequence[Any], **options: Unpack[StartOptions]) -> Run:
-        """A next message to a run that has ended: a new run that continues this one.
+        """Send a next message to a run that has ended: a new run that continues this one.
 
         Conversation, memory and variables are carried over, counters start at zero, limits are
-        the file's. Journal and components are those of this run, and a script starts anew;
-        `options` are those of `Machine.start` and win. `StatusError` when the run has not ended.
+        the file's. Journal and components are those of this run, and a script starts over;
+        `options` are those of `Machine.start` and win. `StatusError` if the run has not ended.
 
             after = run.next("And in French?")
             after.run()
@@ -329,11 +329,11 @@ class Run:
         read = {"limits": limit_value, "vars": var_value}.get(root)
         if read is None:
             raise LimitError(f"`{name}` cannot be set", hint="write `limits.NAME` or `vars.NAME`")
-        made = read(self.machine.spec, field, value)
+        checked = read(self.machine.spec, field, value)
         await self._move()
         if not self.session.head:
             await advance(self.session)
-        return await change(self.session, {name: made})
+        return await change(self.session, {name: checked})
 
     # answering, and other messages -----------------------------------------------------------
 
@@ -347,15 +347,16 @@ class Run:
         at: float | None = None,
         message_id: str | None = None,
     ) -> Sent:
-        """Answer the wait that the run is at. It continues with the next `step` or `run`.
+        """Answer the current wait. The run continues with the next `step` or `run`.
 
-        `wait` is the id of the wait that is answered, `run.question.wait`; without one it is the
-        wait at hand. `ahead` names a state instead, whose first wait takes the answer when it
-        comes: no one has seen its question then, and the record says so. `message_id` makes a
-        repeated delivery harmless.
+        `wait` is the id of the wait to answer, `run.question.wait`; by default the current one.
+        `ahead` names a state instead, whose next wait takes the answer as soon as it begins; the
+        record then says that the question was not seen. `message_id` makes a repeated delivery
+        harmless.
 
-        `AnswerError` for an event or data that the wait does not take; `WaitError` for a wait that
-        is not at hand, `AnsweredError` for one that is answered, `AheadError`.
+        `AnswerError` for an event or data that the wait does not accept, `WaitError` for a wait
+        that is not the current one, `AnsweredError` for one already answered, `AheadError` for an
+        invalid `ahead`.
         """
         coroutine = self.asend(event, data, wait=wait, ahead=ahead, at=at, message_id=message_id)
         return self._wait(coroutine)
@@ -370,28 +371,28 @@ class Run:
         at: float | None = None,
         message_id: str | None = None,
     ) -> Sent:
-        """Answer the wait that the run is at; see `send`."""
+        """Answer the current wait; see `send`."""
         if ahead and not self.session.head:
             await advance(self.session)
         answer = Answer(event, data or EMPTY, wait, ahead)
         return await send_answer(self.session, answer, at=at, message_id=message_id)
 
     def enqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
-        """Add tasks at the end of the queue: texts, or mappings as in a file. See `send`.
+        """Append tasks to the queue: texts, or mappings as in a file. For `message_id` see `send`.
 
-        A run that waits continues waiting, and does them when its machine next does `work`.
+        A waiting run keeps waiting, and does them when its machine next does `work`.
         """
         return self._wait(self.aenqueue(tasks, message_id=message_id))
 
     async def aenqueue(self, tasks: Any, *, message_id: str | None = None) -> None:
-        """Add tasks at the end of the queue; `TaskError` for what is none. See `enqueue`."""
+        """Append tasks to the queue; `TaskError` for an invalid one. See `enqueue`."""
         message = tasks_message(self.session, tasks, fresh=message_id is None)
         await post(self.session, message, message_id=message_id)
 
     def pause(self) -> None:
-        """Pause before the next action. At a wait it takes effect once the wait is over.
+        """Pause before the next action. At a wait it takes effect once the wait has ended.
 
-        A second one adds nothing: one `resume` ends all that were sent before it.
+        A second pause has no effect: one `resume` ends every pause sent before it.
         """
         return self._wait(self.apause())
 
@@ -400,7 +401,7 @@ class Run:
         await post(self.session, {"kind": "pause"})
 
     def resume(self) -> None:
-        """End a pause: the run continues with the next `step` or `run`. At a wait, an error."""
+        """End a pause: the run continues with the next `step` or `run`. `StatusError` at a wait."""
         return self._wait(self.aresume())
 
     async def aresume(self) -> None:
@@ -420,20 +421,20 @@ class Run:
     # asking ---------------------------------------------------------------------------------
 
     def why(self, seq: int | None = None) -> Explanation:
-        """Everything that was evaluated for a record; default: the newest."""
+        """Everything evaluated for a record; by default the newest."""
         journal = direct_journal(self.session.journal)
-        asked = explain_record(self.session, seq, journal, snapshot=not self._moved)
-        return wait(asked, suspends=journal.suspends)
+        explanation = explain_record(self.session, seq, journal, snapshot=not self._moved)
+        return wait(explanation, suspends=journal.suspends)
 
     async def awhy(self, seq: int | None = None) -> Explanation:
-        """Everything that was evaluated when a record was decided; see `why`.
+        """Everything evaluated when a record was decided; see `why`.
 
-        It is found in another thread: the event loop goes on meanwhile.
+        Works in another thread, so that the event loop stays free.
         """
         return await off_loop(lambda: self.why(seq))
 
     def trace(self) -> Trace:
-        """The actions that it and its children did: times, tokens, results, tool calls."""
+        """The actions of the run and its children: times, tokens, results, tool calls."""
         return self._wait(self.atrace())
 
     async def atrace(self) -> Trace:
@@ -441,27 +442,27 @@ class Run:
         return await trace(self.session.journal, self.id, await self.arecords())
 
     def replay(self) -> Replay:
-        """The records, decided again by this machine and compared. Nothing is run."""
+        """Decide the records again by this machine, and compare. No action is done."""
         return self._wait(self.areplay())
 
     async def areplay(self) -> Replay:
-        """The records, decided again and compared; see `replay`."""
+        """Decide the records again, and compare; see `replay`."""
         return replay(self.machine.chart, await self.arecords(), self.id)
 
     def fork(self, at: int | None = None, *, run_id: str | None = None) -> Run:
-        """A new run with the records below `at` (default: all); this one stays as it is.
+        """A new run with the records before `at` (default: all); this one stays unchanged.
 
-        `at` is the number of the first record that is left out. `RunError` when there is none.
+        `at` is the number of the first record left out; `RunError` if it is out of range.
         """
         return self._wait(self.afork(at, run_id=run_id))
 
     async def afork(self, at: int | None = None, *, run_id: str | None = None) -> Run:
-        """A new run with the records below `at`; see `fork`."""
+        """A new run with the records before `at`; see `fork`."""
         other = self.machine.canonical() if self._moved else None
-        made = await fork_session(
+        session = await fork_session(
             self.session, await self.arecords(), at, run_id=run_id or new_run_id(), machine=other
         )
-        return Run(self.machine, made, given=self._given, prepare=self._prepare)
+        return Run(self.machine, session, given=self._given, prepare=self._prepare)
 
     def back(self, records: int = 1) -> Run:
         """Take back the newest records: this object continues as a fork, with a new id."""
@@ -469,7 +470,7 @@ class Run:
 
     async def aback(self, records: int = 1) -> Run:
         """Take back the newest records; see `back`."""
-        with self.session.turn:  # else what drives it would continue with a run that no one sees
+        with self.session.turn:  # a driver must not go on with the run that this object leaves
             forked = await self.afork(first_taken_back(self.session, records))
             await leave(self.session)
         self.session, self._moved = forked.session, False
@@ -482,15 +483,15 @@ class Run:
 
     @property
     def certificate(self) -> Mapping[str, Any] | None:
-        """The proofs made when it started: bounds, limits, assumptions, by which version.
+        """The proofs made at its start: bounds, limits, assumptions and the version of chartloop.
 
-        It is stored where the journal is a file. None: the run is in memory, has not started, is
-        a child (its parent's holds for it), or was written before there were certificates.
+        It is stored if the journal is a file. None: the run is in memory, has not started, is a
+        child (its parent's certificate covers it), or is older than certificates.
         """
         return self._wait(self.acertificate())
 
     async def acertificate(self) -> Mapping[str, Any] | None:
-        """The certificate of the bounds proven at its start."""
+        """The certificate of the bounds proven at its start; see `certificate`."""
         session = self.session
         if not session.head:
             return None
@@ -498,27 +499,27 @@ class Run:
         return None if text is None else json.loads(text)
 
     def draw(
-        self, *, look: Look = "plain", **shown: Unpack[DrawOptions]
+        self, *, look: Look = "plain", **options: Unpack[DrawOptions]
     ) -> Picture:  # fmt: skip
-        """The machine's picture with this run's limits, and what `look` adds.
+        """The machine's picture with the limits and, depending on `look`, the state of this run.
 
-        What is shown, and how, is said as for `Machine.draw`: ``direction="lr"``.
+        The other options are those of `Machine.draw`: ``direction="lr"``.
 
         `plain` adds nothing. `live` shows where the run is and the path that it took, with counts.
-        `report` also shows what every decision and rule reads now, against its bound.
+        `report` also shows the current value of every decision and rule against its bound.
         """
         refuse_unknown("look", look, get_args(Look))
         session = self.session
-        picture = self.machine.draw(**shown, facts=session.position.facts)
+        picture = self.machine.draw(**options, facts=session.position.facts)
         if look == "plain":
             return picture
-        if shown.get("region") == "status":
+        if options.get("region") == "status":
             return RunPicture(picture.chart, status_of(session))
         meters = meters_of(session) if look == "report" else None
         return RunPicture(picture.chart, standing_of(session), meters=meters)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        """The notebook view: the picture of the run as it is now."""
+        """The notebook view: the current picture of the run."""
         chart = self.draw().chart
         if self._painter is None or self._painter.chart != chart:
             self._painter = LivePicture(chart)
@@ -528,11 +529,11 @@ class Run:
             return bundle | {"image/svg+xml": self._painter.svg(standing), "text/plain": repr(self)}
         return bundle
 
-    # faces ----------------------------------------------------------------------------------
+    # sync and async -------------------------------------------------------------------------
 
     @property
     def suspends(self) -> bool:
-        """Whether driving this run may give the event loop away."""
+        """Whether driving this run may yield to the event loop."""
         known = self._suspends
         if known is None or known[0] is not self.session or self._prepare is not None:
             known = self._suspends = (self.session, suspends(self.session))
@@ -542,7 +543,7 @@ class Run:
         return wait(coroutine, suspends=self.suspends)
 
     async def _ready(self) -> None:
-        """Before the run is driven: its components are there, and it is this machine's."""
+        """Prepare to drive the run: check its components; fork it if it is another machine's."""
         if self._prepare is not None:
             self._prepare()
             self._prepare = None
@@ -551,7 +552,7 @@ class Run:
         self.session.breakpoints = self.breakpoints
 
     async def _move(self) -> None:
-        """A run that was started with another machine continues as a fork under this one."""
+        """Continue a run of another machine as a fork under this one."""
         if not self._moved:
             return
         self.session = await move_session(
@@ -562,7 +563,7 @@ class Run:
 
 
 def new_run_id() -> str:
-    """A new run's id: 12 letters and digits at random."""
+    """A new run id: 12 random letters and digits."""
     return "".join([_LETTERS[byte % 32] for byte in secrets.token_bytes(12)])
 
 
@@ -574,7 +575,7 @@ _log = logging.getLogger(__name__)
 
 
 class Listeners:
-    """The listeners of one run. They receive its events; nothing that they do changes it."""
+    """The listeners of one run. They receive its events, and cannot change it."""
 
     def __init__(self) -> None:
         self._callbacks: tuple[Callback, ...] = ()
@@ -588,11 +589,11 @@ class Listeners:
         return bool(self._callbacks)
 
     def add(self, callback: Callback) -> None:
-        """Call back with each event from now on."""
+        """Start calling back with each event."""
         self._callbacks = (*self._callbacks, callback)
 
     def remove(self, callback: Callback) -> None:
-        """Stop calling it back."""
+        """Stop calling back."""
         self._callbacks = tuple(c for c in self._callbacks if c is not callback)
 
     def attach(self, session: Session) -> None:
@@ -607,6 +608,6 @@ class Listeners:
         for callback in self._callbacks:
             try:
                 callback(event)
-            except Exception:  # noqa: BLE001  whatever it is, it is not the run's
+            except Exception:  # noqa: BLE001  whatever it is, the run is not to blame
                 _log.exception("a listener raised and is not called again: %r", callback)
                 self.remove(callback)

@@ -1,6 +1,6 @@
-"""Messages to a run from its own process: checked here, then put into its inbox.
+"""Messages to a run: checked, then put into its inbox.
 
-Whoever drives the run takes them out, before the next action.
+The run's driver reads them before the next action.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chartloop.run.session import Session
 
 
 async def post(session: Session, data: Mapping[str, Any], *, message_id: str | None = None) -> None:
-    """Send it; a run that has not started starts. `StatusError` when it has ended."""
+    """Send a message, and start the run if it has not started. `StatusError` if it has ended."""
     if not session.head:
         await advance(session)
     if session.position.ended:
@@ -32,9 +32,9 @@ async def post(session: Session, data: Mapping[str, Any], *, message_id: str | N
 
 
 def tasks_message(session: Session, tasks: Any, *, fresh: bool) -> dict[str, Any]:
-    """Tasks for the end of the queue. `TaskError` for what is none.
+    """A message that appends tasks to the queue. `TaskError` for an invalid task.
 
-    What is not `fresh` may have been delivered before: it may find its own ids in the queue.
+    Tasks that are not `fresh` may have been delivered before, so their ids may be in the queue.
     """
     taken = (task.id for task in session.position.queue) if fresh else ()
     added = checked_tasks(session.chart.spec, tasks, taken, session.position.facts.queue)
@@ -42,7 +42,7 @@ def tasks_message(session: Session, tasks: Any, *, fresh: bool) -> dict[str, Any
 
 
 def refuse_resume(session: Session) -> None:
-    """`StatusError` unless there is a pause that a resume ends."""
+    """Raise `StatusError` unless a resume would end a pause."""
     position = session.position
     if position.status != "paused":
         raise StatusError(f"the run is {position.status}, not paused")

@@ -1,10 +1,10 @@
-"""A run that is in a journal, before it is opened: its machine, how it was begun, who drives it.
+"""A run in a journal, before it is opened: its machine, its command line, its driver.
 
-The machine is the one that the run was started with: its canonical text, which the journal holds by
-hash. A command line that begins a run keeps in its first record how it was called, so that whoever
-continues it need not be told again, or knows that only a command line can.
+The machine is the one that the run was started with: the journal holds its canonical text by hash.
+The first record of a run that a command line started holds the options of that command, so that
+they need not be repeated to continue it.
 
-Belongs here: what every face asks of a recorded run. Never: trust, options, wording for one face.
+Belongs here: what every face needs of a recorded run. Never: trust, options, wording for one face.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from chartloop.run.session import upkeep_of
 from chartloop.run.sync import by_hand
 
 REMEMBERED = "cli"
-"""The key of the first record's data under which the command line keeps how it was called."""
+"""The key in the first record's data of the options of the command line."""
 
 
 def begun_with(begun: Input, how: Mapping[str, Any]) -> Input:
-    """A `start` that remembers how the run was begun; what is empty is left out."""
+    """A `start` with the options of the command that started the run, without empty ones."""
     return begun.replace(data={**begun.data, REMEMBERED: {n: v for n, v in how.items() if v}})
 
 
 def recall_start(journal: Journal, row: RunRow) -> Mapping[str, Any]:
-    """How the run was begun, as far as a command line did it: `begun_with` kept it."""
+    """The options stored by `begun_with`; empty if no command line started the run."""
     first = _first(journal, row)
-    found: Any = first.data.get(REMEMBERED) if first is not None else None
-    return cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+    options: Any = first.data.get(REMEMBERED) if first is not None else None
+    return cast("Mapping[str, Any]", options) if isinstance(options, Mapping) else {}
 
 
 def top_row(journal: Journal, row: RunRow) -> RunRow:
-    """The row of the run that somebody began: this one, or the one that it is a child of."""
+    """The row of the topmost run: this one, or the ancestor that it is a child of."""
     *_, top = ancestry(row.run_id)
     return (by_hand(journal.row(top)) if top != row.run_id else None) or row
 
@@ -60,10 +60,10 @@ def _first(journal: Journal, row: RunRow) -> Input | None:
 
 
 def machine_to_read(journal: Journal, row: RunRow, tools: Own = ()) -> Machine:
-    """The machine of the run, to look at it.
+    """The machine of the run, for reading only.
 
-    Its own tools, actions and guards are not needed: what they gave is on the record. `SetupError`
-    or `JournalCorrupt` where the journal does not hold it.
+    Its own tools, actions and guards are not needed: their results are on the record. `SetupError`
+    or `JournalCorrupt` if the journal does not hold the machine.
     """
     text = _machine_text(journal, row)
     own = tools or upkeep_stand_ins(recall_upkeep(journal, row))
@@ -74,9 +74,9 @@ def machine_to_read(journal: Journal, row: RunRow, tools: Own = ()) -> Machine:
 
 
 def machine_to_drive(journal: Journal, row: RunRow, tools: Own = ()) -> Machine:
-    """The machine of the run, with the tools that it names. The errors of `load`.
+    """The machine of the run, with the tools that it names. Raises the errors of `load`.
 
-    `MissingPluginError` where `tools` lack a plugin that the run was started with.
+    `MissingPluginError` if `tools` lack a plugin that the run was started with.
     """
     refuse_missing(row.run_id, recall_plugins(journal, row.run_id), specs_of(tools).plugins)
     return load(_machine_text(journal, row), tools=tools)
@@ -96,14 +96,14 @@ def _machine_text(journal: Journal, row: RunRow) -> str:
             f"the machine of run `{row.run_id}` cannot be read from the journal",
             hint="the file was changed by hand or by another program; give --machine FILE",
         ) from error
-    # a newline makes it be taken for the text that it is
+    # without a newline `load` would take the text for a path
     return text if "\n" in text else f"{text}\n"
 
 
 def living_lease(journal: Journal, run_id: str, now: float) -> tuple[str, Lease] | None:
-    """The lease that keeps another driver from the run now, and the run that it is of.
+    """The lease that keeps other drivers from the run, after the id of the run that it is for.
 
-    That is its own, or that of a run that it is a child of. None where whoever wants may drive it.
+    It is for the run itself or an ancestor. None if anyone may drive the run.
     """
     for of in ancestry(run_id):
         lease = by_hand(journal.lease(of))

@@ -1,7 +1,7 @@
-"""What a run has recorded and what it knows, as tables and as pandas frames.
+"""The records and facts of a run as tables and as pandas frames.
 
-Belongs here: the list of records and the facts that `Run` gives, which are what they were, a list
-and a tuple, and show themselves besides. Never: single records, which show themselves.
+Belongs here: the record list and the facts that `Run` returns, with their notebook views. Never:
+single records, which have their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from chartloop.run.record_text import action_of, because, duration_of, outcome_o
 
 
 class Records(list[Record]):
-    """The records of a run: a list that shows itself as a table, and `frame` as pandas."""
+    """The records of a run: a list that is displayed as a table; `frame` returns it for pandas."""
 
     def __init__(self, records: Iterable[Record], chart: Chart) -> None:
         super().__init__(records)
@@ -36,10 +36,10 @@ class Records(list[Record]):
         return super().__getitem__(index)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (list, (list(self),))  # the machine is not part of what was recorded
+        return (list, (list(self),))  # the chart is not pickled with the records
 
     def rows(self) -> list[dict[str, Any]]:
-        """A mapping of plain data for each record; times in seconds, `at` in UTC."""
+        """Plain data, a mapping for each record; times in seconds, `at` in UTC."""
         return [self._row(record) for record in self]
 
     def frame(self) -> Any:
@@ -72,7 +72,7 @@ class Records(list[Record]):
         )  # fmt: skip
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: a row for each record, as `chartloop show` prints them."""
+        """The notebook view: a row for each record, like `chartloop show`."""
         return bundle(table(map(self._cells, self), head=_HEAD, right=_RIGHT), self._text())
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -89,7 +89,7 @@ class Records(list[Record]):
 _HEAD = ("#", "kind", "at", "did", "came", "took", "then", "because")
 _RIGHT = (0, 5)
 _WIDEST = 120
-"""Columns of a printed table."""
+"""The width of a printed table, in columns."""
 
 
 def _printable(text: str) -> str:
@@ -97,10 +97,10 @@ def _printable(text: str) -> str:
 
 
 class KnownFacts(Facts, frozen=True, gc=False):
-    """The facts of a run as it is now; `frame` gives them as pandas."""
+    """The current facts of a run; `frame` returns them for pandas."""
 
     def __eq__(self, other: object) -> bool:
-        """Whether they are the same facts, with `frame` or without."""
+        """Whether the facts are equal; plain `Facts` may be equal too."""
         return isinstance(other, Facts) and self.to_tuple() == other.to_tuple()
 
     __hash__ = Facts.__hash__
@@ -111,9 +111,9 @@ class KnownFacts(Facts, frozen=True, gc=False):
 
 
 def _short(path: Sequence[str]) -> str:
-    """A path that fits into a column: of a long one its beginning and its end."""
-    shown = path if len(path) <= _LISTED else (*path[:2], "…", *path[-2:])
-    return " → ".join(shown)
+    """A path that fits into a column; a long one is shortened in the middle."""
+    states = path if len(path) <= _LISTED else (*path[:2], "…", *path[-2:])
+    return " → ".join(states)
 
 
 _LISTED = 5

@@ -1,7 +1,7 @@
-"""Locking the tools of a machine's MCP servers: ask them, and write what they offer.
+"""Locking the tools of a machine's MCP servers: list their tools and write them to a lock file.
 
-The only place that starts a server without a run. Everything that looks at a machine reads what
-is written here.
+The only place that starts a server without a run. Everything that analyses a machine reads the
+lock file.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from chartloop.language.tool_lock import (
 
 
 class ToolLock(NamedTuple):
-    """The lock of a machine as it should be now, next to the one on disk."""
+    """The current lock of a machine, compared with the one on disk."""
 
     path: Path
     text: str
-    """The text that it should have."""
+    """The text that the lock should have."""
     differences: tuple[str, ...]
     """The changes, as lines: ``~ calc.add description: ...``. Empty if there are none."""
     found: str
-    """``fits``, ``differs``, ``missing``, or what is wrong with the lock that is there."""
+    """``fits``, ``differs``, ``missing``, or the fault of the lock on disk."""
     tools: int
-    """How many tools it holds."""
+    """The number of tools."""
 
     @property
     def fits(self) -> bool:
-        """Whether the lock that is there is the one that should be."""
+        """Whether the lock on disk is current."""
         return self.found == "fits"
 
     def write(self) -> None:
-        """Put it beside the machine."""
+        """Write the lock file beside the machine."""
         self.path.write_text(self.text, encoding="utf-8", newline="\n")
 
 
@@ -70,9 +70,9 @@ def declared_in(source: str | Path) -> dict[str, Declared]:
 
 
 def lock_tools(source: str | Path) -> ToolLock:
-    """Ask the MCP servers of a machine which tools they offer. Starts them, and ends them.
+    """List the tools of a machine's MCP servers. Starts the servers, and ends them.
 
-    Nothing is written: see `ToolLock.write`. A child machine of another file has its own lock.
+    Writes nothing: see `ToolLock.write`. A child machine in another file has its own lock.
 
     Raises:
         SpecError: the file declares them wrongly.
@@ -95,7 +95,7 @@ def lock_tools(source: str | Path) -> ToolLock:
 
 
 def _before(path: Path, text: str) -> tuple[str, dict[str, LockedServer]]:
-    """The state of the present lock in a word, and its content as far as it can be read."""
+    """The state of the lock on disk, and its content as far as it is readable."""
     if not path.is_file():
         return "missing", {}
     held = path.read_text(encoding="utf-8", errors="replace")
@@ -108,7 +108,7 @@ def _before(path: Path, text: str) -> tuple[str, dict[str, LockedServer]]:
 
 
 def locked_nothing(declared: dict[str, Declared], lock: ToolLock) -> Iterable[str]:
-    """The names and patterns of the file that no tool of the servers fits."""
+    """The names and patterns of the file that match no tool of its servers."""
     known = read_lock(lock.text)
     for server, one in declared.items():
         for pattern in one.tools:

@@ -1,7 +1,7 @@
-"""Tools, actions and guards by name: what `--tools` and `chartloop_tools` say.
+"""Tools, actions and guards by name, for `--tools` and `chartloop_tools`.
 
-A module (``shop.tools``), a file (``tools.py``), or one thing of either (``shop.tools:refund``).
-This is the one place where a name given by the user imports code; a machine file never does.
+A name is a module (``shop.tools``), a file (``tools.py``), or one attribute of either
+(``shop.tools:refund``). Only here does a name from the user import code; a machine file never does.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from chartloop.core.errors import SetupError
 
 
 def own_from(name: str, *, folder: Path | None = None) -> object:
-    """The module, file or thing of that name, to be given as `tools`.
+    """Import the module, file or attribute of that name, to be passed as `tools`.
 
-    Files are taken from `folder`, by default the current one. Raises `SetupError` when it is
-    not there or cannot be imported.
+    Files are relative to `folder`, by default the current one. `SetupError` if it does not exist
+    or cannot be imported.
     """
     source, colon, thing = name.partition(":")
     path = (folder or Path.cwd()) / source
@@ -37,7 +37,7 @@ def own_from(name: str, *, folder: Path | None = None) -> object:
 
 
 def _file(path: Path) -> ModuleType:
-    """A file as a module, once in a process, under a name that no import can meet."""
+    """Import a file as a module, once per process, under a name that no import can clash with."""
     name = f"chartloop-tools:{path.resolve()}"
     if (known := sys.modules.get(name)) is not None:
         return known

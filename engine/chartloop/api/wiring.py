@@ -1,4 +1,4 @@
-"""Which real components a run uses: made here from what the caller gave, and nowhere else."""
+"""The components of a run, constructed here from the caller's options and nowhere else."""
 
 from __future__ import annotations
 
@@ -31,39 +31,39 @@ from chartloop.run.tracing import Tracer
 
 
 class PortOptions(TypedDict, total=False):
-    """The components that a caller may give instead of the usual ones."""
+    """The components that a caller may give instead of the default ones."""
 
     model: Model | str | None
-    """A litellm model name, or anything that honours the `Model` port."""
+    """A litellm model name, or any object with the `Model` port."""
     script: Any
-    """Scripted replies instead of a model: a list as ``docs/language.md``, section 8, writes it."""
+    """Scripted replies instead of a model, in the form of ``docs/language.md``, section 8."""
     settings: Mapping[str, Any] | None
-    """Settings over the file's `model`: temperature, timeout, api_base ... `model` wins over a
-    ``name`` among them, and a state's `with` over them all."""
+    """Settings that override the file's `model`: temperature, timeout, api_base ... A `model`
+    overrides their ``name``, and a state's `with` overrides all of them."""
     clock: Clock | None
     cancel: Cancel | None
-    """Polled before each action; the run stops when it is requested."""
+    """Polled before each action; the run stops once it is requested."""
     sandbox: Sandbox | None
     notifier: Notifier | None
     tokenizer: Tokenizer | None
     tracer: Tracer | None
-    """Follows each action, model call and tool call: `OpenTelemetry`, say."""
+    """Traces each action, model call and tool call, such as `OpenTelemetry`."""
     durability: Durability | None
-    """What a write to the journal's file survives: ``"process"``, the end of the process by
-    ``kill -9`` too, or ``"power"``, the loss of power as well. By default as the file is open in
-    this process, else ``"process"``."""
+    """What a write to the journal's file survives: ``"process"``, the end of the process, by
+    ``kill -9`` too; ``"power"``, the loss of power as well. The default is that of the file if it
+    is open in this process, else ``"process"``."""
 
 
 def uses_of(spec: MachineSpec) -> frozenset[str]:
-    """The ports that a machine, its children among it, cannot do without."""
+    """The ports that a machine and its children require."""
     return frozenset[str]().union(*(_own_uses(part, inline_tasks(part)) for part in spec.family()))
 
 
 def _own_uses(spec: MachineSpec, tasks: Sequence[Task]) -> frozenset[str]:
     by_prompt = any("prompt" in (task.by or {"prompt": ""}) for task in tasks)
-    found = (a.uses | a.may_use if by_prompt else a.uses for a in _actions(spec))
-    asked = any(server.sampling is not None for server in spec.servers.values())
-    return frozenset[str](("model",) if asked else ()).union(*found)
+    used = (a.uses | a.may_use if by_prompt else a.uses for a in _actions(spec))
+    sampled = any(server.sampling is not None for server in spec.servers.values())
+    return frozenset[str](("model",) if sampled else ()).union(*used)
 
 
 def _actions(spec: MachineSpec) -> list[ActionSpec]:
@@ -71,7 +71,7 @@ def _actions(spec: MachineSpec) -> list[ActionSpec]:
 
 
 def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Ports:
-    """The components of a run. None of them is asked for anything yet; see `prepare`."""
+    """The components of a run, not yet checked; see `prepare`."""
     uses = uses_of(spec)
     clock = given.get("clock") or SystemClock()
     named, settings = given.get("model"), model_settings(given.get("settings") or {})
@@ -92,7 +92,7 @@ def make_ports(spec: MachineSpec, folder: Path | None, given: PortOptions) -> Po
 
 
 def _servers(spec: MachineSpec, folder: Path | None) -> ToolServers | None:
-    """The MCP servers that carry out tools of a machine or its children; None for most."""
+    """The MCP servers of a machine's tools and its children's; None for most machines."""
     used: dict[tuple[str, str], ServerSpec] = {}
     for part in spec.family():
         named = {tool.server for tool in part.registry.tools.values()} if part.servers else ()
@@ -105,7 +105,7 @@ def _servers(spec: MachineSpec, folder: Path | None) -> ToolServers | None:
 
 
 def _folder_of(part: MachineSpec, spec: MachineSpec, folder: Path | None) -> Path:
-    """The folder of a machine: of this one's file, or of the file that a child is in."""
+    """The folder of the file that holds this machine or one of its children."""
     return folder or Path() if part.file == spec.file else Path(part.file).parent
 
 
@@ -124,9 +124,9 @@ def _model(
 
 
 def prepare(spec: MachineSpec, ports: Ports, tasks: Sequence[Task]) -> None:
-    """`SetupError` now for what would fail at some step: no model, no key, no sandbox.
+    """Raise `SetupError` now for what would fail later: no model, no key, no sandbox.
 
-    `tasks` are those that wait in the queue.
+    `tasks` are those in the queue.
     """
     uses = uses_of(spec)
     if "sandbox" in uses and ports.sandbox is None:
@@ -151,7 +151,7 @@ def _prepare_model(spec: MachineSpec, ports: Ports) -> None:
 
 
 def suspends(session: Session) -> bool:
-    """Whether anything that a run may do gives the event loop away."""
+    """Whether anything that a run may do yields to the event loop."""
     if session.journal.suspends or session.ports.servers is not None:
         return True
     return spec_suspends(session.chart.spec, session.ports)
@@ -160,7 +160,7 @@ def suspends(session: Session) -> bool:
 JournalOrPath: TypeAlias = Journal | str | Path
 """An open journal, or a SQLite file by its path or as ``sqlite:///runs.db``.
 
-A file is opened once a process and shared by all who name it. ``sqlite:////var/runs.db``, with four
+A file is opened once per process and shared by all its users. ``sqlite:////var/runs.db``, with four
 slashes, is an absolute path.
 """
 
@@ -172,13 +172,13 @@ def journal_of(
     given: JournalOrPath, *, make: bool = True, durability: Durability | None = None,
     plugins: Iterable[PluginSpec] = (),
 ) -> Journal:  # fmt: skip
-    """The journal that is meant. Of a path the file, made where it is missing, if `make`.
+    """The open journal, or the one at a path. `make` creates the file if it is missing.
 
-    The URL of a plugin's scheme is opened by that plugin.
+    A plugin opens the URLs of its scheme.
 
     Raises:
         SetupError: this is neither a journal nor a path, or it is open with another durability.
-        UnknownRunError: there is no such file, and none is to be made.
+        UnknownRunError: the file is missing, and `make` is false.
         JournalError: the file is not a journal, or cannot be opened.
     """
     wanted = None if durability is None else known_durability(durability)
@@ -194,7 +194,7 @@ def journal_of(
 
 
 def _by_plugin(url: str, make: bool, plugins: Iterable[PluginSpec]) -> Journal | None:
-    """The journal of a URL whose scheme is a plugin's; None for any other text."""
+    """The journal of a URL with a plugin's scheme; None for any other text."""
     scheme, sign, _ = url.partition("://")
     for plugin in plugins if sign else ():
         if plugin.name == scheme and plugin.opens is not None:
@@ -213,7 +213,7 @@ def _by_plugin(url: str, make: bool, plugins: Iterable[PluginSpec]) -> Journal |
 
 
 def _with(durability: Durability | None, journal: Journal) -> Journal:
-    """The journal, where it has the durability that is asked for."""
+    """The journal; `SetupError` if it has another durability than the one requested."""
     known = getattr(journal, "durability", None)
     if durability in (None, known):
         return journal

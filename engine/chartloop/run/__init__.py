@@ -1,1 +1,1 @@
-"""Stepping: ports, journal, loop, replay. Effects happen here and only through ports."""
+"""Running a machine: ports, journal, loop, replay. Effects happen only here, through ports."""

@@ -1,7 +1,7 @@
-"""Waiting for code that may never end: a run that is cancelled continues without it.
+"""Awaiting code that may never end: a run whose deadline passes continues without it.
 
-Cancellation is a request: a coroutine may catch it and carry on. So it runs in its own task,
-which is cancelled once, has a moment to clean up, and is left behind when it does not end.
+Cancellation is a request: a coroutine may catch it and carry on. So it runs in its own task, which
+is cancelled once, gets a moment to clean up, and is abandoned if it does not end.
 
 Source: design "language", section 6 (deadlines)
 """
@@ -17,15 +17,15 @@ import anyio
 
 T = TypeVar("T")
 MOMENT = 0.5
-"""Seconds that cancelled code has to end in its own way."""
+"""Seconds that cancelled code has to clean up."""
 
 
-async def or_leave(made: Awaitable[T]) -> T:
-    """The result of an awaitable, or its error; if cancelled, this ends at most a `MOMENT` later.
+async def or_leave(work: Awaitable[T]) -> T:
+    """Await; if cancelled, end at most a `MOMENT` later, whether the awaitable ends or not.
 
     Needs an event loop.
     """
-    task = asyncio.ensure_future(_catch_error(made))
+    task = asyncio.ensure_future(_catch_error(work))
     done = task.get_loop().create_future()
     task.add_done_callback(partial(_tell, done))
     try:
@@ -39,7 +39,7 @@ async def or_leave(made: Awaitable[T]) -> T:
     value, error = task.result()
     if error is not None:
         raise error
-    return value  # pyright: ignore[reportReturnType]  without an error there is one
+    return value  # pyright: ignore[reportReturnType]  without an error there is a value
 
 
 def _tell(done: asyncio.Future[None], _: asyncio.Task[object]) -> None:
@@ -47,14 +47,14 @@ def _tell(done: asyncio.Future[None], _: asyncio.Task[object]) -> None:
         done.set_result(None)
 
 
-async def _catch_error(made: Awaitable[T]) -> tuple[T | None, BaseException | None]:
+async def _catch_error(work: Awaitable[T]) -> tuple[T | None, BaseException | None]:
     """The result of an awaitable, or the error that it raises.
 
-    A task that raises Ctrl-C would end the whole event loop: the error is handed over instead.
+    A task that raises `KeyboardInterrupt` would end the whole event loop, so the error is returned.
     """
     try:
-        return await made, None
+        return await work, None
     except asyncio.CancelledError:
         raise
-    except BaseException as error:  # noqa: BLE001  raised again by whoever waits
+    except BaseException as error:  # noqa: BLE001  `or_leave` raises it again
         return None, error

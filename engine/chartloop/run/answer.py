@@ -1,8 +1,8 @@
-"""Answers, sent: each to the wait that its sender has seen, or ahead for a state.
+"""Sending answers: to the wait that the sender has seen, or ahead, for a state.
 
-An answer is bound to a wait when it is sent. That this wait is still at hand, and that no one has
-answered it, is looked at in the transaction that writes the message: of two that answer at the same
-time one is told. An answer to what a child asks goes into the inbox of that child.
+An answer is bound to a wait when it is sent. The transaction that writes the message also checks
+that the wait is still current and unanswered: of two simultaneous answers one is refused. An answer
+to a child's question goes into the inbox of that child.
 
 Belongs here: checking and sending, for every face. Never: what the driver does with an answer
 (`run.inbox`).
@@ -36,36 +36,36 @@ from chartloop.run.session import Session
 
 
 class Answer(NamedTuple):
-    """An answer as its sender gives it."""
+    """An answer, as its sender gives it."""
 
     event: str
     data: Mapping[str, Any] = EMPTY
     wait: str = ""
-    """The id of the wait that it is for; empty for the current one."""
+    """The id of the wait to answer; empty for the current one."""
     ahead: str = ""
-    """The state that it is for, given before that one asks."""
+    """The state to answer before it asks; empty otherwise."""
 
 
 class Sent(NamedTuple):
-    """An answer on its way."""
+    """The receipt of an answer."""
 
     run: str
-    """The run in whose inbox it is: a child's, where the child waits."""
+    """The run whose inbox has it: the child, if a child waits."""
     message_id: str
     wait: str
     """The wait that it is bound to; empty for one given ahead."""
     new: bool
-    """False when a message of this id was sent before: nothing is done twice."""
+    """False if a message with this id was sent before: a repetition has no effect."""
 
 
 class _Moved(RunError):
-    """The run has continued since it was read. Never leaves this module."""
+    """The run has continued since it was read. Handled in this module."""
 
 
 async def send_answer(
     session: Session, answer: Answer, *, at: float | None = None, message_id: str | None = None
 ) -> Sent:
-    """Send it. `AnswerError` when it is not taken; see its kinds for why."""
+    """Send an answer. `AnswerError`, or a subclass that says why, if it is refused."""
     if answer.wait and answer.ahead:
         raise AheadError("an answer is for a wait or ahead of one, not both", state=answer.ahead)
     id = message_id or secrets.token_hex(8)
@@ -81,7 +81,7 @@ async def send_answer(
 
 
 def refuse_data(event: str, fields: Mapping[str, Type], data: Mapping[str, Any]) -> None:
-    """`AnswerError` unless an answer with these fields takes the data."""
+    """Raise `AnswerError` unless the data fit the fields of an event."""
     for name in data:
         if fields and name not in fields:
             raise AnswerError(f"`{event}` has no field `{name}`", hint=nearest(name, fields))
@@ -96,8 +96,8 @@ def refuse_data(event: str, fields: Mapping[str, Type], data: Mapping[str, Any])
 
 
 async def _send_to_wait(session: Session, answer: Answer, message: InboxMessage) -> Sent:
-    at_hand = question_of(session)
-    wait = answer.wait or (at_hand.wait if at_hand is not None else "")
+    current = question_of(session)
+    wait = answer.wait or (current.wait if current is not None else "")
     view = session
     while True:
         question = question_of(view)
@@ -126,7 +126,7 @@ async def _send_to_wait(session: Session, answer: Answer, message: InboxMessage)
 
 
 async def _read_again(view: Session) -> Session | None:
-    """The run as the journal has it now; None when that is how it was seen."""
+    """The run as the journal has it now; None if nothing has changed."""
     row = await view.journal.row(view.run_id)
     if row is None or row.head == view.head:
         return None
@@ -142,7 +142,7 @@ async def _read_again(view: Session) -> Session | None:
 
 
 async def _run_that_waits(session: Session) -> Session | None:
-    """The run whose wait is answered: this one, or the child that asks. None if that moved on."""
+    """The run whose wait is answered: this one, or the child that asks. None if it moved on."""
     asked = asked_here(session)
     if asked is None:
         return session
@@ -156,7 +156,7 @@ async def _run_that_waits(session: Session) -> Session | None:
 
 
 def _still_open(session: Session, question: Question) -> Check:
-    """Called in the transaction that writes the message."""
+    """The check that no one has answered the wait; called when the message is written."""
     own, head, state = wait_of(session), session.head, session.position.state
 
     def check(row: RunRow, messages: Sequence[InboxMessage]) -> None:
@@ -187,16 +187,16 @@ def _refuse(session: Session, question: Question, answer: Answer) -> None:
 
 
 def _whole(session: Session, answer: Answer) -> Mapping[str, Any]:
-    """The data of an answer; what a form need not have is None where it is left out."""
+    """The data of an answer, with None for the optional fields of a form that it leaves out."""
     asked, form = asked_here(session), session.position.form
-    given = form if asked is None else asked.form
-    if not given or answer.event != "accept":
+    content = form if asked is None else asked.form
+    if not content or answer.event != "accept":
         return answer.data
-    return complete_data(form_in(given), answer.data)
+    return complete_data(form_in(content), answer.data)
 
 
 def _refuse_form(session: Session, answer: Answer) -> None:
-    """`AnswerError` where an MCP server's form was filled with what its schema does not take."""
+    """Raise `AnswerError` if the answer to an MCP server's form does not fit its schema."""
     form = session.position.form
     if form is not None and answer.event == "accept":
         if fault := content_fault(form_in(form), answer.data):
@@ -211,11 +211,11 @@ def _refuse_late(session: Session, question: Question, at: float) -> None:
         raise WaitError(message, hint=hint, wait=question.wait)
 
 
-# why it is refused --------------------------------------------------------------------------
+# refusals -----------------------------------------------------------------------------------
 
 
 async def _refusal(session: Session, wait: str) -> AnswerError:
-    """Why no wait of this id can be answered now, and what is asked instead."""
+    """The error for a wait that cannot be answered now, with the current question."""
     question, position = question_of(session), session.position
     hint = asks_now(session, question)
     if not wait:
@@ -242,7 +242,7 @@ _ENDED = {"expired": "expired", "stop": "ended with a stop"}
 
 
 async def _course(session: Session, wait: str) -> tuple[Record | None, Record | None]:
-    """The records with which a wait of the run's own started and ended, or None."""
+    """The records that began and ended one of the run's own waits, each or None."""
     if not (wait.isascii() and wait.isdecimal()) or not session.head:
         return None, None
     events = await session.journal.events(session.run_id)
@@ -264,7 +264,7 @@ def _answered_error(
 
 
 def asks_now(session: Session, question: Question | None) -> str:
-    """The current question, as a hint after an answer to something else."""
+    """The current question, as a hint in a refusal."""
     if question is None:
         position = session.position
         return f"it waits for nothing now: it is {position.status} at `{position.state}`"

@@ -1,10 +1,10 @@
-"""Breakpoints: where a run rests although it could continue, because a person wants to look.
+"""Breakpoints: places where a run rests although it could continue, so that a person can look.
 
-Belongs here: what a breakpoint may be, and when one is reached. Never: driving a run, a display.
-A breakpoint changes nothing about a run: it is in no record, and a run that is taken up elsewhere
-knows of no run.
+Belongs here: the kinds of breakpoints, and when one is reached. Never: driving a run, a display.
+A breakpoint is not part of the run: no record holds it, and a run that is continued elsewhere has
+none.
 
-Source:       design "language", section 11 (`chartloop step`)
+Source: design "language", section 11 (`chartloop step`)
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from chartloop.machine.build import Chart
 
 @dataclass(frozen=True, slots=True)
 class Breakpoint:
-    """One place to stop at. `text` is as the person wrote it."""
+    """A place to stop at. `text` is as the person wrote it."""
 
     text: str
     kind: Literal["state", "edge", "guard"]
@@ -55,7 +55,7 @@ class Driven(Protocol):
         ...
 
     def ask(self, name: str, args: tuple[object, ...]) -> bool:
-        """Ask a registered Python guard."""
+        """Call a registered Python guard."""
         ...
 
 
@@ -68,8 +68,7 @@ class Breakpoints:
         run.breakpoints.hit  # the text of the one where it stopped
 
     A breakpoint is the name of a state, the id of an edge or a rule, or a guard. `run`, `arun` and
-    the streams stop there, before the action of the state that the run has come to; the next call
-    continues from there.
+    the streams stop there, before the action of the state reached; the next call continues.
     """
 
     def __init__(self, chart: Chart) -> None:
@@ -77,7 +76,7 @@ class Breakpoints:
         self._set: dict[str, Breakpoint] = {}
         self._until: Breakpoint | None = None
         self.hit = ""
-        """The text of the breakpoint where the last drive stopped; empty when at none."""
+        """The text of the breakpoint where the last drive stopped; empty if it stopped at none."""
 
     def __iter__(self) -> Iterator[Breakpoint]:
         return iter(tuple(self._set.values()))
@@ -93,23 +92,23 @@ class Breakpoints:
         return f"<Breakpoints {', '.join(map(repr, self._set)) or 'none'}{at}>"
 
     def add(self, text: str) -> Breakpoint:
-        """One more. `RunError` when it is not a state, edge, rule or guard."""
-        made = self._set[text] = breakpoint_of(self._chart, text)
-        return made
+        """Add a breakpoint. `RunError` if the text is not a state, edge, rule or guard."""
+        breakpoint = self._set[text] = breakpoint_of(self._chart, text)
+        return breakpoint
 
     def remove(self, text: str) -> None:
-        """Remove one. `RunError` when it does not exist."""
+        """Remove a breakpoint. `RunError` if it does not exist."""
         if self._set.pop(text, None) is None:
             known = nearest(text, self._set, otherwise="`run.breakpoints` lists them")
             raise RunError(f"there is no breakpoint `{text}`", hint=known)
 
     def clear(self) -> None:
-        """Take all away."""
+        """Remove all breakpoints."""
         self._set.clear()
 
     @contextmanager
     def until(self, text: str | None) -> Generator[None]:
-        """One more, for the drive within."""
+        """A context with one more breakpoint, for the drive within."""
         self._until = None if text is None else breakpoint_of(self._chart, text)
         try:
             yield
@@ -117,25 +116,25 @@ class Breakpoints:
             self._until = None
 
     def watch(self, run: Driven) -> Watch | None:
-        """The breakpoint check while a run is driven; None without breakpoints."""
+        """The watch over a run that is about to be driven; None without breakpoints."""
         self.hit = ""
         first = () if self._until is None else (self._until,)
         return Watch(self, run, (*first, *self), self._until) if first or self._set else None
 
 
 class Watch:
-    """Looks whether a breakpoint was reached since it looked last."""
+    """Detects the breakpoints reached since the last check."""
 
     def __init__(
         self,
-        found: Breakpoints,
+        owner: Breakpoints,
         run: Driven,
         breakpoints: tuple[Breakpoint, ...],
         until: Breakpoint | None,
     ) -> None:
-        self._found, self._run = found, run
+        self._owner, self._run = owner, run
         self._counts = [(b, self._count(b)) for b in breakpoints]
-        # What a drive continues to may be so already; a breakpoint is where something happens.
+        # a drive `until` a guard stops at once if it holds; a breakpoint must become true first
         self._at_once = until if until and until.guard and self._count(until) else None
 
     def hits_breakpoint(self) -> bool:
@@ -144,11 +143,11 @@ class Watch:
         grown = (b for (b, old), (_, new) in zip(before, self._counts, strict=True) if new > old)
         first, self._at_once = self._at_once or next(grown, None), None
         if first is not None:
-            self._found.hit = first.text
+            self._owner.hit = first.text
         return first is not None
 
     def _count(self, of: Breakpoint) -> int:
-        """How often it was reached so far; of a guard, whether it holds."""
+        """How often a breakpoint was reached so far; for a guard, whether it holds."""
         if of.kind == "state":
             return self._run.facts.run.visits.get(of.text, 0)
         if of.guard is None:
@@ -157,7 +156,7 @@ class Watch:
 
 
 def _holds(guard: Expression, facts: Facts, ask: Oracle) -> bool:
-    """A guard about something that is not there yet, or that fails, does not hold."""
+    """Whether a guard holds. One that fails, or reads a value not yet there, does not."""
     try:
         return bool(guard.fn(facts, ask))
     except (*GUARD_ERRORS, GuardFailed):
@@ -165,7 +164,7 @@ def _holds(guard: Expression, facts: Facts, ask: Oracle) -> bool:
 
 
 def breakpoint_of(chart: Chart, text: str) -> Breakpoint:
-    """The breakpoint in a person's text: a state, an edge or rule, or a guard of this machine."""
+    """Parse a breakpoint: a state, an edge or rule, or a guard of this machine."""
     if text in chart.spec.states:
         return Breakpoint(text, "state")
     if text in chart.by_origin:
@@ -181,7 +180,7 @@ def breakpoint_of(chart: Chart, text: str) -> Breakpoint:
 
 
 def _scope(chart: Chart) -> Scope:
-    """The names that a guard of the file may use; whatever may be None is taken to be there."""
+    """The names that a guard of the file may use, with nullable ones assumed to have a value."""
     spec = chart.spec
     nullable = {f"{r}.{n}" for r, t in spec.roots.items() for n in _nullable(t)}
     defines = {name: e.text for name, e in spec.define.items()}

@@ -1,4 +1,4 @@
-"""The certificate that was stored with a run when it started: what was proven of it."""
+"""The certificate of a run: the bounds proven when it started, stored with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from chartloop.run.journal import Journal
 
 
 async def stored_certificate(journal: Journal, run_id: str) -> str | None:
-    """Its text; None where the run was stored without one: a child's is its parent's."""
+    """The text of a run's certificate; None if it has none: a child is covered by its parent's."""
     events = await journal.events(run_id, 0, 1)
     begun = events[0].record if events else None
     hash = "" if begun is None else str(begun.input.data.get("certificate", ""))

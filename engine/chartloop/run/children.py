@@ -1,13 +1,13 @@
-"""A run of a child machine: started, driven, and asked, by the action of another run.
+"""A run of a child machine, started and driven by the action of another run.
 
-A child is its own run, in the journal of its parent, with an id that starts with the
-parent's: ``<parent>/<state>/<step>``, and ``/<name>`` of one of several or of a task. Calling the
-action again after a crash or a wait drives the same child on from its own records; nothing of it
-is paid twice.
+A child is a run of its own in the journal of its parent. Its id starts with the parent's:
+``<parent>/<state>/<step>``, followed by ``/<name>`` for one of several or for a task. Repeating the
+action after a crash or a wait continues the same child from its own records, so that no call of
+it is paid twice.
 
-    Child.open ─▶ Child.drive ─▶ ended? result : it waits: what it asks
+    Child.open ─▶ Child.drive ─▶ ended? result : question
 
-Belongs here: one child. Never: what came of it for the parent, which is the action's to say.
+Belongs here: one child. Never: its effect on the parent, which the action decides.
 
 Source: design "architecture", section 3, and "language", section 8 ("Children"); 000
 `subprocess_id`; 004 "Multi-agent coordination".
@@ -89,7 +89,7 @@ class Child:
         self.session.spending = self._may_not_spend
 
     def _may_not_spend(self) -> StopRequest | None:
-        """Why the current action may not be done: it costs, and what is shared is spent."""
+        """Why the current action may not be done: it costs, and the shared budget is spent."""
         session = self.session
         if self.shared is None or session.position.status not in ("running", "debugging"):
             return None
@@ -99,9 +99,9 @@ class Child:
         return self.shared.refuses(session.chart.spec)
 
     async def open(self, among: int = 1) -> None:
-        """Take up the run where it is, or make it ready to start.
+        """Open the run where it is, or prepare its start.
 
-        `among` children share what the parent has left. `LimitError` for a value that a limit,
+        `among` children share the parent's remaining budget. `LimitError` for a value that a limit,
         variable or memory block of the child cannot have.
         """
         if await self.session.journal.row(self.session.run_id) is not None:
@@ -148,33 +148,33 @@ class Child:
 
     @property
     def ended_well(self) -> bool:
-        """Whether it is over, and not in an error."""
+        """Whether it has ended without an error."""
         return self.session.position.status == "completed"
 
     async def drive(self) -> None:
-        """On to its end, or to where it waits for a person."""
+        """Step until it ends or waits for a person."""
         while await self.step():
             pass
 
     async def step(self) -> bool:
-        """One record. False when it has ended or waits, or may not start."""
+        """Make one record. False if it has ended, waits, or may not start."""
         if self.shared is None:
             return await advance(self.session) is not None
         if not self.session.head and self.refused is None:
             self.refused = self.shared.refuses(self.session.chart.spec)
         if self.refused is not None:
             return False
-        went_on = await advance(self.session) is not None
+        advanced = await advance(self.session) is not None
         self.shared.count(self.session.run_id, self.session.position.facts)
-        return went_on
+        return advanced
 
     def give_up(self) -> bool:
-        """Another child was enough: this one stops before its next action. False: it has ended."""
+        """Stop it before its next action, since another child was enough. False: it has ended."""
         self._given_up = True
         return not self.ended
 
     def is_requested(self, run: RunFacts) -> bool:
-        """Whether it was given up. Source: the port `Cancel`."""
+        """Whether it was given up. Implements the port `Cancel`."""
         return self._given_up
 
     @property
@@ -187,17 +187,17 @@ class Child:
         """Whether its parent stopped it: the parent was asked to stop, or its time ran out."""
         return any(s.source == PARENT for s in self.session.tally.signals)
 
-    # what came of it ------------------------------------------------------------------------
+    # the outcome ----------------------------------------------------------------------------
 
     @cached_property
     def result(self) -> Result:
-        """How it ended. Asked for only then: it is made once."""
-        found = result_of(self.session)
+        """Its result. Computed once, so read it only after the end."""
+        result = result_of(self.session)
         if self.refused is None:
-            return found
-        # it has no run in the journal: its result says why
+            return result
+        # a refused child has no run in the journal, only this reason
         reason = self.session.chart.spec.reason(self.refused.reason)
-        return replace(found, reason=reason, warnings=(f"not begun: {self.refused.message}",))
+        return replace(result, reason=reason, warnings=(f"not begun: {self.refused.message}",))
 
     @property
     def asks(self) -> Asked:
@@ -217,7 +217,7 @@ class Child:
 
     @property
     def wake_at(self) -> float | None:
-        """When it can continue without anybody, in seconds since the epoch."""
+        """When it can continue without an answer, in seconds since the epoch; None if it cannot."""
         deadline = None if self.session.position.closing else self.session.deadline
         times = (self.session.position.wake_at, deadline)
         return min((at for at in times if at is not None), default=None)
@@ -229,7 +229,7 @@ class Child:
         return self.ctx.queue[len(begun.get("tasks", ())) :]
 
     def own_messages(self) -> tuple[tuple[Message, ...], tuple[Message, ...] | None]:
-        """The messages that it added to the shared ones; or all of its own if they differ."""
+        """The messages added to the shared ones; or, if those were changed, all of its own."""
         before, now = self.ctx.messages.whole(), self.session.messages.whole()
         if now[: len(before)] == before:
             return now[len(before) :], None
@@ -244,9 +244,9 @@ def _lesser(own: Any, left: Any) -> Any:
 
 
 class InOrder(ModelWrapper):
-    """The model of all children of an action: their calls are numbered as one sequence.
+    """The model of all children of an action, which numbers their calls as one sequence.
 
-    A script has its replies in the order in which they are asked for, whichever run asks.
+    A script gives its replies in the order of calls, whichever run makes them.
     """
 
     def __init__(self, model: Model, first: int) -> None:
@@ -254,17 +254,17 @@ class InOrder(ModelWrapper):
         self._next = first
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        """The next call of the sequence."""
+        """Make the next call of the sequence."""
         number, self._next = self._next, self._next + 1
         return await super().complete(request.replace(number=number), on_text)
 
     def pass_over(self, calls: int) -> None:
-        """So many calls were recorded before."""
+        """Skip calls that were recorded before."""
         self._next += calls
 
 
 async def calls_of(session: Session) -> int:
-    """The model calls that a run has on its record, and those of children that it waits for."""
+    """The number of recorded model calls of a run and of the children that it waits for."""
     position = session.position
     count = position.facts.usage.llm_calls + session.tally.failed_calls
     if position.ended:

@@ -1,6 +1,6 @@
 """The context of an action: the facts it may read and the ports it may use.
 
-An action changes nothing here. What it did is in the `Outcome` that it returns.
+An action changes nothing here: it returns its effects in an `Outcome`.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from chartloop.run.tracing import Tracer
 
 NoteType = Literal["intent", "result", "in_doubt"]
 Questions = Literal["rest", "stay", "decline"]
-"""The reaction to a question of an MCP server, whose call ends with the process. `rest`: as at a
-wait, since the driver answers. `stay`: the driver waits for the answer or the deadline, since the
-answer comes from elsewhere. `decline`: no one can answer."""
+"""The reaction to a question of an MCP server, whose call ends with the process. `rest`: the run
+rests as at a wait, since its driver answers. `stay`: the driver waits for the answer or the
+deadline, since the answer comes from elsewhere. `decline`: no one can answer."""
 
 
 @dataclass(slots=True)
 class Ports:
-    """The real components that a run uses. None: nothing of the machine needs it."""
+    """The components that a run uses; None for one that its machine does not need."""
 
     clock: Clock
     model: Model | None = None
@@ -51,30 +51,30 @@ class Ports:
     tracer: Tracer | None = None
     servers: ToolServers | None = None
     questions: Questions = "rest"
-    """The reaction to a question of an MCP server: see `Questions`."""
+    """See `Questions`."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The caller's settings of the model, over the file's `model`."""
+    """The caller's model settings, which override the file's `model`."""
     folder: Path | None = None
-    """The machine file's folder: relative paths are taken from it."""
+    """The machine file's folder, to which paths are relative."""
     first_tasks: Callable[[MachineSpec], Sequence[Task]] = lambda _: ()
-    """The tasks that a run of a machine starts with, from its file where it names one."""
+    """Returns the tasks with which a run of a machine starts, from its task file if it has one."""
 
     def with_model(self, model: Model | None) -> Ports:
-        """The same with another model."""
+        """A copy with another model."""
         return replace(self, model=model)
 
     def window(self, machine: MachineSpec) -> int | None:
-        """The context window of a machine's model, in tokens, when it is known."""
+        """The context window of a machine's model in tokens; None if unknown."""
         settings: Mapping[str, Any] = {**machine.model, **self.settings}
         return self.model.context_window(settings) if self.model is not None else None
 
 
 PARENT, LATE = "parent", "time_limit"
-"""The source of a signal that a parent raises in its child, and what it stops it for in time."""
+"""The source of a signal that a parent raises in its child, and the reason when its time is up."""
 
 
 class StopRequest(NamedTuple):
-    """A request that a run stop: the reason, what was said with it, and by whom."""
+    """A request that a run stop: its reason, message and source."""
 
     reason: str
     message: str
@@ -82,51 +82,51 @@ class StopRequest(NamedTuple):
 
 
 TOO_LATE = StopRequest(LATE, "the action of its parent had to be done by now", PARENT)
-"""The stop request to a child when its parent's deadline has come."""
+"""The stop request to a child at its parent's deadline."""
 
 
 class Host(Protocol):
-    """What an action may ask of the run that does it. A `Session` is one."""
+    """The part of a run that its actions may use. A `Session` is one."""
 
     deadline: float | None
-    """When a child has to be done, on the run's clock; None for a run that is not a child."""
+    """When a child must be done, on the run's clock; None for a run that is not a child."""
     listener: Callable[[Event], None] | None
-    """Who hears events as they happen, when someone does."""
+    """Receives events as they happen; None without a listener."""
 
     async def note(
         self, type: NoteType, key: str, data: Mapping[str, Any], *, last: bool = False
     ) -> None:
-        """Write down something about a paid call; the `last` one with the record that follows."""
+        """Record a note about a paid call; the `last` one is written with the record after it."""
         ...
 
     def settle(self) -> Awaitable[None]:
-        """See that all of the run is in the journal."""
+        """Write everything that is held to the journal."""
         ...
 
     def tell(self, state: str, text: str) -> None:
-        """Give a piece of text to whoever listens."""
+        """Pass a piece of text to the listener, if there is one."""
         ...
 
     def tell_reasoning(self, state: str, text: str) -> None:
-        """The same for a piece of the model's reasoning."""
+        """Pass a piece of the model's reasoning to the listener."""
         ...
 
     def tell_call(self, state: str, number: int, call: ToolCall) -> None:
-        """The same for a piece of a tool call."""
+        """Pass a piece of a tool call to the listener."""
         ...
 
     @property
     def tally(self) -> Tally:
-        """What the run leaves behind so far: path, signals, errors, moments."""
+        """The run's totals so far: path, signals, errors, moments."""
         ...
 
     @property
     def chart(self) -> Chart:
-        """The machine that runs."""
+        """The compiled machine."""
         ...
 
     async def find_any_stop_request(self) -> StopRequest | None:
-        """Who wants that the run stop, in whichever way."""
+        """The request that the run stop, from any source; None if there is none."""
         ...
 
     async def find_children(self) -> list[RunRow]:
@@ -134,11 +134,11 @@ class Host(Protocol):
         ...
 
     def child(self, machine: str, run_id: str) -> Any:
-        """A run of a child machine, not started: a `Session` for `run.children`."""
+        """A run of a child machine, not yet started: a `Session` for `run.children`."""
         ...
 
     def ask_to_save(self) -> None:
-        """Follow the next record with a snapshot."""
+        """Have a snapshot follow the next record."""
         ...
 
 
@@ -153,21 +153,21 @@ class Context:
     ports: Ports
     host: Host
     now: float
-    """The clock when the action was started, in seconds since the epoch."""
+    """The clock when the action started, in seconds since the epoch."""
     key: str
     """Idempotency key: the same when the action is called again after a crash or a pause."""
     deadline: float | None
-    """When it must be done, on the run's clock."""
+    """When it must be done, on the run's clock; None without a limit."""
     recorded: Mapping[str, Any]
-    """Results of calls that an earlier, interrupted attempt had written, by key."""
+    """Results that an earlier, interrupted attempt recorded, by the key of the call."""
     failed_calls: int = 0
     """Model calls of this run that were recorded as failed."""
     so_far: Callable[[], Outcome] | None = None
-    """Set by an action of several parts: what it has come to when its deadline ends it."""
+    """Set by an action of several parts: returns its outcome so far, if its deadline ends it."""
     client: ToolClient | None = None
-    """Set for a tool of an MCP server: what the server may ask of the run."""
+    """Set for a tool of an MCP server: answers the server's requests to the run."""
     left: bool = False
-    """Its deadline has ended the action and the run continued: what it still does is lost."""
+    """The deadline ended the action and the run continued: whatever it still does is lost."""
 
     @property
     def run_id(self) -> str:
@@ -186,17 +186,17 @@ class Context:
 
     @property
     def prompt(self) -> tuple[Message, ...] | None:
-        """What the next model call sends in place of the conversation."""
+        """The messages that the next model call sends instead of the conversation, if any."""
         return self.position.prompt
 
     @property
     def queue(self) -> tuple[Task, ...]:
-        """The tasks that wait."""
+        """The queued tasks."""
         return self.position.queue
 
     @property
     def kept(self) -> Mapping[str, Any]:
-        """The data that actions kept for later, by name: see `Outcome.kept`."""
+        """Data that actions stored for later, by name: see `Outcome.kept`."""
         return self.position.kept
 
     @property
@@ -206,27 +206,27 @@ class Context:
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
-        """The tools that this state may use, in the file's order."""
+        """The tools that this state may use, in file order."""
         return self.host.chart.tools_at(self.state.name)
 
     @property
     def tool_schemas(self) -> tuple[Mapping[str, Any], ...]:
-        """The same tools as chat APIs take them. Shared: not to be written into."""
+        """The same tools in the form of chat APIs. Shared between calls: do not modify."""
         return self.host.chart.offered_at(self.state.name)
 
     @property
     def streaming(self) -> bool:
-        """Whether someone listens to the model's text as it arrives."""
+        """Whether a listener receives the model's text as it arrives."""
         return self.host.listener is not None
 
     def tell(self, text: str) -> None:
-        """Stream a piece of text to whoever listens. Nothing of it is stored."""
+        """Stream a piece of text to the listener, without storing it."""
         if not self.left:
             self.host.tell(self.state.name, text)
 
     @property
     def pieces(self) -> Pieces:
-        """Whom a model tells of its reply as it arrives."""
+        """The callbacks by which a model streams its reply."""
         return Pieces(self.tell, self._tell_reasoning, self._tell_call)
 
     def _tell_reasoning(self, text: str) -> None:
@@ -238,25 +238,25 @@ class Context:
             self.host.tell_call(self.state.name, number, ToolCall(id, name, arguments))
 
     def save(self) -> None:
-        """Ask that a snapshot follow the record of this action."""
+        """Have a snapshot follow the record of this action."""
         if not self.left:
             self.host.ask_to_save()
 
     async def intent(self, key: str, data: Mapping[str, Any]) -> None:
-        """Write down that a paid call is about to be made. In the journal when this returns."""
+        """Record that a paid call is about to be made. In the journal when this returns."""
         self._refuse_late()
         await self.host.note("intent", key, data)
 
     async def result(self, key: str, data: Mapping[str, Any], *, last: bool = False) -> None:
-        """Write down what a paid call gave, before the action as a whole is done.
+        """Record the result of a paid call before the action as a whole is done.
 
-        `last`: no other call is under way or follows, and it is written with the record.
+        `last`: no other call is under way or follows, so that the record is written with it.
         """
         self._refuse_late()
         await self.host.note("result", key, data, last=last)
 
     async def settle(self) -> None:
-        """See that all of the run is in the journal: something that is not paid comes first."""
+        """Write everything that is held to the journal, before an effect that is not paid."""
         await self.host.settle()
 
     def _refuse_late(self) -> None:

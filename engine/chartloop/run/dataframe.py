@@ -1,4 +1,4 @@
-"""Rows of plain data as a pandas frame. The one place that asks for pandas."""
+"""Rows of plain data as a pandas frame. The only import of pandas."""
 
 from __future__ import annotations
 
@@ -14,5 +14,5 @@ def frame(rows: Sequence[dict[str, Any]], index: str) -> Any:
         import pandas  # noqa: ICN001, PLC0415 # pyright: ignore[reportMissingTypeStubs]
     except ImportError:
         raise SetupError("pandas is not installed", hint="pip install pandas") from None
-    made: Any = pandas
-    return made.DataFrame(rows).set_index(index) if rows else made.DataFrame()
+    library: Any = pandas
+    return library.DataFrame(rows).set_index(index) if rows else library.DataFrame()

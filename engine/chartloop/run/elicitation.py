@@ -1,12 +1,12 @@
-"""A question that an MCP server asks while it carries out a call, as a question of the run.
+"""An MCP server's question during a call, as a question of the run.
 
-The server asks for a flat form; the run asks for the event `accept` with the form's fields, or for
-`decline` or `cancel`. The call is kept in flight while the run waits: it is called again with what
-was answered, and gives that to the server.
+The server sends a flat form; the run asks for the event `accept` with the form's fields, or for
+`decline` or `cancel`. The call stays in flight while the run waits. The action is then repeated
+with the answer, which the call passes to the server.
 
     server ─▶ Form ─▶ InputRequired ─▶ Blocked ─▶ answer ─▶ the same action, with the answer
 
-Belongs here: the form, its fields, and what an answer is for the server. Never: sending either.
+Belongs here: the form, its fields, and the form of an answer. Never: sending either.
 Source: Model Context Protocol, "Elicitation".
 """
 
@@ -26,22 +26,22 @@ from chartloop.language.tool_lock import arguments_validator, schema_trouble
 ACTIONS = ("accept", "decline", "cancel")
 """The answers to a form."""
 _LONGEST = 4_000
-"""Characters of a question that are asked."""
+"""The most characters of a question."""
 _SIMPLE = {"string": STR, "integer": INT, "number": FLOAT, "boolean": BOOL}
 
 
 class Form(Value, frozen=True, gc=False):
-    """A question of a server: kept by the run while it waits, as plain data."""
+    """A server's question, stored as plain data while the run waits."""
 
     id: str
-    """The same for the same question of a call, so that an answer on the record is found again."""
+    """Equal for the same question of a repeated call, which so finds its recorded answer."""
     action: str
-    """The key of the action that has the call."""
+    """The key of the action that makes the call."""
     server: str
     text: str
     """The server's question."""
     schema: Mapping[str, Any] = {}
-    """The fields that it wants, a JSON Schema."""
+    """The JSON Schema of its fields."""
 
     def __hash__(self) -> int:
         return hash((self.action, self.id))  # `schema` is a mapping
@@ -53,26 +53,26 @@ class Form(Value, frozen=True, gc=False):
 
 
 class InputRequired(Exception):
-    """A call cannot be finished before someone answers: raised by a tool, never recorded."""
+    """A call needs an answer before it can finish. Raised by a tool, never recorded."""
 
     def __init__(self, form: Form, within: float) -> None:
         self.form = form
         self.within = within
-        """Seconds that the answer may take."""
+        """Seconds until the answer is due."""
         super().__init__(form.question)
 
 
 class RequestIds:
-    """Ids of a server's requests within one call of a tool.
+    """The ids of a server's requests within one tool call.
 
-    When the call is made again and the server repeats its requests, each has the id it had before.
+    If the call is repeated and the server repeats its requests, they get the same ids.
     """
 
     def __init__(self) -> None:
         self._times: Counter[str] = Counter()
 
     def next(self, *request: Any) -> str:
-        """The id of a request. The same request made twice has two."""
+        """The id of a request. Equal requests within a call get different ids."""
         text = json.dumps(request, sort_keys=True, default=str)
         digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         self._times[digest] += 1
@@ -80,7 +80,7 @@ class RequestIds:
 
 
 def form_trouble(text: str, schema: Mapping[str, Any]) -> str:
-    """Why a form cannot be shown; empty when it can."""
+    """Why a form cannot be shown; empty if it can."""
     if len(text) > _LONGEST:
         return f"its question is longer than {_LONGEST:,} characters"
     if why := schema_trouble(schema):
@@ -99,7 +99,7 @@ def _deep(field: Mapping[str, Any]) -> bool:
 
 
 def is_form(data: object) -> bool:
-    """Whether a record holds a form, whatever else its file was changed to."""
+    """Whether recorded data is a valid form; the journal may have been edited."""
     if not isinstance(data, Mapping):
         return False
     given = cast("Mapping[str, Any]", data)
@@ -111,12 +111,12 @@ def is_form(data: object) -> bool:
 
 
 def form_in(data: Mapping[str, Any]) -> Form:
-    """Read back what a record holds of a form."""
+    """The form in recorded data."""
     return Form(**{name: data[name] for name in Form.__struct_fields__ if name in data})
 
 
 def answers_of(form: Form) -> dict[str, dict[str, Type]]:
-    """The answers that a form takes, each with its fields. A field that may be left out is None."""
+    """The answers to a form, each with its fields. Optional fields may be None."""
     required = set(cast("list[Any]", form.schema.get("required") or ()))
     fields = {
         name: _type(field) if name in required else _type(field).maybe()
@@ -138,7 +138,7 @@ def _type(field: Mapping[str, Any]) -> Type:
 
 
 def _choices(field: Mapping[str, Any]) -> list[str]:
-    """The words of a choice; empty for another field."""
+    """The options of a choice; empty for another field."""
     if isinstance(words := field.get("enum"), list):
         return [str(word) for word in cast("list[Any]", words)]
     titled = field.get("oneOf")
@@ -148,13 +148,13 @@ def _choices(field: Mapping[str, Any]) -> list[str]:
 
 
 def complete_data(form: Form, data: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer's data with None for every field that it leaves out and may leave out."""
+    """An answer's data, with None for the optional fields that it leaves out."""
     left = answers_of(form)["accept"].items()
     return {name: None for name, type in left if type.nullable} | dict(data)
 
 
 def content_of(form: Form, data: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of an accepted form for the server: with its defaults, without empty fields."""
+    """The content of an accepted form for the server, with defaults and without empty fields."""
     fields = _properties(form.schema).items()
     defaults: dict[str, Any] = {n: field["default"] for n, field in fields if "default" in field}
     return defaults | {name: value for name, value in data.items() if value is not None}

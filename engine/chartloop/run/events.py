@@ -1,7 +1,7 @@
-"""What a stream gives: typed events of a run that is being driven.
+"""The typed events that a stream yields while a run is driven.
 
 `Started` and the pieces of a reply (`Delta`, `ReasoningDelta`, `ToolCallDelta`) are never stored;
-`Recorded` comes once for each record, after it is in the journal.
+`Recorded` follows each record once it is in the journal.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Delta(NamedTuple):
 
 
 class ReasoningDelta(NamedTuple):
-    """A piece of what the model thinks before it replies, as far as its provider shows it."""
+    """A piece of the model's reasoning before it replies, as far as its provider shows it."""
 
     step: int
     state: str
@@ -52,12 +52,12 @@ class ReasoningDelta(NamedTuple):
 
 
 class ToolCallDelta(NamedTuple):
-    """A piece of a tool call that the model is writing. It may still be refused, or never made."""
+    """A piece of a tool call that the model is writing. The call may still be refused."""
 
     step: int
     state: str
     number: int
-    """Which call of the reply, from 0."""
+    """The number of the call within the reply, from 0."""
     id: str
     name: str
     arguments: str
@@ -99,7 +99,7 @@ class Rewound(NamedTuple):
 
 
 class FromChild(NamedTuple):
-    """Something that happened in the run of a child machine."""
+    """An event in the run of a child machine."""
 
     run: str
     """The child's run id."""

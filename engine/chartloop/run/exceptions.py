@@ -1,6 +1,6 @@
-"""What an exception that comes out of an action or tool means.
+"""Exceptions raised by actions and tools, turned into outcomes.
 
-Most are failures of the action and go on the record. A few are not its own: those that blame
+Most are failures of the action and are recorded. A few are not its own and pass through: errors of
 the caller or the journal, a cancellation from outside, Ctrl-C.
 
 Source: 002 "AgentStopException"; 003 "Error Categories".
@@ -23,11 +23,11 @@ from chartloop.run.context import TOO_LATE, Context
 from chartloop.run.sanitize import cut_text, sound_signal
 
 A_HAIR = 0.05
-"""Seconds by which the loop's clock, which ends an action, may be ahead of the run's."""
+"""Seconds by which the event loop's clock, which ends an action, may be ahead of the run's."""
 
 
 def stop_signal(context: Context, stop: AgentStop, source: str) -> StopSignal:
-    """The signal that an `AgentStop` asks for. Source: 002 `fromStopException()`."""
+    """The signal for an `AgentStop`. Source: 002 `fromStopException()`."""
     if stop.step is None:
         stop.step = context.step
     signal = sound_signal(StopSignal.from_exception(stop, source=source))
@@ -35,9 +35,9 @@ def stop_signal(context: Context, stop: AgentStop, source: str) -> StopSignal:
 
 
 def failure_of(error: BaseException, context: Context) -> Outcome:
-    """The outcome of an action that raised. What is not the action's own is raised again."""
-    if (blaming := _blaming(error)) is not None:
-        raise blaming
+    """The outcome of an action that raised. An error that is not its own is raised again."""
+    if (foreign := _foreign(error)) is not None:
+        raise foreign
     if isinstance(error, AgentStop):
         return Outcome(signals=(stop_signal(context, error, context.state.name),))
     if isinstance(error, ModelError):
@@ -50,30 +50,30 @@ def failure_of(error: BaseException, context: Context) -> Outcome:
 
 
 def failure_of_call(error: ModelError) -> Failure:
-    """A model call that failed, with the wait that the provider asked for."""
-    asked, wait = error.retry_after, None
-    if isinstance(asked, (int, float)) and not isinstance(asked, bool) and 0 < asked < math.inf:
-        wait = min(float(asked), LONGEST_ASKED)
+    """The failure of a model call, with the delay that the provider asked for."""
+    delay, wait = error.retry_after, None
+    if isinstance(delay, (int, float)) and not isinstance(delay, bool) and 0 < delay < math.inf:
+        wait = min(float(delay), LONGEST_ASKED)
     return Failure(str(error.category), cut_text(error.message), "", error.kind, wait)
 
 
 LONGEST_ASKED = 1e9
-"""Seconds: no longer wait is told apart from for ever."""
+"""Seconds. A longer delay is as good as infinite."""
 
 
 def too_long(name: str, seconds: float) -> Failure:
-    """The failure of what was ended at its deadline."""
+    """The failure of an action or tool that was ended at its deadline."""
     text = f"{name} took too long: stopped after {say_elapsed(seconds)}"
     return Failure(str(Category.TRANSIENT), text, "", "timeout")
 
 
 def stop_with_parent(context: Context) -> tuple[StopSignal, ...]:
-    """What the run is stopped for where its parent's action has to be done by the deadline."""
+    """The signal that stops a child whose deadline is that of its parent's action; else empty."""
     above = context.host.deadline
     if above is None or context.deadline is None or context.deadline < above - A_HAIR:
         return ()
-    reason, said, source = TOO_LATE
-    return (StopSignal(context.machine.reason(reason), said, {}, source),)
+    reason, message, source = TOO_LATE
+    return (StopSignal(context.machine.reason(reason), message, {}, source),)
 
 
 def is_own(error: BaseException) -> bool:
@@ -81,13 +81,13 @@ def is_own(error: BaseException) -> bool:
     if isinstance(error, Exception):
         return not isinstance(error, RunError)
     if isinstance(error, (KeyboardInterrupt, SystemExit)):
-        # signals are handled in the main thread: elsewhere no one but the action can raise these
+        # signals are handled in the main thread: in any other only the action can raise these
         return threading.current_thread() is not threading.main_thread()
     return isinstance(error, asyncio.CancelledError) and not _is_cancelled()
 
 
 def describe(error: BaseException) -> str:
-    """An exception's class and text; its class alone where its text cannot be had."""
+    """An exception's class and text; its class alone if `str` of it fails."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001  `__str__` may raise anything
@@ -95,7 +95,7 @@ def describe(error: BaseException) -> str:
 
 
 def _is_cancelled() -> bool:
-    """Whether someone outside cancelled the current task."""
+    """Whether the current task was cancelled from outside."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # driven by hand: there is no task
@@ -103,9 +103,9 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _blaming(error: BaseException) -> BaseException | None:
-    """What is not the action's own: the exception itself, or the first such of a group."""
+def _foreign(error: BaseException) -> BaseException | None:
+    """The exception, or the first of a group, that is not the action's own; else None."""
     if not isinstance(error, BaseExceptionGroup):
         return None if is_own(error) else error
     parts = cast(BaseExceptionGroup[BaseException], error).exceptions
-    return next((found for part in parts if (found := _blaming(part)) is not None), None)
+    return next((other for part in parts if (other := _foreign(part)) is not None), None)

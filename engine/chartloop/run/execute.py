@@ -1,7 +1,7 @@
-"""Doing one action: its fields, its intent, its deadline, and what came of it.
+"""Doing one action: its fields, its intent, its deadline and its outcome.
 
-Whatever an action does, an `Outcome` or `Blocked` comes out of here; only errors that blame
-the caller or the journal and cancellation pass through (`run.exceptions`).
+Whatever an action does, the result is an `Outcome` or `Blocked`. Only a cancellation, and errors
+of the caller or the journal, pass through (`run.exceptions`).
 
 Source: design "language", sections 6 (deadlines) and 8; "architecture", section 4.
 """
@@ -85,31 +85,31 @@ async def _call(
     try:
         with scope as entered:
             assert action.run is not None
-            done = (
+            outcome = (
                 action.run(context, **fields)
                 if action.targets is None
                 else action.run(context, fields)
             )
-            if inspect.iscoroutine(done) or inspect.isawaitable(done):
+            if inspect.iscoroutine(outcome) or inspect.isawaitable(outcome):
                 bounded = scope is not _NO_BOUND and context.ports.clock.suspends
-                done = await (or_leave(done) if bounded and not action.leaves else done)
+                outcome = await (or_leave(outcome) if bounded and not action.leaves else outcome)
     except TimeoutError as error:
         if await _was_cut(context, entered):
             return _cut_off(action, context)
         return failure_of(error, context)
-    except BaseException as error:  # noqa: BLE001  most of what is raised goes on the record
+    except BaseException as error:  # noqa: BLE001  most exceptions go on the record
         return failure_of(error, context)
-    context.so_far = None  # it holds what holds the context: nothing is left to the collector
-    if isinstance(done, Blocked):
-        return done
-    return _validate_outcome(action, context, done)
+    context.so_far = None  # break the reference cycle: nothing is left to the garbage collector
+    if isinstance(outcome, Blocked):
+        return outcome
+    return _validate_outcome(action, context, outcome)
 
 
 _NO_BOUND: AbstractContextManager[Any] = nullcontext()
 
 
 async def _was_cut(context: Context, scope: Any) -> bool:
-    """Whether the deadline ended the action, and not its own timeout."""
+    """Whether the deadline ended the action, rather than a timeout of its own."""
     clock, deadline = context.ports.clock, context.deadline
     if deadline is None:
         return False
@@ -118,50 +118,50 @@ async def _was_cut(context: Context, scope: Any) -> bool:
         return True
     if not getattr(scope, "expired", False):
         return False
-    if left <= A_HAIR:  # else the record would say that the deadline was not reached
+    if left <= A_HAIR:  # without this wait the record would show an unreached deadline
         await clock.sleep(left)
     return True
 
 
 def _cut_off(action: ActionSpec, context: Context) -> Outcome:
-    """The failure of an action at its deadline, with what it had come to."""
+    """The failure of an action at its deadline, with its outcome so far."""
     assert context.deadline is not None
     error = too_long(action.name, context.deadline - context.now)
     context.left = True
-    done = context.so_far() if context.so_far is not None else Outcome()
-    done = _validate_outcome(action, context, done)
-    return done.replace(
+    outcome = context.so_far() if context.so_far is not None else Outcome()
+    outcome = _validate_outcome(action, context, outcome)
+    return outcome.replace(
         ok=False, error=error, timed_out=True,
-        signals=(*done.signals, *stop_with_parent(context)),
-        unanswered=max(done.unanswered, 1 if "model" in action.uses else 0),
+        signals=(*outcome.signals, *stop_with_parent(context)),
+        unanswered=max(outcome.unanswered, 1 if "model" in action.uses else 0),
     )  # fmt: skip
 
 
-def _validate_outcome(action: ActionSpec, context: Context, done: Any) -> Outcome:
-    """The outcome in a form that every journal can hold; a failure when it has none."""
-    if not isinstance(done, Outcome):
-        return Outcome(result=sound_data(done))
+def _validate_outcome(action: ActionSpec, context: Context, outcome: Any) -> Outcome:
+    """The outcome in a form that every journal can hold; a failure if it has no such form."""
+    if not isinstance(outcome, Outcome):
+        return Outcome(result=sound_data(outcome))
     if action.sound:
-        return done
-    if done.result is not None and not is_sound(done.result):
-        done = done.replace(result=sound_data(done.result))
-    if done.signals:
+        return outcome
+    if outcome.result is not None and not is_sound(outcome.result):
+        outcome = outcome.replace(result=sound_data(outcome.result))
+    if outcome.signals:
         try:
-            done = done.replace(signals=tuple(sound_signal(signal) for signal in done.signals))
+            outcome = outcome.replace(signals=tuple(sound_signal(s) for s in outcome.signals))
         except (AttributeError, TypeError, ValueError) as error:
             text = f"{action.name} gave an invalid signal: {describe(error)}"
             return Outcome.failure(Category.CRITICAL, text, kind="signals")
-    if done.changes and (wrong := _wrong_change(action, context, done)):
+    if outcome.changes and (wrong := _wrong_change(action, context, outcome)):
         return Outcome.failure(Category.CRITICAL, f"{action.name} {wrong}", kind="changes")
-    if done.spent is not NOTHING_SPENT and (wrong := problem_with(done.spent)):
+    if outcome.spent is not NOTHING_SPENT and (wrong := problem_with(outcome.spent)):
         text = f"{action.name} says that it used {wrong}, which cannot be"
         return Outcome.failure(Category.CRITICAL, text, kind="spent")
-    return done
+    return outcome
 
 
-def _wrong_change(action: ActionSpec, context: Context, done: Outcome) -> str:
+def _wrong_change(action: ActionSpec, context: Context, outcome: Outcome) -> str:
     machine = context.machine
-    for name, value in done.changes.items():
+    for name, value in outcome.changes.items():
         root, _, field = name.partition(".")
         if name not in action.changes and f"{root}.*" not in action.changes:
             return f"changed `{name}`, which it does not declare"
@@ -171,7 +171,7 @@ def _wrong_change(action: ActionSpec, context: Context, done: Outcome) -> str:
             return f"gave `{name}`, which is not a memory block, or no text"
         if name in FACTS and not accepts(FACTS[name].type, value):
             return f"gave `{name}` a value that is not of its type, {FACTS[name].type}"
-    if fell := falling(context.facts, done.changes):
+    if fell := falling(context.facts, outcome.changes):
         return f"set `{fell}` back, which only grows"
     return ""
 
@@ -183,7 +183,7 @@ def _fits(machine: MachineSpec, name: str, value: Any) -> bool:
 async def _time_waited(
     session: Session, action: ActionSpec, started: float, key: str
 ) -> float:  # fmt: skip
-    """Seconds since an action that waits first started; 0 when this is its first call."""
+    """Seconds since a waiting action first started; 0 on its first call."""
     if session.position.waited is not None:
         asked = session.position.kept.get(ELICITATION, EMPTY)
         if asked.get("action") == key:
@@ -195,7 +195,7 @@ async def _time_waited(
 
 
 def _deadline(session: Session, state: StateSpec, started: float, waited: float) -> float | None:
-    """When the action must be done, on the run's clock."""
+    """When the action must be done, on the run's clock; None without a limit."""
     above = None if session.deadline is None else max(session.deadline - started, 0.0)
     left = time_allowed(session.chart, state, session.position, waited=waited, above=above)
     return None if left is None else started + left
@@ -204,9 +204,9 @@ def _deadline(session: Session, state: StateSpec, started: float, waited: float)
 async def _doubt(
     session: Session, state: StateSpec, action: ActionSpec
 ) -> Outcome | Blocked | None:
-    """What to do about paid calls that an earlier driver started, and of which no answer is known.
+    """Apply the `in_doubt` policy to paid calls whose result an earlier driver left unknown.
 
-    None: continue and make them again. They are on the record either way.
+    None: make them again. The doubt is on the record either way.
     """
     if not session.calls.in_doubt:
         return None

@@ -1,11 +1,11 @@
-"""Why one record of a run was decided as it was, without folding the run from its beginning.
+"""Explanations of single records, without folding the run from its beginning.
 
-The position before the record is folded from the nearest moment that is known: the run's snapshot,
-one that an earlier question came by, or the start. A record never changes, so that neither does
-its explanation: both are kept, for the runs that were asked about last. What is kept is held to
-the record in the journal before it is used, since a removed run may leave its id to another.
+The position before the record is folded from the nearest known moment: the run's snapshot, one
+cached by an earlier explanation, or the start. Records never change, so their explanations are
+cached too, for the runs used last. A cached entry is compared with the record in the journal before
+use, since the id of a removed run may be used again.
 
-Belongs here: finding the moment, and what is kept. Never: what is looked at (`machine.explain`).
+Belongs here: finding the moment, and the cache. Never: the explanation (`machine.explain`).
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from chartloop.run.session import Session
 T = TypeVar("T")
 K = TypeVar("K")
 ANSWERS = 256
-"""Explanations that are kept, of all runs of a machine in a journal."""
+"""The most cached explanations of all runs of a machine in a journal."""
 RUNS = 8
-"""Runs whose moments are kept."""
+"""The most runs with cached moments."""
 APART = 128
-"""Records between two moments that are kept."""
+"""Records between two cached moments."""
 
 
 class _Place(NamedTuple):
-    """A moment of a run, and where its log goes on."""
+    """A moment of a run, and the place in its log."""
 
     event: int
     """The number of the next event."""
     moment: Moment
     last: Record | None = None
-    """The record before; None where nothing need be compared."""
+    """The record before it, to be compared; None if that is not needed."""
 
 
 class _Answer(NamedTuple):
@@ -53,7 +53,7 @@ class _Answer(NamedTuple):
 
 
 class _Kept:
-    """What is known of the runs of one machine in one journal. Threads may share it."""
+    """The cache for the runs of one machine in one journal. Thread-safe."""
 
     def __init__(self) -> None:
         self.answers: OrderedDict[tuple[str, int], _Answer] = OrderedDict()
@@ -69,7 +69,7 @@ class _Kept:
             _add(self.answers, (run_id, answer.record.seq), answer, ANSWERS)
 
     def place(self, run_id: str, seq: int | None) -> _Place | None:
-        """The last place of a run that is not behind a record."""
+        """The last place of a run that is not after record `seq`."""
         with self._lock:
             known = _used(self.places, run_id) or {}
             numbers = (n for n in known if seq is None or n <= seq)
@@ -111,17 +111,17 @@ def _kept_of(chart: Chart, journal: Journal) -> _Kept:
         try:
             journals = _kept.setdefault(chart, WeakKeyDictionary())
             return journals.setdefault(journal, _Kept())
-        except TypeError:  # a journal of the caller's that takes no weak references
+        except TypeError:  # a caller's journal that does not support weak references
             return _Kept()
 
 
 async def explain_record(
     session: Session, seq: int | None, journal: Journal, *, snapshot: bool = True
 ) -> Explanation:
-    """Everything that was looked at when record `seq` was decided; None: the newest.
+    """Everything evaluated when record `seq` was decided; None: the newest.
 
-    `journal` is the session's, by the face that is to be read through. Without `snapshot` it is
-    not asked for one: it would be of another machine. `UnknownRunError`: there is no such record.
+    `journal` is the session's, through the interface to read with. `snapshot` is false if the
+    run's snapshot is of another machine. `UnknownRunError` if there is no such record.
     """
     return await _Search(session, journal, snapshot=snapshot).explain(seq)
 
@@ -139,17 +139,17 @@ class _Search:
         if known is not None and await self._stands(known.event, known.record):
             return known.explanation
         place = await self._nearest(seq)
-        found, last = await self._walk(place, seq)
-        if found is not None:
-            return found.explanation
+        answer, last = await self._walk(place, seq)
+        if answer is not None:
+            return answer.explanation
         if seq is None and last is not None:  # the newest is the last one folded into the snapshot
             return await self.explain(last)
         raise no_record_error(seq or 0, last)
 
     async def _stands(self, event: int, record: Record) -> bool:
-        """Whether the journal still has that record there; if not, what is kept is forgotten."""
-        found = await self.journal.events(self.run_id, event, 1)
-        if found and found[0].record is not None and self._now(found[0].record) == record:
+        """Whether the journal still has that record there; if not, clears the run's cache."""
+        events = await self.journal.events(self.run_id, event, 1)
+        if events and events[0].record is not None and self._now(events[0].record) == record:
             return True
         self.kept.forget(self.run_id)
         return False
@@ -162,15 +162,15 @@ class _Search:
         place = self.kept.place(self.run_id, seq) or start
         if place.last is not None and not await self._stands(place.event - 1, place.last):
             place = start
-        found = await self.session.read_snapshot(self.journal) if self.snapshot else None
-        if found is None or found.records <= place.moment.seq:
+        folded = await self.session.read_snapshot(self.journal) if self.snapshot else None
+        if folded is None or folded.records <= place.moment.seq:
             return place
-        if seq is not None and found.records > seq:
+        if seq is not None and folded.records > seq:
             return place
-        return _Place(found.head, Moment(found.records, found.position, found.tally.rest))
+        return _Place(folded.head, Moment(folded.records, folded.position, folded.tally.rest))
 
     async def _walk(self, place: _Place, seq: int | None) -> tuple[_Answer | None, int | None]:
-        """Fold the log on to a record, or to its end; and the number of the last record."""
+        """Fold the log up to a record, or to its end; also returns the last record's number."""
         at, moment = place.event, place.moment
         newest: tuple[int, Moment, Record] | None = None
         page = await self.journal.events(self.run_id, at, PAGE)

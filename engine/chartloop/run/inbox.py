@@ -1,8 +1,8 @@
-"""What a driver does with the messages in a run's inbox: which is next, and what becomes of it.
+"""The messages in a run's inbox: which one the driver takes next, and what it does with it.
 
-An answer is taken by the wait that it was sent to, or, given ahead, by the first wait of the state
-that it names. Any other is dropped, on the record. Pauses and resumes count in the order in which
-they came: a second pause adds nothing, and a resume ends every pause before it.
+An answer is taken by the wait that it was sent to or, if given ahead, by the first wait of the
+state that it names. Any other answer is dropped, which is recorded. Pauses and resumes count in
+order of arrival: a second pause has no effect, and a resume ends every pause before it.
 
 Belongs here: decisions about messages, pure. Never: writing records (`run.loop`), sending
 (`run.answer`).
@@ -23,7 +23,7 @@ from chartloop.run.session import Session
 
 
 class Fate(Enum):
-    """What becomes of a message that needs no explanation."""
+    """How a message is handled, unless it is dropped for a reason."""
 
     TAKE = "acted on now"
     KEEP = "its time may come"
@@ -35,13 +35,13 @@ class Due(NamedTuple):
 
     message: InboxMessage
     drop: str = ""
-    """Why it is dropped; empty when it is acted on."""
+    """Why it is dropped; empty if it is acted on."""
 
 
 def next_due(session: Session, messages: Sequence[InboxMessage]) -> tuple[Due | None, list[str]]:
-    """The first message to act on, in order of arrival; and the ids of the spent ones before it.
+    """The first message to act on, in order of arrival, and the ids of spent ones before it.
 
-    What is spent goes out of the inbox with the next record.
+    Spent messages leave the inbox with the next record.
     """
     spent: list[str] = []
     for message in messages:
@@ -124,7 +124,7 @@ def _resume(session: Session) -> Fate:
 
 
 def is_held(session: Session) -> bool:
-    """Whether the run rests because someone paused it: no wait, no child, no time is awaited."""
+    """Whether the run rests because it was paused, rather than for a wait, a child or a time."""
     position = session.position
     free = not position.blocked_on and position.wake_at is None
     return position.status == "paused" and free and position.state not in session.chart.waiting

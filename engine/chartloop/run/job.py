@@ -1,8 +1,8 @@
-"""What the action of a state needs, worked out once per run and state.
+"""A state's action, prepared once per run and state.
 
-The fields of `with` that never change, and whether the action may give the event loop away:
-asked before every step, so they are looked up and not found out again. The other fields of `with`
-are evaluated just before the action is called.
+The constant fields of `with`, and whether the action may yield to the event loop, are needed
+before every step, and so computed in advance. The other fields of `with` are evaluated just before
+the action is called.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chartloop.machine.build import Chart
 from chartloop.run.context import Ports
 
 FIXED = frozenset({"constant", "data", "schema"})
-"""Kinds of fields that are the same every time."""
+"""The kinds of fields that are constant."""
 
 
 class Job(NamedTuple):
@@ -28,16 +28,16 @@ class Job(NamedTuple):
     state: StateSpec
     action: ActionSpec | None
     constant: Mapping[str, Any]
-    """The fields of `with` that are the same every time."""
+    """The constant fields of `with`."""
     given: Mapping[str, Given]
-    """The others, to be evaluated before each call."""
+    """The other fields, evaluated before each call."""
     paid: bool
     cuttable: bool
-    """A deadline can end it: it waits somewhere, or time is simulated."""
+    """Whether a deadline can end it: it awaits something, or time is simulated."""
 
 
 def job_of(spec: MachineSpec, state: StateSpec, ports: Ports) -> Job:
-    """The job of a state with the components that the run has."""
+    """The job of a state, given the components of the run."""
     action = state.action
     fixed = {n: g.value for n, g in state.args.items() if g.kind in FIXED}
     return Job(
@@ -49,7 +49,7 @@ def job_of(spec: MachineSpec, state: StateSpec, ports: Ports) -> Job:
 
 
 def suspends(spec: MachineSpec, ports: Ports) -> bool:
-    """Whether anything that a run of a machine may do gives the event loop away."""
+    """Whether anything that a run of a machine may do yields to the event loop."""
     return any(
         _state_suspends(part, state, state.action, ports)
         for part in spec.family()
@@ -67,7 +67,7 @@ def _state_suspends(spec: MachineSpec, state: StateSpec, action: ActionSpec, por
 
 
 def may_suspend(spec: MachineSpec, state: StateSpec, action: ActionSpec, ports: Ports) -> bool:
-    """Whether an action, with these components, may give the event loop away."""
+    """Whether an action with these components may yield to the event loop."""
     named = (action.uses | action.may_use) & {"model", "sandbox"}
     used = (getattr(ports, name) for name in named)
     if action.suspends or any(port is not None and port.suspends for port in used):
@@ -78,7 +78,7 @@ def may_suspend(spec: MachineSpec, state: StateSpec, action: ActionSpec, ports: 
 
 
 def tools_of(spec: MachineSpec, state: StateSpec, action: ActionSpec) -> tuple[ToolSpec, ...]:
-    """The tools that an action may call: the one that a field names, else those of its state."""
+    """The tools that an action may call: the one named by a field, else those of its state."""
     if action.traits.calls != "named":
         return spec.tools_at(state)
     named = spec.registry.tools.get(state.named_tool)
@@ -86,7 +86,7 @@ def tools_of(spec: MachineSpec, state: StateSpec, action: ActionSpec) -> tuple[T
 
 
 class Asked(Protocol):
-    """What fields are evaluated over: a run at its position. A `Session` is one."""
+    """The run over which fields are evaluated. A `Session` is one."""
 
     @property
     def chart(self) -> Chart:
@@ -95,16 +95,16 @@ class Asked(Protocol):
 
     @property
     def position(self) -> Position:
-        """Where the run is."""
+        """The current position."""
         ...
 
     def ask(self, name: str, args: tuple[Any, ...]) -> bool:
-        """Ask a registered Python guard."""
+        """Call a registered Python guard."""
         ...
 
 
 def fields_of(session: Asked, job: Job) -> dict[str, Any]:
-    """Every field of a state's `with`. Raises what its expressions and templates raise."""
+    """Evaluate the fields of a state's `with`. Raises what expressions and templates raise."""
     fields = dict(job.constant)
     for name, given in job.given.items():
         fields[name] = _value(session, given)

@@ -1,23 +1,23 @@
-"""The journal: an append-only log, the only truth about a run.
+"""The journal: an append-only log, the single source of truth about a run.
 
     run(run_id, machine, machine_hash, epoch, head, status, state, reason, wake_at, agent,
         session, parent, fork_seq, created, updated, question, tokens, cost)
     event(number, run_id, seq, epoch, type, at, data)   types: record, intent, result, in_doubt
     inbox(run_id, msg_id, at, data, seq)          answers, pauses, cancels
-    lease(run_id, driver, since, renewed, until)  who drives it, and until when
-    request(key, run_id, kind, digest, at, data, outcome)  what was asked of it over HTTP
+    lease(run_id, driver, since, renewed, until)  its driver, and when the lease lapses
+    request(key, run_id, kind, digest, at, data, outcome)  a request over HTTP
     blob(hash, data)                              large payloads, canonical specs of machines
     snapshot(run_id, seq, data)                   a cache, never an event
 
 An append names the event number that it expects to write (`head`) and the epoch in which this
-process took the run over; if either is not what the journal holds, another process drives the
-run and `Fenced` is raised with nothing written. A commit whose answer was lost is met again as
-the same event by the same epoch and counts as done. Whoever acquires a run that someone drives
-is refused before it comes to that (`run.lease`).
+process took the run over. If the journal holds other values, another process drives the run:
+`Fenced` is raised and nothing is written. A retry after a lost commit acknowledgement, the same
+events in the same epoch, counts as done. A second driver is normally refused earlier, when it
+acquires the run (`run.lease`).
 
-The `number` of an event is the order of commits over all runs, by which a journal is watched
-(`run.journal_pages`). A run's row says what its newest record led to, in the same transaction: who
-lists runs, or looks for what they ask, opens none.
+The `number` of an event is its place in the order of commits over all runs, by which a journal is
+watched (`run.journal_pages`). Each append updates the run's row in the same transaction, so that
+runs and their open questions can be listed without opening any run.
 
 Belongs here: the port and the in-memory journal, which defines what the others must do.
 Source: design "architecture", section 4; 004 "Step checkpointing and recovery".
@@ -63,11 +63,11 @@ from chartloop.run.requests import MemoryRequests, Requests
 
 
 class Journal(Leases, Requests, Protocol):
-    """Where runs are kept. All methods are coroutines; `suspends` says whether they ever wait."""
+    """Storage of runs. All methods are coroutines; `suspends` says whether they ever wait."""
 
     @property
     def suspends(self) -> bool:
-        """Whether a method may give the event loop away."""
+        """Whether a method may yield to the event loop."""
         ...
 
     @property
@@ -76,17 +76,18 @@ class Journal(Leases, Requests, Protocol):
         ...
 
     async def create(self, row: RunRow) -> None:
-        """A new run with no events. `RunError` when the id is taken."""
+        """Create a run without events. `RunError` if the id is taken."""
         ...
 
     async def create_whole(
         self, runs: Sequence[WholeRun], *, after: Sequence[RunRow] = (), take_over: bool = False
     ) -> None:
-        """New runs with all that they hold, in one transaction: all of them, or none.
+        """Create runs with their whole content, in one transaction: all of them, or none.
 
-        `after` are runs in whose place these continue, as they were read: their epochs rise.
-        `Driven` when someone drives one, unless that is taken over; `Fenced` when one continued
-        since, `RunError` when an id is taken. Then nothing is written.
+        `after` lists the rows, as they were read, of the runs that the new ones replace: their
+        epochs rise. Raises `Driven` if one of these is being driven, unless `take_over`; `Fenced`
+        if one has continued since it was read; `RunError` if an id is taken. Nothing is written
+        then.
         """
         ...
 
@@ -98,10 +99,10 @@ class Journal(Leases, Requests, Protocol):
         ttl: float = TTL,
         take_over: bool = False,
     ) -> tuple[RunRow, Acquired]:
-        """Take the run: its epoch rises, and whoever drove it is fenced from now on.
+        """Take the run: its epoch rises, which fences its previous driver.
 
-        `driver` gets a lease for `ttl` seconds; without one none is kept. `Driven` while another's
-        lease of the run, or of a run that it is a child of, is alive, unless that is taken over.
+        `driver` gets a lease for `ttl` seconds; without a driver no lease is stored. `Driven`
+        while another driver's lease of the run or of an ancestor is alive, unless `take_over`.
         """
         ...
 
@@ -115,20 +116,21 @@ class Journal(Leases, Requests, Protocol):
         update: Update | None = None,
         consumed: Sequence[str] = (),
     ) -> int:
-        """Write events `head`, `head + 1` ... in one transaction; gives the new head.
+        """Write events `head`, `head + 1` ... in one transaction; returns the new head.
 
-        `consumed` are messages that these events answer. When this returns, the events survive
-        what the journal promises to survive (`Durability`). Raises `Fenced` with nothing written,
-        unless the very same events are the run's last, of this epoch: then they count as done.
+        `consumed` are the ids of the messages that these events process. When this returns, the
+        events are as durable as the journal promises (`Durability`). If `head` or `epoch` does not
+        match, raises `Fenced` with nothing written, unless exactly these events are the newest of
+        the run, in this epoch: then they count as written.
         """
         ...
 
     async def events(self, run_id: str, start: int = 0, limit: int | None = None) -> list[Event]:
-        """The events from number `start` on, in order; at most `limit` of them."""
+        """The events from number `start` on, in order; at most `limit`."""
         ...
 
     async def row(self, run_id: str) -> RunRow | None:
-        """One run's row, or None."""
+        """The row of a run, or None."""
         ...
 
     async def rows(
@@ -143,24 +145,24 @@ class Journal(Leases, Requests, Protocol):
         children: bool = True,
         limit: int | None = None,
     ) -> list[RunRow]:
-        """Runs that fit, the newest first; with `children` false no child's (see `CHILD_MARK`)."""
+        """The matching runs, newest first; without child runs if `children` is false."""
         ...
 
     async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
-        """At most `limit` runs that fit, the newest first, behind `cursor` (default: the first).
+        """At most `limit` matching runs, newest first, after `cursor` (default: from the newest).
 
-        A cursor stays right while runs are added and removed: no run comes twice, and none that
-        was there is left out. `CursorError` for one that no page gave.
+        A cursor stays valid while runs are added and removed: no run is returned twice, and no
+        existing one is skipped. `CursorError` for a text that is not a cursor.
         """
         ...
 
     async def tail(self, cursor: str = "", limit: int = EVENTS) -> Tail:
-        """At most `limit` events of all runs behind `cursor`, in the order of their commits.
+        """At most `limit` events of all runs after `cursor`, in commit order.
 
-        Without a cursor it starts at the first event; with a `limit` of 0 it only tells where the
-        journal ends, `Tail.newest`. Events are as stored, without secrets where the journal hides
-        them. An event that cannot be read is included and says why. The events of a fork are
-        events of a new run.
+        Without a cursor it starts at the first event; a `limit` of 0 only returns the end of the
+        journal, `Tail.newest`. Events are as stored, with secrets removed where the journal hides
+        them. An unreadable event is included with the reason. A fork's events appear as events
+        of a new run.
 
         `CursorError` for a text that is not a cursor, `CursorGoneError` for a cursor of another
         journal or from the future: it carries the oldest and the newest.
@@ -168,24 +170,24 @@ class Journal(Leases, Requests, Protocol):
         ...
 
     async def changed(self, token: str = "") -> str | None:
-        """A new token where something may have changed since `token` was given, else None.
+        """A new token if anything may have changed since `token` was returned, else None.
 
-        Without a token you always get one. Ask before you read: what is written after that is a
-        change. It costs microseconds while nothing happens. A token is for this very object; any
-        other text gets a new one.
+        Call it before you read, so that later writes count as changes. Without a token, or with
+        one of another journal object, you always get a new one. Takes microseconds while nothing
+        happens.
         """
         ...
 
     async def send(self, run_id: str, message: InboxMessage, *, check: Check | None = None) -> bool:
-        """Put a message into the run's inbox. False when a message of that id was put there before.
+        """Put a message into the run's inbox. False if a message with its id was already sent.
 
-        `check` is called in the same transaction, for a new message: what it looks at is still so
-        when the message is written. What it raises is raised, with nothing written.
+        `check` is called for a new message, in the same transaction: what it sees is still true
+        when the message is written. If it raises, nothing is written.
         """
         ...
 
     async def has_message(self, run_id: str, msg_id: str) -> bool:
-        """Whether the inbox of the run or of a child ever held a message of that id."""
+        """Whether the inbox of the run or of a child ever held a message with that id."""
         ...
 
     async def inbox(self, run_id: str) -> list[InboxMessage]:
@@ -193,15 +195,15 @@ class Journal(Leases, Requests, Protocol):
         ...
 
     async def put_blob(self, data: str) -> str:
-        """Keep a text for good; gives its hash. The same text is kept once."""
+        """Store a text, once; returns its hash."""
         ...
 
     async def blob(self, digest: str) -> str | None:
-        """The text of that hash, or None."""
+        """The text with that hash, or None."""
         ...
 
     async def put_snapshot(self, run_id: str, snapshot: Snapshot) -> None:
-        """Keep a snapshot in place of the run's earlier one."""
+        """Store a snapshot in place of the run's earlier one."""
         ...
 
     async def snapshot(self, run_id: str) -> Snapshot | None:
@@ -209,26 +211,26 @@ class Journal(Leases, Requests, Protocol):
         ...
 
     async def fork(self, run_id: str, record_seq: int, row: RunRow) -> int:
-        """A new run `row` with the events below record `record_seq`; gives its head.
+        """Create the run `row` with the events before record `record_seq`; returns its head.
 
-        The copied events are of epoch 0: no driver of the new run wrote them.
+        The copied events have epoch 0, since no driver of the new run wrote them.
         """
         ...
 
     async def remove(self, run_ids: Iterable[str]) -> int:
-        """Forget runs, their children's and everything that only they hold.
+        """Delete runs, their children and everything that only they hold.
 
-        Gives how many of those that were named there were.
+        Returns how many of the named runs existed.
         """
         ...
 
     async def close(self) -> None:
-        """Let the file or connection go."""
+        """Close the file or connection."""
         ...
 
 
 def direct_journal(journal: Journal) -> Journal:
-    """The same journal by a face that never suspends, where it has one: for worker threads."""
+    """The journal's interface that never suspends, if it has one: for worker threads."""
     return getattr(journal, "direct", journal)
 
 
@@ -236,12 +238,12 @@ BY_HAND = "it was changed by hand or by another program"
 
 
 def digest(data: str) -> str:
-    """The hash by which a blob is kept."""
+    """The hash under which a blob is stored."""
     return hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def refuse_damaged(row: RunRow) -> None:
-    """`JournalCorrupt` where the row of a run cannot be read."""
+    """Raise `JournalCorrupt` if the row of a run is unreadable."""
     if row.status == DAMAGED:
         raise JournalCorrupt(
             f"run `{row.run_id}` is damaged: {row.reason}",
@@ -250,7 +252,7 @@ def refuse_damaged(row: RunRow) -> None:
 
 
 def is_own_commit(row: RunRow, head: int, epoch: int, count: int) -> bool:
-    """Whether `count` refused events may be the run's last, this driver's: yet to be compared."""
+    """Whether `count` refused events may be the run's newest; the caller must compare them."""
     return row.epoch == epoch and row.head == head + count
 
 
@@ -269,7 +271,7 @@ def duplicate_run_error(run_id: str) -> RunError:
 
 
 def refuse_overtaken(row: RunRow, read: RunRow) -> None:
-    """`Fenced` where a run is no more as it was `read`: someone drove it, or moved it."""
+    """Raise `Fenced` if a run was driven or moved since its row was `read`."""
     if (row.head, row.epoch) != (read.head, read.epoch):
         raise Fenced(
             f"run `{row.run_id}` was driven or moved by another process since it was read",
@@ -290,8 +292,8 @@ class _Log:
 class MemoryJournal(MemoryLeases, MemoryRequests):
     """A journal that lives as long as the process. The default of the library.
 
-    Honours the whole port, the fence too: two runs over one `MemoryJournal` behave as two
-    processes over one file.
+    Implements the whole port, fencing included: two runs over one `MemoryJournal` behave like
+    two processes over one file.
     """
 
     suspends = False
@@ -301,14 +303,14 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         MemoryLeases.__init__(self, now)
         MemoryRequests.__init__(self, self._note_change)
         self.redactor: Redactor | None = None
-        """Hides secrets from those who listen; what is kept here stays as it is."""
+        """Hides secrets from listeners; the stored records keep them."""
         self._logs: dict[str, _Log] = {}
         self._blobs: dict[str, str] = {}
         self._id = secrets.token_hex(4)
         self._changes = 0
-        # event number n + 1 is the n-th of these; lists of plain values, for a step to stay cheap
+        # event number n + 1 is entry n of these lists; plain values keep a step cheap
         self._runs: list[str | None] = []
-        """The run of each event; None where it was removed."""
+        """The run of each event; None once it is removed."""
         self._seqs: list[int] = []
         """The number of each event in its run."""
 
@@ -389,9 +391,9 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         session: str | None = None, parent: str | None = None, prefix: str | None = None,
         children: bool = True, limit: int | None = None,
     ) -> list[RunRow]:  # fmt: skip
-        found = [
+        matches = [
             log.row
-            for log in reversed(self._logs.values())  # equally old: the one created last is first
+            for log in reversed(self._logs.values())  # of equally old ones the last created first
             if (machine is None or log.row.machine == machine)
             and (status is None or log.row.status == status)
             and (agent is None or log.row.agent == agent)
@@ -400,15 +402,15 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
             and (prefix is None or log.row.run_id.startswith(prefix))
             and (children or CHILD_MARK not in log.row.run_id)
         ]
-        found.sort(key=lambda r: r.created, reverse=True)
-        return found[:limit]
+        matches.sort(key=lambda r: r.created, reverse=True)
+        return matches[:limit]
 
     async def page(self, filter: RunFilter = ALL, cursor: str = "", limit: int = PAGE) -> RunPage:
         check_page(limit)
         behind: Any = read_run_cursor(cursor) if cursor else None
         rows = (log.row for log in [*self._logs.values()])
-        found = (r for r in rows if filter.fits(r) and (not behind or _place(r) < behind))
-        first = heapq.nlargest(limit + 1, found, _place)
+        matches = (r for r in rows if filter.fits(r) and (not behind or _place(r) < behind))
+        first = heapq.nlargest(limit + 1, matches, _place)
         more = len(first) > limit
         return RunPage(first[:limit], run_cursor(*_place(first[limit - 1])) if more else "")
 
@@ -417,14 +419,14 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         runs, seqs, newest = self._runs, self._seqs, len(self._seqs)
         cursors = EventCursors(self._id, 0, newest)
         at = cursors.read(cursor)
-        found: list[TailEvent] = []
-        while at < newest and len(found) < limit:
+        events: list[TailEvent] = []
+        while at < newest and len(events) < limit:
             run_id, seq = runs[at], seqs[at]
             at += 1
             if run_id is not None:
                 event = self._logs[run_id].events[seq]
-                found.append(TailEvent(cursors.write(at), run_id, event))
-        return Tail(found, cursors.write(at), cursors.write(newest))
+                events.append(TailEvent(cursors.write(at), run_id, event))
+        return Tail(events, cursors.write(at), cursors.write(newest))
 
     async def changed(self, token: str = "") -> str | None:
         now = f"{self._id}-{self._changes}"
@@ -434,7 +436,7 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
         self._changes += 1
 
     def _count(self, run_id: str, start: int, count: int) -> None:
-        """Give each of a run's events from `start` on its number among all."""
+        """Number `count` events of a run, from `start` on, among those of all runs."""
         self._changes += 1
         self._runs += [run_id] * count
         self._seqs += range(start, start + count)
@@ -509,14 +511,15 @@ class MemoryJournal(MemoryLeases, MemoryRequests):
 
 
 def _place(row: RunRow) -> tuple[float, str]:
-    """Where a run is in the order of pages."""
+    """The sort key of a run in pages."""
     return row.created, row.run_id
 
 
 def events_below(events: Sequence[Event], record_seq: int) -> int:
-    """How many events are below record `record_seq`, its own intents left out.
+    """The number of events before record `record_seq`, without that record's own intents.
 
-    They belong to the record after them: a fork must not inherit what it is about to do again.
+    An intent belongs to the record after it: a fork must not inherit one of a call that it is about
+    to make again.
     """
     kept = 0
     for number, event in enumerate(events):

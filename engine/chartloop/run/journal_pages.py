@@ -1,4 +1,4 @@
-"""How a journal is watched: pages of its runs, the events of all of them, and where to go on.
+"""Watching a journal: pages of its runs, the events of all runs, and their cursors.
 
     page = await journal.page(RunFilter(waiting=True))              the inbox
     page = await journal.page(RunFilter(waiting=True), page.next)   its second page
@@ -8,11 +8,10 @@
     if (now := await journal.changed(token)) is not None:           cheap while nothing happens
         token, tail = now, await journal.tail(tail.cursor)
 
-Cursors are texts for the journal that gave them, safe in an URL. One of runs holds the place of a
-row among those of any time and id, so that it stays right while runs are added and removed. One
-of events holds the journal's id and the number of an event in the order of commits. Numbers rise
-and are never given twice: a reader that continues from a cursor misses nothing and gets nothing
-twice.
+A cursor is a URL-safe text, valid for the journal that issued it. A cursor of runs holds the sort
+key of a row, so that it stays valid while runs are added and removed. A cursor of events holds the
+journal's id and the number of an event in commit order. Numbers rise and are never reused: a reader
+that continues from a cursor misses nothing and gets nothing twice.
 
 Belongs here: filters, pages and cursors, for every journal. Never: tables.
 """
@@ -30,39 +29,39 @@ from chartloop.run.journal_records import Event, RunRow
 from chartloop.run.lease import CHILD_MARK
 
 PAGE = 50
-"""Runs of a page, unless more are asked for."""
+"""The default number of runs in a page."""
 EVENTS = 256
-"""Events of a page, unless more are asked for."""
+"""The default number of events in a page."""
 
 
 class RunFilter(Value, frozen=True, gc=False):
-    """Which runs are meant: those that every field fits. None fits all."""
+    """A filter of runs: all fields must match. None matches everything."""
 
     machine: str | None = None
     status: str | None = None
     reason: str | None = None
-    """Why it stopped; empty: it has not."""
+    """Why it stopped; empty if it has not."""
     agent: str | None = None
     session: str | None = None
     parent: str | None = None
-    """The run that it follows, was forked from or is a child of."""
+    """The id of its parent, or of the run that it follows or was forked from."""
     prefix: str | None = None
     """The prefix of its id."""
     waiting: bool | None = None
-    """Whether it waits for an answer: what it asks is its row's `question`."""
+    """Whether it waits for an answer to its row's `question`."""
     created_from: float | None = None
-    """Begun at this moment or later; times are in seconds since the epoch."""
+    """Started at this time or later. Times are in seconds since the epoch."""
     created_to: float | None = None
-    """Begun before this moment."""
+    """Started before this time."""
     updated_from: float | None = None
-    """Its newest record is of this moment or later."""
+    """Its newest record is of this time or later."""
     updated_to: float | None = None
-    """Its newest record is of before this moment."""
+    """Its newest record is from before this time."""
     children: bool = False
-    """Children too. What a child asks is its parent's question as well."""
+    """Include children. A child's question is its parent's question as well."""
 
     def fits(self, row: RunRow) -> bool:
-        """Whether a run is one of those."""
+        """Whether a run matches."""
         return (
             all(wanted in (None, getattr(row, name)) for name, wanted in self.columns())
             and (self.prefix is None or row.run_id.startswith(self.prefix))
@@ -73,7 +72,7 @@ class RunFilter(Value, frozen=True, gc=False):
         )
 
     def columns(self) -> list[tuple[str, str]]:
-        """The columns that have to hold a text, with that text."""
+        """The columns that must equal a text, with that text."""
         named = ((name, getattr(self, name)) for name in _TEXTS)
         return [(name, wanted) for name, wanted in named if wanted is not None]
 
@@ -90,36 +89,36 @@ ALL = RunFilter()
 
 
 class RunPage(NamedTuple):
-    """Runs, the newest first; of those that began at the same moment the last by id."""
+    """Runs, newest first; those of the same time by descending id."""
 
     rows: list[RunRow]
     next: str = ""
-    """The cursor of the next page; empty where this is the last."""
+    """The cursor of the next page; empty on the last."""
 
 
 class TailEvent(NamedTuple):
     """One event of one run, as it was committed."""
 
     cursor: str
-    """Where a reader that has seen this one continues."""
+    """The cursor after this event."""
     run_id: str
     event: Event | None
-    """None where it cannot be read: `problem` says why, and the events after it can."""
+    """None if it is unreadable: `problem` says why. The events after it are not affected."""
     problem: str = ""
 
 
 class Tail(NamedTuple):
-    """Events of all runs, in the order of their commits. Those of removed runs are not there."""
+    """Events of all runs in commit order, without those of removed runs."""
 
     events: list[TailEvent]
     cursor: str
-    """Where to continue: behind the last of these, or where this page started if it is empty."""
+    """The cursor after the last of these; that of the request if there are none."""
     newest: str
-    """The cursor behind the newest event of the journal."""
+    """The cursor after the newest event of the journal."""
 
 
 def check_page(limit: int, least: int = 1) -> None:
-    """`RunError` for a page of no size."""
+    """Raise `RunError` for an invalid page size."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < least:  # pyright: ignore[reportUnnecessaryIsInstance]  callers pass what they were sent
         raise RunError(
             f"a page cannot have {limit!a} entries",
@@ -127,24 +126,24 @@ def check_page(limit: int, least: int = 1) -> None:
         )
 
 
-# a place among runs ---------------------------------------------------------------------------
+# cursors of runs ------------------------------------------------------------------------------
 
 Mark: TypeAlias = float | int | str | bytes
-"""A value by which runs are in order. A file that was edited may hold a text for a number."""
+"""A value of the sort key of runs. An edited file may hold a text for a number."""
 
 
 def run_cursor(created: Mark, run_id: Mark) -> str:
-    """The cursor behind the run of this id, begun at this moment."""
+    """The cursor after the run with this start time and id."""
     text = json.dumps([_write(created), _write(run_id)], separators=(",", ":"))
     return urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def read_run_cursor(cursor: str) -> tuple[Mark, Mark]:
-    """The moment and the id in a cursor. `CursorError` for any other text."""
+    """The start time and the id in a cursor. `CursorError` for any other text."""
     try:
         padded = cursor.encode("ascii") + b"=" * (-len(cursor) % 4)
-        found: Any = json.loads(urlsafe_b64decode(padded))
-        created, run_id = map(_read, cast("list[Any]", found))
+        marks: Any = json.loads(urlsafe_b64decode(padded))
+        created, run_id = map(_read, cast("list[Any]", marks))
         if run_cursor(created, run_id) == cursor:
             return created, run_id
     except (binascii.Error, ValueError, TypeError, RecursionError):
@@ -171,30 +170,30 @@ def _quote(cursor: str) -> str:
     return ascii(cursor if len(cursor) <= 40 else f"{cursor[:40]}...")
 
 
-# a place among events -------------------------------------------------------------------------
+# cursors of events ----------------------------------------------------------------------------
 
 
 def event_number(cursor: str) -> int:
-    """The number in a cursor that a journal gave; 0 in an empty one. Numbers rise."""
+    """The number in a valid cursor; 0 in an empty one. Numbers rise."""
     return int(cursor.rpartition("-")[2] or 0)
 
 
 class EventCursors(NamedTuple):
-    """The cursors of one journal's events, from before the first to behind the newest."""
+    """The cursors of one journal's events, from before the first to after the newest."""
 
     journal: str
-    """The journal's id: another file, or another process's memory, has another."""
+    """The journal's id: unique for each file, and for each journal in memory."""
     oldest: int
-    """The number before the first event that there is."""
+    """The number before the first existing event."""
     newest: int
-    """The number of the newest event that there ever was."""
+    """The highest number that any event has had."""
 
     def write(self, number: int) -> str:
-        """The cursor behind an event."""
+        """The cursor after an event."""
         return f"{self.journal}-{number}"
 
     def read(self, cursor: str) -> int:
-        """The number in a cursor; an empty one is before the first event.
+        """The number in a cursor; 0, before the first event, for an empty one.
 
         `CursorError` for any other text, `CursorGoneError` for a cursor of another journal or
         beyond the newest event.

@@ -1,17 +1,17 @@
-"""Who drives a run, and until when: its lease.
+"""Leases: the driver of a run, and until when.
 
-A lease names its driver so that whoever is refused is told whom to ask, and lapses unless it is
-renewed, so that a driver that is gone holds a run up for a moment only. It does not make an
-append safe: the epoch does. It keeps a second driver from beginning at all.
+A lease names its driver, for the error that refuses a second one, and lapses unless it is renewed,
+so that a dead driver blocks a run only briefly. Leases keep a second driver from starting; they do
+not make appends safe, which epochs do.
 
     acquire ─▶ renew, renew, ... ─▶ release
        └─ refused (`Driven`) while another driver's lease is alive
 
-A lease is alive until `until` on the journal's clock. One of a process on this machine that has
-ended is over at once. Within one process it is alive while that driver's turn is continuing: a
-second `Run` object of a notebook may continue between two steps of the first.
+A lease is alive until `until` on the journal's clock. The lease of an ended process on this machine
+ends at once. Within one process it is alive only during a step: a second `Run` object in a notebook
+may continue between two steps of the first.
 
-Belongs here: the records, and the rule that every journal asks. Never: threads, tables.
+Belongs here: the records, and the rule that every journal applies. Never: threads, tables.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ from chartloop.core.errors import Driven
 from chartloop.run.processes import Process, is_gone, is_mine
 
 TTL = 30.0
-"""Seconds that a lease lasts without being renewed."""
+"""Seconds that a lease lasts unless it is renewed."""
 
 CHILD_MARK = "/"
-"""Stands in the id of a child's run, after its parent's."""
+"""Separates the parent's id from the rest in the id of a child's run."""
 
 Left: TypeAlias = Literal["", "gone", "silent", "alive"]
-"""How an earlier driver left a run: not at all, its process ended, it stopped renewing its lease,
-or it was still driving and was overtaken."""
+"""How the previous driver left a run: there was none, its process ended, it stopped renewing its
+lease, or it was still driving when the run was taken over."""
 
 NOT_LEFT: Left = ""
 
 
 class Driver(NamedTuple):
-    """Who drives a run."""
+    """The driver of a run."""
 
     token: str
-    """One driver in one process: another `Run` object has another."""
+    """Unique for each driver: two `Run` objects of a process have two."""
     face: str = ""
-    """What it drives with, for people: ``chartloop run``, ``python``."""
+    """The program that drives, for people: ``chartloop run``, ``python``."""
     process: Process = Process()
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class Driver(NamedTuple):
 
 
 class Lease(NamedTuple):
-    """What a driver has of a run. Times are the journal's clock's."""
+    """A driver's lease of a run. Times are on the journal's clock."""
 
     driver: Driver
     since: float
@@ -61,18 +61,18 @@ class Lease(NamedTuple):
 
 
 class Acquired(NamedTuple):
-    """What taking a run over gave, whatever journal keeps it."""
+    """The result of acquiring a run."""
 
     lease: Lease | None
-    """What is to be kept; None where an ancestor's lease covers the run, or no one asked."""
+    """The lease to store; None if an ancestor's covers the run, or the claim has no driver."""
     before: Lease | None = None
-    """The lease of the driver before, where it was another's."""
+    """The lease of the previous driver, if it was another one."""
     left: Left = ""
-    """How that one left the run."""
+    """How the previous driver left the run."""
 
 
 class Claim(NamedTuple):
-    """A wish to drive a run."""
+    """A request to drive a run."""
 
     driver: Driver | None = None
     ttl: float = TTL
@@ -80,21 +80,21 @@ class Claim(NamedTuple):
 
 
 class Driving(Protocol):
-    """A driver of this process, as far as others ask for it."""
+    """A driver of this process, as seen by other drivers."""
 
     run_id: str
 
     @property
     def busy(self) -> bool:
-        """Whether its turn is continuing."""
+        """Whether it is driving the run now."""
         ...
 
     def lose(self, to: Driver | None) -> None:
-        """Its run is another's now."""
+        """Mark its run as lost to another driver."""
         ...
 
     def yield_lease(self) -> None:
-        """A child of its run is driven by another of this process; it may take the lease again."""
+        """Drop its lease, since another driver of this process drives a child of its run."""
         ...
 
 
@@ -103,9 +103,9 @@ here: WeakValueDictionary[str, Driving] = WeakValueDictionary()
 
 
 def grant(run_id: str, held: Mapping[str, Lease], claim: Claim, now: float) -> Acquired:
-    """The lease that a claim gets. `held` are those of the run and of the runs above it.
+    """The lease that a claim gets. `held` are the leases of the run and its ancestors, by run.
 
-    Raises `Driven` while another driver's is alive, unless it is to be taken over.
+    Raises `Driven` while another driver's lease is alive, unless `take_over`.
     """
     driver = claim.driver
     token = None if driver is None else driver.token
@@ -125,7 +125,7 @@ def grant(run_id: str, held: Mapping[str, Lease], claim: Claim, now: float) -> A
 
 
 def how_left(lease: Lease, now: float) -> Left:
-    """Whether a lease is alive, and if not, what became of its driver."""
+    """Whether a lease is alive, and if not, how its driver left."""
     process = lease.driver.process
     if is_mine(process):
         driving = here.get(lease.driver.token)
@@ -133,19 +133,19 @@ def how_left(lease: Lease, now: float) -> Left:
     if is_gone(process):
         return "gone"
     left, lasts = lease.until - now, lease.until - lease.renewed
-    # more than twice as long as it ever lasts: the clock was set back, and this would not end
+    # over twice the duration of a lease: the clock was set back, and this would last too long
     return "alive" if 0 < left <= 2 * lasts else "silent"
 
 
 def ancestry(run_id: str) -> Iterator[str]:
-    """The run's id, and the ids of the runs that it is a child of, itself first."""
+    """The ids of the run and its ancestors, itself first."""
     while run_id:
         yield run_id
         run_id = run_id.rpartition(CHILD_MARK)[0]
 
 
 def driven(run_id: str, lease: Lease) -> Driven:
-    """The refusal: who drives the run, since when and until when."""
+    """The error that names a run's driver, since when and until when."""
     driver, process = lease.driver, lease.driver.process
     whom = "this process, elsewhere" if is_mine(process) else "another process"
     return Driven(
@@ -159,18 +159,18 @@ def driven(run_id: str, lease: Lease) -> Driven:
 
 
 class Leases(Protocol):
-    """What a journal does about leases, beside `Journal.acquire`."""
+    """The journal's operations on leases, besides `Journal.acquire`."""
 
     async def renew(self, run_id: str, driver: Driver, *, ttl: float = TTL) -> bool:
-        """Let the driver's lease last `ttl` seconds from now. False: it has none any more."""
+        """Renew the driver's lease for `ttl` seconds. False if it no longer has one."""
         ...
 
     async def release(self, run_id: str, driver: Driver) -> None:
-        """Give the driver's lease back. Nothing happens where it has none."""
+        """Release the driver's lease, if it has one."""
         ...
 
     async def lease(self, run_id: str) -> Lease | None:
-        """The newest lease of the run, alive or not; None where it was given back."""
+        """The newest lease of the run, alive or not; None if it was released."""
         ...
 
 
@@ -182,12 +182,12 @@ class MemoryLeases:
         self._now = now
 
     def grant(self, run_id: str, claim: Claim) -> Acquired:
-        """What a claim gets; nothing is kept."""
+        """The result of a claim, without storing it."""
         held = {of: self._leases[of] for of in ancestry(run_id) if of in self._leases}
         return grant(run_id, held, claim, self._now())
 
     def take(self, run_id: str, claim: Claim) -> Acquired:
-        """What a claim gets, kept in place of the lease before."""
+        """Grant a claim and store its lease in place of the previous one."""
         acquired = self.grant(run_id, claim)
         self._leases.pop(run_id, None)
         if acquired.lease is not None:
@@ -195,28 +195,28 @@ class MemoryLeases:
         return acquired
 
     async def renew(self, run_id: str, driver: Driver, *, ttl: float = TTL) -> bool:
-        found, now = self._leases.get(run_id), self._now()
-        if found is None or found.driver.token != driver.token:
+        lease, now = self._leases.get(run_id), self._now()
+        if lease is None or lease.driver.token != driver.token:
             return False
-        self._leases[run_id] = found._replace(renewed=now, until=now + ttl)
+        self._leases[run_id] = lease._replace(renewed=now, until=now + ttl)
         return True
 
     async def release(self, run_id: str, driver: Driver) -> None:
-        found = self._leases.get(run_id)
-        if found is not None and found.driver.token == driver.token:
+        lease = self._leases.get(run_id)
+        if lease is not None and lease.driver.token == driver.token:
             del self._leases[run_id]
 
     async def lease(self, run_id: str) -> Lease | None:
         return self._leases.get(run_id)
 
     def forget(self, run_id: str) -> None:
-        """A run is gone, and its children."""
+        """Delete the leases of a removed run and its children."""
         for of in [of for of in self._leases if run_id in ancestry(of)]:
             del self._leases[of]
 
 
 def say_time(at: float) -> str:
-    """A moment on the clock of this place, for people."""
+    """A time in the local time zone, for people."""
     try:
         return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
     except (OverflowError, OSError, ValueError):

@@ -1,11 +1,10 @@
-"""A run's lease in the hands of this process: taken, renewed, lost, given back.
+"""A run's lease in this process: acquired, renewed, lost, released.
 
-One thread of the process renews all leases in time, whatever their drivers do meanwhile: a tool
-may take hours, and stand the event loop still. It writes nothing for a run that is driven for less
-than a third of a lease, and is not there for journals in memory: what they hold ends with the
-process.
+One thread of the process renews all leases in time, whatever their drivers do: a tool may take
+hours, and block the event loop. It writes nothing for a run that is driven for less than a third of
+a lease, and does not run for journals in memory, which end with the process.
 
-Belongs here: leases in time. Never: who gets one (`run.lease`).
+Belongs here: leases over time. Never: who gets one (`run.lease`).
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ if TYPE_CHECKING:
 
 FOR_EVER = float("inf")
 RENEWALS = 3
-"""How often a lease is renewed in the time that it lasts."""
+"""Renewals within the duration of a lease."""
 RETRIES = 9
-"""How often in that time it is tried again, where it cannot be renewed."""
+"""Attempts within the duration of a lease, once a renewal has failed."""
 
 elapsed: Callable[[], float] = (
     partial(time.clock_gettime, time.CLOCK_BOOTTIME)
     if hasattr(time, "CLOCK_BOOTTIME")
     else time.monotonic
 )
-"""Seconds that passed, those too in which the machine slept: others were awake."""
+"""Elapsed seconds, including those in which this machine slept and others did not."""
 
 
 class Turn:
-    """Whose turn it is to drive a run: one caller's at a time, in whichever thread."""
+    """A lock on driving a run: one caller at a time, in any thread. A second one is refused."""
 
     __slots__ = ("_lock", "_run_id")
 
@@ -67,57 +66,57 @@ class Turn:
 
     @property
     def is_held(self) -> bool:
-        """Whether the run is being driven at this moment."""
+        """Whether the run is being driven."""
         return self._lock.locked()
 
 
 class Holder:
-    """What drives one run in this process, its children too, and the lease that it has for that."""
+    """The driver of one run and its children in this process, with its lease."""
 
     def __init__(self, run_id: str, turn: Turn) -> None:
         self.run_id = run_id
         self.face = "python"
-        """What it drives with, as others are told."""
+        """The program that drives, as a refused driver reads it."""
         self.ttl = TTL
         self.take_over = False
-        """The next lease is taken from whoever has it."""
+        """Take the next lease even from a living driver."""
         self.driver: Driver | None = None
-        """Set while it has a lease."""
+        """Set while it holds a lease."""
         self.before: Acquired | None = None
-        """What its lease was taken after."""
+        """The result of its last acquisition, with the lease before it."""
         self.until = FOR_EVER
         """When the lease lapses, by `elapsed`."""
         self.due = FOR_EVER
-        """When it is to be renewed, likewise."""
+        """When the lease is to be renewed, by `elapsed`."""
         self._turn = turn
         self._journal: Journal | None = None
         self._lost = ""
 
     @property
     def busy(self) -> bool:
-        """Whether its turn is continuing."""
+        """Whether the run is being driven by it now."""
         return self._turn.is_held
 
     @property
     def doubt(self) -> Mapping[str, str]:
-        """What a doubt about an earlier driver's call says of that driver."""
-        found = self.before
-        if found is None or found.before is None or found.left not in _DOUBTS:
+        """The earlier driver, for a doubt about one of its calls; empty if there was none."""
+        acquired = self.before
+        if acquired is None or acquired.before is None or acquired.left not in _DOUBTS:
             return {}
-        return {"left": found.left, "driver": str(found.before.driver)}
+        return {"left": acquired.left, "driver": str(acquired.before.driver)}
 
     @property
     def suspends(self) -> bool:
-        """Whether renewing may give the event loop away."""
+        """Whether renewing may yield to the event loop."""
         return self._journal is not None and self._journal.suspends
 
     @property
     def doubtful(self) -> bool:
-        """Whether it has to be asked for whether the lease is still there. Cheap."""
+        """Whether the lease may be lost, so that `check` must run. Cheap."""
         return self._lost != "" or elapsed() >= self.until
 
     async def acquire(self, journal: Journal, run_id: str) -> RunRow:
-        """Take the run, or a child of it. `Driven` where someone else drives it."""
+        """Acquire the run, or a child of it. `Driven` if another driver has it."""
         self._refuse_lost()
         driver, began = self.driver or self._new(), elapsed()
         row, acquired = await journal.acquire(
@@ -126,12 +125,12 @@ class Holder:
         if acquired.before is not None and (other := here.get(acquired.before.driver.token)):
             if other.busy or other.run_id == run_id:
                 other.lose(driver)
-            else:  # a run above this one, at rest: it continues from what its child did
+            else:  # an ancestor at rest: it will continue from what its child did
                 other.yield_lease()
         if acquired.lease is not None and run_id == self.run_id:
             self.driver, self.before, self._journal = driver, acquired, journal
             here[driver.token] = self
-            if journal.name != "memory":  # there no one else can see it
+            if journal.name != "memory":  # no other process can see a journal in memory
                 self._lasts_from(began)
                 _renewal().add(self)
         return row
@@ -143,39 +142,39 @@ class Holder:
         return Driver(secrets.token_hex(8), self.face, this_process())
 
     async def check(self) -> None:
-        """`Fenced` where the lease is lost: nothing more may be done."""
+        """Raise `Fenced` if the lease is lost: nothing more may be done."""
         self._refuse_lost()
         if self.driver is not None and elapsed() >= self.until:
             await self.renew()
             self._refuse_lost()
 
     async def renew(self) -> None:
-        """Make the lease last."""
+        """Renew the lease."""
         driver, journal, began = self.driver, self._journal, elapsed()
         if driver is None or journal is None:
             return
         if await journal.renew(self.run_id, driver, ttl=self.ttl):
             self._lasts_from(began)
-        elif self.driver is driver:  # else it was given back meanwhile
+        elif self.driver is driver:  # else it was released meanwhile
             lease = await journal.lease(self.run_id)
             self.lose(None if lease is None else lease.driver)
 
     async def release(self) -> None:
-        """Give the lease back. A journal that cannot take it lets it lapse."""
+        """Release the lease. If the journal fails, the lease lapses by itself."""
         driver, journal = self.driver, self._journal
         self._forget()
         if driver is None or journal is None or self._lost:
             return
         here.pop(driver.token, None)
         with contextlib.suppress(JournalError):
-            if journal.suspends:  # a cancellation was met: it is not to keep the run from others
+            if journal.suspends:  # release even when cancelled, so that others can drive the run
                 with anyio.CancelScope(shield=True):
                     await journal.release(self.run_id, driver)
             else:
                 await journal.release(self.run_id, driver)
 
     def yield_lease(self) -> None:
-        """Another `Run` of this process drives a child, between two turns of this one."""
+        """Drop the lease: another `Run` of this process drives a child between two turns."""
         if self.driver is not None:
             here.pop(self.driver.token, None)
         self._forget()
@@ -186,7 +185,7 @@ class Holder:
             _renewal().drop(self)
 
     def lose(self, to: Driver | None) -> None:
-        """The run is another's now."""
+        """Mark the lease as lost to another driver."""
         by = f": {to} took it over, {say_time(time.time())}" if to is not None else " meanwhile"
         self._lost = f"run `{self.run_id}` is driven by another process{by}"
 
@@ -198,7 +197,7 @@ class Holder:
             )
 
     async def explain_fenced(self, error: Fenced) -> Fenced:
-        """The journal's error, naming the driver that took the run over where it is known."""
+        """The journal's error, with the driver that took the run over, if known."""
         if self._journal is not None and self.driver is not None and not self._lost:
             lease = await self._journal.lease(self.run_id)
             if lease is not None and lease.driver.token != self.driver.token:
@@ -215,7 +214,7 @@ _DOUBTS = {
 
 
 def say_doubt(what: str, data: Mapping[str, Any]) -> str:
-    """That a call was started and its answer is not known, and why: ``infer at think ...``."""
+    """The warning about a call whose result is unknown, with the cause: ``infer at think ...``."""
     doubt = _DOUBTS.get(data.get("left", ""), "{what} was started before an interruption")
     doubt = doubt.format(what=what, driver=data.get("driver", "another process"))
     return f"{doubt}; whether it happened is not known"
@@ -225,7 +224,7 @@ def say_doubt(what: str, data: Mapping[str, Any]) -> str:
 
 
 class _Renewal(threading.Thread):
-    """Renews the leases that this process has, a third of the way to their end."""
+    """Renews the leases of this process after a third of their duration."""
 
     def __init__(self) -> None:
         super().__init__(name="chartloop-lease", daemon=True)
@@ -236,25 +235,25 @@ class _Renewal(threading.Thread):
         self._loop: asyncio.Runner | None = None
 
     def add(self, holder: Holder) -> None:
-        """Renew this one too."""
+        """Start renewing a holder's lease."""
         with self._news:
             self._holders.add(holder)
             if holder.due < self._wakes:
                 self._news.notify()
 
     def drop(self, holder: Holder) -> None:
-        """Renew this one no more."""
+        """Stop renewing a holder's lease."""
         with self._news:
             self._holders.discard(holder)
 
     def run(self) -> None:
         while True:
             for holder in self._wait():
-                with contextlib.suppress(Exception):  # the next time, or its driver, meets it again
+                with contextlib.suppress(Exception):  # the next attempt, or its driver, will see it
                     self._renew(holder)
 
     def _wait(self) -> list[Holder]:
-        """Sleep until something is due; gives it."""
+        """Sleep until leases are due; returns their holders."""
         with self._news:
             self._wakes = min((holder.due for holder in self._holders), default=FOR_EVER)
             if (left := self._wakes - elapsed()) > 0:
@@ -263,7 +262,7 @@ class _Renewal(threading.Thread):
             return [holder for holder in self._holders if holder.due <= now]
 
     def _renew(self, holder: Holder) -> None:
-        holder.due = elapsed() + holder.ttl / RETRIES  # where this fails
+        holder.due = elapsed() + holder.ttl / RETRIES  # the next attempt, if this one fails
         if holder.suspends:
             self._loop = self._loop or asyncio.Runner()
             self._loop.run(holder.renew())
@@ -276,7 +275,7 @@ _running: list[_Renewal] = []
 
 
 def _renewal() -> _Renewal:
-    """The thread, started at first use; a fork of the process starts its own."""
+    """The renewal thread, started at first use; a forked process starts its own."""
     with _lock:
         if not _running or _running[-1].process != os.getpid():
             _running[:] = [_Renewal()]

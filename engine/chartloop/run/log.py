@@ -1,10 +1,10 @@
-"""The log of one run, in the hands of whoever reads or drives it: what is in the journal, and next.
+"""The log of one run: its events in the journal, and those about to be written.
 
 A journal holds many runs; a `RunLog` is one of them, with the number of its next event and the
-epoch in which it is written. What belongs together is one transaction. A record that leads straight
-to a paid call is held, and written with that call's intent; the result of the last paid call of an
-action is written with the record that it leads to. While something is held nothing happens outside:
-whoever does something else first calls `settle`.
+epoch in which it is written. Related events share a transaction: a record that leads straight to
+a paid call is held, and written with that call's intent; the result of the last paid call of an
+action is written with the record that it leads to. No other effect may happen while an event is
+held: an action that has one calls `settle` first.
 
 Belongs here: reading, writing and owning the log. Never: what its records mean (`run.session`).
 
@@ -27,28 +27,28 @@ from chartloop.run.lease_holder import Holder
 from chartloop.run.migrate import refuse_moved
 
 SNAPSHOT_AFTER = 256
-"""Records before the first snapshot; each next one waits for half as many again as there are,
-so that what snapshots cost stays in proportion to the run."""
+"""Records before the first snapshot. The interval then grows with the run, by half of its length,
+so that the cost of snapshots stays proportional to it."""
 SNAPSHOT_FORMAT = 4
-"""A snapshot of another format is skipped: the log has everything."""
+"""The format of snapshots. One of another format is ignored: the log has everything."""
 
 PAGE = 256
-"""Events that are read from the journal at a time."""
+"""The number of events read from the journal at a time."""
 
 
 class _Held(NamedTuple):
-    """Events that are part of the run, and are written with the next one."""
+    """Events of the run that are written together with the next one."""
 
     events: tuple[Event, ...] = ()
     update: Update | None = None
     consumed: tuple[str, ...] = ()
 
     def with_event(self, event: Event, update: Update | None, consumed: Sequence[str]) -> _Held:
-        """With one more event, the newest update, and more messages that are done with."""
+        """A copy with one more event, the newest update, and further consumed messages."""
         if not self.events:
             return _Held((event,), update, (*consumed,))
-        events, known, messages = self
-        return _Held((*events, event), update or known, (*messages, *consumed))
+        events, last_update, messages = self
+        return _Held((*events, event), update or last_update, (*messages, *consumed))
 
 
 _NOTHING_HELD = _Held()
@@ -60,16 +60,16 @@ class RunLog:
     def __init__(self, journal: Journal, run_id: str, holder: Holder) -> None:
         self.journal, self.run_id = journal, run_id
         self.holder = holder
-        """The lease under which it is written; a child has its parent's."""
+        """The lease under which it is written; a child uses its parent's."""
         self.row = RunRow(run_id)
-        """Its row in the journal, as it was read or taken over last."""
+        """Its row in the journal, as of the last read or take-over."""
         self.head = 0
         """The number of its next event."""
         self.epoch = 0
         self.owned = False
-        """This process drives the run: it has raised the epoch."""
+        """This process drives the run, and raised the epoch for it."""
         self._held = _NOTHING_HELD
-        # calls that are made at once write their intents one after the other: each names its head
+        # concurrent calls must write their intents one by one, since each write names the head
         self._writing = Lock()
         self._snapshot_at = SNAPSHOT_AFTER
         self._snapshot_asked = False
@@ -77,7 +77,7 @@ class RunLog:
     # reading --------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Read the run's row. `UnknownRunError` where there is none."""
+        """Read the run's row. `UnknownRunError` if there is none."""
         row = await self.journal.row(self.run_id)
         if row is None:
             raise UnknownRunError(f"there is no run `{self.run_id}` in {self.journal.name}")
@@ -85,30 +85,32 @@ class RunLog:
         self.row, self.epoch = row, row.epoch
 
     async def next_page(self) -> Sequence[Event]:
-        """The events from the head on, a page of them: fewer are the last.
+        """The next page of events from the head on; the last page is shorter than `PAGE`.
 
-        A long log is neither held whole nor left to the garbage collector.
+        Pages keep a long log out of memory.
         """
         return await self.journal.events(self.run_id, self.head, PAGE)
 
     async def check(self, event: Event) -> None:
-        """Refuse an event that does not follow those that were read."""
+        """Refuse an event that does not follow the previous one."""
         if event.seq != self.head:
             raise self.corrupt_error(f"event {self.head} is not there")
         if event.epoch <= self.epoch:
             return
-        row = await self.journal.row(self.run_id)  # another process may have taken it over since
+        row = await self.journal.row(
+            self.run_id
+        )  # another process may have taken the run over since
         if row is None or event.epoch > row.epoch:  # no driver of the run wrote it
             what = f"event {event.seq} is of epoch {event.epoch}"
             raise self.corrupt_error(f"{what}, which the run has not reached")
 
     def check_end(self) -> None:
-        """Refuse a log that ends before its row says."""
+        """Refuse a log that is shorter than its row says."""
         if self.head < self.row.head:
             raise self.corrupt_error(f"it ends before event {self.row.head}")
 
     def corrupt_error(self, how: str) -> JournalCorrupt:
-        """The error for a log that the engine did not write in this form."""
+        """The error for a log that was altered."""
         return JournalCorrupt(
             f"the log of run `{self.run_id}` is damaged: {how}",
             hint="it was changed by hand or by another program; a fork below it still works",
@@ -131,9 +133,9 @@ class RunLog:
         self.owned = True
 
     async def take_over(self) -> bool:
-        """Become the one that drives this run; whoever did before is fenced.
+        """Become the driver of this run; the previous driver is fenced.
 
-        True when there are events that were not read.
+        True if there are unread events.
         """
         row = await self.holder.acquire(self.journal, self.run_id)
         if row.epoch != self.epoch + 1:
@@ -143,7 +145,7 @@ class RunLog:
         return not self._held.events and row.head != self.head
 
     def _find_held(self, row: RunRow) -> None:
-        """See whether what is held was written: its answer may have been lost."""
+        """Drop the held events if they were written: the acknowledgement may have been lost."""
         held = self._held.events
         if not held or row.head == held[0].seq:
             return
@@ -157,30 +159,30 @@ class RunLog:
     # writing --------------------------------------------------------------------------------
 
     def may_hold(self, records: int) -> bool:
-        """Whether the record that comes after so many may be held.
+        """Whether the record after `records` records may be held.
 
-        One at a time, or a kill would take many; and none that a snapshot follows.
+        At most one is held, so that a kill loses no more; and none that a snapshot follows.
         """
-        one = self._held.update is None
-        return one and not self._snapshot_asked and records + 1 < self._snapshot_at
+        no_record_held = self._held.update is None
+        return no_record_held and not self._snapshot_asked and records + 1 < self._snapshot_at
 
     def hold(
         self, event: Event, update: Update | None = None, consumed: Sequence[str] = ()
     ) -> None:
-        """Write an event with the next one."""
+        """Keep an event, to be written with the next one."""
         self._held = self._held.with_event(event, update, consumed)
         self.head += 1
 
     async def append(
         self, event: Event, update: Update | None = None, consumed: Sequence[str] = ()
     ) -> None:
-        """Write an event, behind what is held."""
+        """Write the held events and this one."""
         await self._write(self._held.with_event(event, update, consumed))
 
     async def note(
         self, type: NoteType, data: Mapping[str, Any], now: Callable[[], float], *, last: bool
     ) -> Event:
-        """Write what is known of a call. The `last` one before a record is held for that."""
+        """Write a note about a call. The `last` one before a record is held until that record."""
         if not self.journal.suspends:  # no other call is made meanwhile
             return await self._note(type, data, now, last)
         async with self._writing:
@@ -197,19 +199,19 @@ class RunLog:
         return event
 
     def end_action(self) -> None:
-        """A record is written or held: the next action may be done on another event loop."""
+        """Allow the next action to run on another event loop."""
         if self.journal.suspends:
             self._writing = Lock()
 
     async def settle(self) -> None:
-        """What the run has come to is in the journal when this returns."""
+        """Write the held events, if any."""
         if self._held.events:
             async with self._writing:
                 if self._held.events:
                     await self._write(self._held)
 
     async def rest(self) -> None:
-        """Settle, although a cancellation was met, unless the journal is to be looked at first."""
+        """Settle despite a cancellation, unless an earlier write has an unknown outcome."""
         if self._held.events and self.owned:
             with anyio.CancelScope(shield=True) if self.journal.suspends else nullcontext():
                 await self.settle()
@@ -223,44 +225,44 @@ class RunLog:
             self._held = _NOTHING_HELD
         except Fenced as error:
             raise await self.holder.explain_fenced(error) from error
-        except BaseException:  # whether it was written is not known: the next step looks first
+        except BaseException:  # it may have been written: the next step reads the journal first
             self.owned = False
             raise
 
     # snapshots ------------------------------------------------------------------------------
 
     async def snapshot(self, journal: Journal | None = None) -> Snapshot | None:
-        """The newest one, where it is of this format and of the run's machine.
+        """The newest snapshot, if it has this format and is of the run's machine.
 
-        `journal` is the run's, by another face to be read through.
+        `journal`: another interface to the same journal, to read it through.
         """
-        kept = await (journal or self.journal).snapshot(self.run_id)
-        known = (self.row.machine_hash, SNAPSHOT_FORMAT)
-        if kept is None or (kept.data.get("machine"), kept.data.get("format")) != known:
+        stored = await (journal or self.journal).snapshot(self.run_id)
+        usable = (self.row.machine_hash, SNAPSHOT_FORMAT)
+        if stored is None or (stored.data.get("machine"), stored.data.get("format")) != usable:
             return None
-        return kept
+        return stored
 
     def start_after(self, head: int, records: int) -> None:
-        """Read on behind a snapshot: what the first `head` events led to is known."""
+        """Read on after a snapshot, into which the first `head` events are folded."""
         self.head = head
         self._snapshot_at = _next_snapshot(records)
 
     def ask_for_snapshot(self) -> None:
-        """The next record is followed by a snapshot."""
+        """Have a snapshot follow the next record."""
         self._snapshot_asked = True
 
     def wants_snapshot(self, records: int) -> bool:
-        """Whether there should be a snapshot after so many records."""
+        """Whether a snapshot is due after this many records."""
         return self._snapshot_asked or records >= self._snapshot_at
 
     async def put_snapshot(self, records: int, data: Mapping[str, Any]) -> None:
-        """Keep what so many records have led to."""
+        """Store a snapshot of the run after this many records."""
         self._snapshot_asked = False
         self._snapshot_at = _next_snapshot(records)
-        given = {"machine": self.row.machine_hash, "format": SNAPSHOT_FORMAT, **data}
-        await self.journal.put_snapshot(self.run_id, Snapshot(self.head, records, given))
+        content = {"machine": self.row.machine_hash, "format": SNAPSHOT_FORMAT, **data}
+        await self.journal.put_snapshot(self.run_id, Snapshot(self.head, records, content))
 
 
 def _next_snapshot(records: int) -> int:
-    """How many records there must be for the snapshot after one at so many."""
+    """The number of records at which the snapshot after one at `records` is due."""
     return records + records // 2 + SNAPSHOT_AFTER

@@ -1,9 +1,9 @@
-"""The loop: what a run does next, until it rests or ends.
+"""The loop: takes the next step of a run until it rests or ends.
 
     messages ─▶ cancel? ─▶ due? ─▶ act ─▶ evolve ─▶ append ─▶ adopt ─▶ again
 
-One coroutine. Where neither journal nor actions suspend it is driven by hand; see `run.sync`.
-What happens inside an action is `run.execute`'s; what a decision is, `machine.evolve`'s.
+One coroutine, driven by hand where neither journal nor actions suspend (`run.sync`). `run.execute`
+does an action; `machine.evolve` decides.
 
 Source: design "architecture", section 3; 002 "How the Loop Decides to Stop"; 004 "Execution Flow".
 """
@@ -25,11 +25,11 @@ from chartloop.run.journal import InboxMessage
 from chartloop.run.session import Session
 
 POLL = 0.5
-"""Seconds between two looks at cancellation and messages while a back-off is waited out."""
+"""Seconds between two checks for cancellation and messages during a back-off."""
 
 
 async def drive(session: Session, rest: Callable[[], bool] | None = None) -> None:
-    """Step until the run ends, comes to a breakpoint, waits for somebody, or `rest` says so."""
+    """Step until the run ends, reaches a breakpoint, waits for someone, or `rest` is true."""
     with session.turn:
         session.begin_drive(rest)
         try:
@@ -42,9 +42,9 @@ async def drive(session: Session, rest: Callable[[], bool] | None = None) -> Non
 
 
 async def advance(session: Session) -> Record | None:
-    """One record: whatever is due next. None when the run has ended or waits for a person.
+    """Make the next record. None when the run has ended or waits for a person.
 
-    The run's lease is kept between two steps, and given back where there is no next one.
+    The lease is kept between two steps, and released when no step follows.
     """
     with session.turn:
         try:
@@ -58,9 +58,9 @@ async def advance(session: Session) -> Record | None:
 
 
 async def act_once(session: Session) -> Record | None:
-    """One action, with what is recorded before it: the start, an answer, the end of a pause.
+    """Do one action, with the records before it: the start, an answer, the end of a pause.
 
-    The newest record that was made. None when the run has ended, rests or waits for a person.
+    Returns the newest record made. None when the run has ended, rests or waits for a person.
     """
     newest: Record | None = None
     while (record := await advance(session)) is not None:
@@ -71,12 +71,12 @@ async def act_once(session: Session) -> Record | None:
 
 
 def is_action(record: Record) -> bool:
-    """Whether an action was done, or started: it may wait in the middle."""
+    """Whether a record is of an action, done or blocked half-way."""
     return record.kind in ("step", "blocked")
 
 
 async def change(session: Session, data: Mapping[str, Any]) -> Record:
-    """One record of limits or variables that someone changed by hand. The run rests as it did."""
+    """Record limits or variables changed by hand. A run that rested rests again."""
     holder = session.holder
     with session.turn:
         rested = holder.driver is None
@@ -90,7 +90,7 @@ async def change(session: Session, data: Mapping[str, Any]) -> Record:
 
 
 async def leave(session: Session) -> None:
-    """The run rests: whoever wants may drive it now. A child's lease is its parent's."""
+    """Let the run rest, and release its lease; a child's lease belongs to its parent."""
     try:
         await session.log.rest()
     finally:
@@ -117,12 +117,12 @@ async def _next_record(session: Session) -> Record | None:
         return await _next_record(session)
     if not session.closing and (due := await _due_message(session)) is not None:
         return await _act_on_message(session, due)
-    if session.can_be_stopped and (asked := await _stop_request(session)) is not None:
+    if session.can_be_stopped and (request := await _stop_request(session)) is not None:
         if await _has_child(session):
             return await _close_child(session, clock.now())
         await _doubt_calls(session)
         return await session.apply(
-            Input("stop", asked.reason, at=clock.now(), data=_stop_data(asked))
+            Input("stop", request.reason, at=clock.now(), data=_stop_data(request))
         )
     if position.status == "paused":
         return await _when_due(session)
@@ -130,20 +130,20 @@ async def _next_record(session: Session) -> Record | None:
 
 
 async def _stop_request(session: Session) -> StopRequest | None:
-    """Who wants that the run stop now. No one, once it is on its way out."""
+    """The request that the run stop now; None once it is stopping."""
     if session.closing or session.position.closing:
         return None
     return await session.find_stop_request()
 
 
-def _stop_data(asked: StopRequest) -> dict[str, str]:
-    return {n: v for n, v in (("message", asked.message), ("source", asked.source)) if v}
+def _stop_data(request: StopRequest) -> dict[str, str]:
+    return {n: v for n, v in (("message", request.message), ("source", request.source)) if v}
 
 
 async def begin(session: Session) -> Record | None:
-    """The `start` record of a new run."""
-    given = session.begun
-    if given is None:
+    """Make the `start` record of a new run."""
+    start = session.begun
+    if start is None:
         raise StatusError(
             f"run `{session.run_id}` stopped before its first record",
             hint="nothing has happened yet: start it again, with the same id",
@@ -152,40 +152,40 @@ async def begin(session: Session) -> Record | None:
         await session.ports.servers.ready()
     if not session.log.epoch:
         await session.create()
-    else:  # started before, and whether it was written is not known
+    else:  # a second attempt: the first may have been written
         await session.take_over()
         if session.position.status != "idle":
             return await _next_record(session)
-    return await session.apply(await session.complete_start(given))
+    return await session.apply(await session.complete_start(start))
 
 
 async def step(session: Session) -> Record:
-    """Do the action of the current state, and record what came of it."""
+    """Do the action of the current state, and record its outcome."""
     if session.ports.servers is not None:
         await session.ports.servers.ready()
     started = session.ports.clock.now()
     try:
-        done = await act(session, started)
+        outcome = await act(session, started)
     finally:
         session.closing = False
     at = session.ports.clock.now()
-    if isinstance(done, Outcome):
-        return await session.apply(Input("step", outcome=done, started=started, at=at))
-    data = {"until": done.until, "on": done.on, "asks": done.asks}
-    given = {name: value for name, value in data.items() if value not in (None, {})}
-    return await session.apply(Input("blocked", started=started, at=at, data=given))
+    if isinstance(outcome, Outcome):
+        return await session.apply(Input("step", outcome=outcome, started=started, at=at))
+    fields = {"until": outcome.until, "on": outcome.on, "asks": outcome.asks}
+    data = {name: value for name, value in fields.items() if value not in (None, {})}
+    return await session.apply(Input("blocked", started=started, at=at, data=data))
 
 
 async def _when_due(session: Session) -> Record | None:
-    """A paused run: wait until it is due where that is for us to do, else leave it."""
+    """Continue a paused run when it is due; None if waiting for that is not this driver's task."""
     position, clock = session.position, session.ports.clock
     waits, due = position.state in session.chart.waiting, position.wake_at
     if await _children_moved_on(session):
         return await _resume(session, clock.now())
     for_somebody = waits or position.blocked_on in (CHILD, ELICITATION)
-    whole = clock.suspends or session.above is not None  # a parent passes the question on first
+    may_rest = clock.suspends or session.above is not None  # a parent passes the question on first
     stays = session.stays_for_answers
-    if due is None or (for_somebody and whole and due > clock.now() and not stays):
+    if due is None or (for_somebody and may_rest and due > clock.now() and not stays):
         return None
     late = None if position.closing else session.deadline
     until = due if late is None else min(due, late)
@@ -208,7 +208,7 @@ async def _when_due(session: Session) -> Record | None:
 
 
 async def _due_message(session: Session) -> Due | None:
-    """The message that is acted on next. Answers that were given ahead stay until their state."""
+    """The message to act on next. An answer given ahead stays in the inbox until its state."""
     messages = await session.inbox()
     if not messages:
         return None
@@ -239,7 +239,7 @@ async def _act_on_message(session: Session, due: Due) -> Record:
 
 
 async def _doubt_calls(session: Session) -> None:
-    """A stop ends calls in which an MCP server waits for an answer: how they end is not known."""
+    """Record a doubt for calls that a stop cuts off while an MCP server waits for an answer."""
     position = session.position
     if position.form is None:
         return
@@ -250,16 +250,16 @@ async def _doubt_calls(session: Session) -> None:
 
 
 def _input_of(message: InboxMessage, at: float) -> Input:
-    """The input that a message is on the record."""
+    """The input that records a message."""
     data = message.data
-    given: dict[str, Any] = dict(data.get("data") or {})
+    content: dict[str, Any] = dict(data.get("data") or {})
     match data["kind"]:
         case "answer":
             ahead = message.at if "ahead" in data else None
-            return Input("answer", data["event"], at=at, data=given, ahead=ahead)
+            return Input("answer", data["event"], at=at, data=content, ahead=ahead)
         case "cancel":
             reason = data.get("reason", "user_requested")
-            return Input("stop", reason, at=at, data={"source": "outside", **given})
+            return Input("stop", reason, at=at, data={"source": "outside", **content})
         case "enqueue":
             return Input("enqueue", at=at, data={"tasks": data["tasks"]})
         case kind:
@@ -270,26 +270,26 @@ def _input_of(message: InboxMessage, at: float) -> Input:
 
 
 async def _resume(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:
-    """Out of a pause, or out of the wait for a child: it says so where the action has one."""
+    """Resume from a pause, or from the wait for a child, which the record then marks."""
     data = {CHILD: True} if await session.find_children() else EMPTY
     return await session.apply(Input("resume", at=at, data=data), consumed=consumed)
 
 
 async def _has_child(session: Session) -> bool:
-    """Whether the current action has started a child that has not ended: it is stopped first."""
+    """Whether the current action has a child that has not ended, and so must stop first."""
     return any(not row.ended for row in await session.find_children())
 
 
 async def _close_child(session: Session, at: float) -> Record:
-    """Call the action that has a child once more: the child sees that it should stop."""
+    """Call the action of the child once more, so that the child sees the stop request."""
     session.closing = True
     return await (_wake(session, at) if session.position.status == "paused" else step(session))
 
 
 async def _wake(session: Session, at: float, consumed: tuple[str, ...] = ()) -> Record:
-    """Out of a pause, and out of what the run was blocked on when that was asked for.
+    """Resume from a pause, and from whatever the run was blocked on when the pause came.
 
-    The message goes with the last record: a process that dies between the two leaves it.
+    The last record consumes the message, so that a crash between the two leaves it in the inbox.
     """
     position = session.position
     if position.pause_asked and position.state not in session.chart.waiting:
@@ -298,14 +298,14 @@ async def _wake(session: Session, at: float, consumed: tuple[str, ...] = ()) -> 
 
 
 async def _children_moved_on(session: Session) -> bool:
-    """Whether children that this run waits for were answered themselves, or are not there.
+    """Whether children that this run waits for have moved on by themselves, or are missing.
 
-    A fork has none: the children are those of the run that it was forked from.
+    A fork has none: the children belong to the run that it was forked from.
     """
-    if (asked := session.position.child_question) is None:
+    if (question := session.position.child_question) is None:
         return False
-    going = [row for row in await session.find_children() if not row.ended]
-    if len(going) < asked.waiting:
+    open_rows = [row for row in await session.find_children() if not row.ended]
+    if len(open_rows) < question.waiting:
         return True
     for child in await session.open_children():
         if child.position.ended:
@@ -320,16 +320,16 @@ async def _children_moved_on(session: Session) -> bool:
 async def _settle_doubt(
     session: Session, answer: str, at: float, consumed: tuple[str, ...]
 ) -> Record:
-    """Someone said what to do about a call in doubt. A pause that was asked for comes after it."""
-    held = session.position.pause_asked
+    """Apply a person's answer about a call in doubt. A pause requested before it follows."""
+    pause_due = session.position.pause_asked
     record = await session.apply(Input("resume", at=at), consumed=consumed)
     if answer == "fail" and session.position.state == record.state:
-        if held:
+        if pause_due:
             await _resume(session, at)
         text = "the paid call that is in doubt may have been made"
         outcome = Outcome.failure(Category.RECOVERABLE, text, kind="in_doubt", in_doubt=True)
         record = await session.apply(Input("step", outcome=outcome, started=at, at=at))
-        if held and not session.position.ended:
+        if pause_due and not session.position.ended:
             return await session.apply(Input("pause", at=at))
     return record
 

@@ -1,6 +1,6 @@
-"""A cache of the newest things by key, for any thread.
+"""A thread-safe LRU cache.
 
-Belongs here: what is kept and what is forgotten. Never: what the things are.
+Belongs here: which values are kept. Never: what the values are.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ T = TypeVar("T")
 
 
 class LruCache(Generic[K, T]):
-    """At most so many things; those that were not asked for longest are forgotten."""
+    """A mapping of at most `most` values; the least recently used is dropped."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = Lock()
-        self._found: OrderedDict[K, T] = OrderedDict()
+        self._values: OrderedDict[K, T] = OrderedDict()
 
     def get(self, key: K) -> T | None:
-        """What is kept."""
+        """The value of a key, or None."""
         with self._lock:
-            if (found := self._found.get(key)) is not None:
-                self._found.move_to_end(key)
-            return found
+            if (value := self._values.get(key)) is not None:
+                self._values.move_to_end(key)
+            return value
 
     def get_or_make(self, key: K, make: Callable[[], T]) -> T:
-        """What is kept, or what is made now: one thread makes it, and the others wait."""
+        """The value of a key, made now if it is missing: one thread makes it, the others wait."""
         with self._lock:
-            found = self._found.pop(key, None)
-            found = make() if found is None else found
-            self._add(key, found)
-            return found
+            value = self._values.pop(key, None)
+            value = make() if value is None else value
+            self._add(key, value)
+            return value
 
     def put(self, key: K, value: T) -> None:
-        """Keep this, in place of what is kept."""
+        """Set the value of a key."""
         with self._lock:
-            self._found.pop(key, None)
+            self._values.pop(key, None)
             self._add(key, value)
 
     def _add(self, key: K, value: T) -> None:
-        self._found[key] = value
-        while len(self._found) > self._most:
-            self._found.popitem(last=False)
+        self._values[key] = value
+        while len(self._values) > self._most:
+            self._values.popitem(last=False)

@@ -1,7 +1,7 @@
 """Images and files that a model sees: in a task, in a prompt, and in what a tool returns.
 
-Belongs here: what may be sent, and reading it from a file that the caller names. Never: a
-provider's own form of it (`adapters.model.sent_parts`).
+Belongs here: which media may be sent, and reading them from a file that the caller names. Never: a
+provider's own format (`adapters.model.sent_parts`).
 Source: OpenAI API reference, "Images and vision", "File inputs".
 """
 
@@ -17,9 +17,9 @@ from chartloop.core.errors import SetupError
 from chartloop.core.media_parts import TOKENS, image_tokens, say_size
 
 LARGEST = 10_000_000
-"""Bytes of one image or file."""
+"""The most bytes of one image or file."""
 MOST = 20
-"""Images and files of one message."""
+"""The most images and files in one message."""
 
 _SIGNS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"),
@@ -37,8 +37,8 @@ class Image:
 
         run = machine.start(["What is in this picture?", Image.read("cat.png")])
 
-    A tool may return one, alone or in a list with texts. `SetupError` where the data is not such
-    a picture.
+    A tool may return one, alone or in a list with texts. `SetupError` if the data is not such a
+    picture.
     """
 
     __slots__ = ("data", "media_type")
@@ -47,7 +47,7 @@ class Image:
         self.data = _check_size(data, "image")
         """The bytes of the file."""
         self.media_type = image_type(data)
-        """``image/png`` and the like, as the data says."""
+        """The media type, detected from the data: ``image/png`` and the like."""
         if not self.media_type:
             raise SetupError("this is not a picture", hint="give PNG, JPEG, GIF or WebP")
 
@@ -58,7 +58,7 @@ class Image:
 
     @property
     def part(self) -> dict[str, Any]:
-        """It as a part of a message, with about how many tokens it takes."""
+        """The image as a part of a message, with an estimate of its tokens."""
         url = {"url": _url(self.media_type, self.data)}
         size = image_size(self.data)
         more = {} if size is None else {TOKENS: image_tokens(*size)}
@@ -71,8 +71,8 @@ class Image:
 class File:
     """A document for a model: a PDF or a text, at most 10 MB.
 
-    `name` is what the model reads as its name; its ending says what it is where `media_type` does
-    not. `SetupError` for another kind.
+    `name` is shown to the model; its suffix determines the type if `media_type` is not given.
+    `SetupError` for another kind of file.
     """
 
     __slots__ = ("data", "media_type", "name")
@@ -97,7 +97,7 @@ class File:
 
     @property
     def part(self) -> dict[str, Any]:
-        """It as a part of a message. A text is sent as text, under its name."""
+        """The file as a part of a message. A text is sent as text, under its name."""
         if self.media_type != "application/pdf":
             text = self.data.decode("utf-8", "replace")
             return {"type": "text", "text": f"{self.name}:\n{text}"}
@@ -109,20 +109,20 @@ class File:
 
 
 def read_media(path: str | Path) -> Image | File:
-    """The image or document in a file, by what is in it."""
+    """Read an image or document from a file; its content decides which."""
     data = _read(path)
     return Image(data) if image_type(data) else File(data, Path(path).name)
 
 
 def image_type(data: bytes) -> str:
-    """What kind of picture data is; empty: none that models see."""
+    """The media type of a picture; empty if it is not a kind that models accept."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for sign, kind in _SIGNS if data.startswith(sign)), "")
 
 
 def image_size(data: bytes) -> tuple[int, int] | None:
-    """Width and height of a picture, as its head says; None where that says nothing.
+    """Width and height of a picture in pixels, from its header; None if unknown.
 
     Source: PNG, "Image header"; GIF89a, "Logical Screen Descriptor"; ITU T.81, B.2.2 (JPEG);
     RFC 9649, 2.5 to 2.7 (WebP).
@@ -143,11 +143,11 @@ def image_size(data: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
-    """The sides in the first frame header: one segment names the length to the next."""
+    """Width and height in the first frame header; each segment has its length."""
     at = 2
     while at + 9 <= len(data) and data[at] == 0xFF:
         kind = data[at + 1]
-        if kind == 0xFF:  # filling
+        if kind == 0xFF:  # padding
             at += 1
         elif 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
             high, wide = data[at + 5 : at + 7], data[at + 7 : at + 9]

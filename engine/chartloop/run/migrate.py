@@ -1,9 +1,9 @@
-"""A run that continues under another machine: a fork whose records are that machine's.
+"""Moving a run to another machine: a fork whose records that machine decides again.
 
-The records of a run belong to one machine. What an earlier machine recorded is decided again from
-its inputs, and written as this one decides it, under the names that it has: the new run can be
-read, replayed and moved once more without knowing what its states were called before. The fork
-and its children are written in one transaction: a process that dies leaves the old or the new.
+The records of a run belong to one machine. The new machine decides the recorded inputs again and
+writes its own records, with its own names, so that the new run can be read, replayed and moved
+again without knowing the earlier names. The fork and its children are written in one transaction:
+a process that dies leaves either the old run or the new.
 
 Belongs here: writing such a fork. Never: whether a run may continue (`versions.migration.judge`).
 
@@ -34,19 +34,19 @@ from chartloop.run.renaming import Names, as_now
 from chartloop.run.replay import Moment
 
 ORIGIN = "upgraded"
-"""In the data of a `start`: the run that it continues from, and what was said of the change."""
+"""Key in the data of a `start`: the run that it continues, and the verdict on the change."""
 EPOCH = "epoch"
-"""In that: the epoch in which the run was left. A fork that leaves it to others has none."""
+"""Key in `ORIGIN`: the epoch in which that run was replaced. Missing for a mere fork."""
 
 
 async def fork_under(
     journal: Journal, run_id: str, record_seq: int, row: RunRow, chart: Chart, *,
     names: Names, origin: Mapping[str, Any],
 ) -> None:  # fmt: skip
-    """A new run `row` of this machine, with the events of `run_id` below record `record_seq`.
+    """Create the run `row` of this machine, with the events of `run_id` before `record_seq`.
 
-    With all of them come messages, and children of the current action as far as this machine has
-    theirs. The run that it is made of is left to whoever drives it.
+    If no record is left out, it also gets the messages, and the children of the current action
+    whose machines this one has. The original run stays as it is.
     """
     ids = _Ids(run_id, row.run_id, names)
     runs, _ = await _fork_with_children(
@@ -59,22 +59,22 @@ async def move(
     journal: Journal, read: RunRow, records: int, row: RunRow, chart: Chart, *,
     names: Names, origin: Mapping[str, Any], take_over: bool = False,
 ) -> None:  # fmt: skip
-    """The run `row` of this machine, in place of the one that was `read`, with all its `records`.
+    """Create the run `row` of this machine in place of the run `read`, with all its `records`.
 
-    All in one transaction: of two that move it one does. With nothing written it raises `Driven`
-    while someone drives the old run, unless that is taken over, and `Fenced` when it continued
-    since it was read.
+    One transaction: of two concurrent moves only one succeeds. Raises `Driven`, with nothing
+    written, while another driver has the old run, unless `take_over`; `Fenced` if it has
+    continued since it was read.
     """
     ids = _Ids(read.run_id, row.run_id, names)
-    noted = {"run": read.run_id, **origin, EPOCH: read.epoch + 1}
+    moved_from = {"run": read.run_id, **origin, EPOCH: read.epoch + 1}
     runs, below = await _fork_with_children(
-        journal, row.replace(fork_seq=records), chart, ids, noted
+        journal, row.replace(fork_seq=records), chart, ids, moved_from
     )
     await journal.create_whole(runs, after=(read, *below), take_over=take_over)
 
 
 async def refuse_moved(journal: Journal, run_id: str, epoch: int) -> None:
-    """`Fenced` where the run continued under another machine after that epoch."""
+    """Raise `Fenced` if the run was moved to another machine after that epoch."""
     if now := await _moved_to(journal, run_id, epoch):
         raise Fenced(
             f"run `{run_id}` continued as run `{now}`, under another machine, meanwhile",
@@ -88,7 +88,7 @@ async def _moved_to(journal: Journal, run_id: str, epoch: int) -> str:
             continue
         for first in await journal.events(row.run_id, 0, 1):
             origin: Any = {} if first.record is None else first.record.input.data.get(ORIGIN, {})
-            # a fork of a run that was moved has its start, and the origin of another run
+            # a fork of a moved run has that run's start, and so the origin of another run
             if origin.get("run") == run_id and origin.get(EPOCH, 0) > epoch:
                 return row.run_id
     return ""
@@ -97,14 +97,14 @@ async def _moved_to(journal: Journal, run_id: str, epoch: int) -> str:
 async def _fork_with_children(
     journal: Journal, row: RunRow, chart: Chart, ids: _Ids, origin: Mapping[str, Any]
 ) -> tuple[list[WholeRun], list[RunRow]]:
-    """The fork and copies of its children; and the rows of the children, as they were read."""
+    """The fork with copies of its children, and the rows of the originals of these children."""
     events = await journal.events(ids.old)
     kept = events[: events_below(events, row.fork_seq or 0)]
     made, there = _as_decided(kept, chart, ids, origin)
     position = there.position
     row = row.replace(**update_at(chart, row.run_id, position, there.rest).to_mapping())
     whole = not any(event.record is not None for event in events[len(kept) :])
-    inbox_of = ids.old if whole else ""  # what was sent to it is for whoever continues with it
+    inbox_of = ids.old if whole else ""  # its messages go to the run that continues it
     runs, below = [WholeRun(row.replace(parent=ids.old), made, inbox_of)], list[RunRow]()
     if whole and chart.spec.machines and not position.ended:
         at_hand = kept[-1].record.next if kept and kept[-1].record is not None else ""
@@ -116,14 +116,14 @@ async def _fork_with_children(
 
 
 class _Ids(NamedTuple):
-    """Which id a run and its children have in the fork: ``old/go/3`` is ``new/went/3``."""
+    """Maps the ids of a run and its children to those in the fork: ``old/go/3``, ``new/went/3``."""
 
     old: str
     new: str
     names: Names
 
     def of(self, id: str) -> str:
-        """The id in the fork; that of no run of this family stays."""
+        """The id in the fork; that of an unrelated run is unchanged."""
         if id == self.old:
             return self.new
         if not id.startswith(f"{self.old}{CHILD_MARK}"):
@@ -132,7 +132,7 @@ class _Ids(NamedTuple):
         return f"{self.new}{CHILD_MARK}{self.names.state(state)}{mark}{rest}"
 
     def event(self, event: Event) -> Event:
-        """The event with the ids that its child asks under, and that its calls are known by."""
+        """The event with the new ids of its calls and of a child that asks."""
         if event.record is None:
             key = event.data.get("key")
             data = {**event.data, "key": self.of(key)} if isinstance(key, str) else event.data
@@ -150,7 +150,7 @@ class _Ids(NamedTuple):
 def _as_decided(
     events: Sequence[Event], chart: Chart, ids: _Ids, origin: Mapping[str, Any]
 ) -> tuple[list[Event], Moment]:
-    """The events with each record as this machine decides it, and where that leads."""
+    """The events with the records as this machine decides them, and the moment after them."""
     there, made = Moment(0, chart.position(ids.new)), list[Event]()
     for event in map(ids.event, events):
         if event.record is None:
@@ -171,12 +171,12 @@ def _as_decided(
 
 
 async def _children(journal: Journal, first: str, known: Collection[str]) -> list[RunRow]:
-    """The children that the current action has started, theirs too.
+    """The children of the current action, and their children.
 
-    `first` is what their ids start with. One of a machine that this one has otherwise is left:
-    the action starts it anew.
+    `first` is the prefix of their ids. A child whose machine differs from this family's, by hash,
+    is left out: the action starts it anew.
     """
-    found: list[RunRow] = []
+    children: list[RunRow] = []
     left: set[str] = set()
     for row in reversed(await journal.rows(prefix=first)):  # a child after its parent
         if row.run_id != first and not row.run_id.startswith(f"{first}{CHILD_MARK}"):
@@ -184,8 +184,8 @@ async def _children(journal: Journal, first: str, known: Collection[str]) -> lis
         if row.machine_hash not in known or row.parent in left:
             left.add(row.run_id)
             continue
-        found.append(row)
-    return found
+        children.append(row)
+    return children
 
 
 async def _moved_child(journal: Journal, row: RunRow, ids: _Ids) -> WholeRun:

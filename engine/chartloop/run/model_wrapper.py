@@ -1,4 +1,4 @@
-"""A model in front of another: everything is passed on, but for what its own class adds."""
+"""A base class for models that wrap another and pass everything on by default."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
 
 
 class ModelWrapper:
-    """Honours the port `Model` by asking another."""
+    """A `Model` that delegates to another."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -28,7 +28,7 @@ class ModelWrapper:
         return self.model.context_window(settings)
 
     def prices(self, settings: Mapping[str, Any]) -> tuple[float, float] | None:
-        """As the model, which may know none."""
+        """As the model; None if it knows no prices."""
         known = getattr(self.model, "prices", None)
         return None if known is None else known(settings)
 

@@ -1,12 +1,11 @@
-"""Payloads: large texts leave an event and are in the journal's blobs, each kept once.
+"""Payloads: large texts move from events into the journal's blobs, each stored once.
 
-A string of more than `LARGE` characters becomes ``{"$blob": "<hash>"}``. A model's long answer
-is in its reply, in the conversation and in a result, and is stored once. Whole lists and
-mappings stay where they are, however large: what makes them large is their strings, and
-without large strings two of them are hardly ever the same.
+A string of more than `LARGE` characters becomes ``{"$blob": "<hash>"}``. So a model's long answer,
+which is in its reply, in the conversation and in a result, is stored once. Lists and mappings are
+never moved as a whole: their strings make them large, and two of them are hardly ever equal.
 
-Data that itself has the key ``$blob`` is written with one more ``$`` before it, and read back
-without it, so nothing that a model or a tool writes can name a blob.
+A key ``$blob`` in the data itself is written with one more ``$`` before it, and read back without
+it, so that nothing that a model or a tool writes can name a blob.
 
 Belongs here: JSON text to JSON text. Never: files, SQL.
 Source: design "architecture", section 4.
@@ -26,22 +25,22 @@ LARGE = 16 * 1024
 """Characters. A longer string becomes a blob."""
 
 DEEPEST = 256
-"""Levels. `json` reads what is nested deeper only where the stack happens to have room."""
+"""The most levels of nesting that `json` is sure to read, whatever the depth of the stack."""
 
 _BLOB = "$blob"
 _SIGN = '$blob"'
-"""JSON text without it holds no reference and nothing that looks like one."""
+"""JSON text without it holds neither a reference nor a key to escape."""
 
 
 class Packed(NamedTuple):
-    """JSON text, and the texts that were taken out of it, by hash."""
+    """JSON text, and the texts taken out of it, by hash."""
 
     text: str
     blobs: Mapping[str, str] = EMPTY
 
 
 def pack(text: str) -> Packed:
-    """Take the large strings out of the text of a JSON object."""
+    """Take the large strings out of a JSON object, given as text."""
     if len(text) <= LARGE and _SIGN not in text:
         return Packed(text)
     data = json.loads(text)
@@ -50,7 +49,7 @@ def pack(text: str) -> Packed:
 
 
 def too_deep(data: Any, text: str) -> bool:
-    """Whether JSON data, of which `text` is the text, is nested more than `DEEPEST` levels."""
+    """Whether JSON data, also given as `text`, is nested deeper than `DEEPEST` levels."""
     if text.count("{") + text.count("[") <= DEEPEST:
         return False
     level = [data]
@@ -62,7 +61,7 @@ def too_deep(data: Any, text: str) -> bool:
 
 
 def unpack(text: str, fetch: Callable[[str], str]) -> Any:
-    """Read what `pack` wrote; `fetch` gives a blob by its hash."""
+    """Read the output of `pack`; `fetch` returns a blob by its hash."""
     if _SIGN not in text:
         return from_json(text)
 
@@ -76,7 +75,7 @@ def unpack(text: str, fetch: Callable[[str], str]) -> Any:
 
 
 def _take_out(data: Any) -> dict[str, str]:
-    """Replace large strings in place. A stack, since data may be nested deeply."""
+    """Replace large strings in place; returns them by hash. Not recursive: data may be deep."""
     blobs: dict[str, str] = {}
     stack = [data]
     while stack:
@@ -100,7 +99,7 @@ def _parts(node: Any) -> list[tuple[Any, Any]]:
 
 
 def _inner(node: Any) -> list[Any]:
-    """The lists and mappings directly inside, before they became JSON."""
+    """The lists and mappings directly inside a node, which need not be JSON yet."""
     values = cast("Mapping[str, Any]", node).values() if isinstance(node, Mapping) else node
     return [value for value in values if isinstance(value, (list, tuple, Mapping))]
 

@@ -1,8 +1,8 @@
-"""Ports: what a run needs from the world, in as few words as possible.
+"""Ports: the interfaces between a run and the outside world.
 
-One real component per file is in `adapters/`; fakes that honour the same port are public
-in `chartloop.testing`. A port's methods are coroutines; `suspends` says whether they may give
-the event loop away. A run whose ports and actions never do is driven by hand.
+The real components are in `adapters/`, one per file; fakes of the same ports are public in
+`chartloop.testing`. A port's methods are coroutines; `suspends` says whether they may yield to the
+event loop. A run whose ports and actions never do is driven by hand (`run.sync`).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from chartloop.language.server_tools import ServerSpec
 
 
 class Clock(Protocol):
-    """Time. Seconds since the epoch; a clock may jump, the facts never do."""
+    """Time, in seconds since the epoch. A clock may jump; the time in the facts never goes back."""
 
     @property
     def suspends(self) -> bool:
-        """Whether `sleep` really waits. A simulated clock moves on instead."""
+        """Whether `sleep` really waits. A simulated clock advances instead."""
         ...
 
     def now(self) -> float:
-        """The reading, in seconds since 1970-01-01 UTC."""
+        """The current time, in seconds since 1970-01-01 UTC."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -34,7 +34,7 @@ class Clock(Protocol):
         ...
 
     def deadline(self, at: float) -> AbstractContextManager[Any]:
-        """Inside it, waiting past the reading `at` raises `TimeoutError`."""
+        """A context in which waiting past the time `at` raises `TimeoutError`."""
         ...
 
 
@@ -42,7 +42,7 @@ class Cancel(Protocol):
     """A request from outside that the run stop. Polled before each action."""
 
     def is_requested(self, run: RunFacts) -> bool:
-        """Whether this run should stop before its next action. Cheap: it is asked every time."""
+        """Whether this run should stop before its next action. Must be cheap: polled every step."""
         ...
 
 
@@ -51,7 +51,7 @@ class ModelRequest(Value, frozen=True, gc=False):
 
     messages: Sequence[Message]
     tools: Sequence[Mapping[str, Any]] = ()
-    """Tool schemas as `ToolSpec.for_model` gives them."""
+    """Tool schemas as `ToolSpec.for_model` returns them."""
     settings: Mapping[str, Any] = {}
     """The file's `model` mapping with the state's overrides: name, temperature, timeout ..."""
     tool_choice: str | Mapping[str, Any] | None = None
@@ -60,11 +60,11 @@ class ModelRequest(Value, frozen=True, gc=False):
     key: str = ""
     """Idempotency key of this call."""
     number: int = 0
-    """How many model calls of this run were recorded before this one, failed ones too."""
+    """The number of model calls recorded in this run before this one, failed ones included."""
 
 
 class ModelReply(Value, frozen=True, gc=False):
-    """The reply. Usage that the provider did not send is None."""
+    """The reply of a model. Usage that the provider did not send is None."""
 
     text: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
@@ -72,7 +72,7 @@ class ModelReply(Value, frozen=True, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cost: float | None = None
-    """USD; None when no price is known."""
+    """USD; None if no price is known."""
     model: str = ""
     reasoning: Mapping[str, Any] = EMPTY
     """Thinking blocks and the like, as the provider sent them: see `core.reasoning`."""
@@ -87,14 +87,14 @@ class ModelReply(Value, frozen=True, gc=False):
 
 
 OnText = Callable[[str], None]
-"""Called with each piece of text as it arrives. See `Pieces` for what else may be told."""
+"""Called with each piece of text as it arrives. `Pieces` takes reasoning and tool calls too."""
 
 
 class Pieces:
-    """The `OnText` that a run gives to its model: called with text, asked for the rest by name.
+    """The `OnText` that a run passes to its model.
 
-    A model that knows of reasoning and of tool calls as they arrive tells them by `reasoning` and
-    `call`; one that does not calls it with text alone.
+    A model that streams reasoning and tool calls passes them to `reasoning` and `call`; any other
+    calls it with text alone.
     """
 
     __slots__ = ("_text", "call", "reasoning")
@@ -106,23 +106,23 @@ class Pieces:
         self.reasoning = reasoning
         """Called with each piece of the model's reasoning that a person may read."""
         self.call = call
-        """Called with the number of a tool call within the reply, from 0, its id and name as far as
-        they are known, and the next piece of its arguments."""
+        """Called with the number of a tool call within the reply, from 0, its id and name so far
+        as known, and the next piece of its arguments."""
 
     def __call__(self, text: str) -> None:
         self._text(text)
 
 
 class Model(Protocol):
-    """Something that answers a conversation. Failures are raised as `ModelError`.
+    """A model: replies to a conversation. Failures are raised as `ModelError`.
 
-    One that knows what it charges may have `prices(settings)`: USD for a token that is sent and for
-    one that is written, or None. It is asked where neither the file nor the reply says a cost.
+    It may have `prices(settings)`, which returns USD per prompt token and per completion token, or
+    None. It is used if neither the file nor the reply gives a cost.
     """
 
     @property
     def suspends(self) -> bool:
-        """Whether `complete` may give the event loop away."""
+        """Whether `complete` may yield to the event loop."""
         ...
 
     def prepare(self, settings: Mapping[str, Any]) -> None:
@@ -130,11 +130,11 @@ class Model(Protocol):
         ...
 
     def context_window(self, settings: Mapping[str, Any]) -> int | None:
-        """The model's window in tokens, when it is known."""
+        """The model's context window in tokens; None if unknown."""
         ...
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        """Answer. With `on_text` the reply is streamed."""
+        """Return the reply. With `on_text` it is streamed too."""
         ...
 
 
@@ -143,25 +143,25 @@ class SandboxResult(NamedTuple):
 
     ok: bool
     value: Any = None
-    """JSON data of the last expression, or its text form when it is not JSON."""
+    """The value of the last expression: JSON data, or its text form if it is not JSON."""
     stdout: str = ""
     stderr: str = ""
     error: str = ""
     """The error with its line, or the limit that was hit."""
     session: bytes | None = None
-    """A checkpoint of the session's variables; None when they are gone or unchanged."""
+    """A checkpoint of the session's variables; None if they are lost or unchanged."""
     session_lost: bool = False
-    """The variables of earlier turns are gone."""
+    """The variables of earlier turns are lost."""
     timed_out: bool = False
-    """The `timeout` that was asked for has ended it."""
+    """The requested `timeout` ended it."""
 
 
 class Sandbox(Protocol):
-    """Runs code that a model wrote. A tier that cannot start says so when it is made."""
+    """Runs code that a model wrote. A tier that cannot start raises when it is constructed."""
 
     @property
     def suspends(self) -> bool:
-        """Whether `run` may give the event loop away."""
+        """Whether `run` may yield to the event loop."""
         ...
 
     async def run(
@@ -172,7 +172,7 @@ class Sandbox(Protocol):
 
 
 class SampleRequest(Value, frozen=True, gc=False):
-    """A request of a server to the run's model: messages, and no tools."""
+    """A request by a server to the run's model: messages, without tools."""
 
     messages: tuple[Message, ...]
     max_tokens: int | None = None
@@ -181,18 +181,18 @@ class SampleRequest(Value, frozen=True, gc=False):
 
 
 class SamplingRefused(Exception):
-    """A server gets no model call; the text says why."""
+    """The refusal of a server's model call; the text says why."""
 
 
 class ToolClient(Protocol):
-    """The run as a server sees it that carries out one call."""
+    """The run, as seen by the server that carries out one of its calls."""
 
     key: str
-    """The call's: the same when it is made again."""
+    """The call's key: the same when the call is repeated."""
     action: str
-    """The key of the action that makes it."""
+    """The key of the action that makes the call."""
     tool: str
-    """The tool's name, as the file has it."""
+    """The tool's name in the file."""
     answers: Mapping[str, Any]
     """The recorded answers to questions of this action, by the id of the form."""
     warnings: list[str]
@@ -200,23 +200,23 @@ class ToolClient(Protocol):
 
     @property
     def asks_nobody(self) -> bool:
-        """Whether no one can answer a question of this run."""
+        """Whether this run has no one who could answer a question."""
         ...
 
     async def sample(self, server: ServerSpec, request: SampleRequest) -> Mapping[str, Any]:
-        """The model's reply: `text`, `model`, `finish_reason`. `SamplingRefused` says why not."""
+        """The model's reply: `text`, `model`, `finish_reason`. May raise `SamplingRefused`."""
         ...
 
 
 class ToolServers(Protocol):
-    """The servers that carry out tools which are not functions of this process."""
+    """The servers of the tools that are not functions of this process."""
 
     def prepare(self) -> None:
         """Raise `SetupError` now for what would fail later: no package, no variable."""
         ...
 
     async def ready(self) -> None:
-        """Connect what is not connected. Cheap where all is. A `RunError` where one cannot be."""
+        """Connect the servers; cheap if all are connected. `RunError` if one cannot be reached."""
         ...
 
     async def call(
@@ -226,39 +226,39 @@ class ToolServers(Protocol):
         arguments: Mapping[str, Any],
         client: ToolClient | None = None,
     ) -> ToolResult:
-        """Carry out one call; what goes wrong in it is in the result.
+        """Carry out one call; its errors are in the result.
 
-        `client` is asked what the server asks; without one all of that is refused. Raises
-        `InputRequired` where the call stays in flight until someone answers: it continues when it
-        is made again with the same key.
+        `client` answers the server's requests; without one they are refused. Raises
+        `InputRequired` if the call stays in flight until someone answers: it continues when it
+        is repeated with the same key.
         """
         ...
 
     def let_go(self, run_id: str, action: str) -> None:
-        """Let the calls go that other actions of a run than this one left in flight."""
+        """Abandon the calls that other actions of the run left in flight."""
         ...
 
     def in_flight(self, key: str) -> bool:
-        """Whether a call of this key, or one below it, stays in flight here."""
+        """Whether a call with this key, or one below it, is in flight here."""
         ...
 
     def asks(self, run_id: str) -> bool:
-        """Whether calls of a run or of its children stay in flight here, and wait for an answer."""
+        """Whether calls of a run or of its children are in flight here and wait for an answer."""
         ...
 
     async def close(self) -> None:
-        """The run rests: let go of them until it is driven on."""
+        """Disconnect while the run rests."""
         ...
 
 
 class Notifier(Protocol):
     """Sends notices: to a log, a webhook, a terminal.
 
-    One that never gives the event loop away may say so: `suspends = False`.
+    One that never yields to the event loop may set `suspends = False`.
     """
 
     async def notify(self, text: str, data: Mapping[str, Any]) -> None:
-        """Say it. An exception fails the action that wanted it said."""
+        """Send a notice. An exception fails the action that sends it."""
         ...
 
 
@@ -266,5 +266,5 @@ class Tokenizer(Protocol):
     """Counts the tokens of messages for one model."""
 
     def count(self, messages: Sequence[Message]) -> int:
-        """How many tokens the messages take in a request."""
+        """The number of tokens that the messages take in a request."""
         ...

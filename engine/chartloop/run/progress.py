@@ -1,6 +1,6 @@
-"""Where a run is, as pictures are given it.
+"""The progress of a run, for its pictures.
 
-What it costs does not grow with the run: counts are kept as it goes.
+The cost does not grow with the length of the run, since the tally keeps the counts.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ def standing_at(position: Position, tally: Tally) -> Standing:
 
 
 def status_of(session: Session) -> Standing:
-    """The same in the picture of the status region, whose moves no one counts."""
+    """The standing of a run in the picture of the status region, without counts."""
     return Standing(session.position.status, how=how_of(session.position))
 
 
 def meters_of(session: Session) -> dict[str, Meter]:
-    """What the decisions and rules of the machine read now, by state and by rule.
+    """The current values of the machine's decisions and rules, by state and by rule id.
 
-    At a wait, how long the run has waited, and of how long.
+    For a waiting state, the time waited and the limit.
     """
     chart, facts = session.chart, session.position.facts
-    found: dict[str, Meter | None] = {
+    meters: dict[str, Meter | None] = {
         name: _decision(chart, state, facts) for name, state in chart.spec.states.items()
     }
-    found |= {rule.id: _guard(chart, rule.when, facts) for rule in chart.spec.rules}
-    found[session.position.state] = _wait(session) or found.get(session.position.state)
-    return {name: meter for name, meter in found.items() if meter is not None}
+    meters |= {rule.id: _guard(chart, rule.when, facts) for rule in chart.spec.rules}
+    meters[session.position.state] = _wait(session) or meters.get(session.position.state)
+    return {name: meter for name, meter in meters.items() if meter is not None}
 
 
 def _decision(chart: Chart, state: StateSpec, facts: Facts) -> Meter | None:
-    asked = next((edge.when for edge in state.edges_of("then") if edge.when is not None), None)
-    if asked is not None:
-        return _guard(chart, asked, facts)
+    guard = next((edge.when for edge in state.edges_of("then") if edge.when is not None), None)
+    if guard is not None:
+        return _guard(chart, guard, facts)
     try:
         value = None if state.of is None else state.of.value(facts)
-    except (*GUARD_ERRORS, GuardFailed):  # it has none yet, or only a guard of the caller's knows
+    except (*GUARD_ERRORS, GuardFailed):  # no value yet, or one that needs a guard of the caller
         return None
     return (
         None if value is None else Meter(str(value) if isinstance(value, str) else say_value(value))
@@ -90,7 +90,7 @@ def _wait(session: Session) -> Meter | None:
 
 
 def how_of(position: Position) -> How:
-    """How the run ended, as `Result.kind` says it; empty while it continues."""
+    """How the run ended, as in `Result.kind`; empty while it continues."""
     if not position.ended:
         return ""
     top = position.signals.highest
@@ -101,7 +101,7 @@ def how_of(position: Position) -> How:
 
 
 def _raised_by(signals: list[StopSignal], reason: str) -> str:
-    """The source of the newest signal of this reason; signals are few."""
+    """The source of the newest signal with this reason, or empty."""
     return next((s.source for s in reversed(signals) if s.reason == reason), "")
 
 

@@ -1,12 +1,12 @@
-"""What a run that waits asks of someone, and the id of that wait.
+"""The question of a waiting run, and the id of its wait.
 
-The id is the number of the record that started the wait: another one at each visit of a state, the
-same after a resume, in a replay and in a fork. Where a child waits it is the child's, behind the
+The id is the number of the record that started the wait: a new one at each visit of a state, the
+same after a resume, in a replay and in a fork. For a waiting child it is the child's, after the
 child's place below the run: ``review/3:2``.
 
-The row of a run in the journal holds it too, with tokens and cost: `update_at`.
+The row of a run in the journal has the question too, with tokens and cost: `update_at`.
 
-Belongs here: the current question, and the row. Never: what came as an answer to it (`run.inbox`).
+Belongs here: the current question, and the row. Never: its answers (`run.inbox`).
 Source: design "language", sections 5 (waits) and 8 ("Children").
 """
 
@@ -26,11 +26,11 @@ from chartloop.run.journal_records import OpenQuestion, Update
 from chartloop.run.tally import Tally
 
 SETTLES: tuple[str, ...] = ("retry", "fail")
-"""What a run takes that is blocked on a call in doubt."""
+"""The answers of a run that is blocked on a call in doubt."""
 
 
 class Standing(Protocol):
-    """What a question is made of; a `Session` has it."""
+    """The parts of a run that its question depends on. A `Session` has them."""
 
     chart: Chart
     position: Position
@@ -41,19 +41,19 @@ class Standing(Protocol):
 
 
 class Question(NamedTuple):
-    """The question of a run that waits."""
+    """The question of a waiting run."""
 
     wait: str
     """The id of the wait, which an answer may name."""
     text: str
     answers: Mapping[str, Mapping[str, Type]]
-    """The events that the wait takes, each with the fields of its answer."""
+    """The events that the wait accepts, each with the fields of its answer."""
     run: str
     """The id of the run that waits: this one, or a child of it."""
     state: str
-    """Where that one waits."""
+    """The state in which that run waits."""
     due: float | None = None
-    """When the wait expires, in seconds since the epoch; None where it has no deadline."""
+    """When the wait expires, in seconds since the epoch; None without a deadline."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `--format json` prints it."""
@@ -61,17 +61,17 @@ class Question(NamedTuple):
         return plain(self._replace(answers=fields)._asdict())
 
     def to_row(self) -> OpenQuestion:
-        """The same as the run's row in the journal keeps it."""
+        """The form that the run's row in the journal stores."""
         return OpenQuestion(**self.to_dict())
 
 
 def question_of(session: Standing) -> Question | None:
-    """The current question; None where the run waits for no one."""
+    """The current question; None if the run does not wait for an answer."""
     return question_at(session.chart, session.run_id, session.position, session.tally.rest)
 
 
 def question_at(chart: Chart, run_id: str, position: Position, rest: int) -> Question | None:
-    """What a run asks at a position to which record `rest` brought it."""
+    """The question of a run at a position to which record `rest` brought it."""
     if position.status != "paused":
         return None
     wait = _wait_at(run_id, position, rest)
@@ -87,25 +87,25 @@ def question_at(chart: Chart, run_id: str, position: Position, rest: int) -> Que
 
 
 def due_at(chart: Chart, position: Position) -> float | None:
-    """When a question of the run's own expires; None where it does not."""
+    """When the run's own question expires; None if it does not."""
     asks = position.state in chart.waiting or position.form is not None
     return position.wake_at if asks else None
 
 
 def asked_here(session: Standing) -> Asked | None:
-    """What a child of this very run asks."""
+    """The question of a child of this run, if it waits for one."""
     return _asked_by_child(session.run_id, session.position)
 
 
 def wait_of(session: Standing) -> str:
-    """The id of the current wait; at any other moment that of no run."""
+    """The id of the current wait; meaningless while the run does not wait."""
     return _wait_at(session.run_id, session.position, session.tally.rest)
 
 
 def _asked_by_child(run_id: str, position: Position) -> Asked | None:
-    """What a child of this very run asks.
+    """The question of a child of this run.
 
-    A fork starts the children anew: what those of the other run asked is not its question.
+    A fork starts its children anew, so that a question of the original's child is not its own.
     """
     asked = position.child_question
     below = f"{run_id}{CHILD_MARK}"
@@ -150,7 +150,7 @@ def _of_child(chart: Chart, asked: Asked) -> Mapping[str, Mapping[str, Type]]:
     if asked.form:
         return answers_of(form_in(asked.form))
     for name in asked.machines:
-        if name not in chart.spec.machines:  # a changed file has not that child any more
+        if name not in chart.spec.machines:  # a changed file may have dropped the child
             return {}
         chart = chart.child(name)
     return {event: chart.answer_fields(asked.state, event) for event in asked.events}
@@ -159,7 +159,7 @@ def _of_child(chart: Chart, asked: Asked) -> Mapping[str, Mapping[str, Type]]:
 def update_at(
     chart: Chart, run_id: str, position: Position, rest: int, *, reason: str = ""
 ) -> Update:
-    """What a run's row says of it at a position to which record `rest` brought it."""
+    """The update of a run's row at a position to which record `rest` brought it."""
     facts = position.facts
     asked = question_at(chart, run_id, position, rest) if position.status == "paused" else None
     return Update(
@@ -169,6 +169,6 @@ def update_at(
 
 
 def cost_of(facts: Facts) -> float | None:
-    """What the model calls cost in USD; None where there were some and no price is known."""
+    """The cost of all model calls in USD; None if some were made and no price is known."""
     usage = facts.usage
     return 0.0 if usage.cost is None and not usage.llm_calls else usage.cost

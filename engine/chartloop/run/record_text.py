@@ -1,4 +1,4 @@
-"""Records in words: what was done, what came of it, where it led and why.
+"""Records in words: the action, its outcome, where it led and why.
 
 Belongs here: cells about one record. Never: tables, printing, colours.
 """
@@ -11,7 +11,7 @@ from chartloop.core.position import ELICITATION
 from chartloop.core.units import say_elapsed
 from chartloop.machine.guard_text import say_value
 
-if TYPE_CHECKING:  # the command line says words before it loads a machine
+if TYPE_CHECKING:  # the command line uses this module before it loads a machine
     from chartloop.core.outcome import Outcome
     from chartloop.core.records import Record
     from chartloop.machine.build import Chart
@@ -31,7 +31,7 @@ def path_of(chart: Chart, record: Record) -> tuple[str, ...]:
 
 
 def because(chart: Chart, record: Record) -> str:
-    """Why a record led where it did: the guards of the edges and rules that were taken."""
+    """Why a record led where it did: the guards of the edges and rules taken."""
     reasons: list[str] = []
     for origin in record.taken:
         transition = chart.by_origin.get(origin)
@@ -67,7 +67,7 @@ def outcome_of(record: Record) -> str:
 
 
 def _outcome(outcome: Outcome) -> str:
-    """``ok``, or what failed: the action, or some of the calls of tools that it made."""
+    """``ok``, or the failure of the action or of some of its tool calls."""
     if not outcome.ok:
         error = outcome.error
         return f"failed: {error.category} {error.message}" if error is not None else "failed"
@@ -91,7 +91,7 @@ def action_of(chart: Chart, record: Record) -> str:
 
 
 def duration_of(record: Record) -> str:
-    """How long the action took; empty for what is not an action."""
+    """How long the action took; empty for a record without one."""
     given = record.input
     took = given.at - given.started
     return say_elapsed(max(0.0, took)) if record.kind == "step" and given.started else ""

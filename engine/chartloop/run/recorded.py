@@ -1,10 +1,9 @@
-"""Recorded runs, as questions about many of them read them: row, records, the machine's text.
+"""Recorded runs, read for studies of many: row, records, the machine's text.
 
-A run that cannot be read is not an error of the question: it comes as `Unread`, with the reason,
-and the others are read all the same. What a journal holds and what `chartloop runs export` prints
-give the same.
+An unreadable run is no error for the study: it becomes an `Unread` with the reason, and the others
+are read all the same. A journal and the output of `chartloop runs export` give the same records.
 
-Belongs here: reading. Never: deciding anything again (`replay`, the folder `studies`).
+Belongs here: reading. Never: deciding anything again (`run.replay`, `analysis`).
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from chartloop.run.validate_record import UNFIT, as_row, wrong_with
 
 
 class RecordedRun(NamedTuple):
-    """A run that is over, or as far as it has come."""
+    """A run, ended or in progress."""
 
     row: RunRow
     records: tuple[Record, ...]
     """At least one: the first is its `start`."""
     machine: str = ""
-    """The canonical text of the machine it was started with; empty where no one has kept it."""
+    """The canonical text of the machine it was started with; empty if it was not stored."""
     pending: tuple[Event, ...] = ()
-    """Calls that were started and have no outcome yet: the events after the last record."""
+    """The calls of the action in progress: the events after its last record."""
     children: tuple[RunRow, ...] = ()
-    """Those that the current action has started, the oldest first; an export has none."""
+    """The children that the current action started, oldest first; empty for an export."""
 
     @property
     def run_id(self) -> str:
@@ -41,7 +40,7 @@ class RecordedRun(NamedTuple):
 
 
 class Unread(NamedTuple):
-    """A run that no one can ask: it is reported, and skipped."""
+    """An unreadable run: it is reported, and skipped."""
 
     run_id: str
     why: str
@@ -54,7 +53,7 @@ Recorded: TypeAlias = RecordedRun | Unread
 
 
 async def read_run(journal: Journal, row: RunRow) -> Recorded:
-    """One run of a journal."""
+    """Read one run of a journal."""
     if row.status == DAMAGED:
         return Unread(row.run_id, row.reason)
     try:
@@ -63,51 +62,51 @@ async def read_run(journal: Journal, row: RunRow) -> Recorded:
         children = await _at_hand(journal, row, events)
         records = tuple(event.record for event in events if event.record is not None)
         return _sound(RecordedRun(row, records, text, tuple(_pending(events)), children))
-    except ChartloopError as error:  # a record that cannot be read, a payload that is gone
+    except ChartloopError as error:  # an unreadable record, a missing payload
         return Unread(row.run_id, error.message)
     except UNFIT as error:
         return Unread(row.run_id, f"it is damaged: {type(error).__name__} {error}")
 
 
 async def _at_hand(journal: Journal, row: RunRow, events: Sequence[Event]) -> tuple[RunRow, ...]:
-    """The children of the current action, whether or not a record tells of them.
+    """The children of the current action, recorded or not.
 
-    A process may die between a child's beginning and the record in which its parent waits for it.
+    A process may die after a child has started and before the record in which its parent waits.
     """
     newest = next((event.record for event in reversed(events) if event.record is not None), None)
     if newest is None or newest.status in ("completed", "error"):
         return ()
-    found = await journal.rows(prefix=CHILD_MARK.join((row.run_id, newest.next, str(row.steps))))
-    return tuple(child for child in reversed(found) if child.parent == row.run_id and child.head)
+    rows = await journal.rows(prefix=CHILD_MARK.join((row.run_id, newest.next, str(row.steps))))
+    return tuple(child for child in reversed(rows) if child.parent == row.run_id and child.head)
 
 
 def _pending(events: Sequence[Event]) -> list[Event]:
-    """The events that the newest action has started: a pause, say, does not end it."""
-    found: list[Event] = []
+    """The events of the action in progress, which records such as a pause do not end."""
+    pending: list[Event] = []
     for event in reversed(events):
         if event.record is None:
-            found.append(event)
+            pending.append(event)
         elif not event.record.aside:
             break
-    return found[::-1]
+    return pending[::-1]
 
 
 async def read_children(journal: Journal, run_id: str) -> list[Recorded]:
-    """The runs of a run's child machines, theirs too, the oldest first."""
+    """The runs of a run's children, and of their children, oldest first."""
     rows = await journal.rows(prefix=run_id + CHILD_MARK)
     return [await read_run(journal, row) for row in reversed(rows)]
 
 
 def read_export(text: str, source: str) -> list[Recorded]:
-    """The runs that a text holds, as `chartloop runs export` prints them, one after another.
+    """The runs in the output of `chartloop runs export`, in order.
 
-    `source` names the text where a run in it cannot be read.
+    `source` names the text in the reason why a run is unreadable.
     """
     return [_parse_export(lines, source) for lines in _parts(text)]
 
 
 def _parts(text: str) -> Iterator[list[tuple[int, str]]]:
-    """For each run its lines, numbered: a row first, then records."""
+    """The numbered lines of each run: its row, then its records."""
     lines: list[tuple[int, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
@@ -146,7 +145,7 @@ def _parse_export(lines: Sequence[tuple[int, str]], source: str) -> Recorded:
 
 
 def _row(data: Mapping[str, Any]) -> RunRow | None:
-    """The row, or None for what is none: a column of another type, or no id."""
+    """The row in the data; None if a column has the wrong type or the id is missing."""
     columns = {"run_id": "", **RunRow.defaults(), **data}
     row = as_row(columns[name] for name in RunRow.__struct_fields__)
     return row if row.run_id and row.status != DAMAGED else None
@@ -154,14 +153,14 @@ def _row(data: Mapping[str, Any]) -> RunRow | None:
 
 def _mapping(line: str) -> Mapping[str, Any]:
     try:
-        found = json.loads(line)
+        data = json.loads(line)
     except (RecursionError, ValueError):
         return {}
-    return cast("Mapping[str, Any]", found) if isinstance(found, dict) else {}
+    return cast("Mapping[str, Any]", data) if isinstance(data, dict) else {}
 
 
 def _sound(run: RecordedRun) -> Recorded:
-    """The run, if its records are a run's: sound, numbered from 0 without a gap, a start first."""
+    """The run if its records are valid, numbered from 0 without a gap, and begin with a start."""
     if not run.records:
         return Unread(run.run_id, "it has no record yet")
     for number, record in enumerate(run.records):

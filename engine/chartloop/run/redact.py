@@ -1,17 +1,16 @@
-"""The one redactor: what is written to a journal or a log passes here and loses its secrets.
+"""The redactor, which removes secrets from everything written to a journal or a log.
 
-Hidden are (a) values of environment variables, and of mapping entries, whose name says that
-they are secret; (b) values that the caller gives, those of ``${VAR}`` in a machine file; (c)
-what looks like a credential, by one table of patterns. Values of (a) variables and (b) are hidden
-encoded too: for JSON, for a URL, in base64, in hex. What is hidden reads ``«redacted:NAME»``;
-nothing else changes.
+Hidden are (a) the values of environment variables and mapping entries with a secret name; (b)
+values that the caller gives, and those of ``${VAR}`` in a machine file; (c) anything that looks
+like a credential, by one table of patterns. Values of variables and of (b) are also hidden when
+encoded: for JSON, for a URL, in base64, in hex. A hidden value becomes ``«redacted:NAME»``; nothing
+else changes.
 
-Only strings are hidden, never numbers: ``max_tokens: 4096`` is not a secret. Words by which a
-replay finds its way (states, edges, reasons, ids of calls) stay as they are where `STRUCTURE`
-says that such words stand.
+Only strings are hidden, never numbers: ``max_tokens: 4096`` is not a secret. Words that a replay
+needs (states, edges, reasons, ids of calls) are left alone in the places listed in `STRUCTURE`.
 
-The common case is that there is nothing to hide: a few searches for literal beginnings decide
-it. Only a text that fails them is decoded, walked and encoded again.
+Usually there is nothing to hide, which a few searches for literal prefixes settle. Only a text that
+fails them is decoded, walked and encoded again.
 
 Belongs here: names, patterns, hiding. Never: files, journals, logging.
 Source: design "architecture", section 4.
@@ -32,10 +31,10 @@ from chartloop.core.credentials import PATTERNS
 from chartloop.core.records import to_json
 
 SHORTEST = 8
-"""Characters. A shorter value is not hidden: it would be found inside ordinary words."""
+"""Characters. A shorter value is not hidden: it would occur inside ordinary words."""
 
 SECRET_WORDS = ("key", "token", "secret", "password")
-"""A name that ends in one of these is secret; so is one in capitals that has it anywhere."""
+"""A name that ends in one of these is secret; so is one in capitals that contains one."""
 
 
 _HINTS = tuple(
@@ -51,24 +50,24 @@ _HINTS = tuple(
         ("=", "[?&](?i:[a-z_-]{0,32}(?:key|token|secret|password)=)"),
     )
 )
-"""A text in which none of these is found matches no pattern. The sign is there to skip the search:
-to look for a literal text costs next to nothing."""
+"""A text that contains none of these matches no pattern. The literal sign is searched first, since
+that costs next to nothing."""
 
 OPENINGS = (
     "-----BEGIN ", "sk-", "AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
     "glpat-", "xoxb-", "xoxa-", "xoxp-", "AIza", "eyJ", "earer ", "Basic ", "://",
 )  # fmt: skip
-"""How credentials of the table start, as far as they start with a text."""
+"""The literal prefixes of credentials in the table."""
 _OPEN = re.compile(
     r"-----BEGIN (?:(?!-----END [A-Z ]{0,60}-----)[\s\S])*\Z"
     r"|(?:sk-|A[KS]IA|gh[pousr]_|github_pat_|glpat-|xox[a-z]-|AIza|eyJ|earer +|Basic +|://|[?&])\S*\Z"
 )
-"""The end of a text that may be a credential to which more belongs."""
+"""An unfinished credential at the end of a text."""
 
 _KEY_END = re.compile(r"-----END [A-Z ]{0,60}-----\Z")
 
 _Part: TypeAlias = tuple[Any, str, Mapping[str, Any]]
-"""A list or mapping, the secret name above it if there is one, and what is kept in it."""
+"""A list or mapping, the secret name above it if any, and the part of `STRUCTURE` for it."""
 _Entry: TypeAlias = tuple[Any, Any, str, Mapping[str, Any]]
 
 _NOTHING: Mapping[str, Any] = {}
@@ -137,19 +136,18 @@ STRUCTURE: Mapping[str, Any] = {
         "errors": _FAILURE,
     },
 }
-"""Where the journal's documents hold words that a replay needs.
+"""The places in the journal's documents with words that a replay needs.
 
-A leaf is a word or a list of words; lists on the way are passed through.
+A leaf is a word or a list of words; lists on the way to it are passed through.
 """
 
 
 class Redactor:
     """Hides secrets in text and in JSON text.
 
-    `values` are secrets, by name where it is a mapping; `names` the words that make the name
-    of a variable or of a mapping entry secret; `environ` the variables whose values are hidden
-    when their name says so: those of this process by default, read once. Immutable, so one
-    may serve many threads.
+    `values` are secrets, by name if given as a mapping; `names` are the words that make the name
+    of a variable or of a mapping entry secret; `environ` are the variables to examine, by default
+    those of this process, read once. Immutable, so threads can share one.
     """
 
     def __init__(
@@ -162,10 +160,10 @@ class Redactor:
         words = tuple(name.lower() for name in names)
         self._is_secret = _secret_names(words)
         self._probes = tuple(_probe(word, alone=self._is_secret(word)) for word in words)
-        known = os.environ if environ is None else environ
-        found = {value: name for name, value in known.items() if self._is_secret(name)}
-        found.update(_by_value(values))
-        self._names = {value: name for value, name in found.items() if len(value) >= SHORTEST}
+        variables = os.environ if environ is None else environ
+        secrets = {value: name for name, value in variables.items() if self._is_secret(name)}
+        secrets.update(_by_value(values))
+        self._names = {value: name for value, name in secrets.items() if len(value) >= SHORTEST}
         self._names = {
             form: name for value, name in self._names.items() for form in forms_of(value)
         }
@@ -175,15 +173,15 @@ class Redactor:
         self._longest = max(map(len, (*self._names, *OPENINGS)))
 
     def text(self, text: str) -> str:
-        """Plain text without its secrets: a log line, an error, a file."""
+        """Remove secrets from plain text: a log line, an error, a file."""
         return self._hide_values(_hide_patterns(text))
 
     def markup(self, text: str) -> str:
-        """Markup, or JSON that holds some, without its secrets: found with entities in them too.
+        """Remove secrets from markup, or JSON that holds some, also those written with entities.
 
-        Graphviz writes a hyphen as one. Nothing changes where nothing is hidden.
+        Graphviz writes a hyphen as an entity. A text without secrets is returned unchanged.
         """
-        plain = _HYPHEN.sub(lambda found: found[1] or "-", text)
+        plain = _HYPHEN.sub(lambda match: match[1] or "-", text)
         hidden = self.text(plain)
         for value, name in self._names.items():
             for form in _markup_forms(value):
@@ -191,11 +189,11 @@ class Redactor:
         return text if hidden == plain else hidden
 
     def sure(self, text: str) -> int:
-        """How much of a text that continues holds no beginning of a secret."""
-        found = _OPEN.search(text)
-        end = len(text) if found is None else found.start()
+        """The length of a growing text up to a possible beginning of a secret at its end."""
+        match = _OPEN.search(text)
+        end = len(text) if match is None else match.start()
         if _KEY_END.search(text, max(0, end - 80), end):
-            return end  # these dashes end a key, and start none
+            return end  # these dashes end a key, they do not start one
         for at in range(max(0, end - self._longest), end):
             for begin in self._begins.get(text[at], ()):
                 if begin.startswith(text[at:end]):
@@ -203,10 +201,7 @@ class Redactor:
         return end
 
     def json(self, text: str, kept: Mapping[str, Any] = STRUCTURE) -> str:
-        """The text of a JSON object without its secrets.
-
-        Words that are where `kept` says are left alone.
-        """
+        """Remove secrets from the text of a JSON object, except in the places of `kept`."""
         text = _hide_patterns(text)
         if not self._suspects(text):
             return text
@@ -225,7 +220,7 @@ class Redactor:
         return False
 
     def _clean(self, data: Any, kept: Mapping[str, Any]) -> bool:
-        """Hide in place; whether anything changed. A stack, since data may be nested deeply."""
+        """Hide in place; returns whether anything changed. Not recursive: data may be deep."""
         changed = False
         stack: list[_Part] = [(data, "", kept)]
         while stack:
@@ -258,7 +253,7 @@ class Redactor:
         return self._hide_values(value)
 
     def _hide_inside(self, text: str) -> str:
-        """A string that is itself JSON, as the arguments of a tool call are."""
+        """Hide secrets in a string that is itself JSON, such as the arguments of a tool call."""
         if not self._suspects(text):
             return text
         try:
@@ -271,18 +266,18 @@ class Redactor:
         return text if self._finder is None else self._finder.sub(self._mark_for, text)
 
     def _mark_for(self, match: re.Match[str]) -> str:
-        found = match.group()
-        name = self._names.get(found)
-        return found if name is None else mark(name)
+        text = match.group()
+        name = self._names.get(text)
+        return text if name is None else mark(name)
 
 
 def mark(name: str) -> str:
-    """The text in place of a secret."""
+    """The text that replaces a secret."""
     return f"«redacted:{_UNFIT.sub('_', name)[:64]}»"
 
 
 def has_marks(text: str) -> bool:
-    """Whether something was hidden in a text."""
+    """Whether a text has hidden secrets."""
     return _MARKED.search(text) is not None
 
 
@@ -312,24 +307,24 @@ def _by_value(values: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
 
 
 def _finder(forms: Iterable[str]) -> re.Pattern[str] | None:
-    """Finds the forms, and what is hidden already, so that it is not hidden twice."""
+    """A pattern for the forms, and for marks, so that nothing is hidden twice."""
     # longest first: one secret may start with another
     parts = [re.escape(form) for form in sorted(forms, key=len, reverse=True)]
     return re.compile("|".join([_MARKED.pattern, *parts])) if parts else None
 
 
 def _by_first(texts: Iterable[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    groups: dict[str, list[str]] = {}
     for text in texts:
-        found.setdefault(text[0], []).append(text)
-    return found
+        groups.setdefault(text[0], []).append(text)
+    return groups
 
 
 def forms_of(value: str) -> Iterator[str]:
-    """A secret as it is, and as programs encode it: for JSON, a URL, in base64, in hex.
+    """A secret as it is, and as programs encode it: for JSON, for a URL, in base64, in hex.
 
-    Base64 is cut at every third byte, so it has three forms, by where in the data the secret
-    stands; the signs that it shares with its neighbours are left out.
+    Base64 encodes groups of three bytes, so it has three forms, by the secret's offset in the
+    data, without the characters that also depend on neighbouring bytes.
     """
     raw = value.encode("utf-8", "surrogatepass")
     yield value
@@ -349,7 +344,7 @@ _HYPHEN = re.compile(r"(<!--.*?-->)|&#45;", re.DOTALL)
 
 
 def _markup_forms(value: str) -> Iterator[str]:
-    """A secret as markup writes it, where it has characters that are written with an entity."""
+    """A secret as markup writes it; nothing if none of its characters needs an entity."""
     if not _ENTITIES.search(value):
         return
     for quotes in ('"', "&quot;", "&#34;", '\\"'):
@@ -362,26 +357,26 @@ _ENTITIES = re.compile("[&<>'\"]")
 _LOWER = re.compile("%[0-9A-F]{2}")
 
 
-def _lower(found: re.Match[str]) -> str:
-    return found[0].lower()
+def _lower(match: re.Match[str]) -> str:
+    return match[0].lower()
 
 
 def _probe(word: str, *, alone: bool) -> Callable[[str], object]:
-    """Finds, in JSON text in lower case, entries whose name may be secret by `word`.
+    """A search, in lower-case JSON text, for entries whose name `word` may make secret.
 
-    `alone` says whether the word on its own is such a name. Where it is not (``key``, which
-    every intent has) the probe skips it.
+    `alone`: the word on its own is such a name. If it is not (``key``, which every intent has),
+    the probe skips it.
     """
     name = re.escape(word) if alone else rf'{re.escape(word)}(?<!"{re.escape(word)})'
     return re.compile(rf'{name}[^"\\]{{0,128}}+\\*+"\s*+:\s*+[\\"\[{{]').search
 
 
 def _secret_names(words: Iterable[str]) -> Callable[[str], bool]:
-    """Whether a name says that its value is secret.
+    """A function that tells whether a name is that of a secret.
 
-    ``api_key accessToken DB_PASSWORD OPENAI_API_KEY_2`` do; ``key`` and ``keys`` alone name
-    entries of any mapping, ``total_tokens`` and ``MAX_TOKENS`` amounts, and ``key_findings``
-    what a model has found.
+    ``api_key accessToken DB_PASSWORD OPENAI_API_KEY_2`` are; ``key`` and ``keys`` alone name
+    entries of any mapping, ``total_tokens`` and ``MAX_TOKENS`` amounts, and ``key_findings`` a
+    model's findings.
     """
     any_word = "|".join(map(re.escape, words)) or "(?!)"
     ends = re.compile(rf".*(?:{any_word})s?[0-9_-]*", re.IGNORECASE | re.DOTALL)
@@ -397,9 +392,9 @@ def _secret_names(words: Iterable[str]) -> Callable[[str], bool]:
 
 
 def _fragments(forms: Iterable[str]) -> tuple[str, ...]:
-    """Texts without which no form of a secret can be there: as few as that takes.
+    """The fewest texts of which every form of a secret contains one.
 
-    Each is the longest part of a form that is written the same in JSON, however deeply nested.
+    Each is the longest part of a form that JSON writes unchanged, however deeply nested.
     """
     parts = {max(_WRITTEN_ELSE.split(form), key=len) for form in forms}
     return tuple(part for part in parts if not any(o != part and o in part for o in parts))

@@ -1,9 +1,9 @@
-"""Events as whoever listens hears them: without the secrets that records do not have either.
+"""Events for listeners, with the same secrets removed as in records.
 
-A model's text comes in pieces, and a secret may be cut anywhere. What may be the beginning of one
-is held back until the next piece shows what it is; the end of the action lets the rest go.
+A model's text comes in pieces, and a secret may be cut anywhere. A possible beginning of one is
+held back until the next piece decides; the end of the action releases the rest.
 
-Belongs here: hiding in what is told live. Never: what is secret (`run.redact`).
+Belongs here: hiding secrets in live events. Never: what is secret (`run.redact`).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from chartloop.run.journal import Journal
 from chartloop.run.redact import Redactor
 
 LONGEST = 8_192
-"""Characters that are held back at most: a private key has fewer."""
+"""The most characters held back: more than a private key has."""
 
 
 def event_redactor(journal: Journal) -> EventRedactor | None:
-    """Hides secrets from listeners; None if the journal keeps them too."""
+    """The redactor of a journal's live events; None if the journal does not hide secrets."""
     redactor: Redactor | None = getattr(journal, "redactor", None)
     return None if redactor is None else EventRedactor(redactor)
 
@@ -32,10 +32,10 @@ class EventRedactor:
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._held: dict[Hashable, str] = {}
-        """By what is told: the text, the reasoning, the arguments of each call."""
+        """Text held back, by part of the reply: text, reasoning, arguments of each call."""
 
     def piece(self, text: str, of: Hashable = "") -> str:
-        """The part of a continuing text that may be sent by now. May be empty."""
+        """The part of a growing text that can be sent by now. May be empty."""
         text = self._held.get(of, "") + text
         end = self._redactor.sure(text)
         if len(text) - end > LONGEST:
@@ -44,14 +44,14 @@ class EventRedactor:
         return self._redactor.text(text[:end])
 
     def rest(self) -> dict[Hashable, str]:
-        """The text that was held back, now that nothing follows."""
+        """Release the text held back, at the end of a reply."""
         if not self._held:
             return {}
         held, self._held = self._held, {}
         return {of: self._redactor.text(text) for of, text in held.items() if text}
 
     def record(self, record: Record, reasons: Mapping[str, StopReason]) -> Record:
-        """The record as a journal keeps it."""
+        """The record as a journal stores it."""
         text = to_json(record.to_dict())
         hidden = self._redactor.json(text)
         if hidden == text:

@@ -1,10 +1,10 @@
-"""Records, under the names that states, edges and rules have now.
+"""Records under the current names of states, edges and rules.
 
-A record names states and the edges that were taken. In a file that was edited since, a state may
-have another name and an edge another number: the record means the same one.
+A record names states and the edges taken. If the file was edited since, a state may have another
+name and an edge another number.
 
-Belongs here: names, from one machine to another. Never: finding out which is which (`diff`), or
-deciding whether a run may continue (`versions.migration.judge`).
+Belongs here: names, from one machine to another. Never: finding the correspondence
+(`versions.diff`), or whether a run may continue (`versions.migration.judge`).
 
 Source: design "language", section 1 (`renamed`).
 """
@@ -20,26 +20,26 @@ from chartloop.core.reasons import StopSignals
 from chartloop.core.records import Input, Record
 
 START = "start"
-"""Of a `start`: the state in which a child starts where that is not the machine's first."""
+"""Key in the data of a `start`: the state in which a child starts, if not the machine's first."""
 
 
 class Names(NamedTuple):
-    """The new names of states, and of edges and rules by id; others kept their names."""
+    """The new names of states, and ids of edges and rules. Missing ones are unchanged."""
 
     states: Mapping[str, str] = EMPTY
     edges: Mapping[str, str] = EMPTY
 
     def state(self, name: str) -> str:
-        """The name that a state has now."""
+        """The current name of a state."""
         return self.states.get(name, name)
 
     def edge(self, id: str) -> str:
-        """The id that an edge or rule has now.
+        """The current id of an edge or rule.
 
-        An edge's starts with its state; that of a way out which the engine made ends with it.
+        An edge's id starts with its state; the id of an engine-made edge `raised` ends with it.
         """
-        if (known := self.edges.get(id)) is not None:
-            return known
+        if (renamed := self.edges.get(id)) is not None:
+            return renamed
         state, dot, rest = id.partition(".")
         if state == "raised":
             rest = self.state(rest)
@@ -47,7 +47,7 @@ class Names(NamedTuple):
 
 
 def as_now(record: Record, states: Mapping[str, str], edges: Mapping[str, str] = EMPTY) -> Record:
-    """The record with the names of now: those of `Names`."""
+    """The record with its states and edges renamed; see `Names`."""
     if not states and not edges:
         return record
     names = Names(states, edges)

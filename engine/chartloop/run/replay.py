@@ -1,8 +1,8 @@
 """Replay: recorded inputs through `evolve` again, with no effects.
 
-Gives the position before any record, the decision of a record with everything that was looked
-at, and the differences between what was recorded and what this machine decides now. What was
-recorded before a state was renamed is read under its new name.
+Returns the position before any record, the decision of a record with every guard evaluated, and
+the differences between the recorded decisions and those of this machine. Records from before a
+state was renamed are read under its new name.
 
 Source: design "architecture", section 4; "language", section 1 (`renamed`); a law of the design:
 replay of every prefix of a run equals the live run at that point.
@@ -25,7 +25,7 @@ from chartloop.run.renaming import Names, as_now
 
 
 class Difference(NamedTuple):
-    """Where this machine decides differently than was recorded."""
+    """A record that this machine decides differently."""
 
     seq: int
     state: str
@@ -40,10 +40,10 @@ class Replay(NamedTuple):
 
     position: Position
     records: int
-    """Those that were decided as they were recorded."""
+    """The number of records decided as recorded."""
     differences: tuple[Difference, ...] = ()
     of: int = 0
-    """The records that there are."""
+    """The total number of records."""
 
     @property
     def same(self) -> bool:
@@ -51,9 +51,9 @@ class Replay(NamedTuple):
         return not self.differences
 
     def lines(self, width: int = 0) -> list[Line]:
-        """How many were decided as they were recorded, and how the first other one differs.
+        """Sentences: how many records were decided as recorded, and how the first other differs.
 
-        Sentences, of any width.
+        `width` is ignored.
         """
         if self.same:
             was = "decided as it was" if self.records == 1 else "all decided as they were"
@@ -79,8 +79,8 @@ def replay(
 ) -> Replay:
     """Fold the records and compare each decision with what was recorded.
 
-    `names` are those that the records' states and edges have in this machine; by default what
-    its file says under `renamed`.
+    `names` maps the states and edges of the records to those of this machine; by default its
+    file's `renamed`.
     """
     names = Names(chart.spec.renamed) if names is None else names
     position, count, all_records = chart.position(run_id), 0, list(records)
@@ -90,8 +90,8 @@ def replay(
             after, decision = evolve(chart, position, record.input)
         except (StatusError, KeyError) as error:
             return Replay(position, count, _at(record, str(error)), len(all_records))
-        if found := difference(record, position, after, decision):
-            return Replay(position, count, _at(record, found), len(all_records))
+        if what := difference(record, position, after, decision):
+            return Replay(position, count, _at(record, what), len(all_records))
         position, count = after, count + 1
     return Replay(position, count, of=count)
 
@@ -122,26 +122,26 @@ def say_field(value: object) -> str:
 
 
 class Moment(NamedTuple):
-    """Where a run was when a record was about to be decided."""
+    """The position of a run just before a record is decided."""
 
     seq: int
     """The number of that record."""
     position: Position
     rest: int = 0
-    """The record that had brought it there: a wait has its number as its id."""
+    """The number of the record that brought it there: the id of a wait."""
 
     def after(self, chart: Chart, record: Record) -> Moment:
-        """The moment after that record, decided again."""
+        """The moment after a record, which is decided again."""
         return self.then(record, *evolve(chart, self.position, record.input))
 
     def then(self, record: Record, position: Position, decision: Decision) -> Moment:
-        """The moment after that record, which was decided so."""
+        """The moment after a record with a known decision."""
         moved = decision.path or record.kind == "blocked"
         return Moment(record.seq + 1, position, record.seq if moved else self.rest)
 
 
 def moment_before(chart: Chart, records: Iterable[Record], seq: int, run_id: str = "") -> Moment:
-    """Where the run was when record `seq` was about to be decided."""
+    """The moment just before record `seq` was decided."""
     moment = Moment(0, chart.position(run_id))
     for record in records:
         if record.seq >= seq:
@@ -153,7 +153,7 @@ def moment_before(chart: Chart, records: Iterable[Record], seq: int, run_id: str
 def position_before(
     chart: Chart, records: Iterable[Record], seq: int, run_id: str = ""
 ) -> Position:
-    """Its position at that moment."""
+    """The position just before record `seq` was decided."""
     return moment_before(chart, records, seq, run_id).position
 
 

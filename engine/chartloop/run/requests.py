@@ -1,11 +1,11 @@
-"""Requests that a journal keeps: what was asked of a run, by the key that its caller gave.
+"""Requests to a run, stored in the journal by the key that the caller chose.
 
-A key makes repeating harmless: a request of a key that is kept gives the one that is there. A
-request without an outcome is open: somebody is to drive the run for it, whichever process takes it
-next, and goes on with it after the one before has died. A run has one open request at a time.
+A key makes repetition harmless: placing a request whose key is stored returns the stored one. A
+request without an outcome is open: some process has to drive the run for it, and another one takes
+over if that one dies. A run has at most one open request.
 
-Belongs here: the record, the port, and the rule that every journal asks. Never: tables, HTTP, who
-drives (`run.lease`).
+Belongs here: the record, the port, and the rule that every journal applies. Never: tables, HTTP,
+drivers (`run.lease`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class StoredRequest(NamedTuple):
     """A request to a run, as stored."""
 
     key: str
-    """Whoever asks again with this key is answered from here."""
+    """Identifies the request: a repetition with this key gets the stored one."""
     run_id: str
     kind: str
     """``run``, ``step``, ``start``, ``fork`` ..."""
     digest: str
-    """The hash of everything that was asked: the same key with another one is a mistake."""
+    """The hash of its content: the same key with another digest is a mistake."""
     at: float
     data: Mapping[str, Any]
     outcome: Mapping[str, Any] | None = None
@@ -33,7 +33,7 @@ class StoredRequest(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether the run is still to be driven for it."""
+        """Whether the run must still be driven for it."""
         return self.outcome is None
 
 
@@ -41,30 +41,30 @@ class Requests(Protocol):
     """The journal's operations on requests."""
 
     async def place_request(self, request: StoredRequest) -> StoredRequest:
-        """Keep a request; gives the one that is kept under its key, which may be an earlier one.
+        """Store a request; returns the one stored under its key, which may be an earlier one.
 
-        `StatusError` for an open one where the run has another that is open.
+        `StatusError` for an open request if the run has another open one.
         """
         ...
 
     async def settle_request(self, key: str, outcome: Mapping[str, Any]) -> None:
-        """Say what came of an open request. Nothing happens where it is not open."""
+        """Set the outcome of a request, if it is open."""
         ...
 
     async def withdraw_request(self, key: str) -> None:
-        """Forget a request that nothing came of: its key may be used again."""
+        """Delete a request that had no effect: its key may be used again."""
         ...
 
     async def requests(
         self, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
         limit: int | None = None,
     ) -> list[StoredRequest]:  # fmt: skip
-        """Those of a run, of a key, or all; the newest first."""
+        """The requests of a run, of a key, or all; newest first."""
         ...
 
 
 def refuse_second(request: StoredRequest, before: StoredRequest | None) -> None:
-    """`StatusError` where a run is to be driven for an earlier request."""
+    """Raise `StatusError` for an open request if an earlier one is still open."""
     if request.is_open and before is not None:
         raise StatusError(
             f"run `{request.run_id}` is being driven: `{before.kind}` was asked before",
@@ -78,7 +78,7 @@ class MemoryRequests:
     def __init__(self, note: Callable[[], None]) -> None:
         self._requests: dict[str, StoredRequest] = {}
         self._note = note
-        """Called when something changed."""
+        """Called after every change."""
 
     async def place_request(self, request: StoredRequest) -> StoredRequest:
         if (known := self._requests.get(request.key)) is not None:
@@ -111,6 +111,6 @@ class MemoryRequests:
         return found[:limit]
 
     def forget_requests(self, run_id: str) -> None:
-        """A run is gone."""
+        """Delete the requests of a removed run."""
         for key in [key for key, one in self._requests.items() if one.run_id == run_id]:
             del self._requests[key]

@@ -1,4 +1,4 @@
-"""How a run ended, or how it is so far: everything that can be said about it afterwards.
+"""The result of a run, final or so far, and its description in words.
 
 Source: design "language", section 11; "architecture", section 2; 000 `AgentExecutionResult`,
 002 "Inspecting Stop Reasons", 004 `execution-result`.
@@ -39,12 +39,12 @@ class Moment(NamedTuple):
 
 
 class Moments(Sequence[Moment]):
-    """The moments of a run, each made when it is asked for: a run may have many."""
+    """The moments of a run, each built on access: a run may have many."""
 
-    __slots__ = ("_found",)
+    __slots__ = ("_rows",)
 
-    def __init__(self, found: Iterable[tuple[float, str, int]] = ()) -> None:
-        self._found = tuple(found)
+    def __init__(self, rows: Iterable[tuple[float, str, int]] = ()) -> None:
+        self._rows = tuple(rows)
 
     @overload
     def __getitem__(self, index: int) -> Moment: ...
@@ -52,19 +52,19 @@ class Moments(Sequence[Moment]):
     def __getitem__(self, index: slice) -> Moments: ...
     def __getitem__(self, index: int | slice) -> Moment | Moments:
         if isinstance(index, slice):
-            return Moments(self._found[index])
-        return Moment(*self._found[index])
+            return Moments(self._rows[index])
+        return Moment(*self._rows[index])
 
     def __len__(self) -> int:
-        return len(self._found)
+        return len(self._rows)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Moments):
-            return self._found == other._found
-        return self._found == other
+            return self._rows == other._rows
+        return self._rows == other
 
     def __hash__(self) -> int:
-        return hash(self._found)
+        return hash(self._rows)
 
     def __repr__(self) -> str:
         return repr(tuple(self))
@@ -74,8 +74,8 @@ class Moments(Sequence[Moment]):
 class Result:
     """The result of a run, or its state so far. Times in seconds, cost in USD (None: not known).
 
-    `explain` says it in words, `to_dict` as plain data. What each step came to and every call of
-    a tool is read from the journal: `Run.trace`.
+    `explain` returns it in words, `to_dict` as plain data. The outcome of each step and every tool
+    call are read from the journal, by `Run.trace`.
     """
 
     run_id: str
@@ -87,16 +87,16 @@ class Result:
     steps: int
     facts: Facts
     output: Any = None
-    """What the file's `output` says. Without one: the last text of the model where the run came to
-    its natural end, else None, since no one has let that text pass."""
+    """The value of the file's `output`. Without one: the last text of the model if the run came to
+    its natural end, else None, since nothing has accepted that text."""
     question: str | None = None
-    """The question of the run, if it waits for a person."""
+    """The question of the run, if it waits for an answer."""
     events: tuple[str, ...] = ()
-    """The events that the wait takes."""
+    """The events that the wait accepts."""
     wait: str | None = None
-    """The id of that wait, which an answer may name."""
+    """The id of the wait, which an answer may name."""
     signals: StopSignals = NO_SIGNALS
-    """Every signal that was raised, in order; suppressed ones too."""
+    """Every signal raised, in order; suppressed ones included."""
     warnings: tuple[str, ...] = ()
     errors: tuple[Mapping[str, Any], ...] = ()
     partial: tuple[str, ...] = ()
@@ -108,13 +108,13 @@ class Result:
     timeline: Sequence[Moment] = ()
     """One moment for each finished action, in order."""
     profile: Mapping[str, StateProfile] = field(default_factory=dict[str, StateProfile])
-    """Where time and tokens went: each state that acted, in the order of its first action."""
+    """Time and tokens of each state that acted, in the order of first action."""
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The metadata of the run: the file's, overridden by those of the start."""
+    """The metadata of the run: the file's, overridden by that of the start."""
 
     @property
     def last_activity(self) -> float:
-        """When something last happened to it, in seconds since 1970-01-01 UTC; 0.0: never."""
+        """When the last record was made, in seconds since 1970-01-01 UTC; 0.0 without records."""
         return self.facts.marks.now
 
     @property
@@ -125,7 +125,7 @@ class Result:
         if self.status == "error":
             return "error"
         kind = self.reason.kind
-        return "limit" if kind == "error" else kind  # the file's own word was `completed`
+        return "limit" if kind == "error" else kind  # the file ends it as `completed`
 
     @property
     def success(self) -> bool:
@@ -181,11 +181,11 @@ class Result:
         """The notebook view: why the run stopped, its output, and where time went."""
         first, *more = self.explain().splitlines()
         tone: Tone = "good" if self.success else "strong" if self.reason is None else "bad"
-        shown = [line(first, tone), *map(line, more), _summary(self)]
+        parts = [line(first, tone), *map(line, more), _summary(self)]
         if self.profile:
-            shown.append(details_element("where time and tokens went", _profile(self)))
+            parts.append(details_element("where time and tokens went", _profile(self)))
         message = "" if self.output is None else f"\n{say_output(self.output)}"
-        return bundle("".join(shown), f"{self.explain()}{message}")
+        return bundle("".join(parts), f"{self.explain()}{message}")
 
     def __repr__(self) -> str:
         why = self.kind if self.reason is None else f"{self.reason} ({self.kind})"
@@ -195,7 +195,7 @@ class Result:
 
 
 def say_output(output: Any) -> str:
-    """An output as text: a text as it is, anything else as JSON."""
+    """An output as text: a string as it is, anything else as JSON."""
     return (
         output
         if isinstance(output, str)
@@ -226,13 +226,13 @@ def _summary(result: Result) -> str:
 
 
 def _path(path: Sequence[str]) -> str:
-    """The states that were entered; of many the first and the last."""
-    shown = [*path] if len(path) <= _LISTED else [*path[:5], "…", *path[5 - _LISTED :]]
-    return " → ".join(shown)
+    """The states entered, shortened to the first and the last ones if there are many."""
+    states = [*path] if len(path) <= _LISTED else [*path[:5], "…", *path[5 - _LISTED :]]
+    return " → ".join(states)
 
 
 _LISTED = 24
-"""States of a path that a summary names."""
+"""The number of states of a path that a summary names."""
 
 
 def _profile(result: Result) -> str:
@@ -267,9 +267,9 @@ def describe_signals(result: Result, told: str | None = None) -> Iterator[str]:
     """Sentences on what raised a run's stop reason, unless that is `told`, and on other signals."""
     if result.reason is None:
         return
-    # the newest of that reason: one that was raised before may have been put off
+    # the newest of that reason: an earlier one may have been suppressed
     top = next((s for s in reversed(result.signals) if s.reason == result.reason), None)
-    # an end raises its own reason: that it did is not news
+    # an end raises its own reason, which is not worth a sentence
     if top is not None and (top.message or top.source != result.state) and top.message != told:
         message = f": {top.message}" if top.message else ""
         by = "from outside" if top.source == "outside" else f"by {top.source}"
@@ -306,18 +306,19 @@ def result_of(session: Session) -> Result:
 
 
 def metadata_of(session: Session) -> Mapping[str, Any]:
-    """The file's metadata, and over it what the run was started with."""
+    """The file's metadata, overridden by that of the start."""
     own: Mapping[str, Any] | None = session.position.kept.get(METADATA)
-    if own is None and session.begun is not None:  # nothing has been decided yet
+    if own is None and session.begun is not None:  # no record yet
         own = session.begun.data.get(METADATA)
     own = own or {}
     return {**session.chart.spec.metadata, **own}
 
 
 def output_of(session: Session) -> tuple[Any, str]:
-    """The file's `output` over the facts, and a warning.
+    """The run's output, and a warning if the file's `output` failed.
 
-    By default the last text of the model, of a run that came to its natural end.
+    Without an `output` in the file: the last text of the model, once the run came to its natural
+    end.
     """
     position = session.position
     if session.chart.spec.output is None and not is_natural(position):
@@ -333,7 +334,7 @@ def is_natural(position: Position) -> bool:
 
 
 def read_output(spec: MachineSpec, facts: Facts, text: str, ask: Oracle) -> tuple[Any, str]:
-    """The same, of facts at an end: `text` is the last that a model said, `ask` asks guards."""
+    """The output for facts at an end: `text` is the last of a model, `ask` calls guards."""
     output = spec.output
     try:
         if output is None:
@@ -358,7 +359,7 @@ def unenforceable(session: Session) -> list[str]:
 
 
 def say_facts(facts: Facts, roots: Mapping[str, Type]) -> list[tuple[str, str]]:
-    """Facts that differ from nothing, as people write them."""
+    """Every fact by its full name, with its value as people write it."""
     out: list[tuple[str, str]] = []
     for root, section in roots.items():
         for name, type in section.fields:

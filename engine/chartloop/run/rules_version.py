@@ -1,12 +1,12 @@
-"""Which rules of deciding a run was decided by, and whether this engine still has them.
+"""The version of the decision rules of a run, and whether this version of chartloop has them.
 
-A `start` records the version of chartloop that wrote it, and the number of its rules
-(`machine.evolve.RULES`). A run of rules that this engine has is opened by them. Any other is
-refused, with what would be decided differently; it is not damaged.
+A `start` records the version of chartloop that wrote it, and the number of its decision rules
+(`machine.evolve.RULES`). A run with other rules is not damaged, but refused, with the first record
+that would be decided differently.
 
-    number known        opened; a record that is decided differently was changed: damaged
-    number not known    refused
-    no number (before)  opened where every record is decided as it was recorded, else refused
+    known number        opened; a record that is decided differently was altered: damaged
+    unknown number      refused
+    no number (old)     opened if every record is decided as recorded, else refused
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from chartloop.run.renaming import Names
 from chartloop.run.replay import Replay, replay
 
 ENGINE = "engine"
-"""In the data of a `start`: the version of chartloop that wrote it."""
+"""Key in the data of a `start`: the version of chartloop that wrote it."""
 RULES_KEY = "rules"
-"""There too: the number of the rules that it decides by."""
+"""Key in the data of a `start`: the number of its decision rules."""
 _KNOWN = frozenset({RULES})
 
 
 class Otherwise(Exception):
-    """A record of a run of unknown rules is decided differently."""
+    """A record of a run with unknown rules is decided differently."""
 
 
 OTHERWISE = (Otherwise, KeyError, StatusError)
-"""The exceptions of deciding a record under rules that are not its own."""
+"""The exceptions that deciding a record by other rules than its own may raise."""
 
 
 def rules_of(start: Input) -> int | None:
-    """The number that a `start` records; None for one from before there were numbers."""
-    found: Any = start.data.get(RULES_KEY)
-    return found if found is None or isinstance(found, int) else -1
+    """The number that a `start` records; None if it is too old to have one, -1 if invalid."""
+    number: Any = start.data.get(RULES_KEY)
+    return number if number is None or isinstance(number, int) else -1
 
 
 def is_known(rules: int | None) -> bool:
-    """Whether this engine can open runs of these rules. Without a number, the records show it."""
+    """Whether runs with these rules can be opened. Without a number, their records show it."""
     return rules is None or rules in _KNOWN
 
 
@@ -54,7 +54,7 @@ def marks(engine: str) -> dict[str, Any]:
 
 
 def say_rules(start: Input) -> str:
-    """The versions that a run was decided by, for people."""
+    """The rules and the version that a run was decided by, in words."""
     rules, engine = rules_of(start), start.data.get(ENGINE) or "of an unknown version"
     if rules is None:
         return "a version of chartloop that recorded no number of its rules"
@@ -64,21 +64,21 @@ def say_rules(start: Input) -> str:
 def other_rules(
     chart: Chart, records: Sequence[Record], run_id: str, names: Names, version: str
 ) -> RulesChangedError:
-    """The refusal, with what this engine decides differently of what was recorded."""
+    """The error for a run of other rules, with the first record that would differ."""
     start = records[0].input
-    found = replay(chart, records, run_id, names=names)
+    outcome = replay(chart, records, run_id, names=names)
     engine = start.data.get(ENGINE)
     there = f"chartloop {engine}" if isinstance(engine, str) and engine else "the version before"
     return RulesChangedError(
         f"run `{run_id}` was decided by {say_rules(start)}; this is chartloop {version}, which "
-        f"has rules {RULES}: {_verdict(found)}",
+        f"has rules {RULES}: {_verdict(outcome)}",
         hint=f"continue it under {there}, or start a new run; nothing was written",
-        rules=rules_of(start), engine=str(engine or ""), replay=found,
+        rules=rules_of(start), engine=str(engine or ""), replay=outcome,
     )  # fmt: skip
 
 
-def _verdict(found: Replay) -> str:
-    if found.same:
-        records = say_count(found.records, "record")
+def _verdict(outcome: Replay) -> str:
+    if outcome.same:
+        records = say_count(outcome.records, "record")
         return f"its {records} so far come out the same, what follows may not"
-    return f"decided otherwise, {found.differences[0]}"
+    return f"decided otherwise, {outcome.differences[0]}"

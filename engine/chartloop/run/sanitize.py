@@ -1,8 +1,7 @@
 """Data from outside, made safe for every journal, provider and machine.
 
-Tools, models and an application's own actions return what they like: text with halves of
-characters, numbers that are none, objects that contain themselves. Here it becomes JSON data
-and text that is valid UTF-8.
+Tools, models and an application's own actions may return anything: lone surrogates, NaN, objects
+that contain themselves. Here it becomes JSON data and valid UTF-8 text.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from typing import Any, cast
 from chartloop.core.reasons import StopReason, StopSignal
 
 LONGEST = 256_000
-"""Characters of one text that the model and the record get; what is over is cut."""
+"""The most characters of one text for the model and the record; the rest is cut."""
 
 _SIMPLE = (str, bool, int, type(None))
 
 
 def sound_text(text: str) -> str:
-    """The text without lone surrogates, which no encoding holds: each becomes U+FFFD."""
+    """The text with each lone surrogate, which no encoding can represent, as U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -53,7 +52,7 @@ def text_for_model(value: object) -> str:
 
 
 def sound_data(value: Any) -> Any:
-    """A value as JSON data of its own; its text where it is none, or too much."""
+    """An independent copy of a value as JSON data; its text if it is not JSON, or too large."""
     if type(value) is str:
         return cut_text(value)
     if isinstance(value, _SIMPLE) and not isinstance(value, str):
@@ -66,7 +65,7 @@ def sound_data(value: Any) -> Any:
 
 
 def is_sound(value: object) -> bool:
-    """Whether a value is JSON data as it is now. Tuples count: journals write them as lists."""
+    """Whether a value is JSON data as it is. Tuples count, since journals write them as lists."""
     if value is None or isinstance(value, (bool, int)):
         return True
     try:
@@ -80,7 +79,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
 
 def sound_signal(signal: StopSignal) -> StopSignal:
-    """A signal whose texts and context every record can hold."""
+    """The signal with texts and context that every record can hold."""
     context = {text_for_model(name): sound_data(value) for name, value in signal.context.items()}
     return replace(
         signal, message=cut_text(signal.message), context=context, source=cut_text(signal.source),
@@ -94,7 +93,7 @@ def _sound_reason(reason: object) -> StopReason:
 
 
 def read_json(text: str) -> Any:
-    """JSON that a model wrote. `ValueError` when it is none, holds no number, or is too deep."""
+    """Parse a model's JSON. `ValueError` if it is invalid, too deep, or has NaN or infinity."""
     try:
         return DECODER.decode(text.strip())
     except RecursionError:
@@ -108,7 +107,7 @@ def _finite(text: str) -> float:
 
 
 DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_finite)
-"""Reads JSON as the standard has it: without `NaN` and infinities."""
+"""Reads standard JSON, without `NaN` and infinities."""
 
 
 def _as_data(value: Any) -> Any:
@@ -125,5 +124,5 @@ def _as_data(value: Any) -> Any:
 def _safe_repr(value: object) -> str:
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001  a `repr` may raise anything; the type's name cannot
+    except Exception:  # noqa: BLE001  a `repr` may raise anything
         return f"<{type(value).__name__}>"

@@ -1,7 +1,7 @@
-"""One run in hand: its position, its log, its ports.
+"""One open run: its position, its log, its ports.
 
-Every change goes through `apply`: evolve, append, and only then adopt. What is not in the
-journal has not happened. What is written together is decided in `run.log`.
+Every change goes through `apply`: evolve, append, and only then adopt. A step that is not in the
+journal has not happened. `run.log` decides which events share a transaction.
 
 Source: design "architecture", sections 3 and 4.
 """
@@ -46,54 +46,54 @@ from chartloop.run.tracing import CARRIER, RunTracer, TracedRun
 from chartloop.run.validate_record import UNFIT, wrong_with
 
 UPKEEP = "upkeep"
-"""In the data of a `start`: the names of the application's own actions that are upkeep."""
+"""Key in the data of a `start`: the names of the application's own actions that are upkeep."""
 _UNDECIDED = (*rules_version.OTHERWISE, *UNFIT)
-"""The exceptions of deciding an altered record."""
+"""The exceptions that deciding an altered record may raise."""
 
 
 class OpenCalls:
-    """Paid calls that were started since the last record, and the answers that are known."""
+    """Paid calls started since the last record, with the results that arrived."""
 
     __slots__ = ("doubt_noted", "intents", "results")
 
     def __init__(self) -> None:
         self.intents: dict[str, Mapping[str, Any]] = {}
-        """The intents written before each call, by its key."""
+        """The intent of each call, by its key: written before the call."""
         self.results: dict[str, Mapping[str, Any]] = {}
-        """The results written after it."""
+        """The result of each call, by its key: written after the call."""
         self.doubt_noted = False
-        """That the other answers are not known has been written."""
+        """The journal already says that the remaining results are unknown."""
 
     def copy(self) -> OpenCalls:
-        """The same, apart from this one."""
-        made = OpenCalls()
-        made.intents, made.results = {**self.intents}, {**self.results}
-        made.doubt_noted = self.doubt_noted
-        return made
+        """An independent copy."""
+        copy = OpenCalls()
+        copy.intents, copy.results = {**self.intents}, {**self.results}
+        copy.doubt_noted = self.doubt_noted
+        return copy
 
     @property
     def in_doubt(self) -> list[str]:
-        """The keys of the calls without an answer, until that has been written."""
+        """The keys of the calls without a result; none once the doubt is in the journal."""
         return [] if self.doubt_noted else [key for key in self.intents if key not in self.results]
 
     def add(self, event: Event, key: str) -> None:
-        """One more call, or the answer to one."""
+        """Add the intent or the result of a call."""
         if event.type == "intent":
             self.intents[key] = event.data
         else:
             self.results[key] = event.data
 
     def close(self, record: Record) -> None:
-        """Drop what a record has dealt with.
+        """Drop the calls that a record settles.
 
-        While the current action stays the same its answers are kept: they are not paid again.
+        While the current action stays the same, its results are kept: no call is paid twice.
         """
         if not (self.intents or self.results) or record.aside:
             return
         if record.kind != "step" and _is_of_server(record):
             self.doubt_noted = False  # the calls stay in flight
             return
-        if record.kind == "blocked":  # it will be called again, and what is in doubt was said
+        if record.kind == "blocked":  # it is called again, and its doubtful calls are on record
             self.intents = {key: self.intents[key] for key in self.intents.keys() & self.results}
         else:
             self.intents, self.results = {}, {}
@@ -101,26 +101,26 @@ class OpenCalls:
 
 
 def _is_of_server(record: Record) -> bool:
-    """Whether a record is a question of an MCP server, or the answer to one."""
+    """Whether a record holds a question of an MCP server, or the answer to one."""
     if record.kind == "answer":
-        return True  # a wait has no calls
+        return True  # a waiting state makes no calls, so the answer is to a server
     return record.kind == "blocked" and record.input.data.get("on") == ELICITATION
 
 
 class Folded(NamedTuple):
-    """The content of a snapshot: all that the first events of a run have led to."""
+    """The content of a snapshot: the result of folding the first events of a run."""
 
     head: int
-    """How many events."""
+    """The number of events folded."""
     records: int
-    """How many records."""
+    """The number of records among them."""
     rules: int | None
     position: Position
     tally: Tally
 
 
 class Session:
-    """One run in hand. Driven by `run.loop`."""
+    """One open run. Driven by `run.loop`."""
 
     def __init__(
         self, chart: Chart, journal: Journal, run_id: str, ports: Ports, *,
@@ -128,44 +128,44 @@ class Session:
     ) -> None:  # fmt: skip
         self.chart, self.ports = chart, ports
         self.above = above
-        """The run that this one is a child of, where its action drives it."""
+        """The parent run, if its action drives this one."""
         self.turn = Turn(run_id)
         holder = Holder(run_id, self.turn) if above is None else above.log.holder
         self.log = RunLog(journal, run_id, holder)
         self.engine = "" if above is None else above.engine
         """The version of chartloop, as a `start` records it."""
         self.upkeep: tuple[str, ...] = () if above is None else above.upkeep
-        """The application's own actions that are upkeep: who reads the run need not have them."""
-        # what its records have led to
+        """The application's own actions that are upkeep: a reader of the run need not have them."""
+        # folded from its records
         self.position: Position = chart.position(run_id)
         self.tally = Tally()
         self.rules: int | None = RULES
-        """The rules of deciding that its records were decided by; None where they do not say."""
+        """The version of the decision rules that its records were made with; None if unrecorded."""
         self.calls = OpenCalls()
         self._last_read: tuple[Record, Position] | None = None
-        # what it is started with, and read by
+        # how it starts, and how its records are read
         self.begun: Input | None = None
-        """The `start` input of a run that is not in the journal yet."""
+        """The `start` input of a run that is not yet in the journal."""
         self._spec_text: Callable[[], str] | None = None
         self._certify: Callable[[], str] | None = None
         self.names = Names(chart.spec.renamed)
-        """The names that states and edges of its records have in this machine."""
+        """Maps the names of states and edges in its records to those of this machine."""
         self.origin: Mapping[str, Any] = EMPTY
-        """What is known of a run that was started with another machine: what continues from it
-        under this one keeps that in its `start`."""
-        # while it is driven
+        """Where a run that was started with another machine came from: a run that continues it
+        under this machine records that in its `start`."""
+        # set while it is driven
         self.breakpoints: Breakpoints | None = None
-        """Where it rests although it could continue; a child has none."""
+        """Where the run pauses although it could continue; None for a child."""
         self.cancels: list[Cancel] = []
         self.spending: Callable[[], StopRequest | None] | None = None
-        """Asked by a child that shares a budget: why it may not do the current action."""
+        """Set for a child that shares a budget: returns why it may not do the current action."""
         self.deadline: float | None = None
-        """When a child has to be done, on the run's clock: its parent's action ends then."""
+        """When a child must be done, on the run's clock: its parent's action ends then."""
         self.listener: Callable[[StreamEvent], None] | None = None
         self._unfinished: dict[Hashable, ReasoningDelta | ToolCallDelta] = {}
-        """The newest piece of each part of a reply of which the end may be held back."""
+        """The newest piece of each part of a reply whose end the redactor may hold back."""
         self.closing = False
-        """This run is to be stopped, after the child that it waits for."""
+        """The run stops as soon as the child that it waits for has stopped."""
         self._trace: RunTracer | None = None
         self._watch: Watch | None = None
         self._goes_on = False
@@ -190,22 +190,22 @@ class Session:
 
     @property
     def row(self) -> RunRow:
-        """The run's row in the journal, as it was read or taken over last."""
+        """The run's row in the journal, as of the last read or take-over."""
         return self.log.row
 
     @property
     def head(self) -> int:
-        """How many events its log has."""
+        """The number of events in its log."""
         return self.log.head
 
     def prepare_start(
         self, begun: Input, row: RunRow, *, spec_text: Callable[[], str],
         certify: Callable[[], str] | None = None,
     ) -> None:  # fmt: skip
-        """Make a run ready that is not in the journal yet.
+        """Prepare a run that is not yet in the journal.
 
-        `spec_text` gives its canonical spec, kept in the journal by hash with the first record;
-        `certify` what it can cost at worst, kept likewise where the journal outlives the process.
+        `spec_text` returns its canonical spec, stored by hash with the first record. `certify`
+        returns its worst-case cost, stored likewise if the journal outlives the process.
         """
         self.begun, self.log.row = begun, row
         self._spec_text, self._certify = spec_text, certify
@@ -213,38 +213,38 @@ class Session:
     # reading --------------------------------------------------------------------------------
 
     async def open(self, *, snapshot: bool = True, upto: int | None = None) -> None:
-        """Fold the run's log: from the snapshot when there is one. Nothing is written."""
+        """Fold the run's log, from its snapshot if it has one. Writes nothing."""
         await self.log.open()
         if snapshot and upto is None:
             await self._from_snapshot()
         await self._read_on(upto)
 
     async def follow(self) -> Session:
-        """The run as its journal has it now, to be read: only what is new is folded.
+        """Return a new session, for reading, of the run as the journal has it now.
 
-        This one stays as it is, for whoever reads it.
+        Only new events are folded. This session stays unchanged, for its other readers.
         """
-        made = Session(self.chart, self.journal, self.run_id, self.ports)
-        made.engine, made.upkeep = self.engine, self.upkeep
-        made.names, made.origin = self.names, self.origin
-        made.position, made.tally, made.rules = self.position, self.tally.copy(), self.rules
-        made.calls, made._last_read = self.calls.copy(), self._last_read
-        await made.log.open()
-        made.log.start_after(self.head, self.tally.records)
-        await made._read_on()
-        return made
+        copy = Session(self.chart, self.journal, self.run_id, self.ports)
+        copy.engine, copy.upkeep = self.engine, self.upkeep
+        copy.names, copy.origin = self.names, self.origin
+        copy.position, copy.tally, copy.rules = self.position, self.tally.copy(), self.rules
+        copy.calls, copy._last_read = self.calls.copy(), self._last_read
+        await copy.log.open()
+        copy.log.start_after(self.head, self.tally.records)
+        await copy._read_on()
+        return copy
 
     @property
     def newest(self) -> tuple[Record, Position] | None:
-        """The newest record and the position before it; None where it was not read.
+        """The newest record and the position before it; None if it was not read.
 
-        It is part of a snapshot then, or was made here.
+        In that case it is folded into a snapshot, or was made by this session.
         """
-        found = self._last_read
-        return found if found and found[0].seq == self.tally.records - 1 else None
+        last = self._last_read
+        return last if last and last[0].seq == self.tally.records - 1 else None
 
     async def _read_on(self, upto: int | None = None) -> None:
-        """Fold what the log has beyond the head, below record `upto`."""
+        """Fold the events after the head, up to but excluding record `upto`."""
         log = self.log
         while True:
             page = await log.next_page()
@@ -264,7 +264,7 @@ class Session:
             log.check_end()
 
     async def _check_record(self, record: Record, upto: int | None) -> None:
-        """Refuse a record that no engine wrote, and a run of rules that this one does not have."""
+        """Refuse an invalid record, and a run whose decision rules this version does not have."""
         if wrong := wrong_with(record):
             raise self.log.corrupt_error(f"record {record.seq}: {wrong}")
         if record.kind == "start":
@@ -286,20 +286,20 @@ class Session:
         return rules_version.other_rules(self.chart, records, self.run_id, self.names, self.engine)
 
     async def _from_snapshot(self) -> None:
-        if (found := await self.read_snapshot()) is not None:
-            self.position, self.rules, self.tally = found.position, found.rules, found.tally
-            self.log.start_after(found.head, found.records)
+        if (folded := await self.read_snapshot()) is not None:
+            self.position, self.rules, self.tally = folded.position, folded.rules, folded.tally
+            self.log.start_after(folded.head, folded.records)
 
     async def read_snapshot(self, journal: Journal | None = None) -> Folded | None:
-        """The content of the run's snapshot; None if this machine cannot continue from one.
+        """The content of the run's snapshot; None if there is none that this machine can use.
 
-        It is a cache: the log says the same.
+        A snapshot is a cache: folding the log gives the same.
         """
         kept = await self.log.snapshot(journal)
         if kept is None:
             return None
         if not rules_version.is_known(rules := kept.data.get("rules")):
-            return None  # the log says by which, and is not decided by these
+            return None  # folding the log raises the error that names its rules
         reasons = self.chart.spec.reasons
         try:
             position = Position.from_dict(kept.data["position"], reasons)
@@ -342,7 +342,7 @@ class Session:
     # writing --------------------------------------------------------------------------------
 
     async def take_over(self) -> None:
-        """Become the one that drives this run; whoever did before is fenced."""
+        """Become the driver of this run; the previous driver is fenced."""
         if await self.log.take_over():
             await self._read_on()
 
@@ -351,14 +351,14 @@ class Session:
         await self.log.create(None if self._spec_text is None else self._spec_text())
 
     async def complete_start(self, begun: Input) -> Input:
-        """The `start` with what decides it, and where the journal outlives us, its certificate."""
+        """Add the versions, upkeep, trace context and, in a lasting journal, the certificate."""
         own: dict[str, Any] = {UPKEEP: [*self.upkeep]} if self.upkeep else {}
         if self.ports.tracer is not None and (where := (await self.trace()).carrier):
             own[CARRIER] = dict(where)
         begun = begun.replace(data={**begun.data, **rules_version.marks(self.engine), **own})
         if self._certify is None or self.journal.name == MemoryJournal.name:
             return begun
-        if self.journal.suspends:  # a proof would hold the event loop
+        if self.journal.suspends:  # a proof would block the event loop
             text = await off_loop(self._certify)
         else:
             text = self._certify()
@@ -366,7 +366,7 @@ class Session:
         return begun.replace(data={**begun.data, "certificate": hash})
 
     async def apply(self, input: Input, *, consumed: Sequence[str] = ()) -> Record:
-        """One input: decide, write, adopt."""
+        """Decide one input, write its record, adopt the new position."""
         before = self.position
         position, decision = evolve(self.chart, before, input, oracle=self.ask)
         if decision.opaque:
@@ -382,7 +382,7 @@ class Session:
         event = Event(log.head, "record", input.at, record, EMPTY, log.epoch)
         if self._spent:
             consumed, self._spent = (*consumed, *self._spent), ()
-        # a message goes out of the inbox at once, or it would be met there again
+        # write at once: a held record would leave its message in the inbox, to be read again
         if not consumed and self._leads_to_a_call(position):
             log.hold(event, update)
         else:
@@ -404,19 +404,19 @@ class Session:
     ) -> None:
         """Write an intent, a result or a doubt about a paid call.
 
-        The `last` one before the record is written with it.
+        The `last` one before a record is written together with it.
         """
-        noted = {"key": key, **data}
-        self._adopt_note(await self.log.note(type, noted, self.ports.clock.now, last=last))
+        content = {"key": key, **data}
+        self._adopt_note(await self.log.note(type, content, self.ports.clock.now, last=last))
 
     async def note_doubts(self, about: Mapping[str, Any]) -> None:
-        """Write that the answers of the calls in doubt are not known."""
+        """Record that the results of the calls in doubt are unknown."""
         calls, self.calls.doubt_noted = self.calls.in_doubt, True
         for key in calls:
             await self.note("in_doubt", key, about)
 
     async def trace(self) -> RunTracer:
-        """Who follows the run from here until it rests, where a tracer was given."""
+        """The run's trace, begun now if needed; it lasts until the run rests. Requires a tracer."""
         if self._trace is None:
             assert self.ports.tracer is not None
             origin = await self._traced_origin() if self.head else None
@@ -428,27 +428,27 @@ class Session:
         return self._trace
 
     async def _traced_origin(self) -> Mapping[str, str]:
-        """Where the run was traced first, as its `start` says; empty where it does not."""
+        """The trace context that the run's `start` recorded; empty if it has none."""
         first = await self.journal.events(self.run_id, 0, 1)
         record = first[0].record if first else None
-        found: Any = EMPTY if record is None else record.input.data.get(CARRIER)
-        if not isinstance(found, Mapping):
+        carrier: Any = EMPTY if record is None else record.input.data.get(CARRIER)
+        if not isinstance(carrier, Mapping):
             return EMPTY
-        named = cast("Mapping[Any, Any]", found).items()
-        return {n: v for n, v in named if isinstance(n, str) and isinstance(v, str)}
+        items = cast("Mapping[Any, Any]", carrier).items()
+        return {n: v for n, v in items if isinstance(n, str) and isinstance(v, str)}
 
     def end_trace(self) -> None:
-        """The run rests: what it does next is followed anew."""
-        if (traced := self._trace) is not None:
+        """End the trace as the run rests; its next step begins a new one."""
+        if (trace := self._trace) is not None:
             self._trace = None
-            traced.rest(self.position)
+            trace.rest(self.position)
 
     def settle(self) -> Awaitable[None]:
         """Wait until the run's newest record is in the journal."""
         return self.log.settle()
 
     def _leads_to_a_call(self, position: Position) -> bool:
-        """Whether the next that happens is that an intent is written."""
+        """Whether the next thing to happen is that an intent is written."""
         if not self._goes_on or self.listener is not None:
             return False
         if position.status != "running" or not self.log.may_hold(self.tally.records):
@@ -458,32 +458,32 @@ class Session:
         return job.paid and action is not None and (action.settles_itself or not action.own_intents)
 
     def discard(self, messages: Sequence[str]) -> None:
-        """Let messages that change nothing, by id, go out of the inbox with the next record."""
+        """Remove messages without effect, by id, from the inbox with the next record."""
         self._spent = messages
 
     async def complete_row(self) -> RunRow:
-        """The run's row, with what it asks and has used where an older version wrote it.
+        """The run's row, with its question, tokens and cost if an older version left them out.
 
-        The run need not be driven for that, and its driver is not disturbed. It is written once:
-        lists of runs have it from then on.
+        They are written once, and lists of runs have them from then on. The run need not be
+        driven for that; if it is, its driver is not disturbed.
         """
         row = self.row
         if row.tokens is not None or not row.head or row.head != self.head:
             return row
         now = update_at(self.chart, self.run_id, self.position, self.tally.rest)
-        stands = row.standing().replace(question=now.question, tokens=now.tokens, cost=now.cost)
+        update = row.standing().replace(question=now.question, tokens=now.tokens, cost=now.cost)
         try:
-            await self.journal.append(row.run_id, row.head, row.epoch, (), update=stands)
+            await self.journal.append(row.run_id, row.head, row.epoch, (), update=update)
         except Fenced:  # driven on since it was read: its driver writes the row
             return await self.journal.row(row.run_id) or row
-        return row.replace(**stands.to_mapping())
+        return row.replace(**update.to_mapping())
 
     async def inbox(self) -> list[InboxMessage]:
-        """The messages from outside that were not yet processed."""
+        """The messages from outside that are not yet processed."""
         return await self.log.journal.inbox(self.log.run_id)
 
     async def put_snapshot(self) -> None:
-        """Keep the position as it is now, so that the run opens without folding its log."""
+        """Store the current position, so that the run opens without folding its whole log."""
         data = {
             "rules": self.rules, "tally": self.tally.to_dict(),
             "position": self.position.to_dict(),
@@ -491,22 +491,22 @@ class Session:
         await self.log.put_snapshot(self.tally.records, data)
 
     def ask(self, name: str, args: tuple[Any, ...]) -> bool:
-        """Ask a registered Python guard."""
+        """Call a registered Python guard."""
         guard = self.chart.spec.registry.guards.get(name)
         if guard is None:
             raise RunError(f"guard `{name}` is not registered")
         return bool(guard.call(*args))
 
     def job(self, state: str) -> Job:
-        """Everything that the action of a state needs."""
-        found = self._jobs.get(state)
-        if found is None:
+        """The prepared action of a state."""
+        job = self._jobs.get(state)
+        if job is None:
             spec = self.chart.spec
-            found = self._jobs[state] = job_of(spec, spec.states[state], self.ports)
-        return found
+            job = self._jobs[state] = job_of(spec, spec.states[state], self.ports)
+        return job
 
     def tell(self, state: str, text: str) -> None:
-        """Give a piece of text to whoever listens."""
+        """Pass a piece of text to the listener, if there is one."""
         if self.listener is None:
             return
         if self._redactor is not None and not (text := self._redactor.piece(text)):
@@ -514,12 +514,12 @@ class Session:
         self.listener(Delta(self.position.facts.run.steps + 1, state, text))
 
     def tell_reasoning(self, state: str, text: str) -> None:
-        """Give a piece of the model's reasoning to whoever listens."""
+        """Pass a piece of the model's reasoning to the listener, if there is one."""
         step = self.position.facts.run.steps + 1
         self._tell_piece("reasoning", ReasoningDelta(step, state, ""), text)
 
     def tell_call(self, state: str, number: int, call: ToolCall) -> None:
-        """Give a piece of a tool call, its `arguments`, to whoever listens."""
+        """Pass a piece of a tool call, its `arguments`, to the listener, if there is one."""
         step = self.position.facts.run.steps + 1
         piece = ToolCallDelta(step, state, number, call.id, call.name, "")
         self._tell_piece(number, piece, call.arguments)
@@ -535,13 +535,13 @@ class Session:
             self.listener(_with_text(piece, text))
 
     def _tell_record(self, event: Recorded) -> None:
-        """Tell of a record, after the rest of the text that led to it."""
+        """Pass a record to the listener, after the rest of the text that led to it."""
         assert self.listener is not None
         if (redactor := self._redactor) is not None:
             record = event.record
             for of, rest in redactor.rest().items():
-                began = self._unfinished.get(of)
-                piece = began or Delta(event.position.facts.run.steps, record.state, "")
+                unfinished = self._unfinished.get(of)
+                piece = unfinished or Delta(event.position.facts.run.steps, record.state, "")
                 self.listener(_with_text(piece, rest))
             self._unfinished.clear()
             event = event._replace(record=redactor.record(record, self.chart.spec.reasons))
@@ -549,42 +549,42 @@ class Session:
 
     @cached_property
     def _redactor(self) -> EventRedactor | None:
-        """Hides from listeners what the journal does not keep either."""
+        """Hides from listeners the secrets that the journal hides; None if it hides none."""
         return event_redactor(self.journal)
 
     def ask_to_save(self) -> None:
-        """The next record is followed by a snapshot."""
+        """Have a snapshot follow the next record."""
         self.log.ask_for_snapshot()
 
     def watch_breakpoints(self) -> None:
-        """From here on breakpoints count."""
+        """Start watching for breakpoints."""
         self._watch = self.breakpoints.watch(self) if self.breakpoints is not None else None
 
     def begin_drive(self, rest: Callable[[], bool] | None = None) -> None:
-        """From here on each next action is done at once, up to a breakpoint, or until `rest`."""
+        """Start doing one action after another, up to a breakpoint or until `rest` is true."""
         self.watch_breakpoints()
         self._goes_on = True
         self._rest = rest
 
     def end_drive(self) -> None:
-        """Records are written as they come: nothing need follow them."""
+        """Write each record at once again: no action need follow it."""
         self._goes_on = False
         self._rest = None
 
     def wants_rest(self) -> bool:
-        """Whether whoever drives the run wants it to rest."""
+        """Whether the driver wants the run to rest."""
         return self._rest is not None and self._rest()
 
     @property
     def stays_for_answers(self) -> bool:
-        """Whether it is driven on while an MCP server waits for an answer from elsewhere."""
+        """Whether it stays driven while an MCP server waits for an answer from elsewhere."""
         ports = self.ports
         if ports.servers is None or ports.questions != "stay" or self.above is not None:
-            return False  # what a child asks, its parent does
+            return False  # its parent passes a child's question on
         return ports.servers.asks(self.run_id)
 
     def at_breakpoint(self) -> bool:
-        """Whether one was reached since this was asked last. Never, once they are taken away."""
+        """Whether a breakpoint was reached since the last call. Never after they were cleared."""
         watch = None if self.breakpoints is None else self._watch
         return watch is not None and watch.hits_breakpoint()
 
@@ -604,7 +604,7 @@ class Session:
         return self.position.messages
 
     def cancel_requested(self) -> bool:
-        """Whether someone asked, in this process, that the run stop."""
+        """Whether a caller in this process has asked the run to stop."""
         run = self.position.facts.run
         return bool(self.cancels) and any(c.is_requested(run) for c in self.cancels)
 
@@ -614,7 +614,7 @@ class Session:
         return bool(self.cancels) or self.above is not None
 
     async def find_stop_request(self) -> StopRequest | None:
-        """Who wants that this run stop before its next action: a caller, or its parent's."""
+        """The request, by a caller or its parent, that the run stop before its next action."""
         if self.deadline is not None and self.ports.clock.now() >= self.deadline:
             return TOO_LATE
         asked = await self.above.find_any_stop_request() if self.above is not None else None
@@ -625,9 +625,9 @@ class Session:
         return StopRequest("user_requested", "", "caller") if self.cancel_requested() else None
 
     async def find_any_stop_request(self) -> StopRequest | None:
-        """The same, by message too: for a child, while this run's own loop stands still.
+        """Like `find_stop_request`, messages included: for a child, while this run's loop waits.
 
-        No one, once this run is on its way out: what that runs is to come to its end.
+        None once this run is stopping: a child that runs on the way out may finish.
         """
         if self.position.stopping:
             return None
@@ -635,13 +635,13 @@ class Session:
             return asked
         for message in await self.inbox():
             if message.data.get("kind") == "cancel":
-                said: Mapping[str, Any] = message.data.get("data") or EMPTY
+                data: Mapping[str, Any] = message.data.get("data") or EMPTY
                 reason = str(message.data.get("reason", "user_requested"))
-                return StopRequest(reason, str(said.get("message", "")), "outside")
+                return StopRequest(reason, str(data.get("message", "")), "outside")
         return None
 
     def child(self, machine: str, run_id: str) -> Session:
-        """A run of a child machine, not started: beside this one in the journal, asked with it."""
+        """A run of a child machine, not yet started, with the same journal and ports."""
         return Session(self.chart.child(machine), self.journal, run_id, self.ports, above=self)
 
     async def find_children(self) -> list[RunRow]:
@@ -653,39 +653,39 @@ class Session:
         return [row for row in rows if row.parent == self.run_id]
 
     async def open_children(self) -> list[Session]:
-        """The same, each where it is; without those of a machine that this one has not."""
-        found = [(self._machine_of(row), row) for row in await self.find_children()]
-        made = [self.child(name, row.run_id) for name, row in found if name]
-        for child in made:
+        """The same children, opened; without those whose machine this one does not declare."""
+        named = [(self._machine_of(row), row) for row in await self.find_children()]
+        children = [self.child(name, row.run_id) for name, row in named if name]
+        for child in children:
             await child.open()
-        return made
+        return children
 
     def _machine_of(self, row: RunRow) -> str:
-        """The name that this machine has for a child's; of two that are called alike the same."""
+        """This machine's name for a child's machine, or empty. The hash resolves equal names."""
         alike = [n for n, m in self.chart.spec.machines.items() if m.name == row.machine]
-        same = (n for n in alike if len(alike) == 1 or self._has_hash(n, row.machine_hash))
-        return next(same, "")
+        matches = (n for n in alike if len(alike) == 1 or self._has_hash(n, row.machine_hash))
+        return next(matches, "")
 
     def _has_hash(self, machine: str, hash: str) -> bool:
         return digest(self.chart.child(machine).text) == hash
 
 
 def upkeep_of(start: Input) -> list[str]:
-    """The own actions that a `start` says are upkeep."""
-    found: Any = start.data.get(UPKEEP)
-    names = cast("list[Any]", found) if isinstance(found, (list, tuple)) else []
+    """The application's own actions that are upkeep, according to a `start`."""
+    value: Any = start.data.get(UPKEEP)
+    names = cast("list[Any]", value) if isinstance(value, (list, tuple)) else []
     return [name for name in names if isinstance(name, str)]
 
 
 def _with_text(
     piece: Delta | ReasoningDelta | ToolCallDelta, text: str
 ) -> Delta | ReasoningDelta | ToolCallDelta:
-    """A piece of a reply with its text."""
+    """A piece of a reply with another text."""
     if isinstance(piece, ToolCallDelta):
         return piece._replace(arguments=text)
     return piece._replace(text=text)
 
 
-def start_data(**given: Any) -> Mapping[str, Any]:
-    """The data of a `start`, without what is empty."""
-    return {k: v for k, v in given.items() if v} or EMPTY
+def start_data(**fields: Any) -> Mapping[str, Any]:
+    """The data of a `start`, without empty fields."""
+    return {k: v for k, v in fields.items() if v} or EMPTY

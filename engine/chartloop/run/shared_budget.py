@@ -1,11 +1,11 @@
-"""What the children of one action may spend together: asked before each starts and before it pays.
+"""A budget shared by the children of one action, checked before each child starts or pays.
 
-Each child has its own limit, a share of what its parent has left. That alone would let every
-one of them go past its share by a call. So they share a budget: once it is spent no further
-child starts, and none makes another call that costs. Past it goes at most one call for each child
-that was in the middle of one.
+Each child has its own limit, a share of its parent's remainder. With these limits alone, every
+child could exceed its share by one call. So they share a budget: once it is spent, no further child
+starts, and none makes another call that costs. Only calls then in flight, one for each child, can
+exceed it.
 
-Belongs here: what is left, and who may continue. Never: a call, a clock.
+Belongs here: what is left, and which child may continue. Never: a call, a clock.
 
 Source: design "language", section 8: "the child gets at most what the parent has left".
 """
@@ -24,7 +24,7 @@ from chartloop.run.context import PARENT, StopRequest
 
 
 class Budget(NamedTuple):
-    """One limit that is shared."""
+    """One shared limit."""
 
     left: float
     """The amount that the parent had left when its action started."""
@@ -33,7 +33,7 @@ class Budget(NamedTuple):
 
 
 class SharedBudget:
-    """The rest of each budget that a parent shares with several children."""
+    """The remaining budgets that a parent shares with several children."""
 
     def __init__(self, parent: MachineSpec, facts: Facts) -> None:
         self.parent = parent
@@ -43,7 +43,7 @@ class SharedBudget:
         self._seen: dict[str, Mapping[str, float]] = {}
 
     def budgets(self, child: MachineSpec) -> Mapping[str, Budget]:
-        """The budgets that a child of this machine shares, by the name of the limit."""
+        """The budgets that a child of this machine shares, by name of the limit."""
         known = self._budgets.get(child.name)
         if known is None:
             known = self._budgets[child.name] = {}
@@ -55,7 +55,7 @@ class SharedBudget:
         return known
 
     def count(self, run_id: str, facts: Facts) -> None:
-        """Take in what a child has spent so far."""
+        """Count what a child has spent so far."""
         usage = facts.usage
         if not usage.llm_calls and not usage.tool_calls:
             return
@@ -70,7 +70,7 @@ class SharedBudget:
         return frozenset[str]().union(*shared)
 
     def refuses(self, child: MachineSpec) -> StopRequest | None:
-        """Why a child of this machine may not spend any more; None while it may."""
+        """Why a child of this machine may not spend more; None while it may."""
         for name, budget in self.budgets(child).items():
             if any(self._spent.get(fact, 0) >= budget.left for fact in budget.facts):
                 message = f"`limits.{name}`, which it shares with other children, is spent"
@@ -90,6 +90,6 @@ def pays(action: ActionSpec | None) -> bool:
     )
 
 
-def say_unbegun(count: int, among: int, asked: StopRequest) -> str:
+def say_unbegun(count: int, among: int, request: StopRequest) -> str:
     """The parent's note on children that were not started."""
-    return f"{count:,} of {among:,} children were not started: {asked.message}"
+    return f"{count:,} of {among:,} children were not started: {request.message}"

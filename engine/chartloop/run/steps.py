@@ -1,7 +1,7 @@
-"""Steps: the finished actions of a run, and the current one, as document 004 writes them down.
+"""Steps: the finished actions of a run and its current one, in the form of document 004.
 
-A view of the records, made when it is asked for; nothing of it is stored. Belongs here: what
-kind of step an action is, what went in and what came out. Never: deciding anything.
+A view computed from the records on demand and never stored. Belongs here: an action's type of
+step, its input and its output. Never: deciding anything.
 
 Source: 004 "Execution Step", "Step Types", "Step Status", `execution-step->hash`.
 """
@@ -34,27 +34,26 @@ class Step(NamedTuple):
     id: str
     """Also the action's idempotency key."""
     agent_id: str
-    """The agent's id; of an agent that was given none, the machine's name."""
+    """The agent's id, or the machine's name if it has none."""
     number: int
-    """From 1; as in `run.steps`, but that the steps of a child that shares the conversation are
-    counted one by one."""
+    """From 1, as in `run.steps`, except that the steps of a child that shares the conversation
+    count one by one."""
     timestamp: float
-    """When it was started; of the current one, when it was reached."""
+    """When it started; for the current step, when its state was entered."""
     type: StepType
     """`user-message`, `llm-inference`, `tool-call`, `memory-update` or `system`."""
     input: Any = None
-    """What it was given, in the form of its type; of several tool calls, a list. What came of a
-    `system` step, or of a memory update that the file asks for, says it: None before."""
+    """The input, in the form of the step's type; for several tool calls, a list. For a `system`
+    step, or a memory update that the file itself makes, the output once it is known, else None."""
     output: Any = None
-    """Its output, in the form of its type; None unless it is completed."""
+    """The output, in the form of the step's type; None unless it is completed."""
     status: StepStatus = "pending"
     """`pending`, `running`, `completed` or `failed`."""
     duration: float | None = None
     error: str | None = None
     metadata: Mapping[str, Any] = {}
-    """`state` and `action`; of a finished step `record`, and `run` where a child did it;
-    `category` of a failure, `warnings`, and
-    the names of the calls that were `dropped`."""
+    """`state` and `action`; for a finished step `record`, and `run` if a child did it; the
+    `category` of a failure, `warnings`, and the names of `dropped` calls."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -62,9 +61,10 @@ class Step(NamedTuple):
 
 
 async def steps_of(session: Session, records: Sequence[Record]) -> tuple[Step, ...]:
-    """The steps of a run: those that are finished, and the current action of one that continues.
+    """The finished steps of a run, and its current one if it has not ended.
 
-    A child that shares the conversation does steps of this run: they are in its place.
+    The steps of a child that shares the conversation count as this run's: they replace the step
+    that ran the child.
     """
     failures = {e["step"]: e for e in session.tally.errors}
     history = _History(session.chart, session.run_id, failures)
@@ -78,37 +78,37 @@ async def steps_of(session: Session, records: Sequence[Record]) -> tuple[Step, .
     state = session.chart.spec.states.get(position.state)
     if not records or position.ended or state is None or state.action is None:
         return tuple(done)
-    at_hand = history.begin_step(state, position.entered_at)
+    current = history.begin_step(state, position.entered_at)
     busy = session.turn.is_held and position.status != "paused"
-    return (*done, at_hand._replace(status="running") if busy else at_hand)
+    return (*done, current._replace(status="running") if busy else current)
 
 
 async def _inside(journal: Journal, chart: Chart, record: Record, step: Step) -> list[Step]:
-    """The steps of a child in the conversation of this run; none of another step."""
+    """The steps of the child that a step ran in this run's conversation; empty for other steps."""
     state, outcome = chart.spec.states[record.state], record.input.outcome
-    came: Any = None if outcome is None else outcome.result
-    if not isinstance(came, Mapping) or not _shares(state):
+    result: Any = None if outcome is None else outcome.result
+    if not isinstance(result, Mapping) or not _shares(state):
         return []
-    came = cast("Mapping[str, Any]", came)
-    run_id, name = str(came.get("run", "")), str(state.args["machine"].value)
+    result = cast("Mapping[str, Any]", result)
+    run_id, name = str(result.get("run", "")), str(state.args["machine"].value)
     if not run_id or name not in chart.spec.machines:
         return []
     inner = _History(chart.child(name), run_id, {}, step.agent_id)
     out: list[Step] = []
     for event in await journal.events(run_id):
-        if event.record is not None and (found := inner.finish_step(event.record)) is not None:
-            out.append(found._replace(metadata={**found.metadata, "run": run_id}))
+        if event.record is not None and (done := inner.finish_step(event.record)) is not None:
+            out.append(done._replace(metadata={**done.metadata, "run": run_id}))
     return out
 
 
 def _shares(state: StateSpec) -> bool:
-    """Whether a state has a child that works on this run's conversation."""
+    """Whether a state runs a child on this run's conversation."""
     shared = state.args.get("share")
     return shared is not None and "messages" in shared.value
 
 
 class _History:
-    """The records so far, as far as the next step is made of them."""
+    """The part of the records so far that the next step depends on."""
 
     def __init__(
         self, chart: Chart, run_id: str, failures: Mapping[int, Mapping[str, Any]], agent: str = ""
@@ -120,11 +120,11 @@ class _History:
         self.task = ""
         self.number = 0
         self.calls: tuple[ToolCall, ...] = ()
-        """The calls that the newest reply asks for and that were not made."""
+        """The calls of the newest reply that have not been made."""
         self.done = 0
-        """Actions so far: the ids of steps count them."""
+        """The number of actions so far, part of a step's id."""
         self.unsaved = failures
-        """Failures by step: an action may succeed, and its result not fit where it is saved."""
+        """Failures by step: an action may succeed although its result cannot be saved."""
 
     def begin_step(self, state: StateSpec, at: float) -> Step:
         """The step of a state's action, before it is executed."""
@@ -134,22 +134,22 @@ class _History:
         tools = self.chart.spec.registry.tools
         if carried == "first" and any(c.name in tools and tools[c.name].memory for c in calls):
             kind = "memory-update"
-        given: Any = None
+        content: Any = None
         if kind == "user-message":
-            given = {"content": self.task}
+            content = {"content": self.task}
         elif kind == "llm-inference":
-            given = {}
+            content = {}
         elif kind == "tool-call":
-            given = {"tool_name": state.named_tool} if carried == "named" else _each(calls)
+            content = {"tool_name": state.named_tool} if carried == "named" else _each(calls)
         elif kind == "memory-update" and carried != "none":
-            given = _one([_change(call) for call in calls])
+            content = _one([_change(call) for call in calls])
         return Step(
             f"{self.run_id}/{state.name}/{self.done}", self.agent, self.number + 1, at,
-            kind, given, metadata={"state": state.name, "action": action},
+            kind, content, metadata={"state": state.name, "action": action},
         )  # fmt: skip
 
     def finish_step(self, record: Record) -> Step | None:
-        """The finished step of a record; None where the record has no action."""
+        """The finished step of a record; None if the record has no action."""
         given, state = record.input, self.chart.spec.states.get(record.state)
         if given.kind == "start":
             self.agent = self.given_agent or given.data.get("agent") or self.agent
@@ -159,7 +159,7 @@ class _History:
         if given.outcome is None or state is None:
             return None
         step = self.begin_step(state, given.started)
-        if step.type == "user-message" and not self.task:  # no task was given
+        if step.type == "user-message" and not self.task:  # the run has no task
             step = step._replace(type="system", input={"action": step.metadata["action"]})
         self.number += 1
         self.done += 1
@@ -191,7 +191,7 @@ class _History:
 
 
 def _output(step: Step, outcome: Outcome, state: StateSpec) -> Any:
-    """The output of a step, as the document writes it."""
+    """The output of a step, in the form of document 004."""
     result = outcome.result
     match step.type:
         case "user-message":
@@ -212,20 +212,21 @@ def _output(step: Step, outcome: Outcome, state: StateSpec) -> Any:
         case "tool-call" if state.calls == "named":
             return {**step.input, "status": "completed", "result": result, "error": None}
         case "tool-call":
-            # a deadline may have ended it before every call was done
+            # not strict: a deadline may have ended it before every call was done
             return _one(
                 [_call_with_result(a, r) for a, r in zip(_all(step.input), result, strict=False)]
             )
         case "memory-update" if isinstance(result, list):
-            came = cast(list[Mapping[str, Any]], result)
-            return _one([r["result"] or {"error": r["content"]} for r in came])
+            results = cast(list[Mapping[str, Any]], result)
+            return _one([r["result"] or {"error": r["content"]} for r in results])
         case _:
             return result
 
 
-def _call_with_result(asked: Mapping[str, Any], came: Mapping[str, Any]) -> dict[str, Any]:
-    status, error = ("completed", None) if came["ok"] else ("failed", came["content"])
-    return {**asked, "status": status, "result": came["result"] or came["content"], "error": error}
+def _call_with_result(call: Mapping[str, Any], result: Mapping[str, Any]) -> dict[str, Any]:
+    status, error = ("completed", None) if result["ok"] else ("failed", result["content"])
+    value = result["result"] or result["content"]
+    return {**call, "status": status, "result": value, "error": error}
 
 
 def _each(calls: Sequence[ToolCall]) -> Any:
@@ -238,15 +239,15 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 def _change(call: ToolCall) -> dict[str, Any]:
     """The change that a memory tool asks for: `operation`, and its arguments."""
-    given, operation = arguments_of(call), call.name.rpartition("_")[2]
-    if not isinstance(given, dict):
-        return {"operation": operation, "arguments": given}
-    return {"operation": operation, **cast(dict[str, Any], given)}
+    arguments, operation = arguments_of(call), call.name.rpartition("_")[2]
+    if not isinstance(arguments, dict):
+        return {"operation": operation, "arguments": arguments}
+    return {"operation": operation, **cast(dict[str, Any], arguments)}
 
 
-def _one(found: list[Any]) -> Any:
-    return found[0] if len(found) == 1 else found
+def _one(items: list[Any]) -> Any:
+    return items[0] if len(items) == 1 else items
 
 
-def _all(given: Any) -> list[Any]:
-    return cast(list[Any], given) if isinstance(given, list) else [given]
+def _all(value: Any) -> list[Any]:
+    return cast(list[Any], value) if isinstance(value, list) else [value]

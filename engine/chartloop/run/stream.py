@@ -1,8 +1,8 @@
-"""Streams: a run driven while someone looks on.
+"""Streams: driving a run while yielding its events.
 
 `Started` and `Delta` come as they happen, `Recorded` after its append. Leaving the iterator
 cancels cooperatively: the current action is finished, and the run stops before the next one.
-Whoever listened to the run before continues hearing of it.
+An earlier listener keeps receiving events.
 
 Source: design "architecture", section 3.
 """
@@ -26,7 +26,7 @@ _END = object()
 
 
 class _Left:
-    """The cancel of a stream that was left."""
+    """The cancellation of a run whose stream is left."""
 
     def __init__(self, session: Session) -> None:
         self.left = False
@@ -36,13 +36,13 @@ class _Left:
         return self.left
 
     def leave(self) -> None:
-        """The stream hears no more; the run is to stop, at no breakpoint before its end."""
+        """Detach the stream and have the run stop, without resting at a breakpoint before."""
         self.left, self._session.listener, self._session.breakpoints = True, self._before, None
 
 
 @contextmanager
 def _heard(session: Session, listener: Callable[[Event], None]) -> Generator[_Left]:
-    """While someone listens to a session, beside whoever does already."""
+    """A context in which a listener receives a session's events, besides the current listener."""
     left, before = _Left(session), session.listener
 
     def both(event: Event) -> None:
@@ -60,7 +60,7 @@ def _heard(session: Session, listener: Callable[[Event], None]) -> Generator[_Le
 
 
 async def astream(session: Session) -> AsyncGenerator[Event]:
-    """Drive the run; give its events."""
+    """Drive the run, and yield its events."""
     events: asyncio.Queue[Any] = asyncio.Queue()
     with _heard(session, events.put_nowait) as left:
         task = asyncio.ensure_future(drive(session))
@@ -71,12 +71,12 @@ async def astream(session: Session) -> AsyncGenerator[Event]:
             await task
         finally:
             left.leave()
-            if not task.done():  # cancelled while it waits here: that one is hard
+            if not task.done():  # a cancellation while it waits here is not cooperative
                 await asyncio.gather(task, return_exceptions=True)
 
 
 def stream(session: Session, *, suspends: bool) -> Iterator[Event]:
-    """The same for callers without an event loop."""
+    """Drive the run, and yield its events, without an event loop."""
     return _from_thread(session) if suspends else _by_hand(session)
 
 
@@ -108,6 +108,6 @@ def _from_thread(session: Session) -> Iterator[Event]:
             left.leave()
             try:
                 wait_for([future])
-            except BaseException:  # Ctrl-C while it waits here: that one is hard
+            except BaseException:  # Ctrl-C while it waits here is not cooperative
                 future.cancel()
                 raise

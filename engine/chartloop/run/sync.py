@@ -1,7 +1,7 @@
-"""The sync method: the same coroutines, driven by hand or on one private loop thread.
+"""Sync methods: the same coroutines, driven by hand or on one private event loop thread.
 
-By hand (0.3 us) where nothing can suspend; otherwise one hop to a loop thread per call, which
-keeps every HTTP client on one loop and works inside a notebook's running loop.
+By hand (0.3 us) if nothing can suspend; otherwise one hop to the loop thread per call, which keeps
+every HTTP client on one loop and works inside a notebook's running loop.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class _LoopThread(threading.Thread):
 
     def run(self) -> None:
         while True:
-            # One that an action's thread may not raise: it is the result of its task, and ends
-            # that. Who waits for another one on this loop would wait for ever without it.
+            # Such an exception is already the result of its task. If it ended the loop as well,
+            # everyone who waits for another task on it would wait for ever.
             with suppress(SystemExit, KeyboardInterrupt):
                 self.loop.run_forever()
 
 
 _lock = threading.Lock()
 _threads: list[_LoopThread] = []
-"""The newest is the one in use: an earlier one is left behind by a fork of the process."""
+"""The last one is in use; earlier ones are left over from before a fork of the process."""
 
 
 def by_hand(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends. One that does is closed, with an error."""
+    """Run a coroutine that never suspends. `RunError` if it does."""
     try:
         coroutine.send(None)
     except StopIteration as done:
@@ -62,15 +62,15 @@ def loop_thread() -> asyncio.AbstractEventLoop:
 
 
 async def off_loop(work: Callable[[], T]) -> T:
-    """The result of `work`, done in another thread: the event loop goes on meanwhile.
+    """Call `work` in another thread, so that the event loop stays free.
 
-    Whoever is cancelled does not wait for it: it is for work that changes nothing.
+    If cancelled, does not wait for the call: only for work that changes nothing.
     """
     return await to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 def wait(coroutine: Coroutine[Any, Any, T], *, suspends: bool) -> T:
-    """The coroutine's result. `suspends` false: by hand."""
+    """Run a coroutine to its result: by hand unless it `suspends`, else on the loop thread."""
     if not suspends:
         return by_hand(coroutine)
     loop = loop_thread()

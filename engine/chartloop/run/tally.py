@@ -1,8 +1,8 @@
-"""Everything that a run collects for its result: path, signals, warnings, errors, partial results.
+"""The totals of a run for its result: path, signals, warnings, errors, partial results.
 
-A fold of records and decisions, kept while a run is driven and written into snapshots, so
-that a result costs nothing to make however long the run was. Its profile says, a line for each
-state that acted, where time and tokens went.
+A fold of records and decisions, updated with each record and stored in snapshots, so that making a
+result costs the same however long the run is. Its profile has the time and tokens of each state
+that acted.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ class StateProfile(Value, frozen=True, gc=False):
     """The totals of one state's action. Times in seconds."""
 
     attempts: int = 0
-    """Finished actions, failed and retried ones too."""
+    """Finished actions, failed and retried ones included."""
     failed: int = 0
     """Of these, those that failed."""
     total: float = 0.0
-    """Time inside the action; waits before a retry are not part of it."""
+    """Time inside the action, without the waits before a retry."""
     longest: float = 0.0
-    """The longest of them."""
+    """The time of the longest action."""
     tokens: int = 0
     """Prompt and completion tokens."""
     failed_calls: int = 0
-    """Single calls of tools that failed in actions that did not."""
+    """Single tool calls that failed within actions that succeeded."""
 
 
 NOTHING_DONE = StateProfile()
@@ -55,31 +55,31 @@ def with_action(before: StateProfile, step: Input, *, failed: bool) -> StateProf
 
 @dataclass(slots=True)
 class Tally:
-    """See the module. `records` counts them."""
+    """The totals of one run, over its first `records` records."""
 
     records: int = 0
     rest: int = 0
-    """The record with which the run came to where it is: a wait has its number as its id."""
+    """The number of the record that brought the run to its current place: the id of a wait."""
     path: list[str] = field(default_factory=list[str])
     taken: dict[str, int] = field(default_factory=dict[str, int])
     """How often each edge and rule was taken, by id."""
     moments: list[tuple[float, str, int]] = field(default_factory=list[tuple[float, str, int]])
-    """Of each finished action: seconds since the start, its state, tokens used so far."""
+    """For each finished action: seconds since the start, its state, tokens used so far."""
     costs: list[float | None] = field(default_factory=list[float | None])
-    """What the run had cost at the newest of these, in USD: at all of them, unless it was read from
-    a snapshot of an older version. None where no price is known."""
+    """The cost in USD at each of the newest moments; None where no price is known. Shorter than
+    `moments` if read from a snapshot of an older version."""
     signals: list[StopSignal] = field(default_factory=list[StopSignal])
     warnings: list[str] = field(default_factory=list[str])
     errors: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     partial: list[str] = field(default_factory=list[str])
     last_text: str = ""
     failed_calls: int = 0
-    """Model calls that failed: a script's replies are counted with them."""
+    """Failed model calls. A script counts its replies with these included."""
     profile: dict[str, StateProfile] = field(default_factory=dict[str, StateProfile])
     """The totals of each state's actions, in the order in which they were first done."""
 
     def add(self, record: Record, decision: Decision, facts: Facts) -> None:
-        """Count one record in. `facts` are those after it."""
+        """Add one record. `facts` are those after it."""
         self.rest = self.rest_after(record, decision)
         self.records += 1
         self.path += decision.path
@@ -114,13 +114,13 @@ class Tally:
         self.errors.append({"category": category, "message": message, "state": state, "step": step})
 
     def rest_after(self, record: Record, decision: Decision) -> int:
-        """The record with which the run came to where it is after this one."""
+        """The value of `rest` after a record."""
         return self.records if decision.path or record.kind == "blocked" else self.rest
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, for a snapshot: a copy, since the lists continue growing.
+        """Plain data for a snapshot: a copy, since the lists keep growing.
 
-        The moments stand as three lists, which are read back several times as fast.
+        The moments are three lists, which are several times as fast to read back.
         """
         return {
             "records": self.records, "rest": self.rest, "path": [*self.path],
@@ -134,7 +134,7 @@ class Tally:
         }  # fmt: skip
 
     def copy(self) -> Tally:
-        """The same, to be counted on apart from this one."""
+        """An independent copy."""
         return Tally(
             self.records, self.rest, [*self.path], {**self.taken}, [*self.moments], [*self.costs],
             [*self.signals], [*self.warnings], [*self.errors], [*self.partial], self.last_text,

@@ -1,7 +1,6 @@
 """The trace of a run and its children, step by step, read from their records on demand.
 
-A result costs the same however long the run was; this does not, and so it is not part of one.
-Nothing here decides or runs anything.
+Its cost grows with the run, so it is not part of a result. Nothing here decides or runs anything.
 
 Source: 000 "Observability" (`tick_history`, `function_calls`, `token_usage_timeline`,
 `execution_timeline`).
@@ -21,23 +20,23 @@ from chartloop.run.journal import Journal
 
 
 class Call(NamedTuple):
-    """One call of a tool: what it was given, and what came of it."""
+    """One tool call with its arguments and result."""
 
     run: str
     """The id of the run that made it: this one, or a child."""
     step: int
     """The step that made it, from 1."""
     state: str
-    """Where it was made."""
+    """The state in which it was made."""
     name: str
     """The tool's name."""
     arguments: Any
-    """What the model wrote: the data, or its text where that is not JSON. None where no model
-    asked: the file's own `with` says what the tool was given."""
+    """The model's arguments: data, or text that is not JSON. None for a call by the file itself,
+    whose `with` has the arguments."""
     ok: bool
     """Whether it succeeded."""
     result: Any
-    """The value that the tool returned, as JSON data; if it failed, the text of its error."""
+    """The tool's return value as JSON data; if it failed, the text of its error."""
 
 
 class TraceStep(NamedTuple):
@@ -46,7 +45,7 @@ class TraceStep(NamedTuple):
     number: int
     """From 1; failed and retried actions count."""
     state: str
-    """Where it was done."""
+    """The state whose action it is."""
     started: float
     """When it started."""
     ended: float
@@ -54,15 +53,15 @@ class TraceStep(NamedTuple):
     ok: bool
     """Whether it succeeded."""
     error: Mapping[str, Any] | None
-    """`category` and `message`, when it failed."""
+    """`category` and `message` if it failed, else None."""
     tokens: int
     """Tokens that it used."""
     total_tokens: int
-    """Tokens that the run had used when it ended."""
+    """Tokens used by the run up to the end of this step."""
     result: Any
-    """The value that the action returned, as JSON data."""
+    """The action's return value, as JSON data."""
     calls: tuple[Call, ...]
-    """The calls of tools that it made itself."""
+    """The tool calls that it made itself."""
     inside: tuple[Trace, ...] = ()
     """The traces of the children that it ran."""
 
@@ -74,7 +73,7 @@ class Trace(tuple[TraceStep, ...]):
 
     @property
     def calls(self) -> tuple[Call, ...]:
-        """Every call of a tool, in order; those of children are where their step does."""
+        """Every tool call, in order; those of children follow their step's own."""
         return tuple(
             call
             for step in self
@@ -94,14 +93,14 @@ class Trace(tuple[TraceStep, ...]):
 
 
 async def trace(journal: Journal, run_id: str, records: Iterable[Record]) -> Trace:
-    """The trace of all records of a run, and of the runs of its children."""
+    """The trace of a run and its children."""
     steps: list[TraceStep] = []
     for step in _steps(run_id, records):
         inside: list[Trace] = []
         for child in _children(step.result):
             events = await journal.events(child)
-            found = [event.record for event in events if event.record is not None]
-            inside.append(await trace(journal, child, found))
+            child_records = [event.record for event in events if event.record is not None]
+            inside.append(await trace(journal, child, child_records))
         steps.append(step._replace(inside=tuple(inside)))
     return Trace(steps)
 
@@ -110,7 +109,7 @@ _OF_A_CHILD = frozenset({"run", "machine", "reason", "kind", "output"})
 
 
 def _children(result: Any) -> Iterator[str]:
-    """The ids of the runs whose results are in what an action returned."""
+    """The ids of the child runs whose results are in an action's result."""
     if isinstance(result, Mapping):
         data = cast("Mapping[str, Any]", result)
         if data.keys() >= _OF_A_CHILD:
@@ -128,7 +127,7 @@ def _steps(run_id: str, records: Iterable[Record]) -> Iterator[TraceStep]:
     for record in records:
         given, outcome = record.input, record.input.outcome
         begun = given.at if begun is None else begun
-        if given.kind == "start":  # calls of a conversation that it continues with
+        if given.kind == "start":  # open calls of a conversation that it continues
             asked = open_calls(given.data.get("messages", ()))
         if outcome is None:
             continue
@@ -152,7 +151,7 @@ def _steps(run_id: str, records: Iterable[Record]) -> Iterator[TraceStep]:
 
 
 def _calls(outcome: Outcome, asked: Sequence[ToolCall]) -> Iterator[tuple[str, Any, bool, Any]]:
-    """The calls that an action made: those of a reply, or the one that the file asks for."""
+    """The calls that an action made: those of a reply, or the one that the file names."""
     if not outcome.spent.tools and not outcome.tool_errors:
         return
     if not _answers_a_reply(outcome.result):
@@ -174,7 +173,7 @@ _CALLED = frozenset({"id", "name", "ok", "content", "result"})
 
 
 def _answers_a_reply(result: Any) -> bool:
-    """Whether it is what `call_tools` returns."""
+    """Whether an action's result has the form of `call_tools`."""
     if not isinstance(result, (list, tuple)):
         return False
     return len(result) > 0 and all(  # pyright: ignore[reportUnknownArgumentType]

@@ -1,10 +1,10 @@
-"""The port `Tracer`: who follows runs from the inside, while their actions and calls happen.
+"""The port `Tracer`: spans around actions, model calls and tool calls.
 
-A listener hears of an action before and after it. A tracer also stands around it: what an HTTP
-client does inside a tool belongs to the span of that tool's call. Nothing is traced unless a
-tracer was given: then an action, a model call and a tool call ask for it and find None.
+A listener is called before and after an action. A tracer also wraps it, so that the requests of an
+HTTP client inside a tool belong to the span of that tool call. Without a tracer nothing is traced.
 
-Belongs here: the port, and what a run tells it. Never: OpenTelemetry (`adapters.tracer`).
+Belongs here: the port, and the data that a run passes to it. Never: OpenTelemetry
+(`adapters.tracer`).
 """
 
 from __future__ import annotations
@@ -23,75 +23,75 @@ from chartloop.run.ports import ModelRequest
 from chartloop.run.redact import Redactor
 
 CARRIER = "trace"
-"""In the data of a `start`: where the run was traced first, as W3C Trace Context writes it."""
+"""Key in the data of a `start`: the run's first trace context, as in W3C Trace Context."""
 
 OnReply = Callable[[Reply, Spent], None]
-"""Called with what a model call gave."""
+"""Called with the result of a model call."""
 OnResult = Callable[[ToolResult], None]
-"""Called with what a tool call gave."""
+"""Called with the result of a tool call."""
 
 
 class TracedRun(NamedTuple):
-    """A run that is taken up: what is known of it before anything happens."""
+    """A run that is about to be driven and traced."""
 
     id: str
     chart: Chart
     position: Position
     parent: str = ""
-    """The id of the run that it is a child or fork of, or follows."""
+    """The id of its parent, or of the run that it follows or was forked from."""
     origin: Mapping[str, str] | None = None
-    """Where it was traced first; None for a run at its very beginning."""
+    """Its first trace context; None for a new run."""
     redactor: Redactor | None = None
-    """Hides secrets as the run's journal does; None where that keeps them."""
+    """Hides secrets as the run's journal does; None if the journal keeps them."""
 
 
 class RunTracer(Protocol):
-    """Follows one run from when it is taken up until it rests. Must not raise."""
+    """Traces one run until it rests. Must not raise."""
 
     @property
     def carrier(self) -> Mapping[str, str]:
-        """Where the run is traced, for its `start`: W3C Trace Context. May be empty."""
+        """The trace context for the run's `start`, as in W3C Trace Context. May be empty."""
         ...
 
     def action(self, position: Position, action: str) -> AbstractContextManager[object]:
-        """Around one action of the position's state."""
+        """A context around one action of the position's state."""
         ...
 
     def record(self, before: Position, record: Record, position: Position) -> None:
-        """A record was made; it led from one position to another."""
+        """Called with each record and the positions before and after it."""
         ...
 
     def rest(self, position: Position) -> None:
-        """The run has ended, waits, or is left. Nothing more comes."""
+        """Called last: the run has ended, waits, or is no longer driven."""
         ...
 
 
 class Tracer(Protocol):
-    """Follows runs. Must neither raise nor wait for anything: a run waits for it."""
+    """Traces runs. Must neither raise nor block, since the run waits for it."""
 
     def run(self, run: TracedRun) -> RunTracer:
-        """Follow a run that is taken up."""
+        """Begin tracing a run."""
         ...
 
     def model_call(self, request: ModelRequest) -> AbstractContextManager[OnReply]:
-        """Around one call of a model, inside an action."""
+        """A context around one model call, inside an action."""
         ...
 
     def tool_call(self, call: ToolCall, spec: ToolSpec | None) -> AbstractContextManager[OnResult]:
-        """Around one tool call, inside an action. `spec` is None where there is no such tool."""
+        """A context around one tool call, inside an action. `spec` is None for an unknown tool."""
         ...
 
     def flush(self, within: float) -> bool:
-        """Give on what is held, in at most so many seconds. False where that did not suffice."""
+        """Export what is buffered, in at most `within` seconds. False if that was too short."""
         ...
 
 
 def _ignore_reply(reply: Reply, spent: Spent) -> None:
-    """No one follows the call."""
+    """Called without a tracer."""
 
 
 def _ignore_result(result: ToolResult) -> None:
-    """No one follows the call."""
+    """Called without a tracer."""
 
 
 _NO_MODEL_CALL: AbstractContextManager[OnReply] = nullcontext(_ignore_reply)
@@ -99,12 +99,12 @@ _NO_TOOL_CALL: AbstractContextManager[OnResult] = nullcontext(_ignore_result)
 
 
 def around_model(tracer: Tracer | None, request: ModelRequest) -> AbstractContextManager[OnReply]:
-    """Around a model call, whether someone follows it or not."""
+    """A context around a model call; does nothing without a tracer."""
     return _NO_MODEL_CALL if tracer is None else tracer.model_call(request)
 
 
 def around_tool(
     tracer: Tracer | None, call: ToolCall, spec: ToolSpec | None
 ) -> AbstractContextManager[OnResult]:
-    """Around a tool call, whether someone follows it or not."""
+    """A context around a tool call; does nothing without a tracer."""
     return _NO_TOOL_CALL if tracer is None else tracer.tool_call(call, spec)

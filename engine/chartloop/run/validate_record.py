@@ -1,10 +1,10 @@
-"""Whether what a journal holds is what an engine writes: values of the right kind, in reach.
+"""Validation of journal contents: whether values have the types and ranges that we write.
 
-Journals and exports are files that others may have written. Whoever asks many runs adds up their
-numbers and prints their names: what is not a number or not a text is found here, once. A damaged
-run is skipped, a damaged message is dropped, a damaged row says so in the list of runs.
+Journals and exports are files that others may have written. Studies add up the numbers of many runs
+and print their names, so each value is checked here, once. A damaged run is skipped, a damaged
+message is dropped, a damaged row is marked in the list of runs.
 
-Belongs here: the kinds of values. Never: whether a machine would decide so (`replay`).
+Belongs here: the types of values. Never: whether a machine would decide the same (`replay`).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from chartloop.run.elicitation import is_form
 from chartloop.run.journal_records import DAMAGED, OpenQuestion, RunRow
 
 MOST = 1e15
-"""No count, no time in seconds and no amount of USD goes beyond this."""
+"""The greatest count, time in seconds or amount of USD."""
 
 
 UNFIT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""The exceptions of reading a value of an unexpected kind."""
+"""The exceptions that reading a value of an unexpected type may raise."""
 
 
 def wrong_with(record: Record) -> str:
-    """The part of a record that no engine would have written, in words; empty if it is sound."""
+    """The invalid part of a record, in words; empty if it is valid."""
     try:
         return _wrong_with(record)
-    except UNFIT as error:  # a list for a text, nothing for a mapping: too many to ask for each
+    except UNFIT as error:  # such as a list for a text: there are too many cases to test each
         return f"{type(error).__name__} {error}"
 
 
@@ -57,7 +57,7 @@ _DEFAULTS = RunRow.defaults()
 
 
 def as_row(columns: Iterable[Any]) -> RunRow:
-    """The row of a run; of a damaged one what can be read, with `DAMAGED` and the reason."""
+    """The row of a run; if damaged, its readable columns with the status `DAMAGED` and why."""
     row = RunRow(*columns)
     if isinstance(row.question, dict):
         row = row.replace(question=_question(row))
@@ -72,7 +72,7 @@ def as_row(columns: Iterable[Any]) -> RunRow:
 
 
 def _question(row: RunRow) -> object:
-    """The question of a run, from the data in its row; the data, if it is something else."""
+    """The question in the data of a row; the data themselves if they are invalid."""
     data = cast("dict[str, Any]", row.question)
     if not data:  # an older version wrote the row
         return OpenQuestion(run=row.run_id, state=row.state, due=row.wake_at)
@@ -104,7 +104,7 @@ def _fits(column: str, value: object) -> bool:
 
 
 def wrong_with_message(at: object, data: object) -> str:
-    """The reason why a message of the inbox is unreadable, in words; empty if it is sound."""
+    """Why a message of the inbox is unreadable, in words; empty if it is valid."""
     if not is_number(at):
         return "its time is not a number"
     if not isinstance(data, dict):
@@ -175,5 +175,5 @@ def _texts(values: Iterable[object]) -> bool:
 
 
 def is_number(value: object) -> bool:
-    """Whether it is a number from 0 on that arithmetic does not trip over."""
+    """Whether a value is a number from 0 to `MOST`."""
     return isinstance(value, (int, float)) and 0 <= value <= MOST

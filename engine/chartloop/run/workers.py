@@ -1,8 +1,8 @@
-"""Threads that stay: where code is called that blocks.
+"""Worker threads for code that blocks.
 
-A call takes the idle thread that worked last, or a new one where all are busy. One that hangs keeps
-its thread to itself, and whoever waited for it has continued; the thread is a daemon, so that it
-does not hold up the end of the process. A thread without work ends after a while.
+A call takes the thread that became idle last, or a new one if all are busy. A call that hangs keeps
+its thread, while the run continues without it; threads are daemons, so they do not keep the process
+alive. An idle thread ends after a while.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Call = Callable[[], Any]
 Deliver = Callable[[Made], None]
 
 LINGER = 30.0
-"""Seconds that a thread waits for its next call before it ends."""
+"""Seconds that an idle thread waits for a call before it ends."""
 MOST_IDLE = 64
-"""Threads that wait at once; one more ends."""
+"""The most idle threads; any further one ends."""
 
 
 class _Worker(threading.Thread):
@@ -43,16 +43,16 @@ class _Worker(threading.Thread):
                     return
                 continue  # a call is on its way
             made = _outcome(call)
-            # idle before it delivers: who gets the result may have the next call for it
+            # idle before it delivers: the receiver may submit its next call at once
             stays = _rest(self)
             deliver(made)
-            del call, deliver, made  # nothing of a call stays alive with the thread
+            del call, deliver, made  # the idle thread must keep no object alive
             if not stays:
                 return
 
 
 _idle: list[_Worker] = []
-"""Those that wait for a call; the last one worked last. Each step on it is atomic."""
+"""The idle threads, the last to work at the end. Each operation on the list is atomic."""
 
 
 def _rest(worker: _Worker) -> bool:
@@ -63,7 +63,7 @@ def _rest(worker: _Worker) -> bool:
 
 
 def _leave(worker: _Worker) -> bool:
-    """Whether it may end: no one has chosen it meanwhile."""
+    """Whether the thread may end: it was not chosen for a call meanwhile."""
     try:
         _idle.remove(worker)
     except ValueError:
@@ -74,7 +74,7 @@ def _leave(worker: _Worker) -> bool:
 def _outcome(call: Call) -> Made:
     try:
         return call(), None
-    except BaseException as error:  # noqa: BLE001  nothing may be lost in a thread
+    except BaseException as error:  # noqa: BLE001  the caller gets every exception
         return None, error
 
 
@@ -87,12 +87,12 @@ def _submit(call: Call, deliver: Deliver) -> None:
     worker.calls.put((call, deliver))
 
 
-if hasattr(os, "register_at_fork"):  # a forked process has none of the threads
+if hasattr(os, "register_at_fork"):  # a forked process does not have the threads
     os.register_at_fork(after_in_child=_idle.clear)
 
 
 class _Waiting:
-    """The waiter for one call: first the thread itself, for a moment, then its event loop."""
+    """The wait for one call: first blocks its thread for a moment, then waits on the event loop."""
 
     __slots__ = ("done", "loop", "made", "ready")
 
@@ -107,7 +107,7 @@ class _Waiting:
         self.made = made
         self.ready.release()
         if (done := self.done) is not None:
-            with suppress(RuntimeError):  # the loop is closed: no one waits for it any more
+            with suppress(RuntimeError):  # the loop is closed, so nothing waits any more
                 self.loop.call_soon_threadsafe(_set, done, made)
 
     def wait_ready(self, within: float) -> bool:
@@ -115,14 +115,14 @@ class _Waiting:
 
 
 MOMENT = 0.0002
-"""Seconds for which the event loop stands still for a tool that was as quick as that before: to
-leave and to be woken costs twice the call of a small function."""
+"""Seconds for which the event loop blocks for a tool that was as quick as that before: leaving the
+loop and being woken costs twice the call of a small function."""
 _slow: set[str] = set()
-"""The names of what took longer the last time."""
+"""The names of tools that took longer the last time."""
 
 
 async def in_thread(name: str, call: Call) -> Made:
-    """The result of a call in another thread, in this context. Given up when cancelled."""
+    """Call in another thread, in this context. If cancelled, the call is abandoned."""
     waiting = _Waiting(asyncio.get_running_loop())
     _submit(partial(_call_timed, name, partial(copy_context().run, call)), waiting.deliver)
     if name not in _slow:
@@ -130,13 +130,13 @@ async def in_thread(name: str, call: Call) -> Made:
             return waiting.made
         _slow.add(name)
     done = waiting.done = waiting.loop.create_future()
-    if waiting.wait_ready(0):  # meanwhile, and may not have seen that someone waits
+    if waiting.wait_ready(0):  # it may have finished before it could see the future
         return waiting.made
     return await done
 
 
 def _call_timed(name: str, call: Call) -> Any:
-    # the call alone: an event loop with a thousand runs is late for a quick one too
+    # time the call alone: a busy event loop is late even for a quick call
     began = perf_counter()
     try:
         return call()

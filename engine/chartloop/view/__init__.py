@@ -1,5 +1,5 @@
-"""Graph to picture: what a machine looks like, and whether two charts are the same.
+"""Pictures: from the graph of a machine to a chart, its formats, and comparisons of charts.
 
-Belongs here: the plain record of boxes and arrows, the formats it is written in, the reader of
-Mermaid text, the comparison of charts. Never: loading files, running machines, the network.
+Belongs here: the plain record of boxes and arrows, the formats in which it is written, the
+comparison of charts. Never: loading files, running machines, the network.
 """

@@ -1,7 +1,7 @@
 """The plain record that every picture is drawn from: boxes and arrows in a stable order.
 
-Belongs here: what a chart is, and what its texts may hold. Never: a file format, a layout, the
-graph or the machine behind it: a chart that was read from a document is the same thing.
+Belongs here: charts, and the characters that their texts may hold. Never: a file format, a layout,
+the graph or the machine behind it: a chart may also be read from a document.
 
 Source: design "architecture", sections 1 and 2 (`Picture`); the fills are those of 003
 """
@@ -28,15 +28,15 @@ Shape = Literal[
     "person", "right_brace", "sloped_rect", "small_circle", "stacked_rect", "tagged_document",
     "tagged_rect", "text", "triangle", "window",
 ]  # fmt: skip
-"""Machines are drawn with the first three; the others are in documents."""
+"""Machines are drawn with the first three; the others occur in documents."""
 
 Role = Literal["start", "end", "stop", "completed", "hub", "decision", "action", "rules"]
-"""What a box is in its chart; it decides the colours. `rules` is not a state but a box of rules."""
+"""The role of a box in its chart, which decides its colours. `rules` is a box of rules."""
 
 RuleDrawing = Literal["none", "box", "chain"]
 
 Direction = Literal["tb", "lr", "bt", "rl"]
-"""Which way a chart goes: down, to the right, up, to the left. Characters always go down."""
+"""Where a chart runs: down, right, up or left. A picture in characters always runs down."""
 
 FILLS: Mapping[Role, str] = MappingProxyType(
     {
@@ -47,13 +47,13 @@ FILLS: Mapping[Role, str] = MappingProxyType(
         "hub": "#fff9c4",
     }
 )
-"""The fills that the source documents give; boxes of the other roles have none there."""
+"""The fills of the source documents, which give none for the other roles."""
 
 BRIEF = 36
-"""Characters of a line of a shortened guard."""
+"""The most characters in a line of a shortened guard."""
 
 COLOUR = re.compile(r"#(?:[0-9a-f]{3,4}|[0-9a-f]{6}|[0-9a-f]{8})|[a-z]{3,30}", re.ASCII)
-"""A fill that may be written into a style, in lower case."""
+"""A fill that is safe to write into a style, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +61,17 @@ class Box:
     """One box of a chart."""
 
     id: str
-    """Unique in its chart: the name of a state, or what a document calls it."""
+    """Unique in its chart: the name of a state, or the id in a document."""
     label: str
-    """As people read it, with real newlines."""
+    """The text that people read, with real newlines."""
     shape: Shape = "rect"
     role: Role = "action"
     fill: str | None = None
-    """The colour that a document gives the box: `#rrggbb` or the name of a colour."""
+    """The colour that a document gives the box: `#rrggbb` or the name of a colour; else None."""
     entry: bool = False
-    """A run starts here although the box is no pill: a small dot leads to it."""
+    """A run starts here although the box is not a pill: a small dot leads to it."""
     origin: str = "file"
-    """`file`, `engine` for a state that no file wrote, `rule` for what is not a state at all."""
+    """`file`, `engine` for a state that the engine adds, `rule` for a box that is not a state."""
     about: str = ""
 
 
@@ -86,12 +86,12 @@ class Arrow:
     """The edge of the machine that it draws, such as `check_tokens.then`; empty in documents."""
     kind: str = "advance"
     number: int | None = None
-    """The order of trial, where a box has several guarded edges."""
+    """The order of evaluation, if a box has several guarded edges."""
     guard: str = ""
-    """What the machine asks before it goes this way, whole; `else` for what it does when nothing
-    before held. Empty where it asks nothing, and in documents."""
+    """The whole guard; `else` for the edge taken if no guard before it held. Empty without a
+    guard, and in documents."""
     unlabelled: bool = False
-    """No label of people says what the guard asks: pictures show the guard."""
+    """The file gives no label for the guard, so pictures show the guard itself."""
 
     @property
     def words(self) -> str:
@@ -100,22 +100,22 @@ class Arrow:
 
     @property
     def drawn_text(self) -> str:
-        """The words as they are drawn, the number in front: `2 · tool calls`."""
+        """The words as drawn, after the number: `2 · tool calls`."""
         return self._add_number(self.words)
 
     @property
     def whole(self) -> str:
-        """The same without shortening, for formats that have the room."""
+        """The drawn text without shortening, for formats that have room for it."""
         return self._add_number(self._with(self.guard) if self.unlabelled else self.label)
 
     @property
     def tip(self) -> str:
-        """All that can be said of it: `Yes: run.steps >= limits.steps (50)`."""
+        """The text of a tooltip, with label and guard: `Yes: run.steps >= limits.steps (50)`."""
         is_labelled = bool(self.unlabelled or not self.guard)
         return self.whole if is_labelled else f"{self.whole}: {self.guard}"
 
     def saying(self, label: str) -> Arrow:
-        """The same arrow with another label, shown as it is now."""
+        """A copy with another label, which is drawn instead of the guard."""
         return replace(self, label=label, unlabelled=False)
 
     def _with(self, guard: str) -> str:
@@ -132,20 +132,20 @@ class RuleLine:
 
     id: str
     text: str
-    """The guard as the file writes it."""
+    """The guard as written in the file."""
     kind: str
     """`stop`, `signal` or `detour`."""
     reason: str = ""
     to: str = ""
     """The state it leads to; empty for a rule that only raises its signal."""
     at: tuple[str, ...] = ()
-    """Looked at only after the action of these states."""
+    """The states after whose actions alone it is evaluated; empty for all."""
     before: tuple[str, ...] = ()
-    """Looked at only when one of these states is about to be entered."""
+    """The states before whose entry alone it is evaluated; empty for all."""
 
     @property
     def does(self) -> str:
-        """What it does apart from leading somewhere: `stop: steps_limit`, or nothing."""
+        """Its effect besides leading to a state: `stop: steps_limit`; may be empty."""
         return f"{self.kind}: {self.reason}" if self.reason else ""
 
 
@@ -165,7 +165,7 @@ _NAMED = 5
 
 
 def summary(chart: Flowchart) -> str:
-    """A sentence for who does not see it: how large it is, where it starts and where it ends."""
+    """A description for people who cannot see the chart: its size, its starts and its ends."""
     leaving = {arrow.source for arrow in chart.arrows}
     states = [box for box in chart.boxes if box.role != "rules"]
     starts = [box for box in states if box.entry or box.role == "start"]
@@ -186,7 +186,7 @@ def _names(boxes: Sequence[Box]) -> str:
 def visited_part(
     chart: Flowchart, visits: Mapping[str, int], taken: Mapping[str, int]
 ) -> Flowchart:
-    """The part of a chart that a run visited, with counts above one.
+    """The part of a chart that a run visited, with counts from two on.
 
     `visits` counts the entries of each state, `taken` how often each edge was taken, by id.
     """
@@ -195,11 +195,11 @@ def visited_part(
         for box in chart.boxes
         if visits.get(box.id)
     )
-    shown = {box.id for box in boxes}
+    ids = {box.id for box in boxes}
     arrows = tuple(
         replace(arrow.saying(_add_count(arrow.words, taken[arrow.id])), number=None)
         for arrow in chart.arrows
-        if taken.get(arrow.id) and {arrow.source, arrow.target} <= shown
+        if taken.get(arrow.id) and {arrow.source, arrow.target} <= ids
     )
     return Flowchart(chart.title, boxes, arrows, direction=chart.direction)
 
@@ -208,8 +208,8 @@ def _add_count(label: str, times: int) -> str:
     return label if times < 2 else f"{label} ×{times:,}".strip()
 
 
-# Characters that a picture cannot hold: controls, halves of surrogate pairs, and the marks that
-# turn the direction of writing round and would let a label read differently than it is written.
+# Characters that a picture cannot hold: controls, lone surrogates, and the marks that override the
+# direction of writing, with which a label could read differently from what it says.
 _UNPRINTABLE = re.compile(
     r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
@@ -217,23 +217,23 @@ _BREAKS = re.compile(r"\r\n?|[\v\f\u2028\u2029\x85]")
 
 
 def printable(text: str) -> str:
-    """The text as any format can hold it: newlines stay, what cannot be drawn becomes `\ufffd`."""
+    """The text with newlines unified, and `\ufffd` for every character that cannot be drawn."""
     return _UNPRINTABLE.sub("\ufffd", _BREAKS.sub("\n", text).replace("\t", " "))
 
 
 def brief(guard: str) -> str:
-    """A guard in two lines at most: enough to tell it from its neighbours."""
+    """A guard shortened to two lines: enough to distinguish it from its neighbours."""
     return "\n".join(
         textwrap.wrap(one_line(guard), BRIEF, max_lines=2, placeholder=" …", break_on_hyphens=False)
     )
 
 
 def shorten(text: str, most: int = 60) -> str:
-    """The words of a text on one line, cut off at so many characters."""
+    """The words of a text on one line, cut to at most `most` characters."""
     text = one_line(text)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def one_line(text: str) -> str:
-    """The words of a text, one space between them: what two labels are compared by."""
+    """The words of a text with single spaces between them, as labels are compared."""
     return " ".join(printable(text).split())

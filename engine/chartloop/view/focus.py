@@ -1,9 +1,9 @@
-"""A part of a chart: some of its boxes, the arrows between them, and how many boxes are hidden.
+"""Parts of a chart: some of its boxes, the arrows between them, and the count of hidden boxes.
 
-Belongs here: what is near a box, and how a part says that it is one. Never: why someone looks at
-it.
+Belongs here: the neighbourhood of a box, and the note about hidden boxes. Never: the choice of the
+box.
 
-Source:       the issue "Pictures", 3 (focus view)
+Source: the issue "Pictures", 3 (focus view)
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from chartloop.core.errors import RunError, nearest
 from chartloop.view.flowchart import Box, Flowchart
 
 HIDDEN = "hidden-note"
-"""The id of the box that says what is not shown: no state has a hyphen in its name."""
+"""The id of the box that counts hidden boxes. No state has a hyphen in its name."""
 
 
 def around(chart: Flowchart, state: str, *, hops: int = 1) -> Flowchart:
-    """A box, and what is at most so many arrows away from it, whichever way they lead.
+    """A box, and those at most `hops` arrows away from it, in either direction.
 
     `RunError`: the chart has no such box, or `hops` is less than 0.
     """
@@ -35,33 +35,33 @@ def around(chart: Flowchart, state: str, *, hops: int = 1) -> Flowchart:
 
 
 def near(chart: Flowchart, name: str, hops: int = 1) -> set[str]:
-    """The boxes that are at most so many arrows away from one; it is among them.
+    """The ids of a box and of those at most `hops` arrows away from it.
 
-    A box of rules is shown and not passed: it leads to every way to stop, from wherever a run is.
+    The search ends at a box of rules, since that is connected to every way to stop.
     """
     rules = {box.id for box in chart.boxes if box.role == "rules"}
     beside: dict[str, set[str]] = {}
     for arrow in chart.arrows:
         beside.setdefault(arrow.source, set()).add(arrow.target)
         beside.setdefault(arrow.target, set()).add(arrow.source)
-    found = last = {name}
+    reached = last = {name}
     for _ in range(hops):
         last = {
             box for one in last if one == name or one not in rules for box in beside.get(one, ())
-        } - found
+        } - reached
         if not last:
             break
-        found = found | last
-    return found
+        reached = reached | last
+    return reached
 
 
-def part(chart: Flowchart, shown: Collection[str], said: str = "") -> Flowchart:
-    """The chart of these boxes alone; `said` is in its own box."""
+def part(chart: Flowchart, shown: Collection[str], note: str = "") -> Flowchart:
+    """The chart of these boxes alone; a `note` gets its own box."""
     boxes = [box for box in chart.boxes if box.id in shown]
     arrows = tuple(a for a in chart.arrows if a.source in shown and a.target in shown)
     led_to = {arrow.target for arrow in arrows}
     top = next((box for box in boxes if box.id not in led_to), None)
     boxes = boxes if top is None else [top, *(box for box in boxes if box is not top)]
-    if said:
-        boxes.append(Box(HIDDEN, said, "text", "rules", origin="rule"))
+    if note:
+        boxes.append(Box(HIDDEN, note, "text", "rules", origin="rule"))
     return replace(chart, boxes=tuple(boxes), arrows=arrows)

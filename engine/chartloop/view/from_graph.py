@@ -1,9 +1,9 @@
-"""How the graph of a live machine becomes a chart, and how its rules are drawn in it.
+"""Charts from the graph of a live machine, with its rules.
 
-Belongs here: what is shown and what is left out, the boxes of rules, the arrows back from a
-detour. Never: networkx itself (the graph is only read), a file format, a colour.
+Belongs here: which parts are drawn, the boxes of rules, the arrows back from a detour. Never:
+networkx itself (the graph is only read), a file format, a colour.
 
-Source:       design "language", sections 2 and 4 (what is drawn as what)
+Source: design "language", sections 2 and 4 (what is drawn as what)
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from chartloop.view.flowchart import (
 )
 
 WIDEST = 44
-"""Characters of a guard on one line of an arrow's label."""
+"""The most characters of a guard on one line of an arrow's label."""
 LISTED = 96
-"""The same where rules are listed in a box."""
+"""The most characters of a rule on one line of a box that lists rules."""
 
 
 class StateGraph(Protocol):
-    """What is read of a networkx `MultiDiGraph`."""
+    """The part of a networkx `MultiDiGraph` that is read here."""
 
     @property
     def graph(self) -> Mapping[str, Any]:
@@ -57,13 +57,13 @@ def flowchart(
 ) -> Flowchart:
     """The chart of a machine's graph.
 
-    `rules` are drawn not at all, as one dashed box "after every step" with an arrow for each, or
-    as a chain of decisions. `all` draws what the engine made, too; without it a rule that leads
-    to an end of the engine is a line of words in its box.
+    `rules` are not drawn, or drawn as one dashed box "after every step" with an arrow for each, or
+    as a chain of decisions. `all` includes the parts that the engine adds; without it, a rule that
+    leads to an end of the engine is a line of text in its box.
     """
     lines = tuple(_rule_line(rule) for rule in graph.graph.get("rules", ()))
     drawn_rules = () if rules == "none" else lines
-    # a chain leads somewhere; a box may say in words what ends the run
+    # a chain needs the states that it leads to; a box can name them in words
     led_to = {line.to for line in lines} if rules == "chain" else set[str]()
     boxes = _boxes(graph, led_to=led_to, all=all)
     arrows = _arrows(graph, boxes, all=all)
@@ -94,7 +94,7 @@ def _rule_line(rule: Mapping[str, Any]) -> RuleLine:
 
 
 def _boxes(graph: StateGraph, *, led_to: set[str], all: bool) -> dict[str, Box]:
-    found: list[tuple[str, Mapping[str, Any]]] = sorted(
+    nodes: list[tuple[str, Mapping[str, Any]]] = sorted(
         graph.nodes(data=True), key=lambda node: node[1].get("order", 0)
     )
     return {
@@ -108,15 +108,15 @@ def _boxes(graph: StateGraph, *, led_to: set[str], all: bool) -> dict[str, Box]:
             origin=attributes.get("origin", "file"),
             about=attributes.get("about", ""),
         )
-        for name, attributes in found
+        for name, attributes in nodes
         if all or attributes.get("origin") != "engine" or name in led_to
     }
 
 
 def _arrows(graph: StateGraph, boxes: Mapping[str, Box], *, all: bool) -> list[Arrow]:
-    """The edges between boxes that are drawn, except what rules do: they have their own boxes."""
+    """The edges between drawn boxes, except those of rules, which have their own boxes."""
     place = {name: at for at, name in enumerate(boxes)}
-    found: list[tuple[str, str, str, Mapping[str, Any]]] = sorted(
+    edges: list[tuple[str, str, str, Mapping[str, Any]]] = sorted(
         (
             (source, target, key, attributes)
             for source, target, key, attributes in graph.edges(keys=True, data=True)
@@ -135,7 +135,7 @@ def _arrows(graph: StateGraph, boxes: Mapping[str, Box], *, all: bool) -> list[A
             guard=attributes.get("guard", ""),
             unlabelled=attributes.get("unlabelled", False),
         )
-        for source, target, key, attributes in found
+        for source, target, key, attributes in edges
         if attributes.get("origin", "file") != "rule"
         and attributes.get("kind") != "rule"
         and (all or attributes.get("origin") != "engine")
@@ -150,7 +150,7 @@ def _same_moment(lines: Iterable[RuleLine]) -> list[list[RuleLine]]:
 
 
 def rule_boxes(chart: Flowchart) -> dict[str, str]:
-    """The box that lists each rule, by id; without those whose box is not drawn."""
+    """The id of the box that lists each rule, by rule id; without rules whose box is not drawn."""
     drawn = {box.id for box in chart.boxes}
     groups = enumerate(_same_moment(chart.rules), start=1)
     return {
@@ -162,18 +162,18 @@ def rule_boxes(chart: Flowchart) -> dict[str, str]:
 
 
 def _panel_id(number: int) -> str:
-    """No name of a state: a file gives none with a hyphen, and the engine none like this."""
+    """The id of a box of rules. It cannot be the name of a state, because of the hyphen."""
     return f"rules-{number}"
 
 
 def wrap_label(text: str, width: int = WIDEST) -> str:
-    """A text in lines of at most `width` characters, where its words allow that."""
+    """A text in lines of at most `width` characters, unless a single word is longer."""
     return "\n".join(textwrap.wrap(text, width, break_on_hyphens=False)) or text
 
 
 @dataclass(frozen=True, slots=True)
 class _Panel:
-    """The rules that are evaluated in the same moments, drawn together."""
+    """The rules that are evaluated at the same moments, drawn together."""
 
     id: str
     lines: Sequence[RuleLine]
@@ -185,7 +185,7 @@ class _Panel:
 
     @property
     def back(self) -> str:
-        """The box that a detour returns to."""
+        """The box to which a detour returns."""
         return f"{self.id}-on" if self.as_chain else self.id
 
     def _title(self) -> str:
@@ -220,10 +220,10 @@ class _Panel:
     def _chain(self) -> tuple[list[Box], list[Arrow]]:
         boxes = [Box(self.id, self._title(), role="rules", origin="rule")]
         arrows: list[Arrow] = []
-        asked = [f"{self.id}-{number}" for number, _ in enumerate(self.lines, start=1)]
-        follows = dict(pairwise([*asked, self.back]))
-        arrows.append(Arrow(self.id, asked[0], kind="rule"))
-        for line, name in zip(self.lines, asked, strict=True):
+        decisions = [f"{self.id}-{number}" for number, _ in enumerate(self.lines, start=1)]
+        follows = dict(pairwise([*decisions, self.back]))
+        arrows.append(Arrow(self.id, decisions[0], kind="rule"))
+        for line, name in zip(self.lines, decisions, strict=True):
             boxes.append(Box(name, wrap_label(line.text), "diamond", "decision", origin="rule"))
             to = line.to if line.to in self.states else f"{name}-signal"
             if to not in self.states:

@@ -1,9 +1,9 @@
-"""Ids that every format takes as they are, for boxes whose names may be anything.
+"""Ids that every format accepts, for boxes with arbitrary names.
 
-Belongs here: which words no format takes as an id, and what is in their place. The same ids
-are in Mermaid text, in DOT and in the SVG, so that a box can be found in each.
+Belongs here: the words that some format does not accept as an id, and their replacements. Mermaid
+text, DOT and SVG have the same ids, so that a box can be found in each.
 
-Source:       design "traps" (pictures); mermaid 12.3, `flow.jison`
+Source: design "traps" (pictures); mermaid 12.3, `flow.jison`
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEYWORDS = frozenset(
 )
 """Words that cannot be the id of a node."""
 
-# Words that Mermaid takes as ids in most places, but not in all of them or not in all versions.
+# Words that Mermaid accepts as ids in most places, but not in all places or not in all versions.
 _AVOIDED = KEYWORDS | frozenset(
     "default direction v x o".split()
     + "constructor hasOwnProperty isPrototypeOf toString valueOf __proto__".split()
@@ -26,9 +26,9 @@ _AVOIDED = KEYWORDS | frozenset(
 
 
 def safe_ids(names: Iterable[str]) -> dict[str, str]:
-    """An id for each name, of ASCII letters, digits and underscores, and no keyword anywhere.
+    """An id for each name, of ASCII letters, digits and underscores, and never a keyword.
 
-    A name that is such an id stays as it is, so that the names of states can be read.
+    A name that is already such an id is unchanged, so that the names of states stay readable.
     """
     ids: dict[str, str] = {}
     names = list(dict.fromkeys(names))
@@ -39,7 +39,7 @@ def safe_ids(names: Iterable[str]) -> dict[str, str]:
     return ids
 
 
-# Mermaid takes a text with one of these words, wherever it stands, for another kind of chart.
+# Mermaid takes a text that contains one of these words for another kind of chart.
 _ELSEWHERE = re.compile(r"C4(?=Container|Component|Dynamic|Deployment)")
 
 

@@ -1,9 +1,9 @@
-"""A chart as Mermaid text that Mermaid itself reads back without a loss.
+"""A chart as Mermaid text that Mermaid reads back without loss.
 
-Belongs here: ids, escapes, brackets and style lines of Mermaid flowcharts. Never: reading them
-(`read`), or a layout. A label is always quoted and says exactly what the chart says:
-whatever Mermaid would take for an entity, a tag, Markdown, an icon, a formula, a directive or a
-comment is written as character codes.
+Belongs here: ids, escapes, brackets and style lines of Mermaid flowcharts. Never: reading them, or
+a layout. A label is always quoted and shows exactly the text of the chart: anything that Mermaid
+would take for an entity, a tag, Markdown, an icon, a formula, a directive or a comment is written
+as character codes.
 
 Source: design "traps" (pictures); mermaid 12.3, `flow.jison`, `preprocessDiagram`, `maxTextSize`
 and `maxEdges`
@@ -30,9 +30,9 @@ from chartloop.view.ids import safe_ids
 from chartloop.view.mermaid_shapes import NAMES
 
 MOST = 50_000
-"""Characters of a text from which on Mermaid refuses it, unless the page says differently."""
+"""The most characters of a text that Mermaid draws by default."""
 ARROWS = 500
-"""Arrows of a chart that Mermaid draws, unless the page says differently."""
+"""The most arrows that Mermaid draws by default."""
 
 BRACKETS: Mapping[Shape, tuple[str, str]] = MappingProxyType(
     {
@@ -53,10 +53,10 @@ BRACKETS: Mapping[Shape, tuple[str, str]] = MappingProxyType(
         "flag": (">", "]"),
     }
 )
-"""What opens and closes the shapes that have brackets; the others are named behind the label."""
+"""The brackets of the shapes that have some; other shapes are named after the label."""
 
 NUMBERED = re.compile(r"(\d{1,9}) ·(?: |$)")
-"""How the order of trial precedes a label, before codes are read."""
+"""The order of evaluation before a label, before codes are decoded."""
 
 _SPECIAL = re.compile(
     r"""["#&<`\\\ufb02\xb6]           # quotes, entities, tags, Markdown, Mermaid's own marks
@@ -70,17 +70,17 @@ _SPECIAL = re.compile(
 )
 _NAMED = {'"': "#quot;", "&": "#amp;", "<": "#lt;"}
 WAYS: Mapping[Direction, str] = MappingProxyType({"tb": "TD", "lr": "LR", "bt": "BT", "rl": "RL"})
-"""How a direction is written."""
+"""The directions in Mermaid text."""
 WIDE = '%%{init: {"flowchart": {"wrappingWidth": 480}}}%%'
-"""Stands in front of a chart with boxes of rules: they are lists, whose lines are long. Else
-Mermaid breaks every line at 200 pixels."""
+"""Precedes a chart with lists of rules, whose lines are long. By default Mermaid breaks lines at
+200 pixels."""
 _EMPTY = "#160;"
-"""Mermaid refuses a label without any character."""
+"""The empty label: Mermaid refuses one without any character."""
 
 _LINK = re.compile(r"^    \w+ -(?:-|\.-)>", re.MULTILINE | re.ASCII)
-"""A link as it is written here. Nothing else has a blank behind an id."""
+"""A link as written here. Only links have a space after an id."""
 
-# Mermaid takes the last `;` off a line that looks as if it set the style of something.
+# Mermaid drops the last `;` of a line that looks like a style.
 _LIKE_A_STYLE = re.compile(r":(?=\S*#)")
 
 
@@ -98,7 +98,7 @@ def to_mermaid(chart: Flowchart) -> str:
 
 
 def too_large(text: str) -> str:
-    """Why Mermaid draws a text of ours only where it is told to; empty where it draws it."""
+    """Why Mermaid does not draw a text by default; empty if it does."""
     if (arrows := len(_LINK.findall(text))) > ARROWS:
         return (
             f"{arrows:,} arrows: Mermaid draws more than {ARROWS} only where `maxEdges` is raised"

@@ -1,8 +1,8 @@
-"""The shapes of Mermaid's boxes by all their names, and the shapes of charts that they are.
+"""The names of Mermaid's box shapes, and the shapes of charts that they stand for.
 
 Belongs here: the table. Never: how a shape is drawn (`view.dot`), or the grammar of brackets.
 
-Source:       mermaid 12.3, `shapes.ts` and `flow.jison`
+Source: mermaid 12.3, `shapes.ts` and `flow.jison`
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from chartloop.view.flowchart import Shape
 
 
 class Names(NamedTuple):
-    """What Mermaid calls a shape."""
+    """Mermaid's names of a shape."""
 
     short: str
-    """As `@{ shape: ... }` takes it, and as we write it."""
+    """The name that we write in `@{ shape: ... }`."""
     others: str = ""
-    """Its other names there, with blanks between them."""
+    """The other names that it has there, separated by spaces."""
     bracket: str = ""
-    """What a box is called inside Mermaid that brackets gave this shape."""
+    """Mermaid's internal name of a box that has this shape by its brackets."""
 
 
 NAMES: Mapping[Shape, Names] = MappingProxyType(
@@ -90,7 +90,7 @@ UNDOCUMENTED = frozenset(
     "state note composite icon anchor bpmn-start bpmn-intermediate bpmn-boundary bpmn-end"
     " bpmn-gateway bpmn-activity bpmn-data bpmn-data-store bpmn-annotation".split()
 )
-"""Names that Mermaid takes from its other kinds of chart."""
+"""Undocumented names from Mermaid's other kinds of chart."""
 
 _SHAPES: Mapping[str, Shape] = MappingProxyType(
     {
@@ -106,17 +106,17 @@ _OF_BRACKETS: Mapping[str, Shape] = MappingProxyType(
 
 
 def is_shape(name: str) -> bool:
-    """Whether `@{ shape: ... }` takes this name."""
+    """Whether `@{ shape: ... }` accepts this name."""
     return name in _SHAPES or name in UNDOCUMENTED
 
 
 def shape_names() -> list[str]:
-    """Every name that `@{ shape: ... }` takes and Mermaid documents."""
+    """The documented names that `@{ shape: ... }` accepts."""
     return list(_SHAPES)
 
 
 def shape_of(name: str) -> Shape | None:
-    """The shape that Mermaid calls so; None for a name from another kind of chart."""
+    """The shape with this Mermaid name; None for a name from another kind of chart."""
     if not name:
         return "rect"
     return _OF_BRACKETS.get(name) or _SHAPES.get(name)

@@ -1,4 +1,4 @@
-"""What others know of a machine: enough to decide by it, to compare it and to draw it."""
+"""The interface of a machine for runs, comparisons and pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from chartloop.view.picture import Picture
 
 
 class OfMachine(Protocol):
-    """What runs and comparisons use of a machine. `Machine` is one."""
+    """The part of a machine that runs and comparisons use. `Machine` is one."""
 
     chart: Chart
 
@@ -23,7 +23,7 @@ class OfMachine(Protocol):
 
     @property
     def spec(self) -> MachineSpec:
-        """What its file says."""
+        """The content of its file."""
         ...
 
     @property

@@ -1,7 +1,7 @@
-"""A large chart as several that fit on pages: what leads to another page says to which.
+"""Splitting a large chart into pages, with marks where an arrow continues on another page.
 
-Belongs here: sizes of pages, which boxes are on which page, the marks where an arrow continues.
-Never: a layout, a format: whoever splits says whether a part fits.
+Belongs here: page sizes, the boxes of each page, the marks. Never: a layout or a format: the caller
+decides whether a part fits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Paper = Literal["a4", "letter", "phone"]
 
 
 class Room(NamedTuple):
-    """What a page has room for, without its margins, in points."""
+    """The size of a page without its margins, in points."""
 
     width: float
     height: float
@@ -26,19 +26,19 @@ class Room(NamedTuple):
 PAPERS: Mapping[Paper, Room] = MappingProxyType(
     {"a4": Room(523, 770), "letter": Room(540, 720), "phone": Room(300, 560)}
 )
-"""Paper with margins of half an inch; a phone held upright."""
+"""Paper with margins of half an inch; an upright phone."""
 SMALLEST = 8 / 11
-"""How far a picture may be made smaller to fit: its letters have 11 points, and 8 can be read."""
+"""The smallest scale of a picture: letters of 11 points shrink to 8, which are still legible."""
 _LONGEST = 30
-"""Characters of a label that a mark repeats."""
+"""The most characters of a label in a mark."""
 _NARROW = 24
-"""Characters of a title that a page has room for, at least."""
+"""The least room for a title, in characters."""
 
 Fits = Callable[[Flowchart], bool]
 
 
 def fitting(room: Room, width: float, height: float) -> bool:
-    """Whether a picture of this size has room, if it is made no smaller than can be read."""
+    """Whether a picture of this size fits while it stays legible."""
     return width * SMALLEST <= room.width and height * SMALLEST <= room.height
 
 
@@ -49,9 +49,9 @@ def shorten_title(chart: Flowchart, room: Room) -> Flowchart:
 
 
 def split(chart: Flowchart, fits: Fits) -> tuple[Flowchart, ...]:
-    """The chart in parts of which each fits; a box that fits nowhere has its own part.
+    """The chart in parts that each fit; a box that is too large has a part of its own.
 
-    The boxes are in the order in which a run may come to them. Equal charts give equal parts.
+    The boxes are in the order in which a run may reach them. Equal charts give equal parts.
     """
     if len(chart.boxes) < 2 or fits(chart):
         return (chart,)
@@ -67,7 +67,7 @@ def split(chart: Flowchart, fits: Fits) -> tuple[Flowchart, ...]:
 def _most(
     chart: Flowchart, order: Sequence[str], pages: Sequence[tuple[str, ...]], fits: Fits
 ) -> int:
-    """How many of the next boxes fit on one page: by halves, since each try is a layout."""
+    """How many of the next boxes fit on one page. A binary search, since each try is a layout."""
     known = {name: n for n, names in enumerate(pages, 1) for name in names}
     here = len(pages) + 1
 
@@ -88,7 +88,7 @@ def _most(
 
 
 def _in_order(chart: Flowchart) -> list[str]:
-    """The boxes depth first: what follows a box is on its page, or on the next."""
+    """The boxes depth first, so that successors are on the same page or the next."""
     ahead: dict[str, list[str]] = {}
     for arrow in chart.arrows:
         ahead.setdefault(arrow.source, []).append(arrow.target)
@@ -106,7 +106,7 @@ def _in_order(chart: Flowchart) -> list[str]:
 def _page(
     chart: Flowchart, names: Sequence[str], page_of: Mapping[str, int], count: int
 ) -> Flowchart:
-    """The chart of one page, with the marks of what leads away and of what comes."""
+    """The chart of one page, with marks for arrows to and from other pages."""
     here = page_of[names[0]]
     boxes = {box.id: box for box in chart.boxes}
     marks, arrows = dict[str, Box](), list[Arrow]()
@@ -130,7 +130,7 @@ def _page(
 def _incoming(
     chart: Flowchart, boxes: Mapping[str, Box], page_of: Mapping[str, int], here: int
 ) -> Iterator[tuple[Box, Arrow]]:
-    """A mark for each box that boxes of other pages lead to."""
+    """A mark, with its arrow, for each box to which boxes of other pages lead."""
     found: dict[str, dict[str, int]] = {}
     for arrow in chart.arrows:
         page = page_of[arrow.source]
@@ -147,12 +147,12 @@ def _incoming(
 
 
 def _brief(text: str, most: int = _LONGEST) -> str:
-    """A text that leaves a narrow page narrow."""
+    """A text cut to at most `most` characters."""
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def _on(box: Box, page: int) -> Box:
-    """What is for a box that is on another page."""
+    """The mark for a box on another page."""
     message = f"on page {page}\n{_short_name(box)}"
     return Box(f"on-{page}-{box.id}", message, "display", "hub", origin="page")
 

@@ -1,7 +1,7 @@
-"""A chart that can be looked at: in a notebook, in a file, in any of the formats.
+"""Pictures of a chart: in a notebook, in a file, in any format.
 
-Belongs here: which format is drawn with what, and where it is written. Never: how a format is
-written; each has its own module. Nothing is drawn before it is asked for.
+Belongs here: the choice of program and file for each format. Never: the formats themselves, each of
+which has its own module. Everything is drawn on demand.
 
 Source: design "architecture", section 2 (`Picture`); "traps" (pictures and notebooks)
 """
@@ -35,17 +35,17 @@ from chartloop.view.text.outline import to_outline
 
 _SIZE = re.compile(r'<svg[^>]*? width="([\d.]+)pt"\s+height="([\d.]+)pt"')
 _SMALL = 60
-"""Boxes up to which a notebook gets a PNG too, for where it may not show SVG. A larger picture
-goes out once more as an image in HTML: a PNG of it would take megabytes."""
+"""The most boxes for which a notebook gets a PNG too, since some do not show SVG. A larger picture
+is sent again as an image in HTML: a PNG of it would take megabytes."""
 
 
 class Picture:
     """One chart, in any format. A notebook displays it.
 
-    `engine` chooses what draws SVG and PNG: `dot` or `pygraphviz`; left out, the first that is
-    here. With `mermaid`, which is also what is left where neither is here, notebooks get Mermaid
-    text. `prefix` precedes every id in the SVG, and is made from the chart when left
-    out. `timeout` bounds each drawing, in seconds.
+    `engine` draws SVG and PNG: `dot` or `pygraphviz`, by default the first that is installed. With
+    `mermaid`, the default if neither is installed, notebooks get Mermaid text. `prefix` precedes
+    every id in the SVG; by default it is a hash of the chart. `timeout` limits each drawing, in
+    seconds.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Picture:
 
     @property
     def engine(self) -> Engine:
-        """The program that draws SVG and PNG; `mermaid` when there is no Graphviz."""
+        """The program that draws SVG and PNG; `mermaid` without Graphviz."""
         return self._engine or find_engine()
 
     @cached_property
@@ -86,26 +86,26 @@ class Picture:
         return to_mermaid(self.chart)
 
     def dot(self) -> str:
-        """Text in the language of Graphviz."""
+        """DOT, the language of Graphviz."""
         return to_dot(self.chart, prefix=self.prefix)
 
     def text(self, width: int = WIDTH) -> str:
-        """A picture in characters, `width` columns wide at most; else the outline.
+        """A picture in characters, at most `width` columns wide.
 
-        The outline stands for charts that are too wide, or too large to follow lines through.
+        For a chart that is wider, or too large to follow its lines, the outline instead.
         """
         drawn = self.drawing(width=width)
         return self.outline() if drawn is None else drawn.text()
 
     def drawing(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
-        """The picture in characters with what each belongs to; None where `text` is an outline.
+        """The picture in characters, with the box of each; None if `text` would be an outline.
 
-        `here` is the box where a run is.
+        `here` is the id of the box where a run is.
         """
         return draw(self.chart, width=width, here=here) if len(self.chart.boxes) <= MOST else None
 
     def outline(self) -> str:
-        """A line for each box and each arrow: for logs, for screen readers, to be searched."""
+        """A line for each box and each arrow: for logs, screen readers and searches."""
         return to_outline(self.chart)
 
     def svg(self) -> str:
@@ -134,9 +134,9 @@ class Picture:
         return render(source, form, engine=self.engine, timeout=self._timeout)
 
     def with_theme(self, theme: Theme) -> Self:
-        """The same picture, `light` as it is made, `dark`, or an SVG that goes by its page: `auto`.
+        """A copy with a theme: `light`, `dark`, or `auto`, an SVG that follows its page.
 
-        SVG and PNG have themes; an `auto` PNG is light. RunError: there is no such theme.
+        Only SVG and PNG have themes; an `auto` PNG is light. RunError: there is no such theme.
         """
         refuse_unknown("theme", theme, get_args(Theme))
         other = copy(self)
@@ -146,18 +146,17 @@ class Picture:
         return other
 
     def save(self, path: str | Path) -> Path:
-        """Write the picture to a file, in the format that its suffix names; returns the path.
+        """Write the picture to a file, in the format of its suffix; returns the path.
 
-        The file is whole or as it was before. RunError: no such format, or it cannot be written.
+        The write is atomic. RunError: no such format, or the file cannot be written.
         """
         return save(path, {suffix: partial(write, self) for suffix, write in _FORMATS.items()})
 
     def pages(self, paper: Paper = "a4") -> tuple[Picture, ...]:
-        """The picture in parts that can be read on this paper: `a4`, `letter`, or a `phone`.
+        """The picture in parts that are legible on a page: `a4`, `letter`, or a `phone`.
 
-        An arrow that leads to another page ends at a mark that says to which, and where it comes
-        in another mark says from where. A picture that fits is one page. Errors: see
-        `view.dot.engine.render`.
+        An arrow to another page ends at a mark with the page number, and starts there at another
+        mark. A picture that fits is one page. Errors: see `view.dot.engine.render`.
         """
         refuse_unknown("paper", paper, get_args(Paper))
         room = PAPERS[paper]
@@ -171,13 +170,13 @@ class Picture:
         return tuple(self.of(part).with_theme(self._theme) for part in parts)
 
     def of(self, chart: Flowchart) -> Picture:
-        """Another chart, drawn as this one is."""
+        """A picture of another chart with the same settings."""
         return Picture(chart, engine=self._engine, timeout=self._timeout)
 
     def size(self) -> tuple[float, float]:
         """Its width and height, in points."""
-        found = _SIZE.search(self.svg())
-        return (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+        match = _SIZE.search(self.svg())
+        return (float(match[1]), float(match[2])) if match else (0.0, 0.0)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
         return self.bundle()
@@ -198,12 +197,12 @@ class Picture:
                 bundle["image/png"] = base64.b64encode(self.png()).decode()
             else:
                 bundle["text/html"] = image(self.svg(), self.chart.title)
-        except ChartloopError as error:  # Graphviz failed: the text is there, and why
+        except ChartloopError as error:  # Graphviz failed: show the text, with the reason
             bundle["text/plain"] += f"\n{error}\n"
         return bundle
 
 
-# By name: a picture with its own dress writes each in its own way.
+# by name, so that a subclass can override each method
 _FORMATS: Mapping[str, Callable[[Picture], str | bytes]] = MappingProxyType(
     {
         ".svg": methodcaller("svg"),

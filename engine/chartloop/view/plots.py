@@ -1,9 +1,9 @@
-"""Plots: a page or files of them, and the few kinds that are drawn. The only door to matplotlib.
+"""Plots on a page or in files, and the kinds of plots. The only import of matplotlib.
 
-Each plot answers one question and is whole by itself: what it shows, of how many runs, in which
-unit. Texts of files are in them as they are: nothing in a name is taken for mathematics.
+Each plot answers one question and is complete: it shows its subject, the number of runs and the
+unit. Texts of files are shown literally: no name is parsed as mathematics.
 
-Belongs here: pages, axes, colours, files. Never: what is drawn, and a figure that no table has.
+Belongs here: pages, axes, colours, files. Never: the data, or a figure that is not in a table too.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from chartloop.extras import install
 from chartloop.view.flowchart import printable
 
 LISTED = 14
-"""Rows of a plot: states, limits, reasons. The rest is said to be left out."""
+"""The most rows of a plot: states, limits, reasons. The title tells how many are left out."""
 _LONGEST = 24
-"""Characters of a name next to an axis."""
+"""The most characters of a name next to an axis."""
 INK, FAINT, BLUE, AMBER = "#1f2933", "#cbd2d9", "#2f6fb3", "#d97706"
 KINDS = {
     "natural": "#2f9e6e", "limit": "#d97706", "error": "#c8403a", "human": "#7a5bb5",
@@ -38,7 +38,7 @@ _STYLE = {
 
 
 class Plot(NamedTuple):
-    """One plot: the name of its file, and what draws it onto axes."""
+    """One plot: the name of its file, and the function that draws it onto axes."""
 
     name: str
     draw: Callable[[Any], None]
@@ -47,7 +47,7 @@ class Plot(NamedTuple):
 
 
 def height_of(rows: int) -> float:
-    """Inches that a plot with so many rows needs."""
+    """The height of a plot with this many rows, in inches."""
     return 0.95 + 0.3 * min(LISTED, max(3, rows))
 
 
@@ -74,7 +74,7 @@ def figure(title: str, plots: Sequence[Plot]) -> Any:
 
 
 def save(title: str, plots: Sequence[Plot], path: Path) -> list[Path]:
-    """Write them: one page for a ``.svg`` or ``.png``, else a folder with a file for each."""
+    """Write plots: one page for a ``.svg`` or ``.png``, else a folder with a file for each."""
     if path.suffix.lower() in (".svg", ".png"):
         return [_save_figure(figure(title, plots), path)]
     if path.suffix:
@@ -105,7 +105,7 @@ def _save_figure(made: Any, path: Path) -> Path:
 
 
 def import_matplotlib() -> None:
-    """`SetupError` where matplotlib is not installed."""
+    """Raise `SetupError` if matplotlib is not installed."""
     try:
         import matplotlib  # noqa: F401, ICN001, PLC0415  # pyright: ignore[reportUnusedImport]
     except ImportError:
@@ -115,7 +115,7 @@ def import_matplotlib() -> None:
 
 
 def _plot_style() -> AbstractContextManager[None]:
-    """The style of all plots, while one is drawn."""
+    """A context with the style of all plots."""
     import matplotlib as mpl  # noqa: PLC0415
 
     drawing: Any = mpl
@@ -128,7 +128,7 @@ def _nothing(ax: Any) -> None:
 
 
 NOTHING = Plot("nothing", _nothing)
-"""What is for plots of no runs."""
+"""The plot for no runs."""
 
 
 # kinds of plots -------------------------------------------------------------------------------
@@ -137,7 +137,7 @@ NOTHING = Plot("nothing", _nothing)
 def reasons(
     rows: Sequence[tuple[str, str, int]], share: Callable[[float], str], runs: int, ax: Any
 ) -> None:
-    """Why runs stop: a bar for each reason, its kind and how many runs, coloured by kind."""
+    """Draw why runs stop: a bar with the number of runs for each reason, coloured by kind."""
     shown = rows[:LISTED]
     bars(
         ax, [reason or "not ended" for reason, *_ in shown], [count for *_, count in shown],
@@ -155,24 +155,24 @@ def reasons(
 
 
 def bars(
-    ax: Any, names: Sequence[str], values: Sequence[float], said: Sequence[str],
+    ax: Any, names: Sequence[str], values: Sequence[float], captions: Sequence[str],
     colours: Sequence[str],
 ) -> None:  # fmt: skip
-    """Horizontal bars, the first at the top, each with its value next to it."""
+    """Draw horizontal bars, the first at the top, each with a caption next to it."""
     places = range(len(names))
     ax.barh(places, values, color=colours, height=0.62)
     rows_of(ax, names)
-    for place, value, text in zip(places, values, said, strict=True):
+    for place, value, text in zip(places, values, captions, strict=True):
         ax.annotate(
             text, (value, place), xytext=(4, 0), textcoords="offset points", va="center",
             fontsize=8, parse_math=False,
         )  # fmt: skip
-    ax.set_xlim(0, (max(values, default=0) or 1) * 1.55)  # room for what is next to the bars
+    ax.set_xlim(0, (max(values, default=0) or 1) * 1.55)  # room for the captions
     ax.locator_params(axis="x", nbins=5)
 
 
 def rows_of(ax: Any, names: Sequence[str]) -> None:
-    """A row for each name, the first at the top."""
+    """Set up a row for each name, the first at the top."""
     ax.set_yticks(range(len(names)), [_short(name) for name in names], parse_math=False)
     ax.tick_params(axis="y", length=0)
     ax.set_ylim(max(len(names), 3) - 0.4, -0.6)  # the first row at the top
@@ -181,7 +181,7 @@ def rows_of(ax: Any, names: Sequence[str]) -> None:
 
 def _short(name: str) -> str:
     text = printable(name)
-    half = _LONGEST // 2  # names that are alike mostly differ at their end
+    half = _LONGEST // 2  # similar names mostly differ at the end, so cut the middle
     return text if len(text) <= _LONGEST else f"{text[: half - 1]}…{text[-half:]}"
 
 
@@ -193,7 +193,7 @@ def title_with_count(text: str, rows: int) -> str:
 def histogram(
     ax: Any, values: Sequence[float], say: Callable[[float], str], *, whole: bool = False
 ) -> None:
-    """How many runs there are of each size, with the median and the 95 % marked."""
+    """Draw the number of runs of each size, with the median and the 95th percentile marked."""
     found = sorted(values)
     p95 = found[max(0, -(-95 * len(found) // 100) - 1)]
     ax.hist(
@@ -224,7 +224,7 @@ def histogram(
 
 
 def _bins(found: Sequence[float], *, whole: bool) -> Any:
-    """Where bars start: whole numbers are in the middle of theirs, so many to each."""
+    """The bins of a histogram. Bins of whole numbers are centred on them."""
     low, high = found[0], found[-1]
     if low == high and not whole:
         return [low * 0.98, (low or 1) * 1.02]
@@ -235,7 +235,7 @@ def _bins(found: Sequence[float], *, whole: bool) -> Any:
 
 
 def in_time(ax: Any) -> None:
-    """Ticks at round times, said as people say them."""
+    """Set ticks at round times, with labels for people."""
     from matplotlib.ticker import FixedLocator, FuncFormatter  # noqa: PLC0415
 
     low, high = ax.get_xlim()
@@ -254,4 +254,4 @@ _STEPS = (
     *(m * 10.0**e for e in range(-3, 1) for m in (1, 2, 5)), 10, 15, 30, 60, 120, 300, 600, 900,
     1_800, 3_600, 7_200, 14_400, 28_800, 86_400, 172_800, 604_800, 2_592_000, 31_536_000,
 )  # fmt: skip
-"""Seconds between two ticks."""
+"""The possible distances between two ticks, in seconds."""

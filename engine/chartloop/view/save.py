@@ -1,6 +1,6 @@
-"""Pictures as files: the format is what the name says, and a file is whole or not there.
+"""Atomic files, with the format chosen by the suffix.
 
-Belongs here: suffixes, and how a file takes the place of another. Never: what is written.
+Belongs here: suffixes, and replacing a file. Never: the content.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from chartloop.core.errors import RunError
 
 
 def save(path: str | Path, formats: Mapping[str, Callable[[], str | bytes]]) -> Path:
-    """Write what the suffix of a path names; returns the path.
+    """Write the format of a path's suffix; returns the path.
 
-    The file is whole or as it was before. RunError: no such format, or it cannot be written.
+    The write is atomic. RunError: no such format, or the file cannot be written.
     """
     path = Path(path)
     write = formats.get(path.suffix.lower())
@@ -30,10 +30,10 @@ def save(path: str | Path, formats: Mapping[str, Callable[[], str | bytes]]) -> 
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Put a finished file in the place of the one that was there: it is never half written.
+    """Write a file atomically: readers see the old content or the new.
 
-    A device or a pipe, `/dev/stdout` say, is written to: a file must not take its place.
-    RunError: it cannot be written.
+    A device or a pipe, such as `/dev/stdout`, is written to directly, since a file must not
+    replace it. RunError: it cannot be written.
     """
     try:
         if path.exists() and not path.is_file() and not path.is_dir():

@@ -1,10 +1,10 @@
-"""A way through a machine, drawn on its plain picture: what a proof shows as its witness.
+"""The witness of a proof: a path through a machine, drawn on its plain picture.
 
-The way is blue, with how often each arrow is taken; the arrows that close a loop are red, and so
-is the rule that stops it; what is not on the way is faded. Counts are beside their arrows, where
-they move nothing: boxes and arrows are where they are in the plain picture.
+The path is blue, with the count of each arrow; arrows that close a loop are red, and so is the rule
+that stops it; everything else is faded. Counts are beside their arrows and move nothing: boxes and
+arrows are at the same places as in the plain picture.
 
-Belongs here: how a way looks. Never: what it shows, or how it was found.
+Belongs here: the look of a path. Never: its meaning, or how it was found.
 """
 
 from __future__ import annotations
@@ -34,34 +34,34 @@ from chartloop.view.picture import Picture
 from chartloop.view.report.run_picture import RunPicture
 
 CLOSING = "#dc2626"
-"""Arrows that close a loop, and the rule that ends the way."""
+"""The colour of arrows that close a loop, and of the rule that ends the path."""
 _LINE = 72
-"""Characters in a line under the title."""
+"""The most characters in a line under the title."""
 FOR_EVER = "×∞"
 _ROOM = (
     '<TABLE BORDER="0" CELLPADDING="0" CELLSPACING="0" BGCOLOR="white"><TR><TD>'
     '<FONT COLOR="{}"><B>{}</B></FONT></TD></TR></TABLE>'
 )
-"""A count, on white: it may lie over another arrow."""
+"""A count, on white, since it may lie over another arrow."""
 
 
 class Way(NamedTuple):
-    """What is drawn of a way."""
+    """A path through a chart, as it is drawn."""
 
     states: Mapping[str, int]
     """How often each state is entered."""
     edges: Mapping[str, int] | None
-    """How often each edge and rule is taken, by id; None: there is no way, and nothing is faded."""
+    """How often each edge and rule is taken, by id; None without a path: nothing is faded."""
     closing: frozenset[str] = frozenset()
     """The edges that close a loop."""
     endless: bool = False
-    """Nothing bounds how often these are taken."""
+    """Nothing bounds how often the closing edges are taken."""
     said: str = ""
-    """What it shows, for the lines under the title; a format without pictures has the first."""
+    """Its meaning, for the lines under the title; text formats show only the first line."""
 
 
 class WayDress(Dress):
-    """The plain look in the colours of a way."""
+    """The plain look with the colours of a path."""
 
     def __init__(self, chart: Flowchart, plan: Plan, way: Way) -> None:
         self._way = way
@@ -70,15 +70,15 @@ class WayDress(Dress):
         self._most = max(plan.counts.values(), default=0)
         listed, arrows = rule_boxes(chart), {arrow.id for arrow in chart.arrows}
         self._rules: dict[str, list[bool]] = {}
-        """For each box that lists rules: whether the way takes them, in their order."""
+        """For each box that lists rules: whether the path takes each rule, in order."""
         for rule in chart.rules:
             if rule.id in listed and rule.id not in arrows:
                 fires = bool((way.edges or {}).get(rule.id))
                 self._rules.setdefault(listed[rule.id], []).append(fires)
 
     def title(self, chart: Flowchart) -> Style:
-        """The title, with what the way shows under it."""
-        lines = [part for said in self._way.said.split("\n") for part in wrap(said, _LINE)]
+        """The title, with the meaning of the path under it."""
+        lines = [part for text in self._way.said.split("\n") for part in wrap(text, _LINE)]
         if not lines:
             return title_style(chart)
         small = LEFT.join(
@@ -87,7 +87,7 @@ class WayDress(Dress):
         return title_style(chart) | {"label": Html(f"<{small}{LEFT}>")}
 
     def box(self, box: Box) -> Style:
-        """A box: blue on the way, else faded; of a list of rules those that stop the way."""
+        """A box: blue on the path, else faded. In a list, rules that stop the path are red."""
         style: dict[str, str] = dict(box_style(box))
         if any(self._rules.get(box.id, ())):
             inks = (CLOSING if fires else PALE_INK for fires in self._rules[box.id])
@@ -99,7 +99,7 @@ class WayDress(Dress):
         return style | {"color": PALE, "fillcolor": pale(style["fillcolor"]), "fontcolor": PALE_INK}
 
     def arrow(self, arrow: Arrow) -> Style:
-        """An arrow: blue on the way, red where it closes a loop, else faded."""
+        """An arrow: blue on the path, red if it closes a loop, else faded."""
         style = dict(arrow_style(arrow))
         times = self._taken.get(arrow)
         if times is None:
@@ -115,12 +115,12 @@ class WayDress(Dress):
         caption = FOR_EVER if closes and self._way.endless else say_times(times)
         if times < 2 and caption != FOR_EVER:
             return style
-        # an `xlabel` is put next to its arrow once everything else has its place
+        # Graphviz places an `xlabel` after everything else, so that it moves nothing
         return style | {"xlabel": Html(f"<{_ROOM.format(colour, caption)}>")}
 
 
 class WayPicture(RunPicture):
-    """A way through a chart, in every format of a picture."""
+    """A path through a chart, in every format of a picture."""
 
     def __init__(
         self, chart: Flowchart, way: Way, *, prefix: str | None = None, engine: Engine | None = None
@@ -131,5 +131,5 @@ class WayPicture(RunPicture):
         self._dress = WayDress(chart, self._plan, way)
 
     def of(self, chart: Flowchart) -> Picture:
-        """The same way through another chart."""
+        """The same path through another chart."""
         return WayPicture(chart, self._way, engine=self._engine)

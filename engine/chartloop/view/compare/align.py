@@ -1,13 +1,14 @@
-"""Which box of one chart is which box of another, when neither ids nor labels are identities.
+"""Alignment: which box of one chart corresponds to which of another, by structure and labels.
 
-Belongs here: the alignment with the fewest differences. Never: what a difference costs (`alike`),
-words. Two charts that are equal but for ids and order are found equal, up to a bound on the work
-that only adversarial charts reach; past it the alignment is still one to one, and may name more
-differences than there need be.
+Belongs here: the alignment with the fewest differences. Never: the cost of a difference (`cost`),
+words. Two charts that are equal except for ids and order are found equal, up to a bound on the work
+that only adversarial charts reach; beyond it the alignment is still one to one, but may have more
+differences than necessary.
 
-How: nodes whose kind is once in each chart are matched, from the finest kind to the coarsest;
-the others by what they share with nodes that are matched. Then a search that allows no difference,
-one, two ... tries to do better. Where both have as many nodes, their order is tried, too.
+Algorithm: nodes whose kind occurs once in each chart are matched, from the finest kind to the
+coarsest; the others by the edges that they share with matched nodes. Then a search that allows no
+difference, one, two ... tries to do better. If both have as many nodes, matching them in order is
+tried, too.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ from chartloop.view.compare.search import Search
 _MOST_PAIRS = 400
 _MOST_LEFT = 40
 _CLOSE = 6
-"""Charts that cannot be closer than this are taken as they were first matched."""
+"""The cost from which on the first match is not improved by a search."""
 
 
 def align(a: Graph, b: Graph) -> list[int | None]:
-    """For each node of `a` its like in `b`, or None. No node of `b` is twice."""
+    """The match in `b` of each node of `a`, or None. No node of `b` occurs twice."""
     kinds = refine_kinds(a, b)
     found = _Matching(a, b, kinds).match()
     cost = cost_of(a, b, found)
-    if len(a.nodes) == len(b.nodes):  # one is perhaps the other, drawn again in the same order
+    if len(a.nodes) == len(b.nodes):  # perhaps the same chart, redrawn in the same order
         in_order: list[int | None] = list(range(len(b.nodes)))
         found, cost = min((found, cost), (in_order, cost_of(a, b, in_order)), key=lambda c: c[1])
     least = least_cost(a, b)
@@ -56,7 +57,7 @@ def align(a: Graph, b: Graph) -> list[int | None]:
 
 
 class _Matching:
-    """Matches nodes one after the other, the surest first."""
+    """Matches nodes greedily, the surest pairs first."""
 
     def __init__(self, a: Graph, b: Graph, kinds: Sequence[Kinds]) -> None:
         self.a, self.b, self.kinds = a, b, kinds
@@ -80,7 +81,7 @@ class _Matching:
     def _groups(
         self, of_a: Sequence[Any], of_b: Sequence[Any]
     ) -> list[tuple[list[int], list[int]]]:
-        """The nodes that are not matched, by a property: those of `a` and those of `b`."""
+        """The unmatched nodes of `a` and of `b`, grouped by a property."""
         groups: dict[Any, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for u, kind in enumerate(of_a):
             if self.found[u] is None:
@@ -96,7 +97,7 @@ class _Matching:
             yield from self._pairs(ours, theirs)
 
     def _pairs(self, ours: Sequence[int], theirs: Sequence[int]) -> Iterable[Pair]:
-        """Every pair of the two, or where that is too many, those that are side by side."""
+        """Every pair of the two; if there are too many, those at the same place when sorted."""
         if len(ours) * len(theirs) <= _MOST_PAIRS:
             return product(ours, theirs)
         of_a, of_b = self.kinds[-1]
@@ -111,7 +112,7 @@ class _Matching:
         self.back[v] = u
 
     def _shared_edges(self, u: int, v: int) -> int:
-        """How many edges of the two lead to nodes that are matched, and say the same."""
+        """A score for edges of the two that lead to matched nodes, higher for equal labels."""
         shared = 0
         for source, target in self.a.pairs_at[u]:
             ends = [v if end == u else self.found[end] for end in (source, target)]
@@ -139,7 +140,7 @@ class _Matching:
                 self._look_around(u)
 
     def _look_around(self, u: int) -> None:
-        """Remember the neighbours of a matched node as likes of the neighbours of its like."""
+        """Queue pairs of the neighbours of a matched node and of its match."""
         v = self.found[u]
         if v is None:
             return
@@ -150,7 +151,7 @@ class _Matching:
                 heappush(self.heap, (-self._sharing(neighbour, like), neighbour, like))
 
     def _by_likeness(self) -> None:
-        """Match what is left by label alone: equal ones, else similar ones."""
+        """Match the remaining nodes by node cost alone."""
         ours = [u for u, v in enumerate(self.found) if v is None][:_MOST_LEFT]
         theirs = [v for v in range(len(self.b.nodes)) if v not in self.back][:_MOST_LEFT]
         changes = sorted(

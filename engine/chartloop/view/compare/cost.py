@@ -1,9 +1,9 @@
-"""When two charts are alike, as plain graphs: what each difference costs, and kinds of nodes.
+"""The likeness of two charts as plain graphs: the cost of differences, and kinds of nodes.
 
-Belongs here: the graph that is compared, the cost of an alignment of two, and the kind of a node
-refined by those of its neighbours. Never: the search for the best alignment (`align`), words.
+Belongs here: the graph that is compared, the cost of an alignment, and node kinds refined by those
+of neighbours. Never: the search for the best alignment (`align`), words.
 
-Source:       colour refinement after Weisfeiler and Leman
+Source: colour refinement after Weisfeiler and Leman
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from typing import Any, NamedTuple
 Pair = tuple[int, int]
 Labels = tuple[str, ...]
 Kinds = tuple[list[int], list[int]]
-"""The kind of each node of one graph and of the other; equal numbers, equal kinds."""
+"""The kind of each node of both graphs; equal numbers are equal kinds."""
 
 GONE = 2
-"""What a node that only one graph has costs, where an edge costs 1."""
+"""The cost of a node that only one graph has. An edge costs 1."""
 RENAMED = 2
-"""What another label costs at least. One that is nothing like it costs more: it is worth it only
-where the two nodes share an edge."""
+"""The least cost of another label. A dissimilar one costs more, so that it pays only if the two
+nodes share an edge."""
 _RENAMED_WHOLLY = 5
 
 _ROUNDS = 12
 
 
 class Node(NamedTuple):
-    """What makes two nodes alike."""
+    """The properties by which nodes are compared."""
 
     label: str
     shape: str
@@ -39,13 +39,13 @@ class Node(NamedTuple):
 
 
 class Graph(NamedTuple):
-    """Nodes by number, and what leads from one to the other."""
+    """A graph of numbered nodes."""
 
     nodes: Sequence[Node]
     edges: Mapping[Pair, Labels]
     """The labels of the parallel edges between two nodes, sorted."""
     pairs_at: Sequence[Sequence[Pair]]
-    """For each node the keys of `edges` that it is in."""
+    """The keys of `edges` that contain each node."""
 
     @classmethod
     def of(cls, nodes: Sequence[Node], edges: Iterable[tuple[int, int, str]]) -> Graph:
@@ -69,12 +69,12 @@ def _renaming(a: str, b: str) -> int:
 
 
 def node_changes(a: Node, b: Node) -> int:
-    """What it costs that one node becomes the other."""
+    """The cost of changing one node into the other."""
     return _renaming(a.label, b.label) + (a.shape != b.shape) + (a.fill != b.fill)
 
 
 def edge_changes(a: Labels, b: Labels) -> int:
-    """How many edges are new, gone or renamed, when the rest stays."""
+    """The number of edges added, removed or renamed."""
     if a == b:
         return 0
     ours, theirs = _unlike(a, b)
@@ -82,7 +82,7 @@ def edge_changes(a: Labels, b: Labels) -> int:
 
 
 def least_cost(a: Graph, b: Graph) -> int:
-    """A cost that no alignment can go below."""
+    """A lower bound on the cost of any alignment."""
     ours, theirs = _unlike(
         (label for said in a.edges.values() for label in said),
         (label for said in b.edges.values() for label in said),
@@ -101,7 +101,7 @@ def _unlike(a: Iterable[str], b: Iterable[str]) -> tuple[Counter[str], Counter[s
 
 
 def cost_of(a: Graph, b: Graph, found: Sequence[int | None]) -> int:
-    """What all differences cost, when each node of `a` is the one of `b` that is found for it."""
+    """The cost of all differences under an alignment: the match in `b` of each node of `a`."""
     cost = sum(
         GONE if v is None else node_changes(node, b.nodes[v])
         for node, v in zip(a.nodes, found, strict=True)
@@ -118,7 +118,7 @@ def cost_of(a: Graph, b: Graph, found: Sequence[int | None]) -> int:
 
 
 def image(b: Graph, v: int | None, x: int | None) -> Labels:
-    """What leads from one node to the other; nothing where one of them is not there."""
+    """The labels of the edges from one node to the other; empty if either is None."""
     return () if v is None or x is None else b.edges.get((v, x), ())
 
 
@@ -156,13 +156,13 @@ def _around(graph: Graph, kinds: Sequence[int], node: int) -> Iterable[tuple[int
 
 
 def neighbours(graph: Graph, node: int, *, ahead: bool) -> list[int]:
-    """Where the edges of a node lead to, or where they come from."""
+    """The targets of a node's edges, or their sources."""
     here, there = (0, 1) if ahead else (1, 0)
     return [pair[there] for pair in graph.pairs_at[node] if pair[here] == node]
 
 
 def twins(graph: Graph) -> list[int]:
-    """A number for each node, the same for nodes that could change places unnoticed."""
+    """A number for each node, equal for nodes that are interchangeable."""
     numbers: dict[Any, int] = {}
     found: list[int] = []
     for node, said in enumerate(graph.nodes):

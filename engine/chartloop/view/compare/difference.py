@@ -1,9 +1,8 @@
-"""What differs between two charts, in words; nothing exactly when they are the same chart.
+"""The differences between two charts, in words; empty if and only if they are the same chart.
 
-Belongs here: what counts as a difference and how it is said. Never: the search for which box is
-which (`align`), reading or drawing. Ids and order are no differences; neither is how a label is
-broken into lines, a title, a number of trial or where a box came from, nor whether an arrow without
-a label has its guard written on it, as in our pictures.
+Belongs here: which differences count, and their wording. Never: matching boxes (`align`), reading
+or drawing. Ignored are ids and order, line breaks in labels, titles, numbers of evaluation, the
+origin of a box, and whether an arrow without a label shows its guard, as in our pictures.
 
 Source: design "language", section 1 (`deviations`) and 4 (what comparisons ignore)
 """
@@ -45,10 +44,10 @@ class Difference:
 
 
 def differences(a: Flowchart, b: Flowchart) -> tuple[Difference, ...]:
-    """What makes `b` another chart than `a`, a document's say.
+    """The changes that turn `a`, such as a document's chart, into `b`.
 
-    Boxes are found by their place in the chart, not by id, and not by label alone. Parallel
-    arrows are counted. Fills are compared when `a` gives any.
+    Boxes are matched by their place in the chart, not by id, and not by label alone. Parallel
+    arrows are counted. Fills are compared if `a` has any.
     """
     graph_a, graph_b = _graphs(a, b)
     found = align(graph_a, graph_b)
@@ -78,7 +77,7 @@ def match_boxes(a: Flowchart, b: Flowchart) -> dict[str, str]:
 
 
 def _graphs(a: Flowchart, b: Flowchart) -> tuple[Graph, Graph]:
-    """Both as plain graphs: with labels, or with what is on arrows where that is more alike."""
+    """Both as plain graphs, with arrows by label or by drawn words, whichever are more alike."""
     fills = any(box.fill for box in a.boxes)
     labels = [[one_line(arrow.label) for arrow in chart.arrows] for chart in (a, b)]
     words = [[one_line(arrow.words) for arrow in chart.arrows] for chart in (a, b)]

@@ -1,7 +1,7 @@
-"""The search for an alignment of two charts that costs no more than it may.
+"""A bounded search for an alignment of two charts within a cost limit.
 
-Belongs here: trying node after node, and what rules a try out early. Never: the first, quick
-alignment (`align`), what a difference costs (`alike`). The number of tries is bounded.
+Belongs here: backtracking node by node, with pruning. Never: the first, quick alignment (`align`),
+the cost of a difference (`cost`). The number of tries is bounded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TRIES = 8_000
 
 
 class Search:
-    """Looks for an alignment that costs no more than is allowed, a node at a time."""
+    """Searches for an alignment within an allowed cost, one node at a time."""
 
     def __init__(self, a: Graph, b: Graph, kinds: Kinds) -> None:
         self.a, self.b, self.kinds = a, b, kinds
@@ -40,7 +40,7 @@ class Search:
         self.tries = _TRIES
 
     def within(self, allowed: int) -> list[int | None] | None:
-        """An alignment of at most this cost; None when none is found before the tries are used."""
+        """An alignment of at most this cost; None if none is found within the allowed tries."""
         exact = allowed == 0
         if not self.order or (exact and Counter(self.kinds[0]) != Counter(self.kinds[1])):
             return None
@@ -80,13 +80,13 @@ class Search:
                 del self.back[v]
 
     def _strain(self, u: int, v: int | None, sign: int) -> tuple[int, int]:
-        """How many arrows in, and how many out, the nodes that are set have more or fewer."""
+        """The summed differences of in- and out-degrees between matched nodes."""
         ours, theirs = self.degrees[0][u], (0, 0) if v is None else self.degrees[1][v]
         more = (abs(ours[0] - theirs[0]), abs(ours[1] - theirs[1]))
         return self.strain[0] + sign * more[0], self.strain[1] + sign * more[1]
 
     def _ways(self, left: int, *, exact: bool) -> Iterator[tuple[int, int | None]]:
-        """What the next node may be matched with, the cheapest first, and what each costs."""
+        """The candidates for the next node with their costs, cheapest first."""
         u = self.order[len(self.found)]
         node = self.a.nodes[u]
         too_many = len(self.b.nodes) - len(self.back) - (len(self.order) - len(self.found))
@@ -109,9 +109,9 @@ class Search:
             yield cost, None
 
     def _likes(self, u: int, left: int, *, exact: bool) -> Iterable[int]:
-        """The nodes that `u` may be, as far as its edges tell.
+        """The nodes that may match `u`, judged by its edges.
 
-        Where it has more of them than may differ, one leads to what its neighbour became.
+        If more edges lead to matched nodes than may differ, a match shares a neighbour with `u`.
         """
         near: dict[int, None] = {}
         telling = 0
@@ -128,7 +128,7 @@ class Search:
         return likes
 
     def _edge_cost(self, u: int, v: int | None) -> int:
-        """What the edges to nodes that are set already cost, when `u` is matched with `v`."""
+        """The cost of the edges to nodes already matched, if `u` is matched with `v`."""
         self._set(u, v)
         found, back = self.found, self.back
         cost = sum(
@@ -149,7 +149,7 @@ class Search:
 
 
 def _degrees(graph: Graph) -> list[tuple[int, int]]:
-    """How many edges lead into each node, and how many out."""
+    """The in-degree and out-degree of each node."""
     into, out = Counter[int](), Counter[int]()
     for (source, target), said in graph.edges.items():
         out[source] += len(said)
@@ -158,7 +158,7 @@ def _degrees(graph: Graph) -> list[tuple[int, int]]:
 
 
 def _outward(graph: Graph) -> list[int]:
-    """The nodes in an order in which most follow a neighbour, those of rare labels first."""
+    """The nodes breadth first, starting with those of rare labels."""
     often = Counter(node.label for node in graph.nodes)
     starts = sorted(range(len(graph.nodes)), key=lambda n: often[graph.nodes[n].label])
     order: dict[int, None] = {}

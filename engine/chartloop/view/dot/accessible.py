@@ -1,6 +1,6 @@
-"""An SVG for those who do not see it: its role, a title, a description, and names for its parts.
+"""Accessibility of an SVG: its role, title, description, and the names of its parts.
 
-Belongs here: what a screen reader is given. Never: how a picture looks.
+Belongs here: text for screen readers. Never: the look of a picture.
 
 Source: https://www.w3.org/TR/svg-aam-1.0/, "Accessible Name and Description Computation"
 """
@@ -15,7 +15,7 @@ from chartloop.view.dot.write import svg_ids
 from chartloop.view.flowchart import Flowchart, one_line, printable
 
 _LONGEST = 8_000
-"""Characters of a description: half an hour of speech."""
+"""The most characters of a description: half an hour of speech."""
 _NAMED = re.compile(
     r'(<g id="([^"]+)" class="(?:graph|node|edge)"[^>]*>\s*<title>)[^<]*(?=</title>)'
 )
@@ -24,7 +24,7 @@ _NAMED = re.compile(
 def add_description(svg: str, chart: Flowchart, *, prefix: str, outline: str) -> str:
     """The `<svg>` element with a title, and the outline as its description.
 
-    Where Graphviz wrote `%3` and `think->done` stand the title and `think → done: Yes`.
+    The titles by Graphviz, `%3` and `think->done`, become the title and `think → done: Yes`.
     """
     names = _names(chart, prefix)
     svg = _NAMED.sub(lambda found: found[1] + names.get(found[2], "start"), svg)

@@ -1,8 +1,8 @@
 """Graphviz itself: DOT text to SVG and PNG.
 
-Belongs here: running an engine through the library `graphviz`, `dot` on PATH, else pygraphviz,
-whose wheels carry Graphviz. Both in their own process, which ends when its time is up. Never:
-what a picture looks like.
+Belongs here: running an engine: `dot` on PATH through the library `graphviz`, else pygraphviz,
+whose wheels contain Graphviz. Both run in a process of their own, which ends at its timeout. Never:
+the look of a picture.
 
 Source: design "traps" (pictures)
 """
@@ -22,11 +22,11 @@ from chartloop.extras import install
 from chartloop.view.dot.write import BOLD, FONT
 
 Engine = Literal["dot", "pygraphviz", "mermaid"]
-"""What draws: `mermaid` when there is no Graphviz, and whoever shows the picture must draw it."""
+"""The program that draws; `mermaid` without Graphviz: the viewer of the picture must draw it."""
 
 
 def find_engine() -> Engine:
-    """What is here to draw with."""
+    """The first installed engine."""
     if shutil.which("dot"):
         return "dot"
     return "pygraphviz" if importlib.util.find_spec("pygraphviz") else "mermaid"
@@ -59,7 +59,7 @@ def render(
 
 
 def _run(command: list[str], data: bytes, timeout: float) -> subprocess.CompletedProcess[bytes]:
-    """The program, run by the library; `graphviz.pipe` does the same without a deadline."""
+    """Run the program through the library, whose `graphviz.pipe` has no timeout."""
     from graphviz.backend import execute  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs]
 
     run = cast(
@@ -77,7 +77,7 @@ def _no_picture(engine: Engine, stderr: bytes) -> SetupError:
     )
 
 
-# `string=`: a text that is no graph would otherwise be taken for the name of a file.
+# `string=`, since a text that is not a graph would be taken for a file name
 _PYGRAPHVIZ = (
     "import sys, pygraphviz\n"
     "graph = pygraphviz.AGraph(string=sys.stdin.buffer.read().decode())\n"
@@ -95,11 +95,11 @@ def _command(engine: Engine, form: str) -> list[str]:
 
 
 def _for_pages(svg: bytes) -> bytes:
-    """The SVG with what browsers and scripts look for.
+    """The SVG, corrected for browsers and scripts.
 
-    Graphviz writes the weight of a font into its name, where no browser finds it, and some
-    versions write the hyphens of an id as codes. Neither text can be in a label: there
-    quotes are written as codes.
+    Graphviz writes the weight of a font into its name, which browsers do not understand, and some
+    versions write the hyphens of an id as codes. Neither text can occur in a label, where quotes
+    are escaped.
     """
     bold = f'font-family="{FONT}" font-weight="bold"'.encode()
     for written in (f'font-family="{BOLD}" font-weight="bold"', f'font-family="{BOLD}"'):

@@ -1,8 +1,8 @@
-"""How Graphviz is asked to lay a chart out, so that the way ahead can be followed.
+"""Hints for Graphviz's layout, so that the main path can be followed.
 
-Belongs here: order, weights and effort, all of them read off the chart. Never: looks, ids.
+Belongs here: order, weights and effort, all computed from the chart. Never: looks, ids.
 
-Source:       design "look", `plain.png`
+Source: design "look", `plain.png`
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from collections.abc import Callable, Sequence
 from chartloop.view.flowchart import Arrow, Box, Flowchart, Role
 
 _MANY, _VERY_MANY, _TOO_MANY = 1_500, 8_000, 25_000
-"""Rows that all arrows of a chart pass together; the shipped machines have at most 302."""
+"""Rows passed by all arrows of a chart in total; the shipped machines have at most 302."""
 _NO_ROWS = {"layout": "sfdp", "overlap": "prism", "splines": "line"}
-"""A layout by forces between the boxes: seconds where rows would take minutes and gigabytes."""
+"""A force-directed layout: seconds where one in rows would take minutes and gigabytes."""
 
 
 def as_reached(chart: Flowchart) -> list[Box]:
     """The boxes in the order in which they are reached, breadth first.
 
-    Graphviz keeps to the order of declaration where it can: so stops gather on one side and ways
-    back on the other, wherever a file has its states.
+    Graphviz keeps the order of declaration where it can: so stops gather on one side and ways back
+    on the other, whatever the order of states in the file.
     """
     boxes = {box.id: box for box in chart.boxes}
     ahead: dict[str, list[str]] = {}
@@ -42,11 +42,11 @@ _ENDS: frozenset[Role] = frozenset({"stop", "completed", "end"})
 
 
 def pulling(chart: Flowchart, reached: Sequence[Box]) -> Callable[[Arrow], str]:
-    """How much an arrow wants to be short and straight: more where the chart continues.
+    """A function for the weight of an arrow; heavier ones are drawn shorter and straighter.
 
-    Then the way ahead is a line; ends are next to it, and ways back make the detours. Several
-    arrows between two boxes pull as one would. Every picture of a chart has the same weights,
-    whatever its dress.
+    Arrows ahead are heavy: the main path becomes a line, ends are next to it, and ways back make
+    the detours. Parallel arrows together weigh as much as one. Every picture of a chart has the
+    same weights, whatever its dress.
     """
     place = {box.id: number for number, box in enumerate(reached)}
     ends = {box.id for box in reached if box.role in _ENDS}
@@ -61,11 +61,11 @@ def pulling(chart: Flowchart, reached: Sequence[Box]) -> Callable[[Arrow], str]:
 
 
 def effort(chart: Flowchart) -> dict[str, str]:
-    """How much care a layout gets. What Graphviz does for a long arrow it does at each row passed.
+    """Attributes that limit the effort of a layout. Its cost grows with the rows passed by arrows.
 
-    Beyond some thousands of these its best layout takes minutes: then fewer rounds are made, and
-    where there are very many, arrows are straight lines, which pass behind boxes. Where there are
-    too many for that, there are no rows: every box and arrow is there, but no way down.
+    Beyond some thousands of rows the best layout takes minutes: then fewer rounds are made. With
+    very many, arrows are straight lines, which pass behind boxes. With even more, the layout is
+    force-directed: complete, but without rows.
     """
     place = {box.id: number for number, box in enumerate(chart.boxes)}
     row = dict.fromkeys(place, 0)
@@ -83,13 +83,13 @@ def effort(chart: Flowchart) -> dict[str, str]:
 
 
 def panels(chart: Flowchart) -> list[Box]:
-    """Where what rules do starts; an arrow may lead back there from a detour."""
+    """The first boxes of rules; only an arrow back from a detour may lead to one."""
     led_to = {arrow.target for arrow in chart.arrows if arrow.kind != "return"}
     return [box for box in chart.boxes if box.role == "rules" and box.id not in led_to]
 
 
 def stands_above(panel: Box, chart: Flowchart) -> Box:
-    """The box above which a panel stands: the state that its rules are about, or the first one."""
+    """The box above which a panel is placed: a state that its rules name, or the first box."""
     moments = dict.fromkeys((rule.at, rule.before) for rule in chart.rules)
     named = {f"rules-{n}": (*before, *at) for n, (at, before) in enumerate(moments, start=1)}
     states = {box.id: box for box in chart.boxes}

@@ -1,7 +1,7 @@
-"""Light and dark: the same picture in other colours, or in those that a page prefers.
+"""Themes: a picture in light or dark colours, or in those that its page prefers.
 
-Belongs here: what a colour is in the dark, and where colours are in DOT, SVG and CSS. Never:
-what has which colour.
+Belongs here: the dark version of a colour, and finding colours in DOT, SVG and CSS. Never: which
+element has which colour.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import re
 from typing import Literal
 
 Theme = Literal["light", "dark", "auto"]
-"""`auto` is an SVG that is dark where its reader prefers that (`prefers-color-scheme`); a format
-that cannot ask is light."""
+"""`auto` is an SVG that is dark if its reader prefers that (`prefers-color-scheme`); other formats
+are light."""
 
 PAPER = "#0f172a"
-"""What is behind everything in the dark."""
+"""The dark background."""
 _FILLS = 0.75
-"""Lighter colours are fills; words and lines have to stand out from them and from the paper."""
+"""The lightness above which a colour is a fill. Text and lines must contrast with fills."""
 _WORDS = {"white": PAPER, "#ffffff": PAPER, "#fff": PAPER, "black": "#f1f5f9"}
 _IN_DOT = re.compile(r'((?i:color|fillcolor|fontcolor|bgcolor)=)"(#[0-9a-fA-F]{6})"')
-"""A colour as an attribute. In a text its quotation mark would be written as a code."""
+"""A colour attribute. It cannot occur in a text, whose quotation marks are escaped."""
 _IN_SVG = re.compile(r' (fill|stroke)="(#[0-9a-fA-F]{6}|white|black)"')
 _IN_CSS = re.compile(r"(?<=[{;])(fill|stroke):(#[0-9a-fA-F]{6}|#fff)(?=[;}])")
 
 
 def dark(colour: str) -> str:
-    """A colour of the light picture in the dark: the same hue, as far from the paper as before."""
+    """The dark version of a colour: the same hue, with the same contrast to the background."""
     if (known := _WORDS.get(colour.lower())) is not None:
         return known
     red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
@@ -43,18 +43,18 @@ def to_dark(dot: str) -> str:
 
 
 def adaptive(svg: str, chart: str) -> str:
-    """An SVG that is dark where that is preferred; `chart` is the id of its outermost group."""
+    """An SVG that is dark if its reader prefers that; `chart` is the id of its outermost group."""
     style = f"<style>{dark_mode_rules(dark_attributes(svg, chart))}</style>\n"
     return svg.replace("</desc>\n", f"</desc>\n{style}", 1)
 
 
 def dark_mode_rules(rules: str) -> str:
-    """CSS rules that apply where a dark page is preferred."""
+    """CSS rules that apply only if a dark page is preferred."""
     return f"@media (prefers-color-scheme: dark){{{rules}}}"
 
 
 def dark_attributes(svg: str, chart: str) -> str:
-    """Rules of CSS that turn the colours which are on the elements of an SVG."""
+    """CSS rules that darken the colours in the attributes of an SVG."""
     colours = sorted({(found[1], found[2]) for found in _IN_SVG.finditer(svg)})
     return "".join(
         f'[id="{chart}"] [{what}="{colour}"]{{{what}:{dark(colour)}}}' for what, colour in colours
@@ -62,5 +62,5 @@ def dark_attributes(svg: str, chart: str) -> str:
 
 
 def dark_rules(css: str) -> str:
-    """Rules of CSS in the colours of the dark."""
+    """CSS rules in dark colours."""
     return _IN_CSS.sub(lambda found: f"{found[1]}:{dark(found[2])}", css)

@@ -1,9 +1,9 @@
-"""A chart as DOT, the language of Graphviz: written and quoted by the library of that name.
+"""A chart as DOT, the language of Graphviz, written and quoted by the library `graphviz`.
 
 Belongs here: colours, fonts and margins of the plain picture, escapes of DOT. Never: running
-Graphviz (`engine`), reading files. Other pictures of a chart bring a `Dress` of their own.
+Graphviz (`engine`), reading files. Other pictures of a chart have their own `Dress`.
 
-Source:       design "traps" (pictures); design "look", `plain.png`
+Source: design "traps" (pictures); design "look", `plain.png`
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from chartloop.view.ids import safe_ids
 
 FONT = "Inter,Helvetica,Arial,sans-serif"
 BOLD = f"{FONT} Bold"
-"""The font of what is out: Graphviz knows a weight by its name only."""
+"""The bold font: Graphviz selects a weight by font name only."""
 INK = "#1e293b"
 
 _LONG = 60
-"""Characters of a line that is drawn as it is; `LISTED` of `view.from_graph` for lists of rules."""
+"""The longest line that is not broken, in characters. Lists of rules: `view.from_graph.LISTED`."""
 _TIP = 1_000
-"""Characters of a tooltip. Graphviz reads no text of 16,384 bytes; one takes four of them, and a
-backslash is written four times."""
+"""The most characters of a tooltip. Graphviz refuses a text of 16,384 bytes; a character may take
+four of them, and a backslash is written four times."""
 
 _GRAPH = MappingProxyType(
     {
@@ -109,7 +109,7 @@ _DOT = MappingProxyType(
         "tooltip": "start",
     }
 )
-"""What leads into a box where a run starts."""
+"""The dot that leads to a box where a run starts."""
 
 _TIGHT = "0.07,0.04"
 
@@ -176,24 +176,24 @@ _SHAPES: Mapping[Shape, Mapping[str, str]] = MappingProxyType(
         "window": _form("Msquare"),
     }
 )
-"""What Graphviz has that comes nearest."""
+"""The nearest shape that Graphviz has."""
 
 
 Style = Mapping[str, str]
-"""Attributes of DOT. A value is plain text, whatever is in it, unless it is `Html`."""
+"""DOT attributes. A value is plain text, whatever its characters, unless it is `Html`."""
 
 
 class Html(str):
-    """An HTML-like label, with its angle brackets: whoever makes one escapes what is in it."""
+    """An HTML-like label with its angle brackets; its maker escapes the texts in it."""
 
     __slots__ = ()
 
 
 class Dress:
-    """How the parts of a chart look: plain. Other pictures override what they change."""
+    """The plain look of a chart's parts. Other pictures override methods of it."""
 
     def title(self, chart: Flowchart) -> Style:
-        """The attributes of the whole, its title among them."""
+        """The attributes of the graph, its title included."""
         return title_style(chart)
 
     def box(self, box: Box) -> Style:
@@ -209,7 +209,7 @@ PLAIN = Dress()
 
 
 class _Digraph(Protocol):
-    """The part of `graphviz.Digraph` that is used here; the library has no types."""
+    """The part of `graphviz.Digraph` used here; the library has no types."""
 
     def attr(self, kw: str | None = None, **attributes: str) -> None: ...
     def node(self, name: str, **attributes: str) -> None: ...
@@ -219,11 +219,11 @@ class _Digraph(Protocol):
 
 
 def to_dot(chart: Flowchart, *, prefix: str = "", dress: Dress = PLAIN) -> str:
-    """The chart in the language of Graphviz. Equal charts and prefixes give equal texts.
+    """The chart as DOT text. Equal charts and prefixes give equal texts.
 
-    In the SVG a box has the id `node-<box>` and an arrow `edge-<from>-<to>-<n>`, n counting from
-    0 among the arrows between the same two; `prefix` precedes each, so that several
-    pictures can share a page. `dress` says how boxes and arrows look.
+    In the SVG a box has the id `node-<box>` and an arrow `edge-<from>-<to>-<n>`, where n counts the
+    parallel arrows from 0; `prefix` precedes each, so that several pictures can share a page.
+    `dress` decides how boxes and arrows look.
     """
     graph, nohtml = _door()
 
@@ -255,7 +255,7 @@ class SvgIds(NamedTuple):
     """The ids of a chart's parts in its SVG."""
 
     prefix: str
-    """What precedes each, without what cannot be in an id."""
+    """The prefix of each, without characters that an id cannot have."""
     chart: str
     boxes: Mapping[str, str]
     """By the id of the box."""
@@ -278,17 +278,17 @@ def svg_ids(chart: Flowchart, prefix: str) -> SvgIds:
 
 
 def entry_ids(box: str) -> tuple[str, str]:
-    """The ids of the dot where a run starts and of its arrow, from that of the box it leads to."""
+    """The ids of the dot where a run starts and of its arrow, from the id of the box after it."""
     return f"{box}-entry", f"{box}-enter"
 
 
 def _top(box: Box, ids: Mapping[str, str]) -> str:
-    """What is drawn first of a box: the dot that leads to it, or itself."""
+    """The topmost node of a box: the dot that leads to it, or the box itself."""
     return f"{ids[box.id]}-entry" if box.entry else ids[box.id]
 
 
 def _door() -> tuple[_Digraph, Callable[[str], str]]:
-    """An empty graph, and what keeps a text from being taken for HTML."""
+    """An empty graph, and the function that keeps a text from being taken for HTML."""
     import graphviz  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs] - only when drawing
 
     graph = graphviz.Digraph(graph_attr=dict(_GRAPH), node_attr=dict(_NODE), edge_attr=dict(_EDGE))
@@ -298,19 +298,19 @@ def _door() -> tuple[_Digraph, Callable[[str], str]]:
 def title_style(chart: Flowchart) -> dict[str, str]:
     """The title in the plain picture."""
     title = one_line(chart.title)
-    shown = dot_text(f"{in_lines(title)}\n ", left=True)
+    label = dot_text(f"{in_lines(title)}\n ", left=True)
     side = {"labeljust": "r"} if _reads_leftwards(title) else {}
-    return {"label": shown, "tooltip": dot_tip(title), **side} if title else {}
+    return {"label": label, "tooltip": dot_tip(title), **side} if title else {}
 
 
 def _reads_leftwards(text: str) -> bool:
-    """Whether a text is written from right to left: its first letter says so."""
+    """Whether a text is written from right to left, judged by its first letter."""
     ways = (unicodedata.bidirectional(sign) for sign in text)
     return next((way for way in ways if way in ("L", "R", "AL")), "L") != "L"
 
 
 def inked_rules(box: Box, inks: Iterable[str], rest: str) -> Html:
-    """The label of a box of rules with each rule in its own colour; `rest`: what lacks one."""
+    """The label of a box of rules with each rule in its own colour, or `rest` without one."""
     title, *lines = box.label.strip("\n").split("\n")
     rows, left = [html_text(title)], iter(inks)
     ink = ""
@@ -353,10 +353,10 @@ def arrow_style(arrow: Arrow) -> dict[str, str]:
 
 
 def in_lines(text: str, *, narrowest: int = _LONG * 3 // 4) -> str:
-    """A text whose long lines are broken, at spaces where there are any: a box that can be read.
+    """A text with its long lines broken, at spaces if there are any.
 
-    The longer a line, the longer its parts, so that a page of text becomes a block and no column;
-    `narrowest` are the characters of a part of a line that is not much too long.
+    The longer a line, the longer its parts, so that a page of text becomes a block rather than a
+    column; `narrowest` is the least width of a part, in characters.
     """
     lines: list[str] = []
     for line in printable(text).split("\n"):
@@ -367,19 +367,19 @@ def in_lines(text: str, *, narrowest: int = _LONG * 3 // 4) -> str:
 
 
 def dot_text(text: str, *, left: bool = False) -> str:
-    """A text in which Graphviz sees no entity and no escape; `left`: its lines as in a list."""
+    """A text with entities and escapes disabled; `left` aligns its lines at the left."""
     plain = printable(text).strip("\n").replace("&", "&amp;").replace("\\", "\\\\")
     return plain.replace("\n", "\\l") + "\\l" if left else plain.replace("\n", "\\n")
 
 
 def html_text(text: str) -> str:
-    """The same inside an `Html` label."""
-    # A text that is `]` alone is taken for nothing by the reader of such labels.
+    """A text escaped for an `Html` label."""
+    # the parser of such labels drops a text that is only `]`
     return html.escape(printable(text)).replace("\\", "\\\\").replace("]", "&#93;")
 
 
 def dot_tip(text: str) -> str:
-    """A text for tooltips, which Graphviz reads for escapes twice; a very long one is cut."""
+    """A text for tooltips, in which Graphviz expands escapes twice; a very long one is cut."""
     tip = printable(text).strip("\n")
     tip = tip if len(tip) <= _TIP else f"{tip[: _TIP - 1]}…"
     return tip.replace("&", "&amp;").replace("\\", "\\" * 4)

@@ -1,1 +1,1 @@
-"""The picture of a run as it is now: laid out once, then painted anew after each step."""
+"""The live picture of a run: laid out once, then repainted after each step."""

@@ -13,7 +13,7 @@ from chartloop.view.live.colours import paint_of, pale
 from chartloop.view.live.plan import Plan, say_times
 
 TAKEN = "•"
-"""Stands at an arrow that was taken, where it is not known how often."""
+"""Marks an arrow that was taken an unknown number of times."""
 
 
 def annotate_chart(chart: Flowchart, plan: Plan) -> Flowchart:

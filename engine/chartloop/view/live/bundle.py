@@ -1,8 +1,8 @@
-"""A painted picture for a notebook: an image that follows its theme, and text where there is none.
+"""A live picture for a notebook: an image that follows its theme, and text without Graphviz.
 
-The picture is an image with its SVG inside, in HTML: so it is shown in a notebook that is not
-trusted too, where JupyterLab draws no SVG, and no two pictures can disturb each other. A PNG would
-have to be laid out and drawn anew: half a second for 45 states, where this takes 1 ms.
+The picture is an HTML image that contains the SVG: so an untrusted notebook shows it too, although
+JupyterLab does not draw SVG there, and pictures cannot disturb each other. A PNG would have to be
+laid out and drawn again: half a second for 45 states, compared with 1 ms.
 
 Source: design "traps" (pictures and notebooks)
 """
@@ -19,7 +19,7 @@ from chartloop.view.live.progress import Standing
 
 
 def live_bundle(picture: LivePicture, standing: Standing) -> dict[str, Any]:
-    """A painted picture for a notebook; text with what is missing where it cannot be drawn."""
+    """A live picture for a notebook; if it cannot be drawn, text with the reason."""
     text = picture.text(standing)
     try:
         svg = picture.svg(standing, "auto")
@@ -32,14 +32,14 @@ _THEMES = (
     ("dark", '[data-jp-theme-light="false"] .cl-live,.vscode-dark .cl-live,.dark .cl-live'),
     ("light", '[data-jp-theme-light="true"] .cl-live,.vscode-light .cl-live,.light .cl-live'),
 )
-"""How notebooks name the themes that they are in: of JupyterLab, VS Code and marimo."""
+"""The selectors of notebook themes: JupyterLab, VS Code and marimo."""
 _FOLLOW = "".join(f"{where}{{color-scheme:{theme}}}" for theme, where in _THEMES)
 
 
 def on_page(svg: str, alt: str) -> str:
-    """An adaptive SVG as an image that goes by the theme of the notebook.
+    """An adaptive SVG as an image that follows the theme of the notebook.
 
-    Where the style is taken out, as of a notebook that is not trusted, it goes by the system's.
+    If the style is removed, as in an untrusted notebook, it follows the system's theme.
     """
     return f'<div class="cl-live"><style>{_FOLLOW}</style>{image(svg, alt)}</div>'
 
@@ -54,4 +54,4 @@ def describe_picture(picture: LivePicture, standing: Standing) -> str:
 
 
 _NAMED = 12
-"""States that a description names."""
+"""The most states that a description names."""

@@ -1,8 +1,8 @@
-"""The colours of a run: the present state, the way that was taken, what was not reached.
+"""The colours of a run: the current state, the path taken, the parts not reached.
 
-Belongs here: colours and widths, and what each stands for. Never: a format.
+Belongs here: colours and widths, and their meaning. Never: a format.
 
-Source:       design "look", `live.png`
+Source: design "look", `live.png`
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from chartloop.view.live.progress import How
 NOW = Paint("#fde68a", "#b45309")
 TAKEN = "#2563eb"
 PALE = "#858e9b"
-"""Borders and arrows of what was not reached."""
+"""Borders and arrows of parts not reached."""
 PALE_INK = "#5b6472"
-"""Their texts: faded, and still 4.5 to 1 on every faded fill."""
+"""The text of parts not reached: faded, with a contrast of 4.5 to 1 on every faded fill."""
 FADE = 0.45
-"""How much of its fill a box keeps that was not reached."""
+"""The share of its fill that a box not reached keeps."""
 
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
 _BOLD = 24
-"""Characters of a line that has room to be bold."""
+"""The longest line that has room to be bold, in characters."""
 _BADGE_INK: Mapping[How, str] = MappingProxyType({"": "#92400e", "natural": "#166534"})
 FAILED = "#b91c1c"
-"""The words of what failed."""
+"""The colour of texts about failures."""
 
 MANY = 200
-"""An arrow that was taken more often than this was taken by many runs, or by a very long one."""
+"""The count above which an arrow was taken by many runs, or by a very long one."""
 
 
 def paint_of(how: How) -> Paint:
-    """The colours of the box that a run is in: amber, and by how it ended where it has."""
+    """The colours of the box that a run is in: amber, or by how the run ended."""
     if not how:
         return NOW
     return PAINTS["completed" if how == "natural" else "stop"]
@@ -49,20 +49,20 @@ def badge_ink(how: How) -> str:
 
 
 def visited_border(box: Box) -> str:
-    """The border of a box that the run was in: stops keep the colour of a stop."""
+    """The border of a visited box: stops keep the colour of a stop."""
     return PAINTS[box.role].border if box.role in ("stop", "completed") else TAKEN
 
 
 def stands_out(box: Box) -> bool:
-    """Whether the label may be bold while the run is in the box: a long one would leave it."""
+    """Whether the label may be bold while the run is in the box: a long one would overflow."""
     return max(map(len, box.label.split("\n"))) <= _BOLD
 
 
 def width(times: int, most: int = 0) -> float:
-    """The width of an arrow that was taken so often, where none was more often than `most`.
+    """The width of an arrow taken `times` times, where no arrow was taken more than `most` times.
 
-    In a run it grows by the logarithm of the count. Of the counts of many runs the logarithms are
-    all alike: there it is a share of the most.
+    For one run it grows with the logarithm of the count. For many runs, whose logarithms would all
+    be similar, it grows with the share of the most.
     """
     if most > MANY:
         return round(1.0 + 3.4 * math.sqrt(times / most), 2)
@@ -70,7 +70,7 @@ def width(times: int, most: int = 0) -> float:
 
 
 def pale(fill: str) -> str:
-    """A fill as it looks faded on white. Names of colours, which documents use, become white."""
+    """A fill faded on white. Names of colours, which documents use, become white."""
     if not _HEX.fullmatch(fill):
         return "#ffffff"
     parts = (int(fill[at : at + 2], 16) for at in (1, 3, 5))

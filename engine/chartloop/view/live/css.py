@@ -1,11 +1,11 @@
-"""The style of one moment: which parts of the picture are bright, and which are faded.
+"""The CSS of one moment: which parts of the picture are bright, and which are faded.
 
 Belongs here: selectors and declarations. Never: texts, layout, which colour means what.
 
-Every selector starts with an id of this picture, so that pictures on one page leave each other
-alone. A rule for one part has the weight of the rule that fades all parts, and is behind it.
+Every selector starts with an id of this picture, so that pictures on one page do not interfere. A
+rule for one part has the same specificity as the rule that fades all parts, and comes after it.
 
-Source:       design "look", `live.png`
+Source: design "look", `live.png`
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from chartloop.view.live.slots import Slots
 
 
 class Css:
-    """The styles of one laid-out chart. What a part looks like is written once."""
+    """The styles of one laid-out chart. The style of each part is computed once."""
 
     def __init__(self, chart: Flowchart, ids: SvgIds, slots: Slots) -> None:
         self._ids, self._slots = ids, slots
@@ -64,12 +64,12 @@ class Css:
             f"{chart} .edge path{{stroke:{PALE}}}"
             f"{chart} .edge polygon{{stroke:{PALE};fill:{PALE}}}"
             f"{chart} .node text,{chart} .edge text{{fill:{PALE_INK}}}"
-            # the arrows that a label lies on are cut out around its letters
+            # a white outline separates letters from the arrows under them
             f"{chart} .edge text{{paint-order:stroke;stroke:#fff;stroke-width:3}}"
         )
 
     def _rule_list_styles(self, chart: Flowchart) -> Iterator[str]:
-        """The style of the parts that runs do not count: lists of rules, which always hold."""
+        """The style of parts without counts: lists of rules, which always apply."""
         for box in chart.boxes:
             if box.origin == "rule":
                 yield self._box(box.id, PAINTS[box.role].border, 1.2)
@@ -105,7 +105,7 @@ class Css:
         return f"{count}#{self._ids.chart} .node tspan{{fill:{badge_ink(how)}}}"
 
     def _arrow(self, place: int, wide: float) -> str:
-        """The style of an arrow that was taken; there are few widths."""
+        """The style of an arrow that was taken, cached by its width."""
         if (found := self._arrows.get((place, wide))) is None:
             found = self._arrows[place, wide] = self._way(self._ids.arrows[place], wide)
         return found

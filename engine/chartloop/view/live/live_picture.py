@@ -1,9 +1,9 @@
-"""The live picture: a chart that is laid out once and painted anew for every moment of a run.
+"""The live picture: a chart that is laid out once and repainted for every moment of a run.
 
-Belongs here: the painter that others use, and what it gives where there is no Graphviz. Never: a
-run, a notebook, a thread; whoever shows the picture says when.
+Belongs here: the painter, and its text without Graphviz. Never: a run, a notebook, a thread; the
+caller decides when to repaint.
 
-Source:       design "traps" (pictures and notebooks); design "look", `live.png`
+Source: design "traps" (pictures and notebooks); design "look", `live.png`
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ from chartloop.view.save import save
 from chartloop.view.text.outline import to_outline
 
 PageTheme = Literal["light", "auto"]
-"""Of a picture on a page: light, or dark where its reader prefers that."""
+"""The theme of a picture on a page: light, or dark if its reader prefers that."""
 
 
 class Changes(NamedTuple):
-    """What has to be put into a picture that is on a page: its style, and the texts by id."""
+    """The changes to a picture on a page: its style, and its texts by id."""
 
     style: str
     """The whole text of the picture's only `<style>`, whose id is `<prefix>style`."""
     texts: dict[str, str]
-    """Plain text for each element that has some now; every other `-said` element is empty."""
+    """Plain text by element id. Every other element whose id ends in `-said` is empty."""
 
 
 class LivePicture:
     """A chart that shows where a run is: `picture.svg(standing)`.
 
-    The layout is made at the first drawing and never again; a repaint is work on strings.
-    `prefix` precedes every id in the SVG: two pictures on one page need two, and get
-    them when it is left out. `engine` and `timeout` are those of `Picture`.
+    It is laid out once, at the first drawing; a repaint only edits strings. `prefix` precedes every
+    id in the SVG: pictures on one page need different ones, and get them by default. `engine` and
+    `timeout` are those of `Picture`.
     """
 
     def __init__(
@@ -68,16 +68,16 @@ class LivePicture:
 
     @property
     def engine(self) -> Engine:
-        """What lays the picture out here; `mermaid` when there is no Graphviz."""
+        """The program that lays the picture out; `mermaid` without Graphviz."""
         return self._engine or find_engine()
 
     @property
     def _slots(self) -> Slots:
-        """The layout. Where it failed it fails again at once: it may have taken all its time."""
-        found = self._laid_out
-        if isinstance(found, ChartloopError):
-            raise found.with_traceback(None)
-        return found
+        """The layout. A failure is cached too, since it may have taken the whole timeout."""
+        layout = self._laid_out
+        if isinstance(layout, ChartloopError):
+            raise layout.with_traceback(None)
+        return layout
 
     @cached_property
     def _laid_out(self) -> Slots | ChartloopError:
@@ -94,7 +94,7 @@ class LivePicture:
         return Slots(self._add_outline(drawn), self.ids, counted)
 
     def _add_outline(self, drawn: str) -> str:
-        """The element with the chart's outline: texts tell the moment."""
+        """The element with the chart's outline as its description; texts describe the moment."""
         element, outline = drawn[drawn.index("<svg") :], to_outline(self.chart)
         return add_description(element, self.chart, prefix=self.prefix, outline=outline)
 
@@ -104,11 +104,11 @@ class LivePicture:
 
     @cached_property
     def _dark(self) -> str:
-        """The rules for what no moment paints, in the dark."""
+        """The dark rules for parts that no moment paints."""
         return dark_attributes(self._slots.fill("", {}), self.ids.chart)
 
     def changes(self, standing: Standing, theme: PageTheme = "light") -> Changes:
-        """The style and the texts of a moment, for a picture that is on a page already."""
+        """The style and the texts of a moment, for a picture already on a page."""
         plan = self._planner.plan(standing)
         style = self._css.style(plan)
         if theme == "auto":
@@ -116,22 +116,22 @@ class LivePicture:
         return Changes(style, self._texts(plan))
 
     def svg(self, standing: Standing, theme: PageTheme = "light") -> str:
-        """An `<svg>` element of a moment, with room for every other one.
+        """An `<svg>` element of a moment, which `changes` can repaint.
 
         Errors: see `view.dot.engine.render`.
         """
         return self._slots.fill(*self.changes(standing, theme))
 
     def still(self, standing: Standing, theme: PageTheme = "light") -> str:
-        """An `<svg>` element of a moment that will not be painted again: laid out for it alone.
+        """An `<svg>` element of a moment that will not be repainted.
 
-        No room is kept in it for what other moments would say. That takes the time of a layout.
+        It is laid out for this moment, without room for the texts of others.
         """
         svg = self._add_outline(self._still(standing, "svg").decode())
         return adaptive(svg, self.ids.chart) if theme == "auto" else svg
 
     def png(self, standing: Standing) -> bytes:
-        """The same as a PNG image."""
+        """A PNG image of a moment."""
         return self._still(standing, "png")
 
     def _still(self, standing: Standing, form: Literal["svg", "png"]) -> bytes:
@@ -140,7 +140,7 @@ class LivePicture:
         return render(source, form, engine=self.engine, timeout=self._timeout)
 
     def text(self, standing: Standing) -> str:
-        """The same in characters, and what brings a picture where there is no Graphviz."""
+        """A moment in characters, with a hint at the installation if Graphviz is missing."""
         drawn = self._outline.text(self._planner.plan(standing))
         if self.engine != "mermaid":
             return drawn
@@ -153,7 +153,7 @@ class LivePicture:
 
     def _texts(self, plan: Plan) -> dict[str, str]:
         texts = {slot_id(self.ids.chart): plan.caption} if plan.caption else {}
-        texts |= {slot_id(self.ids.boxes[name]): said for name, said in plan.failed.items()}
+        texts |= {slot_id(self.ids.boxes[name]): note for name, note in plan.failed.items()}
         if plan.now:
             texts[slot_id(self.ids.boxes[plan.now])] = plan.badge
         for place, times in plan.counts.items():

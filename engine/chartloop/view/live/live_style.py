@@ -1,12 +1,12 @@
-"""The looks of the live picture: with room to fill, and painted.
+"""The looks of the live picture: with placeholders, and painted.
 
-Belongs here: what room is kept in boxes, on arrows and under the title, which text is in it
-until the painter takes it out; and the same look for one moment alone, without such room, for files
-and for formats that know no style. Never: SVG.
+Belongs here: the placeholders in boxes, on arrows and under the title, which the painter replaces;
+and the same look for a single moment, without placeholders, for files and for formats without
+styles. Never: SVG.
 
-Graphviz measures the texts that are in the rooms; nothing moves when others take their place.
+Graphviz measures the placeholders, so that nothing moves when other texts replace them.
 
-Source:       design "look", `live.png`
+Source: design "look", `live.png`
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from chartloop.view.live.colours import (
 from chartloop.view.live.plan import Plan, last_boxes, say_times
 
 BADGE = "o NOW"
-"""The room for the badge of the state that the run is in."""
+"""The placeholder of the badge of the current state."""
 REASON = "o stopped by a reason"
-"""The same where a run may end: there the badge says why it did."""
+"""The placeholder of the badge where a run may end, which gives the reason."""
 COUNT = "x0000"
-"""The room for how often an arrow was taken."""
+"""The placeholder of an arrow's count."""
 CAPTION = "o how the run stands in a few words"
-"""The room under the title."""
+"""The placeholder of the caption under the title."""
 LEFT = '<BR ALIGN="LEFT"/>'
 SPACE = "\u00a0"
-"""A space that browsers keep at the beginning of a text: it holds labels off their arrows."""
+"""A space that browsers keep at the start of a text. It separates labels from their arrows."""
 
 
 class LiveDress(Dress):
-    """The plain look, with a line more in each box and a few characters more on each arrow."""
+    """The plain look, with one more line in each box and a few more characters on each arrow."""
 
     def __init__(self, chart: Flowchart) -> None:
         self._last = last_boxes(chart)
@@ -69,51 +69,51 @@ class LiveDress(Dress):
         return box_style(box) | {"label": self.box_label(box)}
 
     def arrow(self, arrow: Arrow) -> Style:
-        """An arrow with its count behind its label, if anybody counts it."""
+        """An arrow with its count after its label, if arrows of its kind are counted."""
         style = arrow_style(arrow)
         return style | {"label": self.arrow_label(arrow)} if arrow.id else style
 
     def box_label(self, box: Box) -> str:
-        """What is in a box."""
+        """The text in a box."""
         listed = box.role == "rules" and "\n" in box.label
         label = "\n".join(part for part in (box.label.strip("\n"), self.badge(box)) if part)
         return dot_text(label, left=listed)
 
     def arrow_label(self, arrow: Arrow) -> str:
-        """What is on an arrow."""
+        """The text on an arrow."""
         lines = arrow.drawn_text.strip().splitlines() or [""]
         message = "\n".join(f"{SPACE}{line.strip()} " for line in lines)
         return dot_text(f"{message}{self.count(arrow)} ", left=True)
 
     def caption(self) -> str:
-        """What is under the title."""
+        """The text under the title."""
         return CAPTION
 
     def badge(self, box: Box) -> str:
-        """What is under a label."""
+        """The text under a label."""
         return REASON if box.id in self._last else BADGE
 
     def count(self, arrow: Arrow) -> str:
-        """What is behind the label of an arrow."""
+        """The text after the label of an arrow."""
         return COUNT
 
 
 def title_label(chart: Flowchart, caption: str) -> str:
     """The inside of an HTML label: the title, and a smaller line under it."""
-    title = f"{html_text(said)}{LEFT}" if (said := one_line(chart.title)) else ""
-    # the line is as high as its largest letter
+    title = f"{html_text(text)}{LEFT}" if (text := one_line(chart.title)) else ""
+    # the large space sets the height of the line
     return f'{title}{under(caption)}<FONT POINT-SIZE="20"> </FONT>'
 
 
-def under(said: str) -> str:
-    """A line in the small letters that are under the title."""
-    return f'<FONT FACE="{FONT}" POINT-SIZE="11">{html_text(said)}</FONT>'
+def under(text: str) -> str:
+    """A line in the small print under the title."""
+    return f'<FONT FACE="{FONT}" POINT-SIZE="11">{html_text(text)}</FONT>'
 
 
 class PaintedDress(LiveDress):
-    """One moment, with what it has to say and in its colours.
+    """The look of one moment, with its texts and colours.
 
-    It will not be painted again, so no room is kept for what other moments would say.
+    It will not be repainted, so it has no placeholders.
     """
 
     def __init__(self, chart: Flowchart, plan: Plan) -> None:
@@ -152,17 +152,17 @@ class PaintedDress(LiveDress):
 
     def box_label(self, box: Box) -> str:
         """The label, and under it the badge in its colour."""
-        if not (said := self.badge(box)):
+        if not (text := self.badge(box)):
             return super().box_label(box)
         line = LEFT if box.role == "rules" and "\n" in box.label else "<BR/>"
-        badge = f"<B>{html_text(said)}</B>"
+        badge = f"<B>{html_text(text)}</B>"
         ink = self.ink(box)
-        said = [html_text(part) for part in box.label.strip("\n").split("\n") if part]
-        lines = [*said, f'<FONT POINT-SIZE="9" COLOR="{ink}">{badge}</FONT>']
+        label = [html_text(part) for part in box.label.strip("\n").split("\n") if part]
+        lines = [*label, f'<FONT POINT-SIZE="9" COLOR="{ink}">{badge}</FONT>']
         return Html(f"<{''.join(f'{one}{line}' for one in lines)}>")
 
     def arrow_label(self, arrow: Arrow) -> str:
-        """The label, and behind it the count in the colour of what was taken."""
+        """The label, and after it the count in colour."""
         times = self._taken.get(arrow, 0)
         if not times:
             return super().arrow_label(arrow) if one_line(arrow.drawn_text) else ""
@@ -171,15 +171,15 @@ class PaintedDress(LiveDress):
         return Html(f"<{LEFT.join(lines)}{count}{LEFT}>")
 
     def caption(self) -> str:
-        """How the run is doing."""
+        """The status of the run."""
         return self._plan.caption or " "
 
     def badge(self, box: Box) -> str:
-        """The badge of the present box; of the others what failed there."""
+        """The badge of the current box; for others, the failures there."""
         return self._plan.badge if box.id == self._plan.now else self._plan.failed.get(box.id, "")
 
     def ink(self, box: Box) -> str:
-        """The colour of its badge."""
+        """The colour of a box's badge."""
         return badge_ink(self._plan.how) if box.id == self._plan.now else FAILED
 
     def count(self, arrow: Arrow) -> str:

@@ -1,6 +1,6 @@
-"""The live picture in characters, for where there is no Graphviz.
+"""The live picture in characters, for use without Graphviz.
 
-Belongs here: one line a box with a mark at the present one, its arrows under it with their
+Belongs here: a line for each box with a mark at the current one, and under it its arrows with
 counts. Never: a layout.
 """
 
@@ -13,7 +13,7 @@ from chartloop.view.live.plan import Plan, say_times
 
 
 class Outline:
-    """The lines of one chart. What does not change between two steps is written once."""
+    """The lines of one chart. Parts that do not change between steps are computed once."""
 
     def __init__(self, chart: Flowchart) -> None:
         self._title = one_line(chart.title)
@@ -25,18 +25,18 @@ class Outline:
             leaving.append((place, f"{message} {one_line(arrow.target)}"))
 
     def text(self, plan: Plan) -> str:
-        """The chart as lines: `▶` is before the present state, `×3` before what was taken."""
+        """The chart as lines: `▶` marks the current state, `×3` an arrow that was taken."""
         head = "\n".join(part for part in (self._title, plan.caption) if part)
         body = "\n".join(self._lines(plan))
         return f"{head}\n\n{body}\n" if head else f"{body}\n"
 
     def _lines(self, plan: Plan) -> Iterator[str]:
-        for name, said, more in self._boxes:
+        for name, head, more in self._boxes:
             if name == plan.now:
-                yield f"▶ {said}  {plan.badge}"
+                yield f"▶ {head}  {plan.badge}"
             else:
                 failed = f"  {plan.failed[name]}" if name in plan.failed else ""
-                yield f"{'•' if name in plan.visited else ' '} {said}{failed}"
+                yield f"{'•' if name in plan.visited else ' '} {head}{failed}"
             yield from more
             for place, to in self._leaving.get(name, ()):
                 times = plan.counts.get(place)
@@ -45,7 +45,7 @@ class Outline:
 
 
 def _box_lines(box: Box) -> tuple[str, list[str]]:
-    """The line of a box, and below it the rules that it lists."""
+    """The line of a box, and the lines of the rules that it lists."""
     name = one_line(box.id)
     listed = box.label.strip("\n").split("\n") if box.role == "rules" else [box.label]
     label, *rules = map(one_line, listed)

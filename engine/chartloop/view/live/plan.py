@@ -1,9 +1,9 @@
-"""What is shown where, once a chart and a standing are laid side by side. Pure.
+"""The plan of a live picture: what to show at each box and arrow. Pure.
 
-Belongs here: which box is the present one, what was visited and taken, what badge, counts and
-caption say. Never: how any of it looks; CSS, DOT and plain text each have a module.
+Belongs here: the current box, the parts visited and taken, the texts of badge, counts and caption.
+Never: their look; CSS, DOT and plain text each have a module.
 
-Source:       design "look", `live.png`
+Source: design "look", `live.png`
 """
 
 from __future__ import annotations
@@ -17,33 +17,33 @@ from chartloop.view.live.progress import How, Standing
 
 _MARKS: Mapping[How, str] = {"": "●", "natural": "✓", "human": "■", "limit": "■", "error": "✗"}
 _REASON = 22
-"""Characters of a reason that fit into the room for it."""
+"""The most characters of a reason that fit into a badge."""
 _CAPTION = 60
-"""Characters that fit under the title."""
+"""The most characters that fit under the title."""
 
 
 class Plan(NamedTuple):
     """One picture of one moment."""
 
     now: str
-    """The id of the box that the run is in; empty when it is in none that is drawn."""
+    """The id of the box that the run is in; empty if that is not drawn."""
     how: How
     badge: str
-    """What is in that box: `● NOW`, or how the run ended."""
+    """The text in that box: `● NOW`, or how the run ended."""
     failed: Mapping[str, str]
-    """What is in the boxes of other states in which something failed: `✗ 2 failed`."""
+    """The texts in the boxes of other states with failures: `✗ 2 failed`."""
     caption: str
     visited: frozenset[str]
-    """The boxes that the run was in."""
+    """The boxes that the run visited."""
     counts: Mapping[int, int]
-    """How often each arrow was taken, by its place in the chart; 0 for one of several arrows of
-    one edge, of which it is only known that they were taken together so often."""
+    """How often each arrow was taken, by its place in the chart; 0 for one of several arrows of the
+    same edge, for which only the total is known."""
     counted: bool
-    """Whether anybody counted: else nothing is faded."""
+    """Whether there are counts; without them nothing is faded."""
 
 
 class Planner:
-    """The plans of one chart. What does not change between two steps is looked up once."""
+    """Makes the plans of one chart. Parts that do not change between steps are computed once."""
 
     def __init__(self, chart: Flowchart) -> None:
         self.boxes: Mapping[str, Box] = {box.id: box for box in chart.boxes}
@@ -63,9 +63,9 @@ class Planner:
                 self._shared += [(place, edge, chart.arrows[place].source) for place in places]
 
     def plan(self, standing: Standing) -> Plan:
-        """What this standing looks like."""
+        """The plan for a standing."""
         now = standing.state if standing.state in self.boxes else ""
-        if not now and standing.how:  # it ended where nothing is drawn: a rule in its box did it
+        if not now and standing.how:  # it ended in a state not drawn: show the rule that ended it
             now = self._listed.get(standing.by, "")
         visits = standing.visits
         visited = frozenset(name for name in self.boxes if visits.get(name))
@@ -104,15 +104,15 @@ def last_boxes(chart: Flowchart) -> frozenset[str]:
 
 
 def edge_of(arrow: Arrow) -> str:
-    """The edge of the machine that an arrow draws, as a run counts it.
+    """The id of the machine's edge that an arrow draws, as a run counts it.
 
-    The arrows of one way back stand for one edge: each says behind its id where it leads.
+    Several arrows may draw one way back; the id of each ends with its target.
     """
     return arrow.id.partition("→")[0] if arrow.kind == "return" else arrow.id
 
 
 def say_times(times: int) -> str:
-    """How often, in at most six characters: `×3`, `×9999`, `×12k`."""
+    """A count in at most six characters: `×3`, `×9999`, `×12k`."""
     for unit, size in (("M", 1_000_000), ("k", 1_000)):
         if times >= 10 * size:
             return f"×{times // size}{unit}"

@@ -1,9 +1,9 @@
-"""What a picture shows of a run: where it is and what it went through, as plain data.
+"""The standing of a run for its pictures: its place and its counts, as plain data.
 
-Belongs here: the record that painters are given. Never: the run itself, its journal, a colour.
-It holds counts, not the path: what a repaint costs does not grow with the length of the run.
+Belongs here: the record that painters receive. Never: the run itself, its journal, a colour. It
+holds counts instead of the path, so that the cost of a repaint does not grow with the run.
 
-Source:       design "traps" (pictures and notebooks)
+Source: design "traps" (pictures and notebooks)
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 How = Literal["", "natural", "human", "limit", "error"]
-"""How a run ended, as `Result.kind` counts it; empty while it continues."""
+"""How a run ended, as in `Result.kind`; empty while it continues."""
 
 
 class Standing(NamedTuple):
-    """Where a run is. The default is one of which nothing is known."""
+    """The place of a run and its counts. The default is that of an unknown run."""
 
     state: str = ""
-    """The state it is in."""
+    """The current state."""
     visits: Mapping[str, int] = {}
     """How often each state was entered."""
     taken: Mapping[str, int] | None = None
-    """How often each edge and rule was taken, by id; None where no one counted."""
+    """How often each edge and rule was taken, by id; None without counts."""
     how: How = ""
     reason: str = ""
     """Why it ended: the name of a stop reason."""
     by: str = ""
     """The rule, state or caller that raised the reason."""
     failed: Mapping[str, int] = {}
-    """How often something failed in each state: its action, or a call of a tool."""
+    """The failures in each state, of its action or of tool calls."""
     said: str = ""
-    """How it is in words, for the line under the title."""
+    """Its status in words, for the line under the title."""
 
 
 class Meter(NamedTuple):
-    """What a decision, a rule or a wait reads now."""
+    """The current value of a decision, a rule or a wait."""
 
     said: str
     """The value against its bound: `412,318 / 1,000,000`; or a value alone."""
     share: float | None = None
-    """How much of the bound is used; None for what has none."""
+    """The used share of the bound; None without a bound."""

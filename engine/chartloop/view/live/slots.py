@@ -1,11 +1,11 @@
-"""A laid-out SVG taken apart where it will change: its style, its badges, counts and caption.
+"""A laid-out SVG with slots for its style, badges, counts and caption.
 
-Belongs here: finding the rooms that `dress` kept, by the ids of their boxes and arrows, and
-putting the pieces together again. Never: what is put into them.
+Belongs here: finding the placeholders of `live_style`, by the ids of their boxes and arrows, and
+filling them. Never: the texts.
 
-The text in a room is always the last of its box or arrow, so that no label can be taken for one.
+A placeholder is always the last text of its box or arrow, so that no label is taken for one.
 
-Source:       design "traps" (pictures and notebooks): lay out once, repaint on stable ids
+Source: design "traps" (pictures and notebooks): lay out once, repaint on stable ids
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _BADGE = 'font-size="9.00" font-weight="bold"'
 _COUNT = 'font-weight="bold"'
 _Y = re.compile(r'(<text [^>]*? y=")([^"]*)"')
 _LOWER = 3.0
-"""How far a label is moved down into the room under it, which is empty in all boxes but one."""
+"""Points by which a label moves down, since the badge under it is empty in all boxes but one."""
 
 _ROOMS = (BADGE, REASON, f"{COUNT} ", CAPTION)
 
 
 class Slots:
-    """An SVG with places in it that are filled again and again. Nothing else of it changes."""
+    """An SVG with slots that can be filled repeatedly. Nothing else of it changes."""
 
     def __init__(self, svg: str, ids: SvgIds, counted: Iterable[str]) -> None:
-        """`counted` are the ids of the arrows in which room was kept."""
+        """`counted` are the ids of the arrows with a placeholder."""
         self.shapes: dict[str, tuple[str, ...]] = {}
-        """Which elements draw the box or arrow of each id."""
+        """The SVG elements that draw the box or arrow of each id."""
         self._places: dict[str, int] = {}
-        # Graphviz puts a letter in front of the ids of tooltips: they are to start like all others
+        # Graphviz puts a letter before the ids of tooltips: let them start like all others
         svg = svg.replace(f'id="a_{ids.prefix}', f'id="{ids.prefix}a-')
         first, *parts = _PARTS.split(svg)
         self._pieces: list[str] = [f'{first}<style id="{ids.prefix}style">', "", "</style>\n"]
@@ -57,8 +57,8 @@ class Slots:
 
     def _cut_slot(self, part: str, slot: str, look: str) -> None:
         """Turn the last text of a part that ends with a placeholder into a slot."""
-        found = [text for text in _TEXT.finditer(part) if text[2].endswith(_ROOMS)]
-        text = found[-1]
+        texts = [text for text in _TEXT.finditer(part) if text[2].endswith(_ROOMS)]
+        text = texts[-1]
         room = next(room for room in _ROOMS if text[2].endswith(room))
         self._places[slot] = len(self._pieces) + 1
         self._pieces += [
@@ -82,5 +82,5 @@ def _move_down(part: str) -> str:
 
 
 def slot_id(part: str) -> str:
-    """The id of the text that is filled in, from that of its box, its arrow or the chart."""
+    """The id of a slot, from the id of its box, its arrow or the chart."""
     return f"{part}-said"

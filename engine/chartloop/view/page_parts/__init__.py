@@ -1,9 +1,9 @@
-"""Script and style that pages of runs share: tables, answer forms, and the live picture.
+"""Script and style shared by pages of runs: tables, answer forms, and the live picture.
 
-The panel of a notebook and the pages of the server are made of them. They are files for a browser,
-without a build: the script is put in front of another one, or read as a module.
+The notebook panel and the server's pages use them. They are files for a browser, without a build:
+the script is prepended to another one, or loaded as a module.
 
-Belongs here: elements made of data. Never: a request, an order, a whole page.
+Belongs here: elements made from data. Never: a request, an order, a whole page.
 """
 
 from __future__ import annotations
@@ -17,6 +17,6 @@ NAMES = (
     "Sheet, answerForm, columns, decisionRows, factRow, h, isDark, ledLine, part, pictureOf, "
     "scrolled, text, ticked"
 )
-"""What the script has for others."""
+"""The exports of the script."""
 MODULE = f"{SCRIPT}\nexport {{ {NAMES} }};\n"
 """The script as a module."""

@@ -1,9 +1,9 @@
 """Pieces of labels in the HTML of Graphviz: rows, small print, bars, the legend.
 
-Belongs here: elements of that language. Never: escapes (`html_text` makes a text safe before it
-comes here), what a label says.
+Belongs here: elements of that language. Never: escapes (texts come from `html_text`), the content
+of a label.
 
-Source:       design "look", `live.png` (ten cells; green, amber from 80 % on, red at 100 %)
+Source: design "look", `live.png` (ten cells; green, amber from 80 % on, red at 100 %)
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from chartloop.view.dot.write import FONT, PAINTS, Html, html_text
 from chartloop.view.live.colours import NOW, TAKEN
 
 CELLS = 10
-"""Cells of a bar."""
+"""The number of cells of a bar."""
 AMBER, RED = 0.8, 1.0
-"""Shares of a bound from which a bar is amber, and red."""
+"""The shares of a bound from which on a bar is amber or red."""
 GREEN_CELL, AMBER_CELL, RED_CELL, EMPTY_CELL = "#15803d", "#b45309", "#b91c1c", "#e2e8f0"
 OUTLINE = "#64748b"
-"""Around a bar: where it ends can be seen without its colours."""
+"""The outline of a bar, which shows its end without relying on colours."""
 SMALL_INK = "#475569"
 _BARE = 'BORDER="0" CELLBORDER="0"'
 
@@ -46,38 +46,38 @@ def small(text: str, ink: str) -> str:
 
 
 def full_cells(share: float) -> int:
-    """How many cells of a bar are full. The last is only when the bound is reached."""
+    """The number of full cells of a bar. The last one is full only once the bound is reached."""
     return min(CELLS, int(max(0.0, share) * CELLS + 1e-9))
 
 
 def bar(share: float, *, bright: bool = True, align: str = "CENTER") -> str:
-    """Ten cells."""
+    """A bar of ten cells."""
     full = full_cells(share) if bright else 0
     colour = RED_CELL if share >= RED else AMBER_CELL if share >= AMBER else GREEN_CELL
     size = 'FIXEDSIZE="TRUE" WIDTH="6" HEIGHT="4"'
     drawn = "".join(
         f'<TD {size} BGCOLOR="{colour if at < full else EMPTY_CELL}"></TD>' for at in range(CELLS)
     )
-    # else it is stretched over the cell that it is in
+    # without a fixed size it is stretched over its cell
     whole = f'FIXEDSIZE="TRUE" WIDTH="{7 * CELLS + 3}" HEIGHT="8"'
     edge = f'BORDER="1" COLOR="{OUTLINE}" CELLBORDER="0"'
     lined = f'<TABLE {edge} {whole} CELLSPACING="1" CELLPADDING="0"><TR>{drawn}</TR></TABLE>'
     if align == "CENTER":
         return lined
-    # Graphviz draws the line of a table at the left where it would be in the middle
+    # Graphviz draws the outline of a left-aligned table where the centred table would be
     frame = f'{_BARE} {whole} ALIGN="{align}" CELLSPACING="0" CELLPADDING="0"'
     return f"<TABLE {frame}><TR><TD>{lined}</TD></TR></TABLE>"
 
 
 def word(share: float | None) -> str:
-    """What the colour of a bar says, in a word: nothing, `near` or `reached`."""
+    """The meaning of a bar's colour in a word: nothing, `near` or `reached`."""
     if share is None or share < AMBER:
         return ""
     return " · reached" if share >= RED else " · near"
 
 
 def legend() -> str:
-    """What the colours of a run mean, in one line."""
+    """The legend of a run's colours, in one line."""
     marks = (
         ("now", NOW.border), ("visited", TAKEN), ("stop", PAINTS["stop"].border),
         ("completed", PAINTS["completed"].border),

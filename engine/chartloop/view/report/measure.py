@@ -1,7 +1,7 @@
-"""Where the values of a report are in a chart, and a chart with them in its labels.
+"""The places of a report's values in a chart, and a chart with the values in its labels.
 
-Belongs here: which box, arrow or line of a list a value belongs to; the labels of formats that only
-know charts. Never: a format, a colour, where values come from.
+Belongs here: the box, arrow or list line of each value; the labels for formats that only know
+charts. Never: a format, a colour, the source of values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from chartloop.view.report.cells import CELLS, full_cells, word
 
 
 def place_meters(chart: Flowchart, meters: Mapping[str, Meter]) -> dict[str, Meter]:
-    """The meters by the element that shows them: in a chain a rule is its own decision."""
+    """The meters by the element that shows them. In a chain a rule is shown by its decision."""
     found = dict(meters)
     boxes = {box.id: box for box in chart.boxes}
     for arrow in chart.arrows:
@@ -26,7 +26,7 @@ def place_meters(chart: Flowchart, meters: Mapping[str, Meter]) -> dict[str, Met
 
 
 def listed_rules(chart: Flowchart) -> dict[str, list[RuleLine]]:
-    """The rules that are lines of a box, by its id; the others have an arrow."""
+    """The rules that are lines of a box, by box id; other rules have an arrow."""
     boxes = rule_boxes(chart)
     drawn = {arrow.id for arrow in chart.arrows if arrow.kind == "rule"}
     found: dict[str, list[RuleLine]] = {}
@@ -37,7 +37,7 @@ def listed_rules(chart: Flowchart) -> dict[str, list[RuleLine]]:
 
 
 def add_meters(chart: Flowchart, meters: Mapping[str, Meter]) -> Flowchart:
-    """The chart with each value, and a bar of ten characters, under its label."""
+    """The chart with each value and a bar of ten characters under its label."""
     found, lists = place_meters(chart, meters), listed_rules(chart)
     boxes = tuple(_box(box, found, lists.get(box.id, [])) for box in chart.boxes)
     arrows = tuple(_arrow(arrow, found) for arrow in chart.arrows)

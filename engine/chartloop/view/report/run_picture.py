@@ -1,8 +1,8 @@
 """A picture of one moment of a run, in every format of a picture.
 
-Belongs here: which look draws it, and what its text form is. Never: where values come from.
+Belongs here: the looks, and the text form. Never: the source of values.
 
-Source:       design "look", `live.png`
+Source: design "look", `live.png`
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from chartloop.view.report.measure import add_meters, listed_rules, place_meters
 from chartloop.view.text.draw import WIDTH, Drawing
 
 Look = Literal["plain", "live", "report"]
-"""`plain`: the machine. `live`: where the run is and how it came there. `report`: with values."""
+"""`plain`: the machine. `live`: also the run's place and path. `report`: also values."""
 
 
 class RunPicture(Picture):
-    """One moment of a run: its picture goes on to be what it was when the run continues.
+    """One moment of a run: the picture stays the same when the run continues.
 
-    With `meters` it is the report picture, which shows what each decision and rule reads.
+    With `meters` it is the report picture, which shows the value of each decision and rule.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class RunPicture(Picture):
         )
 
     def of(self, chart: Flowchart) -> Picture:
-        """Another chart at the same moment."""
+        """A picture of another chart at the same moment."""
         return RunPicture(chart, self._standing, meters=self._meters, engine=self._engine)
 
     def dot(self) -> str:
-        """Text in the language of Graphviz."""
+        """DOT, the language of Graphviz."""
         return to_dot(self.chart, prefix=self.prefix, dress=self._dress)
 
     def mermaid(self) -> str:
@@ -68,12 +68,12 @@ class RunPicture(Picture):
         return to_mermaid(annotate_chart(self._valued, self._plan))
 
     def drawing(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
-        """The picture in characters, with where the run is and how often it went which way."""
+        """The picture in characters, with the run's place and the counts of arrows."""
         chart = annotate_chart(self._valued, self._plan)
         return Picture(chart).drawing(width=width, here=here or self._plan.now)
 
     def outline(self) -> str:
-        """An outline in characters, with a mark at the present state and how often what was."""
+        """An outline in characters, with a mark at the current state and counts."""
         return Outline(self._valued).text(self._plan)
 
 
@@ -86,7 +86,7 @@ class ReportDress(PaintedDress):
         self._lines = listed_rules(chart)
 
     def title(self, chart: Flowchart) -> Style:
-        """The title, how the run is doing, and what the colours mean."""
+        """The title, the run's status, and the legend."""
         message = f"{title_label(chart, self.caption())}{LEFT}{legend()}{LEFT} {LEFT}"
         return title_style(chart) | {"label": Html(f"<{message}>")}
 
@@ -101,7 +101,7 @@ class ReportDress(PaintedDress):
         return table(rows)
 
     def arrow_label(self, arrow: Arrow) -> str:
-        """The label with its count; of a rule also the value and its bar."""
+        """The label with its count; for a rule also the value and its bar."""
         lines = _lines_of(arrow.drawn_text)
         times = self._taken.get(arrow, 0)
         count = f'<FONT COLOR="{TAKEN}"><B>{SPACE}{say_times(times)}</B></FONT>' if times else ""
@@ -118,19 +118,19 @@ class ReportDress(PaintedDress):
             yield row(bar(meter.share, bright=not faded, align=align), align)
 
     def _rules(self, box: Box) -> str:
-        """A list of rules as a table: what each asks, its value, and its bar."""
+        """A list of rules as a table: the guard, value and bar of each."""
         rows = [row(f"<B>{html_text(_lines_of(box.label)[0])}</B>", "LEFT", 3)]
         for line in self._lines[box.id]:
-            asked = wrap_label(f"{line.text} → {line.does}", LISTED).split("\n")
+            parts = wrap_label(f"{line.text} → {line.does}", LISTED).split("\n")
             meter = self._meters.get(line.id, Meter(""))
             measured = "" if meter.share is None else bar(meter.share)
             caption = small(f"{SPACE * 3}{meter.said}{word(meter.share)}{SPACE * 2}", SMALL_INK)
-            rows.append(cells("".join(f"{html_text(a)}{LEFT}" for a in asked), caption, measured))
+            rows.append(cells("".join(f"{html_text(p)}{LEFT}" for p in parts), caption, measured))
         return table([*rows, *self._badge_row(box, "LEFT", 3)])
 
     def _badge_row(self, box: Box, align: str = "CENTER", span: int = 1) -> Iterator[str]:
-        if said := self.badge(box):
-            badge = f"<B>{html_text(said)}</B>"
+        if text := self.badge(box):
+            badge = f"<B>{html_text(text)}</B>"
             yield row(f'<FONT POINT-SIZE="9" COLOR="{self.ink(box)}">{badge}</FONT>', align, span)
 
     def _is_faded(self, box: Box) -> bool:

@@ -1,1 +1,1 @@
-"""Charts in characters: the outline, the drawn picture, and one state with what is round it."""
+"""Charts in characters: the outline, the drawn picture, and one state with its neighbours."""

@@ -1,6 +1,6 @@
 """A sheet of characters: lines that join where they meet, and texts over them.
 
-Belongs here: cells. Never: what the lines mean.
+Belongs here: cells. Never: the meaning of lines.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from chartloop.view.flowchart import Role
 from chartloop.view.text.cells import clusters, size, wrap_text
 
 Kind = Literal["", "title", "line", "label", "held", "not-held", "dim"] | Role
-"""What a character belongs to: a line, a label, or the border of a box of this role."""
+"""The kind of a character: of a line, a label, or the border of a box with this role."""
 
 _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
 _LINES: Mapping[int, str] = MappingProxyType(
@@ -28,12 +28,12 @@ _LINES: Mapping[int, str] = MappingProxyType(
 
 
 class Span(NamedTuple):
-    """A part of a line, and what it belongs to."""
+    """A part of a line, with the kind of its characters."""
 
     text: str
     kind: Kind = ""
     box: str | None = None
-    """The id of the box that it is a part of."""
+    """The id of its box; None outside of boxes."""
 
 
 _BLANK = Span(" ")
@@ -42,7 +42,7 @@ _COVERED = Span("")
 
 
 class Canvas:
-    """Cells by row and column, without an end at the right and below."""
+    """Cells by row and column, unbounded to the right and below."""
 
     def __init__(self) -> None:
         self._links: dict[tuple[int, int], int] = {}
@@ -51,7 +51,7 @@ class Canvas:
     def put(
         self, row: int, column: int, text: str, kind: Kind = "", box: str | None = None
     ) -> None:
-        """Write a text over what is there."""
+        """Write a text, over any other."""
         for cluster, columns in clusters(text):
             self._texts[row, column] = Span(cluster, kind, box)
             for covered in range(1, columns):
@@ -59,23 +59,23 @@ class Canvas:
             column += columns
 
     def say(self, row: int, column: int, text: str, room: int, kind: Kind) -> int:
-        """Write a text into so many columns, cut where it is longer; gives the column behind it."""
+        """Write a text into at most `room` columns, cut if longer; returns the column after it."""
         if size(text) > room:
             text = wrap_text(text.replace(" ", "\xa0"), max(1, room - 1))[0] + "…"
         self.put(row, column, text, kind)
         return column + size(text)
 
     def at(self, row: int, column: int) -> str:
-        """What was written into a cell; empty where nothing was."""
+        """The text of a cell, or empty."""
         return self._texts.get((row, column), _COVERED).text
 
     def across(self, row: int, first: int, last: int) -> None:
-        """A line from one column to another one at its right."""
+        """Draw a line from one column to another on its right."""
         for column in range(first, last + 1):
             self._link(row, column, _RIGHT * (column < last) | _LEFT * (column > first))
 
     def down(self, column: int, first: int, last: int) -> None:
-        """A line from one row to another one below."""
+        """Draw a line from one row to another below."""
         for row in range(first, last + 1):
             self._link(row, column, _DOWN * (row < last) | _UP * (row > first))
 
@@ -83,7 +83,7 @@ class Canvas:
         self._links[row, column] = self._links.get((row, column), 0) | links
 
     def lines(self, rows: int) -> Iterator[tuple[Span, ...]]:
-        """The first rows, in parts that belong to one thing."""
+        """The first rows, each in spans of equal kind and box."""
         ends = [0] * rows
         for row, column in (*self._links, *self._texts):
             ends[row] = max(ends[row], column + 1)

@@ -1,6 +1,6 @@
-"""How many columns of a terminal a text takes, and lines that fit a number of them.
+"""The width of texts in columns of a terminal, and wrapping.
 
-Belongs here: what a person sees as one character, its width, breaking lines. Never: a chart.
+Belongs here: grapheme clusters, their width, breaking lines. Never: a chart.
 
 Source:       Unicode 16, annexes 11 (East Asian width) and 29 (grapheme clusters), the part that
               terminals follow
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 _JOINER = "\u200d"
 _AS_EMOJI = "\ufe0f"
 _EMPTY = "\ufffd"
-"""Stands for what would take no column at the beginning of a text."""
+"""Precedes a mark without width at the start of a text, so that it takes a column."""
 
 
 def clusters(text: str) -> Iterator[tuple[str, int]]:
@@ -35,12 +35,12 @@ def clusters(text: str) -> Iterator[tuple[str, int]]:
 
 
 def size(text: str) -> int:
-    """How many columns a text takes."""
+    """The number of columns that a text takes."""
     return len(text) if text.isascii() else sum(columns for _, columns in clusters(text))
 
 
 def _columns(sign: str) -> int:
-    if sign == "\xad":  # a hyphen that is shown here: nothing is broken at it
+    if sign == "\xad":  # a soft hyphen is shown, since lines do not break at it
         return 1
     if 0x1160 <= ord(sign) <= 0x11FF:  # the second parts of a Korean syllable
         return 0
@@ -50,16 +50,16 @@ def _columns(sign: str) -> int:
 
 
 def _is_pair(found: str, sign: str) -> bool:
-    """Whether two letters of a region are a flag."""
+    """Whether two regional indicator symbols form a flag."""
     return len(found) == 1 and all(0x1F1E6 <= ord(c) <= 0x1F1FF for c in (found, sign))
 
 
 def wrap_text(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` columns, words whole where they fit; never empty."""
+    """The text in lines of at most `width` columns; only words that are too long are broken."""
     lines: list[str] = []
-    for given in text.split("\n"):
+    for part in text.split("\n"):
         line = ""
-        for word in given.split():
+        for word in part.split():
             longer = f"{line} {word}" if line else word
             if size(longer) <= width:
                 line = longer
@@ -72,7 +72,7 @@ def wrap_text(text: str, width: int) -> list[str]:
 
 
 def _pieces(word: str, width: int) -> list[str]:
-    """A word that is too long, in pieces."""
+    """A word in pieces of at most `width` columns."""
     pieces, room = [""], width
     for cluster, columns in clusters(word):
         if columns > room and pieces[-1]:

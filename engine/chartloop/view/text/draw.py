@@ -1,13 +1,13 @@
-"""A chart as a picture in characters: boxes, and every arrow as a line that can be followed.
+"""A chart as a picture in characters: boxes, and each arrow as a line that can be followed.
 
-Belongs here: which characters are put where, and how wide a picture may be. Never: colours (a
-`Span` says what it belongs to; whoever shows it chooses), terminals.
+Belongs here: the characters and their places, and the width of a picture. Never: terminals, colours
+(the viewer chooses them by the `kind` of a `Span`).
 
 How to read it: a box has its arrows at its right border and along the trunk below it, in order;
 a line that leads away to the right ends in a lane, which leads to one box only, where `◀` enters
 the trunk above it. `┼` is a crossing, never a junction.
 
-Source:       issue 4, item 5
+Source: issue 4, item 5
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from chartloop.view.text.order import order_chart
 from chartloop.view.text.place import HANGING, Area, Form, Label, Layout, Run, place_chart
 
 WIDTH = 100
-"""Columns of a picture where no terminal says how many there are."""
+"""The default width of a picture, in columns."""
 MOST = 150
-"""Boxes of a picture at most: no one follows lines through more, an outline can be searched."""
+"""The most boxes of a picture: lines cannot be followed through more, so use an outline."""
 
 FORMS = (
     *(Form(2, words) for words in (34, 30, 26)),
     *(Form(1, words) for words in (34, 30, 26, 22, 18, 16)),
     *(Form(0, words) for words in (34, 26, 16)),
 )
-"""What is tried, the most readable first."""
+"""The sizes to try, the most readable first."""
 
 
 class Frame(NamedTuple):
@@ -54,7 +54,7 @@ _FRAMES: Mapping[Shape, Frame] = MappingProxyType(
     }
 )  # fmt: skip
 _LEAVING: Mapping[str, str] = MappingProxyType({"│": "├", "┃": "┠", "║": "╟", "╎": "├"})
-"""A right border where an arrow leaves."""
+"""The right borders of a box where an arrow leaves."""
 _RULES = Frame("┌┐└┘", "╌", "╎", "╎")
 
 
@@ -63,7 +63,7 @@ class Drawing(NamedTuple):
 
     lines: tuple[tuple[Span, ...], ...]
     areas: Mapping[str, Area]
-    """Where each box is, by its id; rows count from the first line."""
+    """The area of each box, by id; rows count from the first line."""
 
     def text(self) -> str:
         """The picture without colours; it ends with a newline."""
@@ -73,9 +73,9 @@ class Drawing(NamedTuple):
 def draw(
     chart: Flowchart, *, width: int = WIDTH, here: str = "", forms: tuple[Form, ...] = FORMS
 ) -> Drawing | None:
-    """The picture of a chart in at most `width` columns; None where none is that narrow.
+    """The picture of a chart in at most `width` columns; None if it does not fit.
 
-    `here` is the box where a run is: its border is heavy, and `▶` is in it.
+    `here` is the id of the box where a run is: it has a heavy border and a `▶`.
     """
     orders = {depth: order_chart(chart, depth=depth) for depth in {form.depth for form in forms}}
     for form in forms:
@@ -107,7 +107,7 @@ def _draw_layout(
 
 
 def draw_box(canvas: Canvas, area: Area, *, heavy: bool) -> None:
-    """Draw the border of a box and what is in it."""
+    """Draw a box with its text."""
     box, inner = area.box, area.width - 2
     if box.shape in ("diamond", "hexagon"):
         _draw_decision(canvas, area, heavy=heavy)
@@ -124,7 +124,7 @@ def draw_box(canvas: Canvas, area: Area, *, heavy: bool) -> None:
 
 
 def _draw_decision(canvas: Canvas, area: Area, *, heavy: bool) -> None:
-    """Draw a decision: its sides lean outwards to the middle."""
+    """Draw a decision, whose sides lean outwards towards the middle."""
     box, across = area.box, ("━" if heavy else "─") * (area.width - 4)
     canvas.put(area.top, area.left + 1, f"╱{across}╲", box.role, box.id)
     canvas.put(area.bottom, area.left + 1, f"╲{across}╱", box.role, box.id)
@@ -185,7 +185,7 @@ def _label(canvas: Canvas, label: Label) -> None:
 
 
 APART = 2
-"""Columns from one lane to the next."""
+"""The distance between lanes, in columns."""
 
 
 class Lane(NamedTuple):
@@ -194,11 +194,11 @@ class Lane(NamedTuple):
     target: str
     column: int
     rows: tuple[int, ...]
-    """Where arrows join it, and where it turns to its box; in order."""
+    """The rows where arrows join it and where it turns to its box, in order."""
 
 
 def lanes(layout: Layout) -> list[Lane]:
-    """A lane for each box that one leads to. Lanes never share a cell."""
+    """The lanes, one for each box that needs one. Lanes never share a cell."""
     rows: dict[str, set[int]] = {name: {entry.row} for name, entry in layout.entries.items()}
     for run in layout.runs:
         if run.beside is None:

@@ -1,9 +1,8 @@
-"""One state with what leads to it and where it leads: for steppers, and for looking closely.
+"""One state with its incoming and outgoing arrows, for stepping and for a close look.
 
-Belongs here: a box, the arrows at it, what is known of each. Never: how a guard came out (a
-`Note` brings it).
+Belongs here: a box, its arrows, and notes on them. Never: the outcome of a guard (see `Note`).
 
-Source:       issue 4, item 5
+Source: issue 4, item 5
 """
 
 from __future__ import annotations
@@ -20,19 +19,19 @@ from chartloop.view.text.outline import name_of
 from chartloop.view.text.place import HERE, TRUNK, Area
 
 IN = 5
-"""Arrows that lead in, at most; the rest is counted."""
+"""The most incoming arrows shown; the rest is counted."""
 _KINDS: Mapping[str, Kind] = MappingProxyType({"✓": "held", "✗": "not-held", "·": "dim"})
 _SHORTEST = 12
-"""Columns that an arrow's label has at least."""
+"""The least width of an arrow's label, in columns."""
 
 
 class Note(NamedTuple):
-    """What is known of an arrow."""
+    """A note on an arrow."""
 
     mark: str = ""
-    """How its guard came out, in one sign: `✓` held, `✗` did not, `·` was not looked at."""
+    """The outcome of its guard: `✓` held, `✗` did not, `·` was not evaluated."""
     said: str = ""
-    """The values that the guard read, say."""
+    """A text, such as the values that the guard read."""
 
 
 _NO_NOTE = Note()
@@ -49,8 +48,8 @@ def neighbourhood(
 ) -> Drawing:
     """A state, the arrows that lead to it above, and those that leave it below, in order.
 
-    `notes` are at the arrows of these ids, `inside` are further lines of the box. The picture
-    has `width` columns at most, from 40 on. `KeyError` when the chart has no such state.
+    `notes` are keyed by arrow id, `inside` are further lines of the box. The picture has at most
+    `width` columns, if that is at least 40. `KeyError` if the chart has no such state.
     """
     boxes = {box.id: box for box in chart.boxes}
     box, canvas = boxes[state], Canvas()
@@ -74,7 +73,7 @@ def _words(box: Box, inside: Sequence[str], width: int) -> list[str]:
 
 
 def _arriving(canvas: Canvas, arrows: list[Arrow], boxes: Mapping[str, Box], width: int) -> int:
-    """The lines from above; gives the row of the box."""
+    """Draw the incoming arrows; returns the row of the box."""
     shown = arrows if len(arrows) <= IN else arrows[: IN - 1]
     rows = [(_label_of(boxes[a.source]), one_line(a.drawn_text)) for a in shown]
     if len(arrows) > len(shown):
@@ -96,7 +95,7 @@ def _label_of(box: Box) -> str:
 
 
 class _Leaving:
-    """The lines below: mark and label, an arrow to a name, the note, in columns."""
+    """The outgoing arrows in columns: mark and label, an arrow to a name, the note."""
 
     def __init__(
         self, canvas: Canvas, boxes: Mapping[str, Box], width: int, notes: Mapping[str, Note]
@@ -104,7 +103,7 @@ class _Leaving:
         self._canvas, self._boxes, self._width, self._notes = canvas, boxes, width, notes
 
     def put(self, arrows: list[Arrow], area: Area) -> int:
-        """All of them, in the order of trial; gives the first free row."""
+        """Draw all of them, in the order of evaluation; returns the first free row."""
         names = [self._to(arrow) for arrow in arrows]
         labels = [self._label(arrow) for arrow in arrows]
         left = TRUNK + 3

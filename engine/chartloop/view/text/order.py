@@ -1,12 +1,12 @@
-"""Which box of a chart is under which, which next to it, and which arrows take a lane.
+"""The arrangement of a chart's boxes in columns, and the arrows that take a lane.
 
 Belongs here: the order of reading. Never: rows, columns, characters.
 
-The longest way through a chart is the spine; it runs down. A short way off it (a stop, say, with
-what only it leads to) is next to the box that it leaves. Every other arrow, each way back
-among them, takes a lane at the right. Linear in boxes and arrows, apart from common dominators.
+The longest path through a chart is the spine; it runs down. A short branch, such as a stop with
+what only it leads to, is next to the box that it leaves. Every other arrow, each way back included,
+takes a lane at the right. Linear in boxes and arrows, apart from common dominators.
 
-Source:       Cooper, Harvey, Kennedy 2001, "A simple, fast dominance algorithm"
+Source: Cooper, Harvey, Kennedy 2001, "A simple, fast dominance algorithm"
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Literal
 from chartloop.view.flowchart import Arrow, Box, Flowchart
 
 BESIDE = 6
-"""Boxes that a way next to the spine has at most."""
+"""The most boxes of a branch next to the spine."""
 
 Way = Literal["below", "beside", "lane"]
 
@@ -31,7 +31,7 @@ class Exit:
     arrow: Arrow
     way: Way
     beside: Column | None = None
-    """What is next to, where it leads there."""
+    """The column beside the box, if the arrow leads there."""
 
 
 @dataclass(slots=True)
@@ -48,16 +48,16 @@ class Node:
 
 
 Column = list[Node]
-"""Boxes under one another."""
+"""Boxes, from top to bottom."""
 
 
 def order_chart(chart: Flowchart, *, depth: int) -> Column:
-    """The spine, with what is next to it, in at most `depth` columns."""
+    """The spine, with up to `depth` columns of branches next to it."""
     return _Order(chart, depth).spine()
 
 
 def all_nodes(column: Column) -> Iterator[Node]:
-    """Every box of a column and of those next to it."""
+    """Every box of a column and of the columns beside it."""
     for node in column:
         yield node
         for way in node.exits:
@@ -89,7 +89,7 @@ class _Order:
         return self._column(self._topological, 0)
 
     def _column(self, members: list[str], depth: int) -> Column:
-        """The boxes of a column: each under one that leads to it, where that can be."""
+        """Arrange a column: each box under one that leads to it, if possible."""
         column: Column = []
         waiting, own = iter(members), frozenset(members)
         after: str | None = None
@@ -108,10 +108,10 @@ class _Order:
             self._put_beside(node, after, depth)
 
     def _below(self, name: str, members: frozenset[str], depth: int) -> str | None:
-        """Which of the boxes ahead continues with the column.
+        """The box ahead that continues the column, or None.
 
-        On the spine the one with the longest way; next to it, where ways soon leave by a lane, the
-        one through which most is reached.
+        On the spine, the one with the longest path; beside it, where paths soon leave by a lane,
+        the one that dominates most boxes.
         """
         size: Mapping[str, int] = self._weight if depth else self._height
         ahead = [t for t in dict.fromkeys(self._ahead[name]) if t not in self._placed]
@@ -126,7 +126,7 @@ class _Order:
         return max(ready, key=size.__getitem__, default=None)
 
     def _fits(self, name: str, target: str, depth: int) -> bool:
-        """Whether a box can be beside another one, with all that is reached through it only."""
+        """Whether a box can be beside another one, with all boxes that it dominates."""
         only = set(self._before[target]) == {name}
         return only and depth < self._depth and self._weight[target] <= BESIDE
 
@@ -139,7 +139,7 @@ class _Order:
                 way.beside = self._column(self._through(target), depth + 1)
 
     def _through(self, target: str) -> list[str]:
-        """The boxes that are reached through one only, in order."""
+        """A box and the boxes that it dominates, in order."""
         found: list[str] = []
         waiting = [target]
         while waiting:
@@ -149,14 +149,14 @@ class _Order:
         return sorted(found, key=self._rank.__getitem__)
 
     def _heights(self) -> dict[str, int]:
-        """The length of the longest way ahead of each box."""
+        """The length of the longest path from each box."""
         height: dict[str, int] = {}
         for name in reversed(self._topological):
             height[name] = 1 + max((height[t] for t in self._ahead[name]), default=0)
         return height
 
     def _dominator_tree(self) -> tuple[dict[str, list[str]], Counter[str]]:
-        """For each box those next to it that are reached through it only; how many in all."""
+        """The boxes that each box immediately dominates; and the size of each subtree."""
         above: dict[str, str | None] = {}
         level: dict[str | None, int] = {None: 0}
         below: dict[str, list[str]] = {name: [] for name in self._boxes}
@@ -178,7 +178,7 @@ class _Order:
 
 
 def _roots(chart: Flowchart) -> list[str]:
-    """Where reading starts: where runs start, then what rules do, then what is not reached."""
+    """The roots in order: starts of runs, unreached boxes, boxes of rules, then all others."""
     led_to = {arrow.target for arrow in chart.arrows if arrow.source != arrow.target}
     starts = [box.id for box in chart.boxes if box.entry or box.role == "start"]
     panels = [box.id for box in chart.boxes if box.role == "rules"]
@@ -187,9 +187,9 @@ def _roots(chart: Flowchart) -> list[str]:
 
 
 def _topological(roots: list[str], leaving: dict[str, list[Arrow]]) -> list[str]:
-    """All boxes, each before those that its arrows lead ahead to; a way back leads to an earlier.
+    """All boxes in topological order; an arrow that leads to an earlier box is a way back.
 
-    Of two boxes that an earlier one leads to, that of its first arrow comes first.
+    Among the successors of a box, the target of its first arrow comes first.
     """
     found: list[str] = []
     seen: set[str] = set()

@@ -1,9 +1,9 @@
 """A chart as an outline in characters: for terminals, logs and reviews of plain text.
 
-Belongs here: one line a box, its arrows under it. Never: colours, widths of a terminal, boxes
-drawn with lines.
+Belongs here: a line for each box, its arrows under it. Never: colours, the width of a terminal,
+boxes drawn with lines.
 
-Source:       design "architecture", section 2 (`Picture`)
+Source: design "architecture", section 2 (`Picture`)
 """
 
 from __future__ import annotations
@@ -30,9 +30,8 @@ _MARKS: Mapping[Shape, tuple[str, str]] = MappingProxyType(
 def to_outline(chart: Flowchart) -> str:
     """The chart as an outline that ends with a newline.
 
-    The title and the rules are on top; then each box with its id in the mark of its shape, the
-    words of its label behind it, and under it its arrows: ``Yes → stop_tokens``. ``•`` marks where
-    a run starts.
+    The title and the rules come first; then each box with its id in the mark of its shape, its
+    label, and under it its arrows: ``Yes → stop_tokens``. ``•`` marks where a run starts.
     """
     blocks = [[title]] if (title := one_line(chart.title)) else []
     if chart.rules:

@@ -1,6 +1,6 @@
-"""Rows and columns: where each box is, where arrows leave and enter.
+"""The rows and columns of boxes, and of the places where arrows leave and enter.
 
-Belongs here: numbers. Never: characters, lanes' columns (`view.text.lanes`).
+Belongs here: numbers. Never: characters, the columns of lanes (`view.text.draw`).
 
 A box takes the full width of its column. Its arrows leave at its right border (the first) and
 along its trunk, which runs down from its bottom border; they enter by the trunk above it. So in
@@ -20,23 +20,23 @@ from chartloop.view.text.cells import size, wrap_text
 from chartloop.view.text.order import Column, Exit, Node, all_nodes
 
 TRUNK = 3
-"""Columns from the left border of a box to its trunk."""
+"""The distance from the left border of a box to its trunk, in columns."""
 HANGING = 2
-"""Columns by which the further lines of a label are indented."""
+"""The indentation of the further lines of a label, in columns."""
 SAID = 36
-"""Columns of an arrow's label at most."""
+"""The most columns of an arrow's label."""
 MARKS: Mapping[Role, str] = MappingProxyType({"stop": "■", "completed": "✓"})
 ENTRY = "●"
 HERE = "▶"
 
 
 class Form(NamedTuple):
-    """How wide a picture is laid out: what is tried when a wider one does not fit."""
+    """A size of picture to try; narrower ones are tried if a wider one does not fit."""
 
     depth: int
-    """Columns next to the spine."""
+    """The most columns of boxes next to the spine."""
     words: int
-    """Columns of a box's label."""
+    """The width of a box's label, in columns of characters."""
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class Area:
 
 
 class Label(NamedTuple):
-    """The words of an arrow: lines from a cell on, downwards."""
+    """The label of an arrow: lines, downwards from a cell."""
 
     row: int
     left: int
@@ -79,7 +79,7 @@ class Run(NamedTuple):
     arrow: Arrow
     row: int
     left: int
-    """Where it starts: the first column right of its box or trunk."""
+    """The first column, right of its box or trunk."""
     beside: Area | None = None
 
 
@@ -88,13 +88,13 @@ class Trunk(NamedTuple):
 
     area: Area
     last: int
-    """The row of the last exit; where it leads to the next box, the row above that."""
+    """The row of the last exit; if it leads to the next box, the row above that."""
     leads: bool
     """Whether it leads to the next box."""
 
 
 class Entry(NamedTuple):
-    """The row in which a lane comes to a box."""
+    """The row in which a lane reaches a box."""
 
     area: Area
     row: int
@@ -102,7 +102,7 @@ class Entry(NamedTuple):
 
 @dataclass(slots=True)
 class Layout:
-    """Everything of a picture but its lanes."""
+    """The layout of a picture, without its lanes."""
 
     areas: dict[str, Area] = field(default_factory=dict[str, Area])
     runs: list[Run] = field(default_factory=list[Run])
@@ -110,11 +110,11 @@ class Layout:
     entries: dict[str, Entry] = field(default_factory=dict[str, Entry])
     labels: list[Label] = field(default_factory=list[Label])
     extents: dict[int, int] = field(default_factory=dict[int, int])
-    """For each row the last column that is taken."""
+    """The last occupied column of each row."""
     rows: int = 0
 
     def take(self, row: int, column: int) -> None:
-        """Up to this column the row is taken."""
+        """Mark a row as occupied up to a column."""
         self.extents[row] = max(self.extents.get(row, 0), column)
         self.rows = max(self.rows, row + 1)
 
@@ -125,12 +125,12 @@ def place_chart(spine: Column, form: Form, *, here: str = "") -> Layout:
 
 
 def arrow_lines(arrow: Arrow) -> list[str]:
-    """The label of an arrow in lines; none where it has none."""
+    """The label of an arrow in lines; empty without a label."""
     return [line for line in wrap_text(printable(arrow.drawn_text), SAID) if line]
 
 
 def _wrap_entries(text: str, width: int) -> list[str]:
-    """A list: the further lines of each entry are indented."""
+    """A list of entries in lines, the further lines of each indented."""
     lines: list[str] = []
     for entry in text.split("\n"):
         first, *rest = wrap_text(entry, width)
@@ -151,7 +151,7 @@ class _Placing:
         return self._layout
 
     def _words(self, box: Box, form: Form) -> list[str]:
-        """What is in a box, behind the marks of what it is."""
+        """The lines of a box, after its marks."""
         signs = (HERE * (box.id == self._here), ENTRY * box.entry, MARKS.get(box.role, ""))
         mark = "".join(f"{sign} " for sign in signs if sign)
         text = printable(box.label if box.label.split() else box.id)
@@ -164,7 +164,7 @@ class _Placing:
         return [mark + first, *(" " * len(mark) + line for line in rest)]
 
     def _columns(self) -> tuple[list[int], list[int]]:
-        """The left border and the width of the boxes of each depth."""
+        """The left borders and the widths of boxes, by depth."""
         lefts, widths = [0], [0]
         column: list[Column] = [self._spine]
         while column:
@@ -180,7 +180,7 @@ class _Placing:
         return lefts, widths
 
     def _between(self, node: Node, wide: int) -> int:
-        """How far the next column must be from a box so wide, for the words of its arrows."""
+        """The distance to the next column that the labels of a box's arrows need."""
         room = 0
         leaving = [way for way in node.exits if way.way != "below"]
         for number, way in enumerate(leaving):
@@ -188,7 +188,7 @@ class _Placing:
                 continue
             words = max(map(size, arrow_lines(way.arrow)), default=0)
             at_border = number == 0 and way.arrow.target not in self._lanes
-            # before and behind the words a line, its arrow, and what is between trunk and border
+            # a line and an arrow around the label, and the distance between trunk and border
             needed = words + 6 if words else 4
             room = max(room, needed if at_border else needed - (wide - TRUNK - 2))
         return room
@@ -199,7 +199,7 @@ class _Placing:
         )
 
     def _column(self, column: Column, depth: int, row: int) -> int:
-        """Place a column from a row on; gives the first free row below all of it."""
+        """Place a column from a row on; returns the first free row below it."""
         above: Area | None = None
         for node in column:
             name = node.box.id
@@ -231,12 +231,12 @@ class _Placing:
         return area
 
     def _empty(self, row: int, area: Area) -> int:
-        """A row in which nothing but the trunk is."""
+        """Take a row with nothing but the trunk; returns 1."""
         self._layout.take(row, area.trunk)
         return 1
 
     def _label(self, arrow: Arrow, row: int, left: int) -> int:
-        """Put the words of an arrow; gives how many rows they take."""
+        """Place the label of an arrow; returns how many rows it takes."""
         lines = arrow_lines(arrow)
         if lines:
             self._layout.labels.append(Label(row, left, lines))
@@ -247,7 +247,7 @@ class _Placing:
     def _leave(self, node: Node, area: Area, depth: int) -> tuple[int, int | None]:
         """Place the exits that do not continue below.
 
-        Gives the first free row, and that of the last exit of the trunk, if one leaves there.
+        Returns the first free row, and the row of the trunk's last exit or None.
         """
         row, last = area.bottom + 1, None
         leaving = [way for way in node.exits if way.way != "below"]
