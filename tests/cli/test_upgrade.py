@@ -49,7 +49,7 @@ def test_the_summary_then_the_table_then_each_run(desk: Shell) -> None:
     assert [line.split()[0] for line in lines[2:5]] == ["verdict", "unsafe", "needs"]
     assert "needs a state map: waits" in lines
     assert "  renamed  draft: write" in lines
-    assert "way `approve.on.yes` leads to `second` instead of `done` (desk.yaml:10" in done.out
+    assert "edge `approve.on.yes` leads to `second` instead of `done` (desk.yaml:10" in done.out
     assert "cure     the run is over" in done.out
 
 

@@ -147,7 +147,7 @@ def test_what_is_no_figure_cannot_be_required(wanted: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "assumptions",
     [
         {"tokens_per_call": -5}, {"tokens_per_call": 0}, {"tokens_per_call": 10**13},
         {"calls_per_reply": 0}, {"calls_per_reply": 0.5}, {"prices": (-1.0, 1.0)},
@@ -155,6 +155,6 @@ def test_what_is_no_figure_cannot_be_required(wanted: float) -> None:
     ],
     ids=str,
 )  # fmt: skip
-def test_what_is_no_size_cannot_be_assumed(said: dict[str, Any]) -> None:
-    with pytest.raises(LimitError, match="is not"):
-        Assume(**said)
+def test_an_invalid_size_or_price_is_refused(assumptions: dict[str, Any]) -> None:
+    with pytest.raises(LimitError, match="must be"):
+        Assume(**assumptions)

@@ -133,8 +133,8 @@ def state(think: str = "", done: str = "") -> str:
 
 
 STATES_SAID = [
-    Case("new", STATES, STATES.replace("next: done}", "next: look}\n  look: {do: nothing, next: done}"), ("state `look` added: acts: nothing; to done", "way `think.next` leads to `look` instead of `done`")),
-    Case("gone", STATES.replace("next: done}", "next: look}\n  look: {do: nothing, next: done}"), STATES, ("state `look` removed: acts: nothing; to done", "way `think.next` leads to `done` instead of `look`")),
+    Case("new", STATES, STATES.replace("next: done}", "next: look}\n  look: {do: nothing, next: done}"), ("state `look` added: acts: nothing; to done", "edge `think.next` leads to `look` instead of `done`")),
+    Case("gone", STATES.replace("next: done}", "next: look}\n  look: {do: nothing, next: done}"), STATES, ("state `look` removed: acts: nothing; to done", "edge `think.next` leads to `done` instead of `look`")),
     Case("renamed", STATES, STATES.replace("think", "ponder"), ("state `think` renamed to `ponder`",)),
     Case("renamed-as-it-says", STATES, "renamed: {think: quite_other}\n" + STATES.replace("think: {do: infer", "quite_other: {do: nothing").replace("think", "quite_other"), ("state `think` renamed to `quite_other`", "action of state `quite_other`: `infer` → `nothing`", "`renamed.think` added: quite_other")),
     Case("action", state(), state().replace("infer", "nothing"), ("action of state `think`: `infer` → `nothing`",)),
@@ -142,7 +142,7 @@ STATES_SAID = [
     Case("retry-new", state(), state("retry: {times: 2}"), ("retries of state `think` added: `2, after 1s × 2, on TRANSIENT`",)),
     Case("retry", state("retry: {times: 2}"), state("retry: {times: 3}"), ("`retry.times` of state `think`: `2` → `3`",)),
     Case("deadline", state("within: 30s, expired: done"), state("within: 5m, expired: done"), ("longest time of state `think`: `30s` → `5m`",)),
-    Case("expired", state("within: 30s, expired: done"), state("within: 30s, expired: think"), ("way `think.expired` leads to `think` instead of `done`",)),
+    Case("expired", state("within: 30s, expired: done"), state("within: 30s, expired: think"), ("edge `think.expired` leads to `think` instead of `done`",)),
     Case("failed", state(), state("failed: next"), ("`failed` of state `think` added: `next`",)),
     Case("status", state(), state("status: debugging"), ("status of state `think` added: `debugging`",)),
     Case("reason", state(), state().replace("stop: completed", "stop: user_requested"), ("stop reason of state `done`: `completed` → `user_requested`",)),
@@ -150,19 +150,19 @@ STATES_SAID = [
     Case("label", state("label: Think"), state("label: Think hard"), ("label of state `think`: `Think` → `Think hard`",)),
     Case("in-doubt", state(), state("in_doubt: ask"), ("`in_doubt` of state `think` added: `ask`",)),
     Case("set", "vars: {n: 1}\n" + state("set: {vars.n: vars.n + 1}"), "vars: {n: 1}\n" + state("set: {vars.n: vars.n + 2}"), ("`set.vars.n` of state `think`: `vars.n + 1` → `vars.n + 2`",)),
-    Case("start", STATES, "start: think\n" + STATES.replace("go: {do: receive, next: think}\n  ", "").replace("done}", "go}\n  go: {do: receive, next: done}"), ("start state: `go` → `think`", "way `go.next` leads to `done` instead of `think`", "way `think.next` leads to `go` instead of `done`")),
+    Case("start", STATES, "start: think\n" + STATES.replace("go: {do: receive, next: think}\n  ", "").replace("done}", "go}\n  go: {do: receive, next: done}"), ("start state: `go` → `think`", "edge `go.next` leads to `done` instead of `think`", "edge `think.next` leads to `go` instead of `done`")),
 ]  # fmt: skip
 
 ASKS = "states:\n  ask: {ask: Ok?, on: {yes: done, no: done}, within: 5m, expired: done}\n  done: {stop: completed}\n"
 
 WAYS = [
-    Case("new", ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 1, to: other}", "{when: vars.n > 5, to: think}", "done"), ("way `think.next.1` added: to think when vars.n > 5",)),
+    Case("new", ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 1, to: other}", "{when: vars.n > 5, to: think}", "done"), ("edge `think.next.1` added: to think when vars.n > 5",)),
     Case("order", ways("{when: vars.n > 1, to: other}", "{when: last.ok, to: think}", "done"), ways("{when: last.ok, to: think}", "{when: vars.n > 1, to: other}", "done"), ("order of the edges of state `think`: `other, think, done` → `think, other, done`",)),
-    Case("guard", ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 3, to: other}", "done"), ("guard of way `think.next.0` tightened: `vars.n > 1` → `vars.n > 3`: holds in fewer cases",)),
-    Case("retargeted", ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 1, to: think}", "{when: last.ok, to: other}", "done"), ("way `think.next.0` leads to `think` instead of `other`", "way `think.next.1` added: to other when last.ok")),
-    Case("stop", ways("{when: vars.n > 1, to: done}", "other"), ways("{when: vars.n > 1, to: done, stop: user_requested}", "other"), ("stop reason of way `think.next.0` added: `user_requested`",)),
-    Case("event", ASKS, ASKS.replace("no: done", "no: done, maybe: done"), ("way `ask.on.maybe` added: to done",)),
-    Case("data", ASKS, ASKS.replace("yes: done", "yes: {to: done, data: {note: str}}"), ("`data.note` of way `ask.on.yes` added: `str`",)),
+    Case("guard", ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 3, to: other}", "done"), ("guard of edge `think.next.0` tightened: `vars.n > 1` → `vars.n > 3`: holds in fewer cases",)),
+    Case("retargeted", ways("{when: vars.n > 1, to: other}", "done"), ways("{when: vars.n > 1, to: think}", "{when: last.ok, to: other}", "done"), ("edge `think.next.0` leads to `think` instead of `other`", "edge `think.next.1` added: to other when last.ok")),
+    Case("stop", ways("{when: vars.n > 1, to: done}", "other"), ways("{when: vars.n > 1, to: done, stop: user_requested}", "other"), ("stop reason of edge `think.next.0` added: `user_requested`",)),
+    Case("event", ASKS, ASKS.replace("no: done", "no: done, maybe: done"), ("edge `ask.on.maybe` added: to done",)),
+    Case("data", ASKS, ASKS.replace("yes: done", "yes: {to: done, data: {note: str}}"), ("`data.note` of edge `ask.on.yes` added: `str`",)),
     Case("question", ASKS, ASKS.replace("Ok?", "Sure?"), ("question of state `ask`: `Ok?` → `Sure?`",)),
 ]  # fmt: skip
 
@@ -180,7 +180,7 @@ FILE = [
     Case("output", "output: last.text\n", "output: run.task\n", ("output: `last.text` → `run.task`",)),
     Case("default", "", "in_doubt: ask\n", ("`in_doubt`: `retry` → `ask`",)),
     Case("on-stop", "on_stop: done\n", "", ("`on_stop` removed: `done`",)),
-    Case("on-error", "on_error: think\n", "on_error: done\n", ("way `on_error` leads to `done` instead of `think`",)),
+    Case("on-error", "on_error: think\n", "on_error: done\n", ("edge `on_error` leads to `done` instead of `think`",)),
     Case("child", CHILD % 5 + RUNS, CHILD % 9 + RUNS, ("`child` → limit `steps`: `5` → `9`: `steps_limit` stops later",)),
     Case("title", "title: A\n", "title: B\n", ("title: `A` → `B`",)),
     Case("metadata", "metadata: {a: 1}\n", "metadata: {a: 2}\n", ("`metadata.a`: `1` → `2`",)),

@@ -81,7 +81,7 @@ CASES = (
     Case("words", ("Well?", "Now?"), "unchanged", "it differs in words only: 1 difference"),
     Case("written-otherwise", ("1d}", "24h}"), "unchanged", "it is the same machine"),
     Case("behind-it", ("base: 5s", "base: 9s"), "safe", "every record is decided as it was"),
-    Case("ahead-of-it", ("yes: late", "yes: done"), "safe", "every record", ("way `person.on.yes` leads to `done` instead of `late` (m.yaml:12)",)),
+    Case("ahead-of-it", ("yes: late", "yes: done"), "safe", "every record", ("edge `person.on.yes` leads to `done` instead of `late` (m.yaml:12)",)),
     Case("a-limit", ("budget: 50", "budget: 9"), "safe", "every record", ("limit `budget`: `50` → `9`: `steps_limit` stops sooner (m.yaml:3)",)),
     Case("a-way-before-others", ("next: more}\n  more", "next: [{when: vars.n > 5, to: done}, more]}\n  more"), "safe", "every record"),
     Case("a-rule-before-others", ("rules:\n", "rules:\n  - {when: vars.n > 9, stop: custom}\n"), "safe", "every record", ("rule `custom` added: when vars.n > 9: stop custom (m.yaml:7)",)),
@@ -446,7 +446,7 @@ def test_what_begins_otherwise_has_its_place(edit: tuple[str, str], says: str, l
 
 def test_where_failures_go_is_ahead_of_whoever_acts() -> None:
     verdict = after(("states:", "on_error: out\nstates:"))
-    assert [str(one) for one in verdict.ahead] == ["way `on_error` added: to out (m.yaml:6)"]
+    assert [str(one) for one in verdict.ahead] == ["edge `on_error` added: to out (m.yaml:6)"]
 
 
 def test_another_state_for_the_same_reason_leads_stops_elsewhere() -> None:

@@ -126,7 +126,7 @@ def test_what_comes_next_is_shown_with_the_limits(machine: Machine) -> None:
     assert (view.next.action, view.next.rules) == ("nothing", 2)
     assert [edge.target for edge in view.next.edges] == ["agree"]
     assert [limit.fact for limit in view.limits] == ["run.steps", "errors.rate"]
-    assert view.limits[0].said == "0 of 9"
+    assert view.limits[0].text == "0 of 9"
 
 
 def test_the_facts_that_the_newest_record_changed(machine: Machine) -> None:

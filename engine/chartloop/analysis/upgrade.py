@@ -24,7 +24,7 @@ from chartloop.run.journal import digest
 from chartloop.run.recorded import Recorded, RecordedRun, Unread
 from chartloop.versions.migration.judge import Upgrade
 from chartloop.versions.migration.renames import block
-from chartloop.versions.migration.verdict import KINDS, SAID, Kind, Verdict
+from chartloop.versions.migration.verdict import KINDS, LABELS, Kind, Verdict
 
 FORMAT = 1
 """The version of the JSON shape: fields are added, never renamed."""
@@ -133,7 +133,7 @@ class Upgraded:
     def cells(self) -> list[tuple[str, ...]]:
         """The rows of the table: verdict, run, position, number of records."""
         return [
-            (SAID[v.kind], v.run_id, f"{v.state}, {v.status}", f"{v.records:,}")
+            (LABELS[v.kind], v.run_id, f"{v.state}, {v.status}", f"{v.records:,}")
             for v in self.by_severity
         ]
 
@@ -187,7 +187,7 @@ def heading(group: list[Verdict]) -> str:
     """The heading of runs with equal details: ``unsafe: 3kf, 4ab and 2 more``."""
     names = ", ".join(verdict.run_id for verdict in group[:NAMED])
     more = f" and {len(group) - NAMED:,} more" if len(group) > NAMED else ""
-    return f"{SAID[group[0].kind]}: {names}{more}"
+    return f"{LABELS[group[0].kind]}: {names}{more}"
 
 
 def more_groups(groups: int) -> str:
@@ -196,7 +196,7 @@ def more_groups(groups: int) -> str:
 
 
 def _describe_kind(kind: Kind, count: int) -> str:
-    return "need a state map" if kind == "map" and count > 1 else SAID[kind]
+    return "need a state map" if kind == "map" and count > 1 else LABELS[kind]
 
 
 def _lines(result: Upgraded, width: int, listed: int) -> Iterator[Line]:

@@ -1,9 +1,9 @@
 """The checks of a machine before it runs.
 
-Structure (what can be reached, what ends, what loops, what is declared and not enforced), and what
-guards can do: `proof` refutes them, `knowledge` says what is known where they are.
+One module for each group of findings: structure (reachability, ends, loops, declarations that are
+not enforced) and guards, which `proofs.guards` refutes with what `knowledge` knows at their state.
 
-Source: design "language", sections 2, 4, 9; the classic mistakes of section 9 are all found.
+Source: design "language", sections 2, 4, 9; the checks find all classic mistakes of section 9.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from chartloop.checker.approvals import check_approvals
 from chartloop.checker.certain_failures import check_failing
-from chartloop.checker.check_context import ALONE, Begun, CheckContext
-from chartloop.checker.child_limits import begun_by, check_children
+from chartloop.checker.check_context import ALONE, CheckContext, Embedding
+from chartloop.checker.child_limits import check_children, embedding_in
 from chartloop.checker.endless_loops import check_endless
 from chartloop.checker.exact_budgets import check_exact
 from chartloop.checker.forks import check_forks
@@ -45,15 +45,15 @@ from chartloop.proofs.guards.z3_solver import solver
 
 @dataclass(frozen=True)
 class Report:
-    """The findings of a machine and its children, and what could not be decided."""
+    """The findings of a machine and its children, and the questions that stay open."""
 
     findings: tuple[Finding, ...]
     unsettled: tuple[str, ...] = ()
-    """The places of guards of which no one knows whether they can hold."""
+    """The places of guards that may or may not hold; `LOOPS` if the search for loops gave up."""
 
 
 def describe_unsettled(places: Sequence[str]) -> str:
-    """The undecided part of a check, in words; empty if everything was decided."""
+    """Describe the undecided part of a check; empty if everything was decided."""
     guards = [place for place in places if place != LOOPS]
     lines = [_describe_guards(guards)] if guards else []
     if len(guards) < len(places):
@@ -71,24 +71,25 @@ def _describe_guards(places: Sequence[str]) -> str:
 
 
 def check(chart: Chart, tainted: Unread | None = None) -> tuple[Finding, ...]:
-    """Everything that is wrong with a machine and its children.
+    """Return the findings of a machine and its children.
 
-    `tainted` is what could not be read, `Loaded.tainted`: nothing more is said about it.
+    Findings about unreadable parts (`tainted`, from `Loaded.tainted`) are left out.
     """
     return examine(chart, tainted).findings
 
 
 def examine(
     chart: Chart, tainted: Unread | None = None, *, solver: Solver | None = None,
-    begun: Begun = ALONE, broken: bool = False,
+    embedding: Embedding = ALONE, broken: bool = False,
 ) -> Report:  # fmt: skip
-    """The same, and what could not be settled; `solver` is asked where intervals do not do.
+    """Check a machine and its children, and report what could not be settled.
 
-    `begun`: how a parent starts the machine, beside how its own file says; `broken` says
-    that reading the file has found errors.
+    `solver` answers questions that intervals leave open. `embedding`: how a parent starts the
+    machine. `broken`: reading the file found errors.
     """
     unread = tainted or Unread()
-    context = CheckContext(chart, unread.outside(), begun=begun, solver=solver, broken=broken)
+    outside = unread.outside()
+    context = CheckContext(chart, outside, embedding=embedding, solver=solver, broken=broken)
     knowledge = Knowledge(context)
     check_structure(context)
     check_forks(context)
@@ -113,13 +114,13 @@ def examine(
     check_trust(context)
     check_secrets(context)
     check_budgets(context)
-    found = [f for f in context.findings if not chart.spec.accepts(f)]
+    findings = [f for f in context.findings if not chart.spec.accepts(f)]
     unsettled = [*context.prover.unsettled]
     for name, child in chart.spec.machines.items():
-        inline = child.base  # one of another file was read without a mistake
+        inline = child.base  # a child of another file was read without errors
         inner = unread.inside(f"machines.{name}") if inline else None
-        started = begun_by(chart.spec, name)
-        below = examine(chart.child(name), inner, solver=solver, begun=started, broken=broken)
-        found += below.findings
+        use = embedding_in(chart.spec, name)
+        below = examine(chart.child(name), inner, solver=solver, embedding=use, broken=broken)
+        findings += below.findings
         unsettled += below.unsettled
-    return Report(tuple(found), tuple(unsettled))
+    return Report(tuple(findings), tuple(unsettled))

@@ -1,4 +1,4 @@
-"""Checks of `approve`: the ways around it, and one that nothing reaches."""
+"""Checks of `approve`: paths around it, and tools that need none."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from chartloop.machine.abstract.signals import carried_out
 
 
 def check_approvals(context: CheckContext) -> None:
-    """Every way on which a tool that needs an approval could be executed without one."""
-    given = context.spec.approve
-    if given is not None:
-        _named_by_the_file(context, given)
-        _in_children(context, given)
-        _never_asked(context, given)
+    """Find calls of a tool that needs an approval but may be executed without one."""
+    approve = context.spec.approve
+    if approve is not None:
+        _named_by_the_file(context, approve)
+        _in_children(context, approve)
+        _never_asked(context, approve)
 
 
-def _named_by_the_file(context: CheckContext, given: Approve) -> None:
+def _named_by_the_file(context: CheckContext, approve: Approve) -> None:
     for name, state in context.spec.states.items():
-        if (tool := state.named_tool) in given.tools:
+        if (tool := state.named_tool) in approve.tools:
             message = f"`{name}` calls `{tool}` itself, without approval"
             hint = "put your own wait before it, and take the tool out of `approve`"
             context.say("CL338", ("states", name, "with", "name"), message, hint=hint)
 
 
-def _in_children(context: CheckContext, given: Approve) -> None:
+def _in_children(context: CheckContext, approve: Approve) -> None:
     for name, child in context.spec.machines.items():
-        for tool in sorted(set(_tools_without_approval(child)).intersection(given.tools)):
+        for tool in sorted(set(_tools_without_approval(child)).intersection(approve.tools)):
             message = f"child machine `{name}` executes `{tool}`, without approval"
             hint = f"write `approve: {{tools: [{tool}]}}` in the child, too"
             path: Path = ("machines", name) if child.base else ("approve",)
@@ -37,20 +37,20 @@ def _in_children(context: CheckContext, given: Approve) -> None:
 
 
 def _tools_without_approval(spec: MachineSpec) -> Iterator[str]:
-    """The tools that a machine or its children call without approval."""
-    held = spec.approve.tools if spec.approve is not None else ()
+    """Yield the tools that a machine or its children call without approval."""
+    gated = spec.approve.tools if spec.approve is not None else ()
     for state in spec.states.values():
-        yield from (tool for tool in carried_out(spec, state) if tool not in held)
+        yield from (tool for tool in carried_out(spec, state) if tool not in gated)
     for child in spec.machines.values():
         yield from _tools_without_approval(child)
 
 
-def _never_asked(context: CheckContext, given: Approve) -> None:
-    carried: set[str] = set()
-    for state in given.states.values():
-        carried |= carried_out(context.spec, state)
-    for number, tool in enumerate(given.tools):
-        if tool not in carried:
+def _never_asked(context: CheckContext, approve: Approve) -> None:
+    executed: set[str] = set()
+    for state in approve.states.values():
+        executed |= carried_out(context.spec, state)
+    for number, tool in enumerate(approve.tools):
+        if tool not in executed:
             message = f"no state executes calls of `{tool}`: there is nothing to approve"
             hint = "lead to a state with `do: call_tools` that allows it, or take it out"
             context.say("CL340", ("approve", "tools", number), message, hint=hint)

@@ -1,7 +1,7 @@
-"""Certain failures: a division by zero, a deadline of no time, a retry cut off.
+"""Certain failures: a division by zero, a deadline of zero, a retry that a rule cuts off.
 
-Judged with the limits of the file, and with the first values of variables that nothing in it
-changes. A caller may give others, so these are warnings.
+Judged with the limits of the file, and the initial values of variables that it never changes. A
+caller may give others, so these are warnings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DIVIDING = ("/", "//", "%")
 
 
 def check_failing(context: CheckContext) -> None:
-    """Divisions by zero, deadlines of no time, and retries that a rule cuts off."""
+    """Find divisions by zero, deadlines of zero, and retries that a rule cuts off."""
     known = as_written(context)
     for path, expression in _expressions(context):
         if expression.may_fail and (node := dividing_by_zero(expression.root, known)):
@@ -46,7 +46,7 @@ def check_failing(context: CheckContext) -> None:
 
 
 def as_written(context: CheckContext) -> Known:
-    """The values of facts that nothing in the file changes."""
+    """Return a lookup of the facts that nothing in the file changes."""
     values = {**context.as_written.limits, **Counting(context.spec).fixed}
     fixed = {name: of_plain(value) for name, value in values.items()}
     return lambda fact: fixed.get(fact.path)
@@ -56,7 +56,7 @@ def as_written(context: CheckContext) -> Known:
 
 
 def _expressions(context: CheckContext) -> Iterator[tuple[Path, Expression]]:
-    """The expressions that a run evaluates in a reachable state, and their places."""
+    """Yield the expressions that a run evaluates in a reachable state, with their places."""
     reached = context.reached
     for path, guard in guards_of(context.spec):
         if path[0] != "states" or path[1] in reached:
@@ -80,10 +80,10 @@ def _assigned_expressions(
 
 
 def dividing_by_zero(node: Node, known: Known) -> Arith | None:
-    """A division by zero that is made whenever the expression is evaluated."""
+    """Return a division by zero that every evaluation of the expression makes, or None."""
     for part in _evaluated_parts(node, known):
-        if (found := dividing_by_zero(part, known)) is not None:
-            return found
+        if (division := dividing_by_zero(part, known)) is not None:
+            return division
     if isinstance(node, Arith) and node.op in _DIVIDING:
         by = judge(node.right, known)
         if isinstance(by, Range) and by.some and not by.none and by.low == by.high == 0:
@@ -92,7 +92,7 @@ def dividing_by_zero(node: Node, known: Known) -> Arith | None:
 
 
 def _evaluated_parts(node: Node, known: Known) -> Iterator[Node]:
-    """The parts of a node that are evaluated whenever it is."""
+    """Yield the parts of a node that every evaluation of it evaluates."""
     match node:
         case Logic(op=op, parts=parts):
             for part in parts:
@@ -124,8 +124,8 @@ def _division(context: CheckContext, path: Path, node: Arith) -> None:
 
 def _deadline(context: CheckContext, state: StateSpec, known: Known) -> None:
     within = state.within
-    worth = judge(within.root, known) if isinstance(within, Expression) else of_plain(within)
-    if isinstance(worth, Range) and worth.some and worth.high <= 0:
+    seconds = judge(within.root, known) if isinstance(within, Expression) else of_plain(within)
+    if isinstance(seconds, Range) and seconds.some and seconds.high <= 0:
         what = "expires as it starts: no answer can come in time"
         if state.action is not None:
             what = "is cut off as it starts: its `within` is 0"
@@ -137,20 +137,20 @@ def _deadline(context: CheckContext, state: StateSpec, known: Known) -> None:
 
 
 def _retry(context: CheckContext, state: StateSpec, retry: Retry) -> None:
-    """Say which of the extra attempts no run makes, because a rule has stopped it by then."""
+    """Report extra attempts that no run makes, because a rule stops it first."""
     for failures in range(1, min(retry.times, _MOST_TIMES) + 1):
         known = partial(_after_failures, _facts_after_failures(context, state, failures), context)
         for rule in context.spec.rules:
-            if _asked_at(rule, state.name) and surely(judge(rule.when.root, known)):
+            if _is_evaluated_at(rule, state.name) and surely(judge(rule.when.root, known)):
                 _cut_off(context, state, rule, retry, failures)
                 return
 
 
 _MOST_TIMES = 50
-"""How many attempts of one `retry` are looked at."""
+"""The most attempts of one `retry` that are examined."""
 
 
-def _asked_at(rule: Rule, name: str) -> bool:
+def _is_evaluated_at(rule: Rule, name: str) -> bool:
     if rule.kind != "stop":
         return False
     return name in rule.before if rule.before else not rule.at or name in rule.at
@@ -159,7 +159,7 @@ def _asked_at(rule: Rule, name: str) -> bool:
 def _facts_after_failures(
     context: CheckContext, state: StateSpec, failures: int
 ) -> Mapping[str, Value]:
-    """The facts known after this number of failed attempts."""
+    """The known facts after this number of failed attempts."""
     assert state.action is not None
     at_least = Range(failures, INF)
     known: dict[str, Value] = {
@@ -167,7 +167,7 @@ def _facts_after_failures(
         "errors.last": Other(), "last.state": Word(state.name),
         "last.action": Word(state.action.name),
     }  # fmt: skip
-    # a detour may be made between two attempts, and forgive what went wrong before it
+    # a detour between two attempts may reset the count of errors
     if state.action.work and (failures == 1 or not context.chart.detours):
         known["errors.consecutive"] = at_least
     return known
@@ -183,9 +183,9 @@ def _cut_off(
 ) -> None:
     at = f" with {values}" if (values := say_limits(context, rule.when)) else ""
     why = f"`{rule.when.text}` stops the run after {say_count(failures, 'failure')}{at}"
-    made = "is never retried" if failures == 1 else (
+    effect = "is never retried" if failures == 1 else (
         f"is retried {say_count(failures - 1, 'time')}, not {retry.times}"
     )  # fmt: skip
     hint = "let the rule allow more failures, or retry less often"
     path = ("states", state.name, "retry")
-    context.say("CL349", path, f"`{state.name}` {made}: {why}", hint=hint, key=True)
+    context.say("CL349", path, f"`{state.name}` {effect}: {why}", hint=hint, key=True)

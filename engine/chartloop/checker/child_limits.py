@@ -1,4 +1,4 @@
-"""A machine's data for its children, checked against what they have: states, variables, limits.
+"""Checks the data that a machine gives its children: states, variables, limits.
 
 Source: design "language", section 8 ("Children").
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, cast
 
-from chartloop.checker.check_context import Begun, CheckContext
+from chartloop.checker.check_context import CheckContext, Embedding
 from chartloop.core.errors import LimitError, nearest
 from chartloop.core.specs import ActionSpec, Supply
 from chartloop.language.expression import Expression
@@ -20,7 +20,7 @@ from chartloop.language.yaml.reading import Path
 
 
 class _Use(NamedTuple):
-    """One child that a state runs, and what it is given."""
+    """One child that a state runs, with its arguments."""
 
     path: Path
     child: MachineSpec
@@ -28,7 +28,7 @@ class _Use(NamedTuple):
 
 
 def check_children(context: CheckContext) -> None:
-    """Whether each child has what it is given, and `run_machines` has anything to run."""
+    """Find arguments that a child does not have, and `run_machines` with nothing to run."""
     for state in context.spec.states.values():
         for use in _uses(context.spec, state):
             _start(context, use)
@@ -60,7 +60,7 @@ def _use(spec: MachineSpec, path: Path, given: Mapping[str, Given]) -> _Use | No
 
 
 def starts_of(spec: MachineSpec, name: str) -> Iterator[str]:
-    """The states at which a machine starts a child of this name instead of at its start."""
+    """Yield the states at which a machine starts a child of this name, other than its start."""
     for state in spec.states.values():
         for use in _uses(spec, state):
             start = use.given.get("start")
@@ -68,19 +68,19 @@ def starts_of(spec: MachineSpec, name: str) -> Iterator[str]:
                 yield str(start.value)
 
 
-def begun_by(spec: MachineSpec, name: str) -> Begun:
-    """How a machine starts a child of this name: at which states, and what it shares with it."""
+def embedding_in(spec: MachineSpec, name: str) -> Embedding:
+    """Return how a machine runs a child of this name: its start states and shared data."""
     shared = frozenset[Supply]()
     for state in spec.states.values():
         for use in _uses(spec, state):
             if spec.machines.get(name) is use.child and "share" in state.args:
                 words = cast("list[str]", state.args["share"].value)
                 shared |= frozenset(_SHARES[word] for word in words if word in _SHARES)
-    return Begun(frozenset(starts_of(spec, name)), shared)
+    return Embedding(frozenset(starts_of(spec, name)), shared)
 
 
 _SHARES: Mapping[str, Supply] = {"messages": "conversation", "queue": "tasks"}
-"""The supplies of a child that shares the parent's."""
+"""The supply that a child gets by each word of `share`."""
 
 
 def _start(context: CheckContext, use: _Use) -> None:
@@ -105,7 +105,7 @@ def _values(context: CheckContext, use: _Use, field: str, known: Mapping[str, An
 
 
 def _misfit(child: MachineSpec, field: str, name: str, given: Given) -> str:
-    """Why a child's variable or limit cannot have a value; empty when it can."""
+    """Why a child's variable or limit cannot have a value; empty if it can."""
     own = (child.vars if field == "vars" else child.limits)[name].type
     if isinstance(given.value, Expression):
         type = given.value.type

@@ -1,9 +1,10 @@
-"""Ways that no run takes, whatever it starts with and whatever it meets.
+"""Edges and rules that no run takes, whatever its inputs.
 
-`checker.unsatisfiable` says the same to the author of a file, once for each mistake. Here it is
-asked of every edge and rule, behind the first mistake too, and the answer is a reason for each.
+`checker.unsatisfiable` reports each mistake once, to the author of a file. This module examines
+every edge and rule, also after the first mistake, and gives a reason for each.
 
-Belongs here: single guards and groups of them. Never: ways through the whole machine (`query`).
+Belongs here: single guards and groups of them. Never: paths through the whole machine
+(`proofs.query`).
 """
 
 from __future__ import annotations
@@ -22,32 +23,32 @@ _RUNNING = "running"
 
 
 def untaken(chart: Chart) -> dict[str, str]:
-    """The ids of edges and rules that are never taken, each with the reason in words."""
+    """Return the ids of edges and rules that are never taken, each with the reason in words."""
     context = CheckContext(chart, Unread())
     words = {**context.prover.world.words, "run.paused_from": paused_from(chart.spec)}
     prover = Prover(World(words))
     knowledge = Knowledge(context)
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for state in chart.spec.states.values():
         for group in groups(state):
             known = knowledge.at(state.name) if group[0].role != "failed" else ()
-            found.update(_of_group(prover, state, group, known))
+            reasons.update(_of_group(prover, state, group, known))
     for rule in chart.spec.rules:
         if prover.ask([Claim(rule.when.root)]).possible is False:
-            found[rule.id] = f"`{rule.when.text}` never holds"
-    return found
+            reasons[rule.id] = f"`{rule.when.text}` never holds"
+    return reasons
 
 
 def paused_from(spec: MachineSpec) -> frozenset[str]:
-    """The values of `run.paused_from`: the statuses that the states of a machine give its runs."""
-    given = {state.status for state in spec.states.values() if state.status}
-    return frozenset({"", _RUNNING, *given})
+    """Return the possible values of `run.paused_from`: the statuses that states set."""
+    statuses = {state.status for state in spec.states.values() if state.status}
+    return frozenset({"", _RUNNING, *statuses})
 
 
 def _of_group(
     prover: Prover, state: StateSpec, edges: list[Edge], known: Known
 ) -> Iterator[tuple[str, str]]:
-    """The ways of a state that are tried one after the other."""
+    """Yield the edges of a group that are never taken. A group is tried in order."""
     before: list[Claim] = []
     for number, edge in enumerate(edges):
         guard = guard_of(state, edge)

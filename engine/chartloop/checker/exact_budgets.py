@@ -1,8 +1,8 @@
-"""Budgets that ask whether a counter *is* a number, and can be jumped over.
+"""Budgets that compare a counter with ``==``, which its value can skip.
 
-A counter that grows may go from below a number to above it between two looks: one call counts many
-tokens, a rule waits for the action, a caller lowers a limit. `visits` of a state that is passed in
-every round are the exception: they are evaluated one by one.
+A counter may go from below a number to above it between two evaluations: one call counts many
+tokens, a rule waits for the action, a caller lowers a limit. The exception are `visits` of a state
+that every iteration passes: they are evaluated one by one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ONE_BY_ONE = ("run.steps", "run.continuations")
 
 
 def check_exact(context: CheckContext) -> None:
-    """Stop and signal rules, and decisions by which a run ends."""
+    """Check stop and signal rules, and decisions that end a run."""
     for number, rule in enumerate(context.spec.rules):
         if rule.kind != "detour":
             path: Path = ("rules", int(rule.id.partition(".")[2] or number), "when")
@@ -37,16 +37,16 @@ def _edge(context: CheckContext, state: StateSpec, edge: Edge) -> None:
         return
     path = ("states", state.name, "when") if edge.role == "then" else (*edge.path, "when")
     other = next(state.edges_of("else"), None) if edge.role == "then" else None
-    found = [(*f, ">=") for f in _exact(guard, "==")] if _ends(context, edge) else []
+    exact = [(*part, ">=") for part in _exact(guard, "==")] if _ends(context, edge) else []
     if other is not None and _ends(context, other):
-        found += [(*f, "<") for f in _exact(guard, "!=")]
-    for text, fact, op in found:
-        if not _passed_each_time(context, state, fact) and not _beyond(context, state, fact):
+        exact += [(*part, "<") for part in _exact(guard, "!=")]
+    for text, fact, op in exact:
+        if not _passed_each_time(context, state, fact) and not _has_bound(context, state, fact):
             _say(context, path, text, fact, op)
 
 
-def _beyond(context: CheckContext, state: StateSpec, fact: str) -> bool:
-    """Whether another edge sees to what has gone past."""
+def _has_bound(context: CheckContext, state: StateSpec, fact: str) -> bool:
+    """Whether another edge bounds the counter."""
     ends = (e for e in state.edges if e.when is not None and _ends(context, e))
     return any(b.fact == fact for e in ends if e.when is not None for b in e.when.bounds)
 
@@ -57,7 +57,7 @@ def _ends(context: CheckContext, edge: Edge) -> bool:
 
 
 def _exact(guard: Expression, op: str) -> Iterator[tuple[str, str]]:
-    """Parts of a guard that hold for one value of a counter, and the counter."""
+    """Yield the parts of a guard that hold for one value of a counter, with the counter."""
     ordered = {b.fact for b in guard.bounds}
     for atom in atoms(guard.root):
         if atom.link is None or atom.way == 0 or (atom.link.op, atom.way) not in _READS[op]:
@@ -72,7 +72,7 @@ _READS = {"==": {("==", 1), ("!=", -1)}, "!=": {("!=", 1), ("==", -1)}}
 
 
 def _bound(node: Node) -> bool:
-    """Whether a side is what a counter may be held against; 0 is where it starts."""
+    """Whether a side is a bound for a counter: a limit, or a number other than its start, 0."""
     if isinstance(node, Const):
         return node.value != 0
     facts = facts_of(node).values()
@@ -80,7 +80,7 @@ def _bound(node: Node) -> bool:
 
 
 def _passed_each_time(context: CheckContext, state: StateSpec, fact: str) -> bool:
-    """Whether every round through the state that is counted comes by this one."""
+    """Whether every iteration through the counted state passes this one."""
     if not fact.startswith("run.visits."):
         return False
     counted = fact.removeprefix("run.visits.")

@@ -1,4 +1,4 @@
-"""Forks: what their branches may hold, and where they meet.
+"""Forks: the states in their branches, and where they meet.
 
 Source: design "language", section 2, `all`.
 """
@@ -10,14 +10,14 @@ from chartloop.language.spec import RETURN, StateSpec
 
 
 def check_forks(context: CheckContext) -> None:
-    """Branches that do more than decide, and branches that never meet."""
+    """Find branches that do more than decide, and branches that never meet."""
     for fork in context.spec.states.values():
         if fork.all:
             _fork(context, fork)
 
 
 def branch_states(context: CheckContext, fork: StateSpec) -> set[str]:
-    """The states in the branches of a fork, up to where they meet, stop or rest."""
+    """Return the states in the branches of a fork, up to where they meet, stop or rest."""
     join = context.chart.joins.get(fork.name)
     states = context.spec.states
     seen: set[str] = set()
@@ -37,24 +37,24 @@ def _fork(context: CheckContext, fork: StateSpec) -> None:
     states = context.spec.states
     inner = context.in_order(branch_states(context, fork))
     meet = context.chart.joins.get(fork.name) is not None
-    wrong = [n for n in inner if not states[n].rests or meet]
+    suspects = [n for n in inner if not states[n].rests or meet]
     if not meet:
-        wrong += _in_the_way(context, fork, [n for n in inner if states[n].rests])
-    found = [(n, what) for n in wrong if (what := _more_than_deciding(states[n]))]
-    for name, what in found:
+        suspects += _obstacles(context, fork, [n for n in inner if states[n].rests])
+    faults = [(n, what) for n in suspects if (what := _more_than_deciding(states[n]))]
+    for name, what in faults:
         message = f"`{name}` is in a branch of `{fork.name}` and has {what}"
         hint = "branches only decide: move it after the state where they meet"
         context.say_of("CL311", states[name], message, hint=hint)
-    if not meet and not found and context.whole([fork.name, *inner]):
+    if not meet and not faults and context.whole([fork.name, *inner]):
         message = f"the branches of `{fork.name}` never meet in one state"
         hint = "let every branch that does not stop lead to one state"
         context.say("CL310", ("states", fork.name, "all"), message, hint=hint, key=True)
 
 
-def _in_the_way(context: CheckContext, fork: StateSpec, resting: list[str]) -> list[str]:
-    """Of the states where branches come to rest, those without which the branches would meet.
+def _obstacles(context: CheckContext, fork: StateSpec, resting: list[str]) -> list[str]:
+    """The resting states without which the branches would meet.
 
-    One that the fork names itself, or that leads straight to where another comes to rest.
+    These are the ones that the fork names itself, else those that lead straight to another.
     """
     named = [n for n in resting if n in fork.all]
     if named:
@@ -67,7 +67,7 @@ def _in_the_way(context: CheckContext, fork: StateSpec, resting: list[str]) -> l
 
 
 def _more_than_deciding(state: StateSpec) -> str:
-    """The part of a state that a branch may not have; empty if the state only decides."""
+    """Name the part of a state that a branch may not have; empty if the state only decides."""
     if state.action is not None:
         return "an action"
     if state.job == "wait":

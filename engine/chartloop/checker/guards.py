@@ -1,4 +1,4 @@
-"""Guards: edges and rules that are never taken, and decisions of which none need hold."""
+"""Guards: edges and rules that are never taken, and states where all guards may be false."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONSTANT = {"True": "always holds", "False": "never holds"}
 
 
 def check_guards(context: CheckContext, knowledge: Knowledge) -> None:
-    """Find edges that are never taken, and states where no edge need hold."""
+    """Find edges that are never taken, and states where all guards may be false."""
     for state in context.spec.states.values():
         _report_shadowed(context, state)
         _stuck(context, state, knowledge.at(state.name))
@@ -31,7 +31,7 @@ def _texts(t: GuardedTransition) -> frozenset[str]:
 
 
 def _report_shadowed(context: CheckContext, state: StateSpec) -> None:
-    """Report each edge behind one that always holds with it, or whose guard never holds."""
+    """Report each edge that an earlier one hides, or whose guard never holds."""
     for trigger, event in context.chart.step.triggers.items():
         if trigger == "check":
             continue
@@ -41,7 +41,7 @@ def _report_shadowed(context: CheckContext, state: StateSpec) -> None:
             first = next((b for before, b in earlier if before - {"True"} <= texts), None)
             where = "" if edge is None else f"the edge of `{state.name}` to `{edge.target}`"
             if edge is not None and first is not None:
-                message = f"{where} is never taken: {_asked_first(first)}, and is evaluated first"
+                message = f"{where} is never taken: {_why_hidden(first)}, and is evaluated first"
                 path = first.edge.path if first.edge is not None else ()
                 context.say_behind("CL307", edge.path, message, path)
             elif edge is not None and "False" in texts:
@@ -50,8 +50,8 @@ def _report_shadowed(context: CheckContext, state: StateSpec) -> None:
             earlier.append((texts, t))
 
 
-def _asked_first(t: GuardedTransition) -> str:
-    """The clause for the one that hides another."""
+def _why_hidden(t: GuardedTransition) -> str:
+    """The clause about the edge that hides another."""
     texts = sorted(_texts(t) - {"True"})
     if not texts:
         return f"the one to `{t.dest}` has no guard" if not t.guards else "`true` always holds"
@@ -75,7 +75,7 @@ def _rules(context: CheckContext) -> None:
 
 
 def _at(context: CheckContext, rule: Rule, number: int) -> None:
-    """A rule that is evaluated after the action of a state that has none."""
+    """Report a rule that is evaluated after the action of a state that has none."""
     for n, name in enumerate(rule.at):
         state = context.spec.states[name]
         if state.action is None and state.job != "wait" and name != context.spec.start:
@@ -85,7 +85,7 @@ def _at(context: CheckContext, rule: Rule, number: int) -> None:
 
 
 def _stuck(context: CheckContext, state: StateSpec, known: Known) -> None:
-    """Guarded edges of which none need hold."""
+    """Report guarded edges that may all be false."""
     edges = list(state.edges_of("next"))
     guards = [e.when for e in edges if e.when is not None]
     if not edges or len(guards) < len(edges):
@@ -104,6 +104,5 @@ def _stuck(context: CheckContext, state: StateSpec, known: Known) -> None:
 
 
 def say_values(values: Mapping[str, Any]) -> str:
-    """Facts with their values, as an example: ``run.steps = 3 and last.ok = False``."""
-    shown = [f"`{name} = {value!r}`" for name, value in list(values.items())[:4]]
-    return " and ".join(shown)
+    """Return facts with their values, as an example: ``run.steps = 3 and last.ok = False``."""
+    return " and ".join(f"`{name} = {value!r}`" for name, value in list(values.items())[:4])

@@ -1,12 +1,11 @@
-"""Knowledge where a guard is evaluated: guards that held, or did not, on every path there.
+"""Knowledge at a guard: the guards that held, or did not hold, on every path there.
 
-Between two actions facts do not change but for what the file itself sets. So behind the `else` of
-`x >= 3` x is below 3 until something changes it; and after an action no stop rule that covers it
-holds, since the run would have stopped. What comes in by a rule, a failure or a detour's way back
-brings nothing along.
+Between two actions only the file itself changes facts. So after the `else` of `x >= 3`, x is below
+3 until something changes it; and after an action no stop rule that covers it holds, since the run
+would have stopped. A rule, a failure or the return from a detour brings no knowledge along.
 
-Also here: what holds at a state by whichever way it was reached, and which action may have been
-the last one.
+Also here: the claims that hold at a state by whatever path it was reached, and the possible last
+actions.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from chartloop.checker.check_context import CheckContext, in_order_of_ways
+from chartloop.checker.check_context import CheckContext, in_topological_order
 from chartloop.checker.structure import epilogue
 from chartloop.core.facts import FACTS
 from chartloop.core.types import BOOL, INT, NONE, STR, type_of
@@ -34,22 +33,22 @@ from chartloop.machine.regions import GuardedTransition
 from chartloop.proofs.guards.prover import Claim
 
 MOST = 16
-"""How many guards are remembered at one state, the newest."""
+"""The most guards that are remembered at one state: the newest."""
 Known = tuple[Claim, ...]
 
 
 def groups(state: StateSpec) -> Iterator[list[Edge]]:
-    """The ways of a state that are tried one after the other; the first that holds is taken."""
-    found: dict[str, list[Edge]] = {}
+    """Yield the edges of a state that are tried one after the other, until one holds."""
+    out: dict[str, list[Edge]] = {}
     for edge in state.edges:
         if edge.role != "all":
             kind = edge.role if edge.role in ("failed", "expired") else "own"
-            found.setdefault(f"{kind} {edge.trigger}", []).append(edge)
-    yield from found.values()
+            out.setdefault(f"{kind} {edge.trigger}", []).append(edge)
+    yield from out.values()
 
 
 def guard_of(state: StateSpec, edge: Edge) -> Node | None:
-    """When an edge is taken, if those before it are not; None when nothing holds it back."""
+    """Return the condition of an edge, apart from edges before it; None if it has none."""
     if edge.role == "case" and state.of is not None:
         return _is(state.of.root, case_value(state.of.type, edge.case))
     return edge.when.root if edge.when is not None else None
@@ -68,7 +67,7 @@ def _absent(node: Node) -> bool | None:
 
 
 class Knowledge:
-    """For each state, what is known when its own edges are evaluated."""
+    """The claims that hold at each state when its own edges are evaluated."""
 
     def __init__(self, context: CheckContext) -> None:
         self._context = context
@@ -81,7 +80,7 @@ class Knowledge:
                 self._incoming.setdefault(edge.target, []).append((state, edge, before))
         self._latest, self._standing = Latest(context), Standing(context)
         self._at: dict[str, Known] = {}
-        for names in in_order_of_ways(context):
+        for names in in_topological_order(context):
             for name in names:
                 state = self._spec.states[name]
                 if state.rests:
@@ -90,31 +89,31 @@ class Knowledge:
                     self._at[name] = self._on_entry(state) if len(names) == 1 else ()
 
     def at(self, name: str) -> Known:
-        """The knowledge where the edges of a state are evaluated."""
+        """The claims where the edges of a state are evaluated."""
         state = self._spec.states[name]
         return (*self._at.get(name, ()), *self._latest.at(state), *self._standing.at(state))
 
     def at_rule(self, rule: Rule) -> Known:
-        """The knowledge where a rule is evaluated."""
+        """The claims where a rule is evaluated."""
         return tuple(self._standing.at_rule(rule))
 
     def _entered_otherwise(self) -> set[str | None]:
-        """States that are come to by other ways than the edges of other states."""
+        """The states that are entered other than by edges of other states."""
         kinds = {"failed", "error", "return", "retry", "rule", "raised"}
-        found = {t.dest for t in self._context.chart.step.transitions() if t.kind in kinds}
-        return {*found, self._spec.start, *self._context.starts}
+        dests = {t.dest for t in self._context.chart.step.transitions() if t.kind in kinds}
+        return {*dests, self._spec.start, *self._context.starts}
 
     def _after_action(self, state: StateSpec) -> Known:
-        """After an action, or an answer: no stop rule holds."""
+        """The claims after an action or an answer: no stop rule holds."""
         if not self._context.signals_stop or state.name in self._behind_stops:
             return ()
         if state.all and any(self._context.chart.returnable.values()):
-            return ()  # a detour comes back to the fork, and no rule is evaluated again
+            return ()  # a detour returns to the fork without a new evaluation of rules
         rules = [
             r for r in self._spec.rules
             if r.kind == "stop" and not r.before and (not r.at or state.name in r.at)
         ]  # fmt: skip
-        # rules are evaluated together: one of them may have raised a signal since
+        # rules are evaluated together, so a claim may not read signals, which one may have raised
         claims = (Claim(r.when.root, False) for r in rules)
         return tuple(_unaffected_claims(claims, ["signals"]))[-MOST:]
 
@@ -123,28 +122,28 @@ class Knowledge:
             return ()
         shared: Known | None = None
         for source, edge, before in self._incoming.get(state.name, ()):
-            brought = self._brought(source, edge, before, state)
-            shared = brought if shared is None else _in_both(shared, brought)
+            claims = self._carried_over(source, edge, before, state)
+            shared = claims if shared is None else _in_both(shared, claims)
         return (shared or ())[-MOST:]
 
-    def _brought(self, source: StateSpec, edge: Edge, before: Known, into: StateSpec) -> Known:
+    def _carried_over(self, source: StateSpec, edge: Edge, before: Known, into: StateSpec) -> Known:
         if edge.role == "failed":
             return ()
         own = guard_of(source, edge)
-        held = (*self._at.get(source.name, ()), *before, *(() if own is None else (Claim(own),)))
+        claims = (*self._at.get(source.name, ()), *before, *(() if own is None else (Claim(own),)))
         changed = {*_set(edge.set), *_set(into.set), f"run.visits.{into.name}"}
         changed |= {"signals"} if edge.stop or into.stop else set()
         changed |= {"run.status"} if into.status else set()
-        return tuple(_unaffected_claims(held, changed))
+        return tuple(_unaffected_claims(claims, changed))
 
 
 def _in_both(one: Known, other: Known) -> Known:
-    found = set(other)
-    return tuple(c for c in one if c in found)
+    others = set(other)
+    return tuple(c for c in one if c in others)
 
 
 def _edges_with_claims(state: StateSpec) -> Iterator[tuple[Edge, Known]]:
-    """The edges of a state, each with the guards that failed before it is taken."""
+    """Yield the edges of a state, each with the claims that earlier guards were false."""
     for group in groups(state):
         before: Known = ()
         for edge in group:
@@ -159,7 +158,7 @@ def _set(assigns: Sequence[Assign]) -> Iterator[str]:
 
 
 def _unaffected_claims(claims: Iterable[Claim], changed: Collection[str]) -> Iterator[Claim]:
-    """The claims that read neither a changed name, nor a part of one, nor what contains one."""
+    """Yield the claims that read neither a changed name, nor a part of one, nor its container."""
     names, holders = set(changed), {above for name in changed for above in _holders(name)}
     for claim in claims:
         reads, held_by = _reads(claim.node)
@@ -169,13 +168,13 @@ def _unaffected_claims(claims: Iterable[Claim], changed: Collection[str]) -> Ite
 
 @lru_cache(maxsize=1024)
 def _reads(node: Node) -> tuple[frozenset[str], frozenset[str]]:
-    """The facts that a guard reads, and these with all that they are parts of."""
+    """The facts that a guard reads, and these together with their containers."""
     reads = frozenset(facts_of(node))
     return reads, frozenset(above for name in reads for above in _holders(name))
 
 
 def _holders(name: str) -> Iterator[str]:
-    """``a.b.c``, ``a.b`` and ``a``."""
+    """Yield a name and its containers: ``a.b.c``, ``a.b`` and ``a``."""
     while name:
         yield name
         name = name.rpartition(".")[0]
@@ -185,48 +184,48 @@ NOTHING_YET = ""
 
 
 class Latest:
-    """For each state, the acting states of which the last action may be."""
+    """The acting states that may have run last, for each state."""
 
     def __init__(self, context: CheckContext) -> None:
-        # a detour may come back to the branches of a fork without its action being done again
+        # a detour may return to the branches of a fork without repeating its action
         forks = context.chart.joins.keys() if any(context.chart.returnable.values()) else set[str]()
         self._acting = context.chart.acting - forks
         self._actions = {
             n: s.action.name for n, s in context.spec.states.items() if s.action is not None
         }
-        ways: dict[str, list[GuardedTransition]] = {}
+        outgoing: dict[str, list[GuardedTransition]] = {}
         for t in context.chart.step.transitions():
             if t.dest in context.spec.states:
-                ways.setdefault(t.source, []).append(t)
+                outgoing.setdefault(t.source, []).append(t)
         self._at = {name: set[str]() for name in context.spec.states}
-        begun = {context.spec.start, *context.starts} & self._at.keys()
-        for name in begun:
+        starts = {context.spec.start, *context.starts} & self._at.keys()
+        for name in starts:
             self._at[name].add(NOTHING_YET)
-        pending = list(begun)
+        pending = list(starts)
         while pending:
             name = pending.pop()
-            for t in ways.get(name, ()):
-                brought = self._brought(t)
-                if not brought <= self._at[t.dest or ""]:
-                    self._at[t.dest or ""] |= brought
+            for t in outgoing.get(name, ()):
+                latest = self._latest_after(t)
+                if not latest <= self._at[t.dest or ""]:
+                    self._at[t.dest or ""] |= latest
                     pending.append(t.dest or "")
 
-    def _brought(self, t: GuardedTransition) -> set[str]:
-        """A state's own ways are taken after its action; a rule's before it, too."""
+    def _latest_after(self, t: GuardedTransition) -> set[str]:
+        """The possible last actions after a transition: a rule may also precede the action."""
         mine = {t.source} if t.source in self._actions else set[str]()
         return mine if t.source in self._acting and t.is_edge else self._at[t.source] | mine
 
     def at(self, state: StateSpec) -> Iterator[Claim]:
-        """The claims that guards of a state may rest on, if they read what was done last."""
+        """Yield the claims about the last action, if a state's guards read it."""
         guards = [e.when for e in state.edges if e.when is not None]
         guards += [state.of] if state.of is not None else []
         reads = {r for g in guards for r in g.reads} & {"last.state", "last.action"}
         mine = {state.name} if state.action is not None else set[str]()
-        found = mine if state.name in self._acting else self._at[state.name] | mine
-        if not found:
+        latest = mine if state.name in self._acting else self._at[state.name] | mine
+        if not latest:
             return
         for read in sorted(reads):
-            words = found if read == "last.state" else {self._actions.get(n, "") for n in found}
+            words = latest if read == "last.state" else {self._actions.get(n, "") for n in latest}
             yield _one_of(read, sorted(words))
 
 
@@ -234,8 +233,8 @@ def _one_of(fact: str, words: list[str]) -> Claim:
     root, field = fact.split(".")
     node = Fact(STR, fact, fact, (Step(root, False), Step(field, False)))
     items = Items(STR, "", tuple(Const(STR, repr(w), w) for w in words))
-    shown = " or ".join(f'"{w}"' for w in words[:4]) + (" ..." if len(words) > 4 else "")
-    text = f"{fact} is {shown}"
+    choices = " or ".join(f'"{w}"' for w in words[:4]) + (" ..." if len(words) > 4 else "")
+    text = f"{fact} is {choices}"
     return Claim(Compare(BOOL, text, node, (Link("in", items),)))
 
 
@@ -252,11 +251,11 @@ QUIET = {
     "signals.top": _claim("signals.top", "is", Const(NONE, "None", None)),
     "signals.status": _claim("signals.status", "==", Const(STR, '"completed"', "completed")),
 }
-"""The values of signals while none is raised."""
+"""The values of the signal facts while none is raised."""
 
 
 class Standing:
-    """The claims that hold at each state of one machine, and where each rule is evaluated."""
+    """The claims that hold at each state and rule, by whatever path it was reached."""
 
     def __init__(self, context: CheckContext) -> None:
         spec = context.spec
@@ -273,19 +272,19 @@ class Standing:
         self._quiet = spec.states.keys() - epilogue(context) if quiet else set[str]()
 
     def _entered_before_any_action(self, context: CheckContext) -> set[str]:
-        """The states that a run may be in although no action has finished."""
-        states, found = self._spec.states, set[str]()
+        """The states that a run may be in before any action has finished."""
+        states, entered = self._spec.states, set[str]()
         pending = [n for n in (*self._begins, *context.opened) if n in states]
         while pending:
             name = str(pending.pop())
-            if name not in found:
-                found.add(name)
+            if name not in entered:
+                entered.add(name)
                 if name not in self._acting:
                     pending += [e.target for e in states[name].edges if e.target in states]
-        return found
+        return entered
 
     def at(self, state: StateSpec) -> Iterator[Claim]:
-        """The claims that guards of a state's edges may rest on, if they read it."""
+        """Yield the claims about facts that the guards of a state's edges read."""
         guards = [e.when for e in state.edges if e.when is not None]
         guards += [state.of] if state.of is not None else []
         reads = {r for g in guards for r in g.reads}
@@ -295,19 +294,19 @@ class Standing:
             yield from (QUIET[name] for name in sorted(reads & QUIET.keys()))
 
     def at_rule(self, rule: Rule) -> Iterator[Claim]:
-        """The same for the guard of a rule."""
+        """Yield the claims about facts that the guard of a rule reads."""
         places = (*rule.at, *rule.before)
-        looked_at_late = self._only_after if rule.at else self._only_before_entries_behind
-        if places and "run.steps" in rule.when.reads and all(map(looked_at_late, places)):
+        late = self._only_after if rule.at else self._only_entered_late
+        if places and "run.steps" in rule.when.reads and all(map(late, places)):
             yield BEGUN
 
     def _only_after(self, name: str) -> bool:
         return name not in self._fresh
 
-    def _only_before_entries_behind(self, name: str) -> bool:
+    def _only_entered_late(self, name: str) -> bool:
         """Whether every edge into a state is taken after some action.
 
-        The start is entered before rules are evaluated; where it acts, they are before it does.
+        The start is entered before rules are evaluated; if it acts, they are evaluated before that.
         """
         if name in self._opened or (name in self._fresh and name in self._acting):
             return False

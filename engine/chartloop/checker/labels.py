@@ -1,4 +1,4 @@
-"""Labels that say something else than their guard: a limit or a comparison that it lacks.
+"""Labels that contradict their guard: a limit or a comparison that the guard lacks.
 
 Source: design "language", section 9.
 """
@@ -20,12 +20,12 @@ _NEGATED = re.compile(r"\bnot\b")
 
 
 def check_labels(context: CheckContext) -> None:
-    """The questions of decisions, and the labels of guarded edges."""
+    """Check the questions of decisions, and the labels of guarded edges."""
     for state in context.spec.states.values():
         guards = [e.when for e in state.edges if e.when is not None]
         guards += [state.of] if state.of is not None else []
-        made = ("states", state.name) in context.spec.made  # its guard is none of the file's words
-        if state.ask is not None and state.job == "decide" and guards and not made:
+        generated = ("states", state.name) in context.spec.made  # its guard is not in the file
+        if state.ask is not None and state.job == "decide" and guards and not generated:
             _check(context, ("states", state.name, "ask"), state.ask, guards)
         for edge in state.edges:
             if edge.label is not None and edge.when is not None and edge.role != "then":
@@ -46,7 +46,7 @@ def _check(context: CheckContext, path: Path, label: Label, guards: Sequence[Exp
 
 
 def _says(guard: Expression, sign: str) -> bool:
-    """Whether a guard has a comparison, written so, turned round, or as its opposite's opposite."""
+    """Whether a guard has a comparison: as written, with sides swapped, or doubly negated."""
     if sign in guard.ops or any((">" if b.strict else ">=") == sign for b in guard.bounds):
         return True
     return _INVERSE[sign] in guard.ops and _NEGATED.search(guard.text) is not None

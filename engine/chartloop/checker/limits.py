@@ -1,4 +1,4 @@
-"""Limits that nothing reads, and rules that the model's settings leave without effect.
+"""Limits that nothing reads, and guards that the model's settings leave without effect.
 
 Source: design "language", sections 6 and 9.
 """
@@ -17,7 +17,7 @@ from chartloop.language.yaml.reading import Path
 
 
 def check_limits(context: CheckContext) -> None:
-    """Limits without a reader, costs without a price, a context without a window."""
+    """Find limits without a reader, costs without a price, a context without a window."""
     used = _used(context.spec) | _limits_in_unread(context)
     for name in context.spec.limits:
         if name not in used:
@@ -28,7 +28,7 @@ def check_limits(context: CheckContext) -> None:
 
 
 def _used(spec: MachineSpec) -> set[str]:
-    """The limits that something reads; a child enforces its own of the same name."""
+    """The limits that something reads, in the machine or in a child with the same limit."""
     reads = {fact for e in _expressions(spec) for fact in e.reads}
     named = {name for t in _templates(spec) for name in t.reads}
     reads |= named.union(*(spec.define[n].reads for n in named & spec.define.keys()))
@@ -42,21 +42,21 @@ def _limits_in_unread(context: CheckContext) -> set[str]:
     """The limits that an unreadable text seems to name, even misspelt."""
     known = list(context.spec.limits)
     words = [w.split(".") for w in context.unread.words if "." in w]
-    meant = [name for root, name, *_ in words if get_close_matches(root, ["limits"])]
-    return {c for word in meant for c in get_close_matches(word, known, n=1)}
+    names = [name for root, name, *_ in words if get_close_matches(root, ["limits"])]
+    return {c for name in names for c in get_close_matches(name, known, n=1)}
 
 
 def _expressions(spec: MachineSpec) -> Iterator[Expression]:
     yield from (guard for _, guard in guards_of(spec))
-    found: list[Any] = [rule.warn_at for rule in spec.rules]
+    values: list[Any] = [rule.warn_at for rule in spec.rules]
     for state in spec.states.values():
-        found += [state.within, state.warn_at, *(a.value for a in state.set)]
-        found += [a.value for e in state.edges for a in e.set]
-        found += [e for given in state.args.values() for e in _expressions_in(given)]
+        values += [state.within, state.warn_at, *(a.value for a in state.set)]
+        values += [a.value for e in state.edges for a in e.set]
+        values += [e for given in state.args.values() for e in _expressions_in(given)]
     if spec.on_error is not None:
-        found += [a.value for a in spec.on_error.set]
-    found += spec.output.values() if isinstance(spec.output, dict) else [spec.output]
-    yield from (x for x in found if isinstance(x, Expression))
+        values += [a.value for a in spec.on_error.set]
+    values += spec.output.values() if isinstance(spec.output, dict) else [spec.output]
+    yield from (value for value in values if isinstance(value, Expression))
 
 
 def _expressions_in(given: Given) -> Iterator[Expression]:
@@ -94,7 +94,7 @@ def _templates_in(value: object) -> Iterator[Template]:
 
 
 def _model(context: CheckContext) -> None:
-    """Report what cannot be known about a model that has no name, or is scripted."""
+    """Report guards on the price or window of a model that has no name, or is scripted."""
     model = context.spec.model
     if model.get("name", "scripted") != "scripted":
         return
@@ -111,12 +111,12 @@ def _model(context: CheckContext) -> None:
 
 
 def reads_of_guards(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
-    """Every fact that a guard reads, and where."""
+    """Yield every fact that a guard reads, with its place."""
     yield from ((path, fact) for path, guard in guards_of(spec) for fact in sorted(guard.reads))
 
 
 def _read(spec: MachineSpec, start: str) -> Iterator[tuple[Path, str]]:
-    """Where guards read a fact that starts so, and which."""
+    """Yield the places of guards that read a fact with this prefix, and the fact."""
     for path, guard in guards_of(spec):
         fact = next((f for f in sorted(guard.reads) if f.startswith(start)), "")
         if fact:

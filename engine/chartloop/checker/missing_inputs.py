@@ -1,10 +1,10 @@
-"""Actions that come before what they need: a model call with nothing to send, `work` with no tasks.
+"""Actions that lack an input: a model call with nothing to send, `work` without tasks.
 
-An action says on its `ActionSpec` what it needs and what it leaves in a run. A state whose action
-needs something, and that no path leads to from a state that leaves it, never has it. What a caller
-may give at the start (a conversation, tasks) makes such a finding a warning.
+An `ActionSpec` declares the supply that its action needs and those that it leaves in a run. A state
+whose action needs a supply never has it if no path leads there from a state that leaves it. Where a
+caller may give the supply at the start (a conversation, tasks), the finding is a warning.
 
-Here: what one action needs of another. Never: the fields of a single action.
+Belongs here: what one action needs from another. Never: the fields of a single action.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from chartloop.language.spec import StateSpec
 
 
 def check_supplies(context: CheckContext) -> None:
-    """Each state whose action needs what nothing before it leaves.
+    """Find states whose action needs a supply that nothing before it leaves.
 
-    Nothing is said where a part of the file could not be read: it may be there.
+    Skipped if a part of the file could not be read: the supply may be there.
     """
     if context.broken:
         return
     for supply, missing in _MISSING.items():
-        if supply in context.brought or _of_the_file(context, supply):
+        if supply in context.shared or _of_the_file(context, supply):
             continue
         for name in _lacking(context, supply):
-            code, said, hint = missing
-            context.say(code, ("states", name, "do"), said.format(name), hint=hint)
+            code, message, hint = missing
+            context.say(code, ("states", name, "do"), message.format(name), hint=hint)
 
 
 _MISSING: Mapping[Supply, tuple[str, str, str]] = {
@@ -48,11 +48,11 @@ _MISSING: Mapping[Supply, tuple[str, str, str]] = {
         "put a state with `do: checkpoint` before it",
     ),
 }
-"""For each supply: the code, what is said of a state that lacks it, and the cure."""
+"""For each supply: the code, message and hint for a state that lacks it."""
 
 
 def _of_the_file(context: CheckContext, supply: Supply) -> bool:
-    """Whether the file itself brings it, with no action."""
+    """Whether the file itself gives the supply, without an action."""
     spec = context.spec
     if supply == "tasks":
         return spec.tasks is not None or context.has_key("tasks")
@@ -64,22 +64,22 @@ def _of_the_file(context: CheckContext, supply: Supply) -> bool:
 
 
 def _lacking(context: CheckContext, supply: Supply) -> list[str]:
-    """The states that need it and never have it when a run first comes to them.
+    """The states that never have the supply when a run first reaches them, but need it.
 
-    Of several, one after the other, the first: what it leaves is there for the next.
+    Of several in a row only the first, because the others follow from it.
     """
     states, onward = context.spec.states, context.successors
     sources = [n for n, s in states.items() if _leaves(s, supply)]
-    having = behind(onward, sources)
-    needing = {n for n, s in states.items() if s.action is not None and s.action.needs == supply}
-    lacking = (needing & context.reached) - having
+    supplied = behind(onward, sources)
+    consumers = {n for n, s in states.items() if s.action is not None and s.action.needs == supply}
+    lacking = (consumers & context.reached) - supplied
     starts = {context.spec.start, *context.starts} & states.keys()
     ahead = {n: set[str]() if n in lacking else to for n, to in onward.items()}
     return context.in_order(lacking & (starts | behind(ahead, starts)))
 
 
 def _leaves(state: StateSpec, supply: Supply) -> bool:
-    """Whether its action leaves the supply, whatever was there before."""
+    """Whether a state's action leaves the supply, whatever was there before."""
     action = state.action
     if action is None or action.needs == supply:
         return False
@@ -87,10 +87,10 @@ def _leaves(state: StateSpec, supply: Supply) -> bool:
 
 
 def behind(onward: Mapping[str, set[str]], states: Iterable[str]) -> set[str]:
-    """The states that a run may come to after one of these."""
-    found, pending = set[str](), [*states]
+    """Return the states that a run may reach after one of these."""
+    seen, pending = set[str](), [*states]
     while pending:
-        new = onward.get(pending.pop(), set[str]()) - found
-        found |= new
+        new = onward.get(pending.pop(), set[str]()) - seen
+        seen |= new
         pending += new
-    return found
+    return seen

@@ -1,6 +1,6 @@
-"""Parts without effect: decisions between one thing, facts that never move, unused values.
+"""Parts without effect: decisions with one outcome, facts that never change, unused values.
 
-All of it is harmless, and a sign that the author meant something else.
+They are harmless, but suggest that the author meant something else.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _ELAPSED = "run.elapsed"
 
 
 def check_pointless(context: CheckContext) -> None:
-    """Nothing is said where a part of the file could not be read: it may be there."""
+    """Find parts without effect. Skipped if a part of the file could not be read."""
     if context.broken:
         return
     for state in context.spec.states.values():
-        _one_way(context, state)
+        _one_outcome(context, state)
         _no_wait(context, state)
         _range(context, state)
     _still(context)
@@ -43,19 +43,20 @@ def check_pointless(context: CheckContext) -> None:
 # decisions ----------------------------------------------------------------------------------
 
 
-def _one_way(context: CheckContext, state: StateSpec) -> None:
-    """A choice between ways that are the same, and a fork of one branch."""
+def _one_outcome(context: CheckContext, state: StateSpec) -> None:
+    """Report a choice between equal edges, and a fork of one branch."""
     if len(state.all) == 1:
         message = f"`{state.name}` has one branch under `all`: `{state.all[0]}`"
         hint = f"lead there with `next: {state.all[0]}`, or add a branch"
         context.say("CL356", ("states", state.name, "all"), message, hint=hint, key=True)
-    ways = [e for g in groups(state) for e in g if e.role not in ("failed", "expired")]
-    if len(ways) > 1 and len({_effect(e) for e in ways}) == 1 and state.warn_at is None:
+    edges = [e for g in groups(state) for e in g if e.role not in ("failed", "expired")]
+    if len(edges) > 1 and len({_effect(e) for e in edges}) == 1 and state.warn_at is None:
         reported = context.has_finding_at(("states", state.name, "next"))
-        if reported or any(e.data or context.has_finding_at(e.path) for e in ways):
+        if reported or any(e.data or context.has_finding_at(e.path) for e in edges):
             return
         what = "every answer to" if state.job == "wait" else "every edge of"
-        message = f"{what} `{state.name}` leads to `{ways[0].target}`: the question changes nothing"
+        to = edges[0].target
+        message = f"{what} `{state.name}` leads to `{to}`: the question changes nothing"
         context.say_of("CL351", state, message, hint="lead one of them elsewhere, or do not ask")
 
 
@@ -64,7 +65,7 @@ def _effect(edge: Edge) -> tuple[Any, ...]:
 
 
 def _no_wait(context: CheckContext, state: StateSpec) -> None:
-    """A question that no wait asks."""
+    """Report a question that no wait asks."""
     if state.action is None or not state.action.for_wait or state.name not in context.reached:
         return
     states = context.spec.states
@@ -78,7 +79,7 @@ def _no_wait(context: CheckContext, state: StateSpec) -> None:
 
 
 def _still(context: CheckContext) -> None:
-    """Guards that read what nothing in the file ever moves."""
+    """Report guards on facts that nothing in the file ever changes."""
     spec = context.spec
     if context.own_code:
         return
@@ -120,7 +121,7 @@ def _unused_children(context: CheckContext) -> None:
     spec = context.spec
     actions = [s.action for s in spec.states.values() if s.action is not None]
     if context.own_code or any(a.needs == "tasks" for a in actions):
-        return  # a task that comes later may name any of them
+        return  # a later task may name any of them
     used = {name for state in spec.states.values() for name in _children_of(state)}
     for name in spec.machines:
         if name not in used:
@@ -145,23 +146,24 @@ def _children_of(state: StateSpec) -> Iterator[str]:
 
 
 def _range(context: CheckContext, state: StateSpec) -> None:
-    """A field that is below the one that it bounds."""
+    """Report a field that is below the one that it bounds."""
     for arg in state.action.args if state.action is not None else ():
         if not arg.at_least or not {arg.name, arg.at_least} <= state.args.keys():
             continue
         known = as_written(context)
-        least, most = (_worth(state.args[n].value, known) for n in (arg.at_least, arg.name))
+        least, most = (_fixed_number(state.args[n].value, known) for n in (arg.at_least, arg.name))
         if least is not None and most is not None and most < least:
             message = f"`{arg.name}` is below `{arg.at_least}`: `{arg.at_least}` has no effect"
             hint = f"make `{arg.name}` at least {say_elapsed(least)}"
             context.say("CL354", ("states", state.name, "with", arg.name), message, hint=hint)
 
 
-def _worth(value: object, known: Known) -> float | None:
-    """A number that is the same in every run, or None."""
-    found = judge(value.root, known) if isinstance(value, Expression) else of_plain(value)
-    fixed = isinstance(found, Range) and found.some and not found.none and found.low == found.high
-    return found.low if isinstance(found, Range) and fixed else None
+def _fixed_number(value: object, known: Known) -> float | None:
+    """The number if it is the same in every run, else None."""
+    range = judge(value.root, known) if isinstance(value, Expression) else of_plain(value)
+    if not isinstance(range, Range) or not range.some or range.none or range.low != range.high:
+        return None
+    return range.low
 
 
 def _model(context: CheckContext) -> None:
@@ -174,7 +176,7 @@ def _model(context: CheckContext) -> None:
 
 
 def _late(context: CheckContext) -> None:
-    """Deadlines past the moment at which a rule stops every run."""
+    """Report deadlines past the moment at which a rule stops every run."""
     if not context.signals_stop:
         return
     end, rule = _end_of_time(context)
@@ -182,7 +184,7 @@ def _late(context: CheckContext) -> None:
     for state in context.spec.states.values():
         if state.name in behind_stops:
             continue  # no rule is evaluated there
-        within = _worth(state.within, known) if rule is not None else None
+        within = _fixed_number(state.within, known) if rule is not None else None
         if rule is not None and within is not None and within > end:
             message = f"the deadline of `{state.name}` ({say_elapsed(within)}) never comes: "
             message += f"`{rule.when.text}` stops every run at {say_elapsed(end)}"
@@ -195,8 +197,8 @@ def _end_of_time(context: CheckContext) -> tuple[float, Rule | None]:
     limits = {name: limit.value for name, limit in spec.limits.items()}
     world = World(limits, frozenset({_ELAPSED}), Counting(spec).fixed)
     general = [r for r in spec.rules if r.kind == "stop" and not r.at and not r.before]
-    found = [
+    ends = [
         (world.turns(r.when).true.get(_ELAPSED), r) for r in general if _ELAPSED in r.when.reads
     ]
-    known = [(at, rule) for at, rule in found if at is not None]
+    known = [(at, rule) for at, rule in ends if at is not None]
     return min(known, key=lambda pair: pair[0], default=(0.0, None))

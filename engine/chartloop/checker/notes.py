@@ -1,6 +1,6 @@
-"""Notes on a sound machine: where failures go, what only people end or change.
+"""Notes on a sound machine: where failures go, and what only people end or change.
 
-Notes are no findings: they have neither a code nor a place, and nothing is to be done.
+Unlike a finding, a note has neither code nor place, and needs no action.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from chartloop.core.errors import Note
 from chartloop.machine.build import Chart
 
 MOST_NAMED = 6
-"""Names of a list that a text shows."""
+"""The most names that a note lists."""
 
 
 def notes_of(chart: Chart) -> tuple[Note, ...]:
-    """The notes on a machine, without those on its children."""
+    """Return the notes on a machine, without those on its children."""
     return (_failures(chart), *_waits(chart), *_parameters(chart))
 
 
 def _failures(chart: Chart) -> Note:
-    """Where a failed action goes."""
+    """The note on where failed actions go."""
     spec, acting = chart.spec, sorted(chart.acting)
     handled = tuple(n for n in acting if n in chart.handled)
     rest = "stop the run with `error`"
@@ -50,6 +50,6 @@ def _parameters(chart: Chart) -> Iterator[Note]:
 
 
 def _some(names: Sequence[str]) -> str:
-    """The first few of many names."""
+    """List the first few names, and count the rest."""
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return ", ".join(f"`{name}`" for name in names[:MOST_NAMED]) + more

@@ -1,6 +1,6 @@
-"""Keys, tokens and passwords that are in a file.
+"""Keys, tokens and passwords in a file.
 
-What was found is never repeated: not in the message, and not in the line that is shown with it.
+A finding never repeats the secret: neither in its message nor in the line that it shows.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ _DEEPEST = 60
 
 
 def check_secrets(context: CheckContext) -> None:
-    """Every text of the file; children that are in it, too."""
+    """Search every text of the file, including inline children."""
     document = context.spec.document
     if document is None or context.spec.base:
-        return  # a child in a file is looked at with the file
+        return  # an inline child is searched with its file
     for path, text in _texts(document.data, ()):
         for pattern in PATTERNS:
-            found = pattern.regex.search(text)
-            if found is None:
+            match = pattern.regex.search(text)
+            if match is None:
                 continue
             kind = pattern.name.replace("-", " ").replace("url ", "URL ")
-            start, end = pattern.span(found)
+            start, end = pattern.span(match)
             place = document.part(path, start, max(1, end - start))
             first, last = place.column - 1, place.column - 1 + place.width
-            shown = place.text[:first] + "•" * place.width + place.text[last:]
+            line = place.text[:first] + "•" * place.width + place.text[last:]
             article = "an" if kind[0] in "aeiou" else "a"
             message = f"this looks like {article} {kind}: everyone with the file can use it"
             hint = "name an environment variable (`api_key_env`), and replace the secret"
@@ -39,20 +39,20 @@ def check_secrets(context: CheckContext) -> None:
                 path,
                 message,
                 hint=hint,
-                place=replace(place, text=_mask_credentials(shown)),
+                place=replace(place, text=_mask_credentials(line)),
             )
             break
 
 
 def _mask_credentials(line: str) -> str:
-    """The line with everything that looks like a credential masked."""
+    """Mask everything in a line that looks like a credential."""
     for pattern in PATTERNS:
         line = pattern.regex.sub(lambda m: "•" * len(m[0]), line)
     return line
 
 
 def _texts(value: object, path: Path) -> Iterator[tuple[Path, str]]:
-    """Every text, and where it is."""
+    """Yield every text with its path."""
     if isinstance(value, str):
         yield path, value
     elif len(path) > _DEEPEST:

@@ -1,11 +1,11 @@
-"""Rules that can never matter, and limits that are never reached.
+"""Rules that never take effect, and limits that are never reached.
 
-All rules that cover a moment are looked at, every one that holds raises its reason, and the stop
-with the lowest priority number wins, of equals the first in the file. So a rule is hidden when
-another that covers its moments holds whenever it does and always wins over it.
+All rules that apply at a moment are evaluated, each that holds raises its reason, and the stop with
+the lowest priority number wins; ties go to the first in the file. So a rule is hidden if another
+applies at all of its moments, holds whenever it does, and always wins.
 
-That is asked twice: for any limits, and with the limits that the file sets. What only the second
-shows is said of the limit: another value would make the rule matter.
+This is examined twice: for any limits, and with the limits of the file. If only the second hides
+the rule, the finding is about the limit: with another value the rule would take effect.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from chartloop.proofs.guards.prover import Claim
 
 _WRITTEN_OUT = ("True", "False")
 PAIRS = 40
-"""With how many other rules one is compared."""
+"""The most rules that one rule is compared with."""
 
 
 def check_hidden(context: CheckContext, knowledge: Knowledge) -> None:
-    """Rules first, then the guards of edges that hold a limit against a fact."""
-    settled = [r for r in context.spec.rules if r.when.text not in _WRITTEN_OUT]
-    for rule in settled:
+    """Check rules, then the guards of edges that compare a fact with a limit."""
+    rules = [r for r in context.spec.rules if r.when.text not in _WRITTEN_OUT]
+    for rule in rules:
         path = _path(rule)
         if not context.has_finding_at(path[:2]) and not context.has_finding_at(path):
-            _ = _alone(context, rule, path) or _hidden(context, rule, settled, path)
+            _ = _alone(context, rule, path) or _hidden(context, rule, rules, path)
     _edges(context, knowledge)
 
 
@@ -49,7 +49,7 @@ def _ask(
 
 
 def _alone(context: CheckContext, rule: Rule, path: Path) -> bool:
-    """A rule whose guard has only one answer."""
+    """Report a rule whose guard has only one answer. True if there is such a finding."""
     node = rule.when.root
     if not _ask(context, [Claim(node)], path):
         message = f"this rule never does anything: `{rule.when.text}` can never hold"
@@ -59,7 +59,7 @@ def _alone(context: CheckContext, rule: Rule, path: Path) -> bool:
         message = f"`{rule.when.text}` always holds: from the start on this rule does"
         context.say("CL327", path, message, hint="compare with something that can still be reached")
         return True
-    if _asks_for_limit(rule.when) and not _ask(context, [Claim(node)], path, context.as_written):
+    if _reads_limit(rule.when) and not _ask(context, [Claim(node)], path, context.as_written):
         message = f"`{rule.when.text}` can never hold with {say_limits(context, rule.when)}"
         hint = "set the limit to what its fact can reach, or to null"
         context.say("CL330", path, message, hint=hint)
@@ -71,15 +71,15 @@ def _alone(context: CheckContext, rule: Rule, path: Path) -> bool:
 
 
 def _hidden(context: CheckContext, rule: Rule, rules: Sequence[Rule], path: Path) -> bool:
-    """A stop rule or detour that another stop rule always comes before."""
+    """Report a stop rule or detour that another stop rule always precedes."""
     if rule.kind == "signal" or not context.signals_stop:
         return False
-    looked = 0
+    compared = 0
     for other in rules:
         if other.kind != "stop" or other is rule or not _covers(other, rule):
             continue
-        looked += 1
-        if looked > PAIRS:
+        compared += 1
+        if compared > PAIRS:
             context.prover.unsettled[context.full(path)] = None
             return False
         wins = rule.kind == "detour" or _rank(context, other) < _rank(context, rule)
@@ -96,7 +96,7 @@ def _hidden(context: CheckContext, rule: Rule, rules: Sequence[Rule], path: Path
             values = say_limits(context, rule.when, other.when)
             at = f" with {values}" if values else ""
             text = f"`{rule.when.text}` is never reached{at}: `{other.id}` stops the run before"
-            if not before:  # both are looked at in one moment
+            if not before:  # both are evaluated at the same moment
                 why = f"whenever it holds, `{other.id}` does, and comes first"
                 text = f"`{rule.when.text}` never decides{at}: {why}"
             hint = "set the limits so that this one is reached first"
@@ -106,7 +106,7 @@ def _hidden(context: CheckContext, rule: Rule, rules: Sequence[Rule], path: Path
 
 
 def _covers(other: Rule, rule: Rule) -> bool:
-    """Whether one rule is evaluated whenever the other is."""
+    """Whether `other` is evaluated whenever `rule` is."""
     if bool(other.before) != bool(rule.before):
         return False
     if other.before:
@@ -127,7 +127,7 @@ def _share_facts(rule: Rule, other: Rule) -> bool:
 
 
 def _counted_past(context: CheckContext, rule: Rule, other: Rule) -> bool:
-    """Whether steps, which are counted one by one, come to the other rule's bound first."""
+    """Whether steps, which are counted one by one, reach the other rule's bound first."""
     if other.at or rule.kind == "detour":
         return False
     mine, theirs = _steps(context, rule.when), _steps(context, other.when)
@@ -135,7 +135,7 @@ def _counted_past(context: CheckContext, rule: Rule, other: Rule) -> bool:
 
 
 def _steps(context: CheckContext, guard: Expression) -> float | None:
-    """The bound of ``run.steps >= bound``, if that is all that a guard says."""
+    """The bound of a guard of the form ``run.steps >= bound``; None for other guards."""
     match guard.root:
         case Compare(first=Fact(path="run.steps"), links=(link,)) if link.op in (">=", ">"):
             bound = _value(context, link.right)
@@ -153,14 +153,14 @@ def _value(context: CheckContext, node: Node) -> float | None:
 
 
 def _edges(context: CheckContext, knowledge: Knowledge) -> None:
-    """Guards of edges that hold a fact against a limit which it does not reach there."""
+    """Report guards of edges that compare a fact with a limit that it does not reach there."""
     for state in context.spec.states.values():
         known = knowledge.at(state.name)
         for edge in (e for group in groups(state) for e in group):
-            if edge.when is None or not _asks_for_limit(edge.when):
+            if edge.when is None or not _reads_limit(edge.when):
                 continue
-            asked = edge.role == "then"
-            path = ("states", state.name, "when") if asked else (*edge.path, "when")
+            decides = edge.role == "then"
+            path = ("states", state.name, "when") if decides else (*edge.path, "when")
             if not context.has_finding_at(path) and not context.has_finding_at(edge.path):
                 mine = known if edge.role != "failed" else ()
                 _edge(context, edge.when, mine, path)
@@ -182,16 +182,16 @@ def _edge(context: CheckContext, guard: Expression, known: Known, path: Path) ->
         context.say("CL330", path, message, hint=hint)
 
 
-def _asks_for_limit(guard: Expression) -> bool:
-    """Whether a guard asks if a fact reached a limit, or a counter a number."""
+def _reads_limit(guard: Expression) -> bool:
+    """Whether a guard compares a fact with a limit, or a counter with a number."""
     return any("limits." in b.bound_text or b.grows for b in guard.bounds)
 
 
 def say_limits(context: CheckContext, *guards: Expression | Claim) -> str:
-    """The limits that guards read, with their values as the file has them."""
+    """Return the limits that guards read, with their values in the file, in words."""
     nodes = [g.node if isinstance(g, Claim) else g.root for g in guards]
     names = sorted({p for n in nodes for p, fact in facts_of(n).items() if fact.is_limit})
     values = {n: context.as_written.limits.get(n) for n in names}
     types = {n: context.spec.limits[n.removeprefix("limits.")].type for n in names}
-    shown = [f"`{n}` at {say_value(v, types[n])}" for n, v in values.items() if v is not None]
-    return " and ".join(shown)
+    parts = [f"`{n}` at {say_value(v, types[n])}" for n, v in values.items() if v is not None]
+    return " and ".join(parts)

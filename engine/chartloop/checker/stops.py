@@ -1,6 +1,7 @@
-"""How runs end: stops without a signal, and limits that leave no path to an end.
+"""The ends of runs: stops without a signal, and limits that leave no path to an end.
 
-What ends at all is `checker.structure`'s; what loops for ever `checker.loops`'.
+Belongs elsewhere: whether a machine has an end (`checker.structure`), endless loops
+(`checker.loops`).
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ _STEPS = "run.steps"
 
 
 def check_endings(context: CheckContext) -> None:
-    """`stop: highest` with no signal, and limits below every way to an end.
+    """Find `stop: highest` without a signal, limits below every path to an end, wrong ends.
 
-    Nothing is said where a part of the file could not be read: it may be there.
+    Skipped if a part of the file could not be read.
     """
     if not context.broken:
         _highest(context)
@@ -44,9 +45,9 @@ def _highest(context: CheckContext) -> None:
         return
     if any(map(asks_to_stop, spec.states.values())) or not context.signals_stop:
         return
-    asking = {n for n in context.reached if spec.states[n].stop == HIGHEST}
-    if asking:
-        for name in context.in_order(asking - _behind_stops(context)):
+    highest = {n for n in context.reached if spec.states[n].stop == HIGHEST}
+    if highest:
+        for name in context.in_order(highest - _behind_stops(context)):
             message = f"`{name}` stops for the highest signal, but nothing in the file raises one"
             hint = "name the reason, such as `stop: completed`, or raise one: a rule with `signal`"
             context.say("CL346", ("states", name, "stop"), message, hint=hint)
@@ -55,16 +56,16 @@ def _highest(context: CheckContext) -> None:
 def _behind_stops(context: CheckContext) -> set[str]:
     """The states that a run may be in after a stop that has a reason."""
     spec, route = context.spec, context.chart.route
-    found = {s.name for s in spec.states.values() if s.stop and s.stop != HIGHEST}
-    found |= {e.target for e in spec.edges() if e.stop}
-    found |= {r.to or route(r.stop) for r in spec.rules if r.stop}
-    found |= {route(reason) for reason in OUTSIDE}
-    found |= {spec.on_error.target} if spec.on_error is not None else set[str]()
-    return {n for opener in found & spec.states.keys() for n in context.behind.onward(opener)}
+    openers = {s.name for s in spec.states.values() if s.stop and s.stop != HIGHEST}
+    openers |= {e.target for e in spec.edges() if e.stop}
+    openers |= {r.to or route(r.stop) for r in spec.rules if r.stop}
+    openers |= {route(reason) for reason in OUTSIDE}
+    openers |= {spec.on_error.target} if spec.on_error is not None else set[str]()
+    return {n for opener in openers & spec.states.keys() for n in context.behind.onward(opener)}
 
 
 def _errors_as_completed(context: CheckContext) -> None:
-    """`end: completed` after a stop for a reason whose runs end as errors."""
+    """Report `end: completed` after a stop for a reason that is an error."""
     spec = context.spec
     if all(state.end != "completed" for state in spec.states.values()):
         return
@@ -79,12 +80,12 @@ def _errors_as_completed(context: CheckContext) -> None:
 
 
 def _error_stops(context: CheckContext) -> Iterator[tuple[str, str]]:
-    """Where the file stops for such a reason, and the reason."""
+    """Yield the states that a stop for an error leads to, with the reason."""
     spec = context.spec
-    found = [(s.name, s.stop) for s in spec.states.values()]
-    found += [(e.target, e.stop) for e in spec.edges()]
-    found += [(r.to or context.chart.route(r.stop), r.stop) for r in spec.rules if r.stop]
-    for name, reason in found:
+    stops = [(s.name, s.stop) for s in spec.states.values()]
+    stops += [(e.target, e.stop) for e in spec.edges()]
+    stops += [(r.to or context.chart.route(r.stop), r.stop) for r in spec.rules if r.stop]
+    for name, reason in stops:
         if name in spec.states and reason not in ("", HIGHEST):
             if spec.reason(reason).status == "error":
                 yield name, reason
@@ -94,7 +95,7 @@ def _error_stops(context: CheckContext) -> Iterator[tuple[str, str]]:
 
 
 def _out_of_reach(context: CheckContext) -> None:
-    """A number of actions at which a rule stops every run before it can come to an end."""
+    """Report a rule that stops every run before it can reach an end."""
     if not context.signals_stop:
         return
     most, rule = _most_steps(context)
@@ -124,25 +125,25 @@ def _most_steps(context: CheckContext) -> tuple[float, Rule | None]:
     limits = {name: limit.value for name, limit in spec.limits.items()}
     world = World(limits, counting.counters & {_STEPS}, counting.fixed)
     general = [r for r in spec.rules if r.kind == "stop" and not r.at and not r.before]
-    found = [(world.turns(r.when).true.get(_STEPS), r) for r in general if _STEPS in r.when.reads]
-    known = [(at, rule) for at, rule in found if at is not None]
+    ends = [(world.turns(r.when).true.get(_STEPS), r) for r in general if _STEPS in r.when.reads]
+    known = [(at, rule) for at, rule in ends if at is not None]
     return min(known, key=lambda pair: pair[0], default=(0.0, None))
 
 
 def _ends_by_rule(context: CheckContext) -> bool:
-    """Whether a rule may end a run as it is meant to end."""
+    """Whether a rule may end a run for a reason that is not a forced stop."""
     spec = context.spec
     stops = [r.stop for r in spec.rules if r.kind == "stop"]
     return any(not spec.reason(reason).forced or reason == HIGHEST for reason in stops)
 
 
 def _least_actions(context: CheckContext) -> int | None:
-    """The actions on the shortest way to an end; None where there is no way."""
+    """The actions on the shortest path to an end; None if there is none."""
     states = context.spec.states
-    ways: dict[str, list[GuardedTransition]] = {}
+    outgoing: dict[str, list[GuardedTransition]] = {}
     for t in context.chart.step.transitions():
         if t.kind != "raised" and not (t.rule is not None and t.rule.stop):
-            ways.setdefault(t.source, []).append(t)
+            outgoing.setdefault(t.source, []).append(t)
     queue = deque((name, 0) for name in {context.spec.start, *context.starts} & states.keys())
     done = set[str]()
     while queue:
@@ -153,7 +154,7 @@ def _least_actions(context: CheckContext) -> int | None:
         if name in done:
             continue
         done.add(name)
-        for t in ways.get(name, ()):
+        for t in outgoing.get(name, ()):
             # a detour may be made at the start, before any action
             after = actions + (state.action is not None and t.kind != "rule")
             if t.edge is not None and t.edge.stop:

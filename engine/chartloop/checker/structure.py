@@ -1,4 +1,4 @@
-"""Reachability and ends: what can be reached, and how a run comes to its end.
+"""Reachability, dead ends, epilogues, and returns from detours.
 
 Source: design "language", sections 2 (the epilogue, `next: return`) and 9.
 """
@@ -14,7 +14,7 @@ from chartloop.machine.abstract.counters import Again, Counting
 
 
 def check_structure(context: CheckContext) -> None:
-    """Reachability, dead ends, ways to an end, epilogues, returns, ends by reason."""
+    """Check reachability, dead ends, paths to an end, epilogues, returns, ends by reason."""
     _reachability(context)
     _no_end(context)
     _epilogues(context)
@@ -26,7 +26,7 @@ def check_structure(context: CheckContext) -> None:
 
 
 def passing_loops(context: CheckContext) -> list[list[str]]:
-    """Loops of states that only pass or decide; after a stop they are the epilogue's."""
+    """Return loops of states that only pass or decide, except after a stop."""
     states = context.spec.states
     moving = [n for n, s in states.items() if not s.rests and not s.stop]
     graph = context.own.subgraph(moving)
@@ -39,7 +39,7 @@ def passing_loops(context: CheckContext) -> list[list[str]]:
 def _ending(
     context: CheckContext, part: list[str], counted: Sequence[Again]
 ) -> Iterator[tuple[str, str]]:
-    """Edges of a loop that cannot be taken for ever: each counts up to a value that stays."""
+    """Yield edges of a loop that cannot repeat for ever: each counts up to a fixed value."""
     spec = context.spec
     written = {a.target for n in part for a in spec.states[n].set}
     written |= {a.target for n in part for e in spec.states[n].edges for a in e.set}
@@ -53,7 +53,7 @@ def _ending(
 
 
 def _stays_below(guard: Node, again: Again, written: set[str]) -> bool:
-    """Whether a guard asks that the variable is below something that nothing here writes."""
+    """Whether a guard requires the variable to be below a value that nothing here writes."""
     if isinstance(guard, Logic) and guard.op == "and":
         return any(_stays_below(part, again, written) for part in guard.parts)
     if not isinstance(guard, Compare) or len(guard.links) != 1 or guard.links[0].op != "<":
@@ -63,15 +63,15 @@ def _stays_below(guard: Node, again: Again, written: set[str]) -> bool:
 
 
 def _dead_ends(context: CheckContext) -> list[str]:
-    """States where a run would be stuck."""
+    """The states where a run would be stuck."""
     states = context.spec.states.items()
     return [n for n, s in states if s.job != "end" and not s.edges and context.whole([n])]
 
 
 def _islands(context: CheckContext) -> list[list[str]]:
-    """The unreachable states, in parts; each part starts with a state that would open it."""
-    missed = [n for n in context.spec.states if n not in context.reached]
-    parts = context.ways.subgraph(missed).parts()
+    """The unreachable states in groups, each headed by a state that leads to the others."""
+    unreachable = [n for n in context.spec.states if n not in context.reached]
+    parts = context.paths.subgraph(unreachable).parts()
     out: list[list[str]] = []
     for part in parts.graph:
         if not parts.graph.predecessors(part):
@@ -83,14 +83,14 @@ def _islands(context: CheckContext) -> list[list[str]]:
 
 
 def _reachability(context: CheckContext) -> None:
-    """Dead ends and unreachable states.
+    """Report dead ends and unreachable states.
 
-    A single way that is missing and a single part that is cut off are one mistake.
+    A single dead end and a single unreachable group are one mistake: a missing edge.
     """
     dead, islands = _dead_ends(context), _islands(context)
     stuck = [n for n in dead if n in context.reached]
-    circling = [c for c in _circles(context) if set(c) & context.reached]
-    lost = len(context.unread.ways) + len(stuck) + len(circling) + len(_lost_returns(context))
+    looping = [loop for loop in _reported_loops(context) if set(loop) & context.reached]
+    lost = len(context.unread.ways) + len(stuck) + len(looping) + len(_lost_returns(context))
     one = lost == 1 and len(islands) == 1
     for name in dead:
         hint = "add `next`, or make it an end with `end: completed`"
@@ -109,68 +109,68 @@ def _reachability(context: CheckContext) -> None:
 
 
 def _no_end(context: CheckContext) -> None:
-    """Parts of the machine that a run never leaves. What is stuck anyway is not said again."""
+    """Report parts of the machine that a run never leaves, except those reported otherwise."""
     states = context.spec.states
     leading = {n for n, s in states.items() if s.job == "end" or not s.edges}
     leading |= {n for n in states if not context.whole([n])}
-    leading |= {n for circle in _circles(context) for n in circle}
+    leading |= {n for loop in _reported_loops(context) for n in loop}
     leading |= {e.source for e in context.spec.edges() if e.target == RETURN}
-    # a rule without a target of the file's own ends at the engine's own end
+    # a rule without a target in the file leads to an end of the engine
     leading |= {t.source for t in context.rules if t.dest not in states}
     for name in list(leading):
-        leading |= context.ways.leading_to(name)
-    left = context.in_order(context.reached - leading)
-    if left and not context.unread.ways:
-        also = f", nor from {', '.join(f'`{n}`' for n in left[1:4])}" if left[1:] else ""
-        message = f"from `{left[0]}` no end can be reached{also}"
+        leading |= context.paths.leading_to(name)
+    trapped = context.in_order(context.reached - leading)
+    if trapped and not context.unread.ways:
+        also = f", nor from {', '.join(f'`{n}`' for n in trapped[1:4])}" if trapped[1:] else ""
+        message = f"from `{trapped[0]}` no end can be reached{also}"
         hint = "lead a path to an end, or add a stop rule"
-        context.say_of("CL319", states[left[0]], message, hint=hint)
+        context.say_of("CL319", states[trapped[0]], message, hint=hint)
 
 
 # epilogues ----------------------------------------------------------------------------------
 
 
 def openers(context: CheckContext) -> list[str]:
-    """The states that start an epilogue."""
+    """Return the states that open an epilogue."""
     spec = context.spec
-    found = {n for n, s in spec.states.items() if s.stop}
-    found |= context.stopping & spec.states.keys()
-    found |= {r.to for r in spec.rules if r.stop and r.to}
-    return context.in_order(found | ({spec.on_stop} if spec.on_stop else set()))
+    names = {n for n, s in spec.states.items() if s.stop}
+    names |= context.stopping & spec.states.keys()
+    names |= {r.to for r in spec.rules if r.stop and r.to}
+    return context.in_order(names | ({spec.on_stop} if spec.on_stop else set()))
 
 
 def epilogue(context: CheckContext) -> set[str]:
-    """The states that a run can be in after a stop."""
+    """Return the states that a run can be in after a stop."""
     return {n for o in openers(context) for n in context.behind.onward(o)}
 
 
 def states_without_stop(context: CheckContext) -> set[str]:
-    """The states that a run can be in while it has no reason to stop."""
+    """Return the states that a run can be in while it has no reason to stop."""
     spec, before = context.spec, context.before
     starts = {spec.start} | {r.to for r in spec.rules if r.kind == "detour"}
     return {n for s in starts if s in before for n in before.onward(s)}
 
 
-def _circles(context: CheckContext) -> list[list[str]]:
-    """Loops that have their own finding: passing ones, and those after a stop."""
+def _reported_loops(context: CheckContext) -> list[list[str]]:
+    """The loops with a finding of their own: passing ones, and those after a stop."""
     passing = passing_loops(context)
     after = loops(context.behind.subgraph(epilogue(context)))
-    return passing + [c for c in after if c not in passing]
+    return passing + [loop for loop in after if loop not in passing]
 
 
 def _epilogues(context: CheckContext) -> None:
     passing = passing_loops(context)
-    for circle in loops(context.behind.subgraph(epilogue(context))):
-        if circle in passing or not context.whole(circle):
+    for loop in loops(context.behind.subgraph(epilogue(context))):
+        if loop in passing or not context.whole(loop):
             continue
-        opener = next(o for o in openers(context) if circle[0] in context.behind.onward(o))
-        message = f"after the stop at `{opener}` it loops: {context.circle(circle)}"
+        opener = next(o for o in openers(context) if loop[0] in context.behind.onward(o))
+        message = f"after the stop at `{opener}` it loops: {context.describe_loop(loop)}"
         hint = "lead every path after a stop straight to an end"
         context.say_of("CL312", context.spec.states[opener], message, hint=hint)
 
 
 def _lost_returns(context: CheckContext) -> list[Edge]:
-    """`return` where no detour comes by."""
+    """The edges with `return` that a run can take without a detour."""
     main = context.chart.main
     detours = {r.to for r in context.spec.rules if r.kind == "detour"}
     behind = {n for d in detours for n in context.own.onward(d)}
@@ -187,7 +187,7 @@ def _returns(context: CheckContext) -> None:
 
 
 def _by_reason(context: CheckContext) -> None:
-    """Ends that take the reason's status need a signal on every path there."""
+    """Report ends with the status of the reason that can be reached without a signal."""
     spec = context.spec
     for name in context.in_order(states_without_stop(context)):
         if spec.states[name].end == "by_reason":

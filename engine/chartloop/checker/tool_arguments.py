@@ -1,7 +1,7 @@
-"""The arguments that a state gives a tool, held against what the tool takes.
+"""The arguments that a state gives a tool, compared with the tool's parameters.
 
-A name that the tool does not have, or one that it needs and does not get, fails in every run.
-Values are read by the tool itself, where no template makes them in the run.
+An unknown argument or a missing one fails in every run. Values without templates are validated by
+the tool itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chartloop.language.yaml.reading import Path
 
 
 def check_tool_arguments(context: CheckContext) -> None:
-    """Every state that calls a tool itself."""
+    """Check every state that calls a tool by its name."""
     for state in context.spec.states.values():
         for arg in state.action.args if state.action is not None else ():
             if arg.arguments_of and (tool := _tool(context, state, arg)) is not None:
@@ -30,7 +30,7 @@ def check_tool_arguments(context: CheckContext) -> None:
 
 
 def _tool(context: CheckContext, state: StateSpec, arg: ArgSpec) -> ToolSpec | None:
-    """The tool, where it is known what it takes."""
+    """The tool, if its parameters are known."""
     name = state.args.get(arg.arguments_of)
     tool = context.spec.registry.tools.get(str(name.value)) if name is not None else None
     return tool if tool is not None and "properties" in tool.parameters else None
@@ -44,14 +44,14 @@ def _check(context: CheckContext, state: StateSpec, arg: ArgSpec, tool: ToolSpec
     path: Path = ("states", state.name, "with")
     at = (*path, arg.name) if arg.name in state.args else path
     takes = cast("Mapping[str, Any]", tool.parameters["properties"])
-    wrong = _unknown(context, at, tool, arguments.keys() - takes.keys())
+    unknown = _unknown(context, at, tool, arguments.keys() - takes.keys())
     missing = [n for n in _required_names(tool) if n not in arguments]
-    meant = {word for name in wrong for word in get_close_matches(name, missing, n=1)}
-    if lost := [n for n in missing if n not in meant]:
-        names = ", ".join(f"`{n}`" for n in lost)
+    misspelt = {word for name in unknown for word in get_close_matches(name, missing, n=1)}
+    if absent := [n for n in missing if n not in misspelt]:
+        names = ", ".join(f"`{n}`" for n in absent)
         message = f"`{state.name}` calls `{tool.name}` without {names}: the call always fails"
         context.say("CL341", at, message, hint=f"give {names} under `{arg.name}`", key=True)
-    if not wrong and not missing and (faults := _faults(tool, arguments)):
+    if not unknown and not missing and (faults := _faults(tool, arguments)):
         message = f"`{state.name}` calls `{tool.name}` with a value that it refuses: {faults}"
         context.say("CL341", at, message, hint="fix the value: the call always fails", key=True)
 
@@ -61,7 +61,7 @@ def _required_names(tool: ToolSpec) -> Sequence[str]:
 
 
 def _unknown(context: CheckContext, at: Path, tool: ToolSpec, names: Collection[str]) -> list[str]:
-    """Say which names the tool does not have, and give them."""
+    """Report the arguments that the tool does not have, and return them."""
     if tool.parameters.get("additionalProperties") is not False:
         return []
     for name in sorted(names):
@@ -72,7 +72,7 @@ def _unknown(context: CheckContext, at: Path, tool: ToolSpec, names: Collection[
 
 
 def _faults(tool: ToolSpec, arguments: Mapping[str, Any]) -> str:
-    """The tool's faults in arguments that are the same in every run; empty if it takes them."""
+    """The tool's complaints about fixed arguments; empty if it accepts them."""
     if not _is_fixed(arguments):
         return ""
     try:
@@ -80,7 +80,7 @@ def _faults(tool: ToolSpec, arguments: Mapping[str, Any]) -> str:
     except ValueError as error:
         faults = [line.removeprefix("- ") for line in str(error).splitlines()]
         return "; ".join(faults[1:] or faults)
-    except Exception:  # noqa: BLE001  a schema of the application: what it raises is not about the file
+    except Exception:  # noqa: BLE001  a fault of the application's schema, not of the file
         return ""
     return ""
 

@@ -1,7 +1,7 @@
-"""References of a file beyond its own folder: hosts, keys, and paths elsewhere.
+"""References of a file beyond its own folder: hosts, keys, and other paths.
 
-Nothing of it is touched when a file is loaded. The command line runs such a file only with
-``--trust``; `check` lists what it is about. The rules are here and nowhere else.
+Loading a file touches none of them. The command line runs such a file only with ``--trust``, and
+`check` lists them. All rules about trust are in this module.
 
 Source:       design "language", section 8 (last paragraph).
 """
@@ -23,31 +23,31 @@ _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
 def check_trust(context: CheckContext) -> None:
-    """A warning for each thing that needs trust."""
+    """Warn of each reference that needs trust."""
     for path, what in reaches_out(context.spec):
         hint = "run it with `--trust` when it is yours"
         context.say("CL324", path, f"the file {what}", hint=hint)
 
 
 def needs_trust(spec: MachineSpec) -> list[str]:
-    """The reasons for `--trust`, of a file and its inline children, in words; empty if none."""
-    found = (what for part in spec.family() for _, what in reaches_out(part))
-    return list(dict.fromkeys(found))
+    """Return the reasons for `--trust` of a file and its inline children, in words."""
+    reasons = (what for part in spec.family() for _, what in reaches_out(part))
+    return list(dict.fromkeys(reasons))
 
 
 def reaches_out(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
-    """The things outside its folder that the file names: each place, and what it does, in words."""
+    """Yield the place of each reference beyond the file's folder, and its effect in words."""
     if base := spec.model.get("api_base"):
         yield ("model", "api_base"), f"sends the conversation to the host `{base}`"
     variable = str(spec.model.get("api_key_env", ""))
-    if variable.isascii() and variable.isidentifier():  # else it may be a key: never repeated
+    if variable.isascii() and variable.isidentifier():  # else it may be a key: never show it
         message = f"sends the value of the environment variable `{variable}` as its key"
         yield ("model", "api_key_env"), message
     for path, address in _addresses(spec.model, ("model",)):
         if path != ("model", "api_base"):
             yield path, f"names the host `{address}`"
     for name, state in spec.states.items():
-        extra = state.args.get("extra")  # of a model call: it goes to the provider as it is
+        extra = state.args.get("extra")  # a model call passes it to the provider unchanged
         if extra is not None and extra.kind == "data":
             for path, address in _addresses(extra.value, ("states", name, "with", "extra")):
                 yield path, f"names the host `{address}`"
@@ -61,7 +61,7 @@ def reaches_out(spec: MachineSpec) -> Iterator[tuple[Path, str]]:
 
 
 def _addresses(value: object, at: Path) -> Iterator[tuple[Path, str]]:
-    """Texts that name a host, however deep they stand."""
+    """Yield texts that name a host, at any depth."""
     if isinstance(value, str) and _ADDRESS.match(value):
         yield at, value
     elif isinstance(value, Mapping):
@@ -73,7 +73,7 @@ def _addresses(value: object, at: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _far(file: str, other: str) -> bool:
-    """Whether another machine's file is outside a file's folder, and does not ship with us."""
+    """Whether another machine's file is outside a file's folder and not in the catalog."""
     if file.startswith("<") or other.startswith("<"):
         return False
     at = os.path.realpath(other)
@@ -84,7 +84,7 @@ def _far(file: str, other: str) -> bool:
 
 
 def _outside(folder: FilePath, path: str) -> bool:
-    """Whether a path leads elsewhere, by ``..``, by a link, or as another system reads it."""
+    """Whether a path leaves the folder, by ``..``, by a link, or on another operating system."""
     if path.startswith("~") or any(sign in path for sign in ":\\\0"):
         return True
     inside = os.path.realpath(folder)

@@ -1,8 +1,8 @@
-"""Guards that never hold, always hold, or are hidden by others: what can be proven of them.
+"""Guards that never hold, always hold, or are hidden by others, as far as provable.
 
-A finding here is a proof: the guard is refuted for every value that its facts can have, with any
-limits and variables that a caller may give. Texts that are the same, and guards that are written
-out as true or false, are `checker.guards`'.
+A finding here is a proof: the guard is refuted for all values of its facts, and any limits and
+variables that a caller may give. Duplicate guards, and guards that are literally true or false,
+belong to `checker.guards`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from chartloop.language.yaml.reading import Path
 from chartloop.proofs.guards.prover import Claim
 
 _WRITTEN_OUT = ("True", "False")
-"""What has its own finding."""
+"""The texts of guards that have a finding of their own."""
 
 
 def check_never(context: CheckContext, knowledge: Knowledge) -> None:
-    """Every guard of a state, in the order in which they are tried."""
+    """Check the guards of every state, in the order of evaluation."""
     for state in context.spec.states.values():
         for group in groups(state):
             if len(group) > 1 or group[0].when is not None:
@@ -42,7 +42,7 @@ class _Group:
         self.before: list[tuple[Edge, Node]] = []
 
     def check(self) -> None:
-        """Say what is never taken. Behind a guard that always holds nothing more is said."""
+        """Report edges that are never taken, up to a guard that always holds."""
         for number, edge in enumerate(self.edges):
             guard = guard_of(self.state, edge)
             if guard is None:
@@ -67,9 +67,9 @@ class _Group:
         return edge.path if edge.role == "case" else (*edge.path, "when")
 
     def _lost(self, edge: Edge) -> str:
-        """What is never taken; and the state behind it, if nothing else leads there."""
+        """Say that an edge is never taken, nor its target reached if nothing else leads there."""
         message = f"the edge of `{self.state.name}` to `{edge.target}` is never taken"
-        graph, target = self.context.ways, edge.target
+        graph, target = self.context.paths, edge.target
         others = sum(e.target == target for e in self.state.edges) > 1
         alone = target in graph and set(graph.predecessors(target)) == {self.state.name}
         if alone and not others and target not in self.context.opened:
@@ -97,7 +97,7 @@ class _Group:
         return True
 
     def _behind(self, edge: Edge, holds: Claim, what: str) -> None:
-        """Say which of the guards before it holds whenever its own does."""
+        """Report an edge that an earlier guard hides."""
         one = [b for b in self.before if not self._possible(Claim(b[1], False), holds, edge=edge)]
         if not one:
             message = (
@@ -118,12 +118,12 @@ class _Group:
         return f"after what was decided on the path here `{claim.node.text}` cannot hold"
 
     def _always(self, edge: Edge, guard: Node, after: Edge) -> bool:
-        """Whether a guard holds whenever it is evaluated: what is behind it is never taken."""
+        """Report a guard that always holds where it is evaluated, and so hides later edges."""
         before = [Claim(node, False) for _, node in self.before]
         if self._possible(*self.known, *before, Claim(guard, False), edge=edge):
             return False
         if edge.role == "case" or before:
-            return False  # said of what is behind it
+            return False  # reported for the later edges
         message = f"`{guard.text}` always holds{self._here(guard, edge)}"
         message += f": {self._lost(after)}"
         hint = "compare with something else, or leave the guard out"

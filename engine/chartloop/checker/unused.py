@@ -1,4 +1,4 @@
-"""What is declared and never used: variables, reasons, tools; and reasons of one priority."""
+"""Unused declarations: variables, reasons, tools; and reasons with the same priority."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from chartloop.language.yaml.reading import Path
 from chartloop.machine.abstract.signals import OUTSIDE, carried_out, raised_by_states
 
 _ELSEWHERE = frozenset({"registry", "document", "roots", "machines", "define", "action"})
-"""Parts of a spec that are no texts of the machine."""
+"""The fields of a spec without expressions or texts of the machine."""
 _PLAIN = (str, int, float, type(None))
-"""What has no parts: most of what is in a spec."""
+"""The types without parts, which most values of a spec have."""
 
 
 def check_unused(context: CheckContext) -> None:
-    """What could be left out of the file, or was forgotten in it.
+    """Find declarations that are unused, or whose use was forgotten.
 
-    Nothing is said where a part could not be read: what is missing may be there.
+    Skipped if a part of the file could not be read: the use may be there.
     """
     if context.broken:
         return
@@ -38,11 +38,11 @@ def check_unused(context: CheckContext) -> None:
     _tools(context)
 
 
-# what the file reads ------------------------------------------------------------------------
+# reads --------------------------------------------------------------------------------------
 
 
 def parts_of(value: object, above: str = "") -> Iterator[tuple[object, str]]:
-    """Every expression, template and label, each with the variable it is assigned to."""
+    """Yield every expression, template and label, with the variable that it is assigned to."""
     if isinstance(value, _PLAIN):
         return
     if isinstance(value, (Expression, Template, Label)):
@@ -65,17 +65,17 @@ def parts_of(value: object, above: str = "") -> Iterator[tuple[object, str]]:
 
 @cache
 def _own_fields(kind: type) -> tuple[str, ...]:
-    """The fields of a dataclass in which texts of the machine may be."""
+    """The fields of a dataclass that may hold expressions or texts of the machine."""
     if not is_dataclass(kind):
         return ()
     return tuple(field.name for field in fields(kind) if field.name not in _ELSEWHERE)
 
 
 def reads_of(spec: MachineSpec, part: object) -> frozenset[str]:
-    """What a part reads, through definitions too."""
+    """Return the facts that a part reads, including those of definitions that it names."""
     reads: frozenset[str] = getattr(part, "reads", frozenset[str]())
-    named = reads & spec.define.keys()
-    return reads.union(*(spec.define[name].reads for name in named))
+    definitions = reads & spec.define.keys()
+    return reads.union(*(spec.define[name].reads for name in definitions))
 
 
 def _all_parts(spec: MachineSpec) -> list[tuple[object, str]]:
@@ -86,10 +86,10 @@ def _all_parts(spec: MachineSpec) -> list[tuple[object, str]]:
 
 
 def _variables(context: CheckContext) -> None:
-    """A variable that only itself reads is read by no one."""
+    """Report unused variables. A variable that is read only to compute itself is unused."""
     spec = context.spec
     if context.own_code or spec.registry.own_tools:
-        return  # code of an application may read what it likes
+        return  # an application's code may read any of them
     used: set[str] = set()
     for part, target in _all_parts(spec):
         for fact in reads_of(spec, part):
@@ -106,7 +106,7 @@ def _variables(context: CheckContext) -> None:
 
 
 def variables_read(spec: MachineSpec) -> frozenset[str]:
-    """The variables that an expression reads: nothing that decides or counts depends on others."""
+    """Return the variables that expressions read; decisions depend on no others."""
     parts = [part for part, _ in _all_parts(spec) if isinstance(part, Expression)]
     reads = {fact for part in parts for fact in reads_of(spec, part)}
     named = {fact.split(".")[1] for fact in reads if fact.startswith("vars.")}
@@ -114,13 +114,13 @@ def variables_read(spec: MachineSpec) -> frozenset[str]:
 
 
 def parameters(spec: MachineSpec) -> list[str]:
-    """The variables that keep their first value unless a caller gives another."""
-    written = {*_assigned_variables(spec)}
-    return [name for name in spec.vars if f"vars.{name}" not in written]
+    """Return the variables that keep their initial value unless a caller gives another."""
+    assigned = {*_assigned_variables(spec)}
+    return [name for name in spec.vars if f"vars.{name}" not in assigned]
 
 
 def _assigned_variables(spec: MachineSpec) -> Iterator[str]:
-    """The variables that the file assigns."""
+    """Yield the variables that the file assigns."""
     for state in spec.states.values():
         yield from (a.target for a in state.set)
         yield from (s.target for s in state.save)
@@ -136,14 +136,14 @@ def _assigned_variables(spec: MachineSpec) -> Iterator[str]:
 
 def _raised_reasons(spec: MachineSpec) -> set[str]:
     """The reasons that the file raises."""
-    found = {s.stop for s in spec.states.values()} | {e.stop for e in spec.edges()}
-    found |= {r.stop for r in spec.rules} | {r.signal for r in spec.rules}
-    found |= {spec.on_error.stop} if spec.on_error is not None else set()
-    return (found | {*raised_by_states(spec)}) - {""}
+    reasons = {s.stop for s in spec.states.values()} | {e.stop for e in spec.edges()}
+    reasons |= {r.stop for r in spec.rules} | {r.signal for r in spec.rules}
+    reasons |= {spec.on_error.stop} if spec.on_error is not None else set()
+    return (reasons | {*raised_by_states(spec)}) - {""}
 
 
 def _compared_words(spec: MachineSpec) -> set[str]:
-    """The words that expressions compare with; a reason among them may come from outside."""
+    """The words that expressions compare with; a reason among them may be raised from outside."""
     parts = (part for part, _ in _all_parts(spec) if isinstance(part, Expression))
     nodes = (n for part in parts for n in walk(part.root) if isinstance(n, Const))
     return {n.value for n in nodes if isinstance(n.value, str)}
@@ -163,11 +163,11 @@ def _reasons(context: CheckContext) -> None:
 
 
 def _ties(context: CheckContext) -> None:
-    """Two reasons to which the file itself gives one number."""
+    """Report two reasons to which the file gives the same priority."""
     spec = context.spec
     raised = _raised_reasons(spec) | set(OUTSIDE)
-    given = [n for n in spec.own_reasons if n in raised and _has_priority(spec, n)]
-    for first, second in combinations(given, 2):
+    prioritised = [n for n in spec.own_reasons if n in raised and _has_priority(spec, n)]
+    for first, second in combinations(prioritised, 2):
         priority = spec.reasons[first].priority
         if priority == spec.reasons[second].priority:
             text = f"`{first}` and `{second}` both have priority {priority}: when both are raised, "
@@ -186,29 +186,32 @@ def _has_priority(spec: MachineSpec, name: str) -> bool:
 
 
 def _tools(context: CheckContext) -> None:
-    """Tools of which no call is ever executed, and tools that no state offers."""
+    """Report tools whose calls are never executed, and tools that no state offers."""
     spec = context.spec
     if not spec.tools or context.own_code:
         return
-    asking = [s for n, s in spec.states.items() if _asks(s) and n in context.reached]
+    asking = [s for n, s in spec.states.items() if _may_call_tools(s) and n in context.reached]
     if not _reads_calls(spec):
         lost = {state.name: _lost(context, state) for state in asking}
         for tools in dict.fromkeys(filter(None, lost.values())):
             offering = [state for state in asking if lost[state.name] == tools]
-            _never_carried_out(context, offering, tools)
+            _never_executed(context, offering, tools)
     _never_offered(context, asking)
 
 
 def _lost(context: CheckContext, state: StateSpec) -> tuple[str, ...]:
-    """The tools that a state offers and of which no call is executed."""
+    """The tools that a state offers but whose calls are never executed."""
     offered = context.spec.tools if state.allow is None else state.allow
-    return tuple(t for t in offered if not _carried_out(context, state, t))
+    return tuple(t for t in offered if not _is_executed(context, state, t))
 
 
-def _never_carried_out(
+def _never_executed(
     context: CheckContext, offering: Sequence[StateSpec], tools: tuple[str, ...]
 ) -> None:
-    """One finding for all states that offer the same in vain; each that is accepted has its own."""
+    """Add one finding for all states that offer the same tools in vain.
+
+    A state whose finding is accepted gets one of its own.
+    """
     accepted = [s for s in offering if context.is_accepted("CL333", _offer(s))]
     rest = [s for s in offering if s not in accepted]
     for states in (*([s] for s in accepted), *([rest] if rest else [])):
@@ -228,22 +231,22 @@ def _never_carried_out(
 
 
 MOST_NAMED = 4
-"""States that one finding names."""
+"""The most states that one finding names."""
 
 
 def _offer(state: StateSpec) -> Path:
-    """Where a state says what it offers."""
+    """The path of the tools that a state offers."""
     return ("states", state.name, "allow" if state.allow is not None else "do")
 
 
-def _asks(state: StateSpec) -> bool:
-    given = state.args.get("tool_choice")
-    silent = given is not None and given.value == "none"
+def _may_call_tools(state: StateSpec) -> bool:
+    choice = state.args.get("tool_choice")
+    silent = choice is not None and choice.value == "none"
     return state.asks_model == "reply" and not silent
 
 
-def _carried_out(context: CheckContext, state: StateSpec, tool: str) -> bool:
-    """Whether a way leads to where a call of the tool is made, before the model is asked again."""
+def _is_executed(context: CheckContext, state: StateSpec, tool: str) -> bool:
+    """Whether a path leads to a state that executes the tool before the next model call."""
     spec = context.spec
     seen, pending = {state.name}, [state.name]
     while pending:
@@ -258,7 +261,7 @@ def _carried_out(context: CheckContext, state: StateSpec, tool: str) -> bool:
 
 
 def _reads_calls(spec: MachineSpec) -> bool:
-    """Whether the file looks into the calls itself, beyond counting them."""
+    """Whether the file reads the content of tool calls, not only their number."""
     for part, _ in _all_parts(spec):
         if isinstance(part, Expression):
             if _looks_into(part.root):
@@ -282,8 +285,8 @@ def _never_offered(context: CheckContext, asking: Iterable[StateSpec]) -> None:
     by_task = any(s.calls == "task" for s in spec.states.values())
     if not states or any(s.allow is None for s in states) or by_task:
         return
-    named = {s.named_tool for s in spec.states.values()}
-    offered = {t for s in states for t in s.allow or ()} | named
+    by_name = {s.named_tool for s in spec.states.values()}
+    offered = {t for s in states for t in s.allow or ()} | by_name
     for number, tool in enumerate(spec.tools):
         if tool not in offered:
             message = f"no state offers `{tool}` to the model"

@@ -1,4 +1,4 @@
-"""Waits that nothing ends, and detours that come back for ever."""
+"""Waits without an end, and detours that repeat for ever."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from chartloop.language.yaml.reading import Path
 
 _CONVERSATION = ("usage.messages", "usage.context_tokens", "usage.context_ratio")
 RISES, FALLS, EITHER = "-", "+", "-+"
-"""In which direction of a guard a fact must move it, so that what happens makes the guard false."""
+"""The `Expression.direction` that a guard must have for a change to make it false: the fact rises,
+falls, or may do either."""
 
 
 def check_waits(context: CheckContext) -> None:
-    """Waits without `within` where the file means to be done by a certain time."""
+    """Find waits without a deadline in an epilogue, or in a machine with a time limit."""
     behind = epilogue(context)
     timed = any(b.fact == "run.elapsed" for _, g in guards_of(context.spec) for b in g.bounds)
     for state in endless_waits(context.spec):
@@ -33,7 +34,7 @@ def check_waits(context: CheckContext) -> None:
 
 
 def endless_waits(spec: MachineSpec) -> Iterator[StateSpec]:
-    """The waits that only an answer ends."""
+    """Return the waits that only an answer ends."""
     states = spec.states.values()
     return (s for s in states if s.job == "wait" and s.within is None and s.edges)
 
@@ -42,9 +43,9 @@ def endless_waits(spec: MachineSpec) -> Iterator[StateSpec]:
 
 
 def check_detours(context: CheckContext) -> None:
-    """Detours that hold again after the next action, and continuations without a number.
+    """Find detours that never stop repeating, and continuations without a bound.
 
-    Nothing is said where a part could not be read: what makes an end of it may be there.
+    Skipped if a part of the file could not be read: the bound may be there.
     """
     if context.broken:
         return
@@ -71,7 +72,7 @@ def _detour(context: CheckContext, rule: Rule) -> None:
 
 
 def _region(context: CheckContext, rule: Rule) -> list[str]:
-    """The states of a detour until it is back; empty when it does not come back."""
+    """The states of a detour until its return; empty if it does not return."""
     main, states = context.chart.main, context.spec.states
     if rule.to in main:
         return []
@@ -87,25 +88,25 @@ def _region(context: CheckContext, rule: Rule) -> list[str]:
 
 
 def _makes_false(context: CheckContext, guard: Expression, name: str) -> bool:
-    """Whether something that a state does can make a guard false."""
+    """Whether an effect of a state can make a guard false."""
     state = context.spec.states[name]
-    for fact, ways in effects_of(state):
+    for fact, directions in effects_of(state):
         for read in guard.reads:
             if not is_part(read, fact):
                 continue
             moves = guard.direction(read)
-            if moves == "?" or ways == EITHER or moves in ways:
+            if moves == "?" or directions == EITHER or moves in directions:
                 return True
     return False
 
 
 def is_part(read: str, fact: str) -> bool:
-    """Whether a change of `fact` is a change of what is read."""
+    """Whether a change of `fact` changes `read`."""
     return fact in ("*", read) or f"{read}.".startswith(f"{fact}.")
 
 
 def effects_of(state: StateSpec) -> Iterator[tuple[str, str]]:
-    """What a state changes, and which way it moves."""
+    """Yield the facts that a state changes, with the direction."""
     yield f"run.visits.{state.name}", RISES
     for assign in (*state.set, *(a for e in state.edges for a in e.set)):
         yield assign.target, EITHER
@@ -143,9 +144,9 @@ def effects_of(state: StateSpec) -> Iterator[tuple[str, str]]:
 
 
 def _continuation(context: CheckContext, state: StateSpec) -> None:
-    """A number of times that grows with the run never runs out."""
-    given = state.args.get(state.traits.continues)
-    times = None if given is None else given.value
+    """Report a continuation whose number of times grows with the run."""
+    arg = state.args.get(state.traits.continues)
+    times = None if arg is None else arg.value
     if not isinstance(times, Expression):
         return
     growing = [r for r in sorted(times.reads) if _grows(context, r)]
@@ -158,5 +159,5 @@ def _continuation(context: CheckContext, state: StateSpec) -> None:
 def _grows(context: CheckContext, fact: str) -> bool:
     root, _, field = fact.partition(".")
     struct = context.spec.roots.get(root)
-    found = struct.field(field.partition(".")[0]) if struct is not None else None
-    return found is not None and (found.grows or (found.of is not None and found.of.grows))
+    type = struct.field(field.partition(".")[0]) if struct is not None else None
+    return type is not None and (type.grows or (type.of is not None and type.of.grows))

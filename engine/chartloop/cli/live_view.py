@@ -187,7 +187,7 @@ class Live:
         fullest = sorted(found, key=lambda b: b.share, reverse=True)[:BARS]
         for budget in (b for b in found if b in fullest):
             bar = Text(_bar_text(budget.bar, self._console), style=budget.colour)
-            grid.add_row(budget.fact, bar, budget.said)
+            grid.add_row(budget.fact, bar, budget.text)
         return grid
 
     def _tail_lines(self, width: int) -> list[str]:

@@ -1,4 +1,4 @@
-"""From spec to something that decides: live `transitions` machines, and `evolve`.
+"""Compiles a spec to live `transitions` machines, and decides with them: `evolve`.
 
 MachineSpec ──build──▶ Chart (two live machines + tables) ──evolve──▶ Position, Decision
 """

@@ -1,4 +1,4 @@
-"""`save` and `set`: values that go into variables.
+"""`save` and `set`: the assignment of variables.
 
 Source: design "language", sections 2 (`set`, `save`) and 8 ("a missing path fails the action").
 """
@@ -19,9 +19,9 @@ _ABSENT = object()
 
 
 def template_names(spec: MachineSpec, facts: Facts, reads: frozenset[str]) -> dict[str, Any]:
-    """The names that a template may read: the fact sections, and the definitions that it names.
+    """Return the values that a template may read: fact sections, and definitions that it names.
 
-    Raises `GuardFailed` when one of these cannot be evaluated.
+    Raises `GuardFailed` if a definition cannot be evaluated.
     """
     names: dict[str, Any] = facts.to_mapping()
     del names["marks"]
@@ -33,12 +33,13 @@ def template_names(spec: MachineSpec, facts: Facts, reads: frozenset[str]) -> di
 def saved_values(
     spec: MachineSpec, state: StateSpec, outcome: Outcome, facts: Facts
 ) -> tuple[Outcome, Mapping[str, Any]]:
-    """The assignments of a state's `save`; a failed outcome when one cannot be made.
+    """Return the assignments of a state's `save`, or a failed outcome if one is impossible.
 
-    A reply that asks for tools has no data yet: what would be saved of it is left as it is.
+    A reply that calls tools has no data yet: variables that would be saved from it keep their
+    values.
     """
     out: dict[str, Any] = {}
-    waits = _asks_first(outcome)
+    waits = _called_tools(outcome)
     for save in state.save:
         if waits and _reads_data(save):
             continue
@@ -68,11 +69,11 @@ def saved_values(
     return outcome, out
 
 
-def _asks_first(outcome: Outcome) -> bool:
-    """Whether a model called tools instead of giving the data that its state asks for."""
-    asked = outcome.reply is not None and outcome.reply.tool_calls
+def _called_tools(outcome: Outcome) -> bool:
+    """Whether the model called tools instead of returning data."""
+    calls = outcome.reply is not None and outcome.reply.tool_calls
     result: object = outcome.result
-    return bool(asked) and isinstance(result, Mapping) and "data" not in result
+    return bool(calls) and isinstance(result, Mapping) and "data" not in result
 
 
 def _reads_data(save: Save) -> bool:
@@ -104,7 +105,7 @@ def _brief(value: Any) -> str:
 
 
 def set_values(assigns: tuple[Assign, ...], facts: Facts, oracle: Any) -> dict[str, Any]:
-    """The assignments of a `set`. All right sides read the values from before."""
+    """Return the assignments of a `set`. All right-hand sides read the old values."""
     out: dict[str, Any] = {}
     for one in assigns:
         value = one.value.value(facts, oracle) if isinstance(one.value, Expression) else one.value

@@ -1,6 +1,6 @@
-"""How much of each bound of a machine is used, as facts are now.
+"""The share of each bound that a run has used, at given facts.
 
-Belongs here: the shares of rules and decisions, in words and in cells. Never: printing, pictures.
+Belongs here: the shares of rules and decisions, in words and as bars. Never: printing, pictures.
 
 Source: design "look", `live.png` (ten cells; green, amber from 80 % on, red when it is spent)
 """
@@ -14,20 +14,20 @@ from chartloop.core.facts import Facts
 from chartloop.language.expression import Expression
 from chartloop.machine.guard_text import say_value, type_at, type_of
 
-if TYPE_CHECKING:  # the command line says words before it loads a machine
+if TYPE_CHECKING:  # the command line imports this before it loads a machine
     from chartloop.machine.build import Chart
 
 CELLS = 10
-"""Cells of a bar."""
+"""The cells of a bar."""
 AMBER, RED = 0.8, 1.0
 
 
 class Budget(NamedTuple):
-    """How much of a bound is used."""
+    """The share of a bound that is used."""
 
     fact: str
     share: float
-    said: str
+    text: str
     """``12 of 50``"""
     bound: float | None = None
     """The 50, where it is a number."""
@@ -39,14 +39,14 @@ class Budget(NamedTuple):
 
     @property
     def bar(self) -> str:
-        """Ten cells. The last is full only when the bound is reached."""
+        """A bar of ten cells, of which the last is full only once the bound is reached."""
         full = min(CELLS, int(max(0.0, self.share) * CELLS + 1e-9))
         return "█" * full + "░" * (CELLS - full)
 
 
 def budgets(chart: Chart, facts: Facts) -> list[Budget]:
-    """The bounds of a machine's rules and decisions, in the file's order, each once."""
-    found: dict[tuple[str, str], Budget] = {}
+    """Return the bounds of a machine's rules and decisions, each once and in file order."""
+    out: dict[tuple[str, str], Budget] = {}
     for guard in _guards(chart):
         bounds = {b.text: b for b in guard.bounds}
         for reading in guard.readings(facts) if bounds else ():
@@ -57,8 +57,8 @@ def budgets(chart: Chart, facts: Facts) -> list[Budget]:
             message = f"{say_value(reading.left, type)} of {say_value(reading.right, type)}"
             limit = float(reading.right) if isinstance(reading.right, (int, float)) else None
             budget = Budget(bound.fact, reading.share, message, limit)
-            found.setdefault((bound.fact, bound.bound_text), budget)
-    return list(found.values())
+            out.setdefault((bound.fact, bound.bound_text), budget)
+    return list(out.values())
 
 
 def _guards(chart: Chart) -> Iterator[Expression]:
@@ -67,27 +67,27 @@ def _guards(chart: Chart) -> Iterator[Expression]:
 
 
 class Value(NamedTuple):
-    """The value that a guard reads now."""
+    """The current value of a guard, in words."""
 
-    said: str
+    text: str
     """``412,318 / 1,000,000``"""
     share: float | None = None
-    """How much of its bound is used; None where it is held against none."""
+    """The used share of its bound; None if it has no bound."""
 
 
 def value_of(chart: Chart, guard: Expression, facts: Facts) -> Value | None:
-    """The comparison of a guard that says most: of several bounds the one that is nearest.
+    """Return the most telling comparison of a guard: of several bounds the nearest.
 
-    None where it compares no numbers, or none that are known.
+    None if it compares no known numbers.
     """
-    found: Value | None = None
+    nearest: Value | None = None
     bounds = {bound.text for bound in guard.bounds}
     for reading in guard.readings(facts):
-        if reading.margin is None:  # it asks for no more and no less
+        if reading.margin is None:  # not a comparison of size
             continue
         type = type_of(reading, guard, chart.spec.roots)
         share = reading.share if reading.text in bounds else None
-        if found is None or (share or 0.0) > (found.share or 0.0):
+        if nearest is None or (share or 0.0) > (nearest.share or 0.0):
             against = f" / {say_value(reading.right, type)}" if reading.right else ""
-            found = Value(f"{say_value(reading.left, type)}{against}", share)
-    return found
+            nearest = Value(f"{say_value(reading.left, type)}{against}", share)
+    return nearest

@@ -1,8 +1,8 @@
-"""Spec to chart: two live machines, and the tables that `evolve` looks things up in.
+"""Compiles a spec to a chart: two live machines, and lookup tables for `evolve`.
 
-A chart is closed once built and shared by all runs and threads: `ClosedChartError` for whoever
-changes it. An addition to the file makes a new chart and a new hash. Rules are read off the
-live transitions of `check`, which are what pictures show.
+A chart is closed once built, and shared by all runs and threads: changing it raises
+`ClosedChartError`. A changed file makes a new chart with a new hash. Rules are read from the live
+transitions of `check`, which pictures show too.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from chartloop.language.template.template import Template
 from chartloop.machine.regions import GuardedTransition, LeanEvent, Node, Region, RuleHolds
 from chartloop.machine.transition_table import (
     ENGINE_ENDS,
-    Way,
+    Row,
     return_points,
     route,
-    ways,
+    transition_rows,
 )
 
 MOST_MOVES = 100_000
-"""The most moves of one decision where passing states count: a list is gone through without an
-action, and its length is known when it runs."""
+"""The most moves of one decision if passing states assign variables: such a loop over a list needs
+no action, and the length of the list is known only at run time."""
 
 
 class Entry(NamedTuple):
-    """What happens on entering a state, besides counting the visit."""
+    """The effects of entering a state, apart from counting the visit."""
 
     status: str
     set: tuple[Assign, ...]
@@ -49,14 +49,14 @@ class Entry(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """The rules that cover one moment; their guards are compiled into one function."""
+    """The rules that apply at one moment, with their guards compiled into one function."""
 
     numbers: tuple[int, ...]
     all: Callable[[Facts, Any], tuple[Any, ...]]
 
 
 class LiveRule(NamedTuple):
-    """A rule as the live machine has it: what it says, and what its condition asks."""
+    """A rule of the live machine, with the guard of its condition."""
 
     rule: Rule
     guard: Expression
@@ -72,21 +72,22 @@ class Warn(NamedTuple):
 
 
 class Chart:
-    """The compiled machine. `step` and `status` are live; everything else is read only."""
+    """The compiled machine. `step` and `status` are live; everything else is read-only."""
 
     region: type[Region] = Region
-    """What the live machines are made of; the differential test makes them of both kinds."""
+    """The class of the live machines; the differential test replaces it."""
 
     def __init__(self, spec: MachineSpec, lifecycle: MachineSpec | None = None) -> None:
         self.spec = spec
         self.name = spec.name
         self.handled = handled_states(spec)
-        self.step = _region(self.region, "state", spec, ways(spec, self.handled))
+        self.step = _region(self.region, "state", spec, transition_rows(spec, self.handled))
         self.status = self.step
         self.lifecycle = lifecycle
         self._children: dict[str, Chart] = {}
         if lifecycle is not None:
-            self.status = _region(self.region, "status", lifecycle, ways(lifecycle, frozenset()))
+            rows = transition_rows(lifecycle, frozenset())
+            self.status = _region(self.region, "status", lifecycle, rows)
         states = spec.states
         self.resting = frozenset(n for n, s in states.items() if s.rests) | set(ENGINE_ENDS)
         self.acting = frozenset(n for n, s in states.items() if s.action is not None)
@@ -102,10 +103,10 @@ class Chart:
         passed: dict[str, frozenset[str]] = {}
         self.joins = {n: join_of(spec, s, passed) for n, s in states.items() if s.all}
         self.diverting = frozenset(t.source for t in self.step.transitions("advance") if t.diverts)
-        """The states whose failures take another way than their successes."""
+        """The states whose failures take another edge than their successes."""
         passing = (e for e in spec.edges() if not spec.states[e.source].rests)
         self.bound = MOST_MOVES if any(e.set for e in passing) else len(self.step.nodes) + 1
-        """More moves than this without an action is an error that the checker rules out."""
+        """The most moves without an action; the checker rules out machines that need more."""
         self.by_origin: dict[str, GuardedTransition] = {}
         for t in self.step.transitions():
             self.by_origin.setdefault(t.origin, t)
@@ -124,11 +125,11 @@ class Chart:
             (n, r.rule.id) for n, r in self.rules.items() if r.rule.id in self.warns
         )
         self.detours = {r.id: r.to for r, _ in self.rules.values() if r.kind == "detour"}
-        """Where each detour leads, by the id of its rule."""
+        """The target of each detour, by the id of its rule."""
         self.time_left = _time_left(spec)
-        """What each time limit leaves, in seconds: it also bounds a long action."""
+        """The seconds left of each time limit, which also bound a long action."""
         self.stops_in = _stops_in(spec)
-        """What those leave of which a rule alone stops the run: no wait goes past them."""
+        """The same for limits that stop the run for certain: no wait goes past them."""
 
     @cached_property
     def text(self) -> str:
@@ -144,24 +145,24 @@ class Chart:
         return next((dict(edge.data) for edge in edges if edge.trigger == event), dict[str, Type]())
 
     def child(self, name: str) -> Chart:
-        """The chart of a child machine, by the name that this one has for it. `KeyError`."""
-        found = self._children.get(name)
-        if found is None:
-            found = self._children[name] = self.beside(self.spec.machines[name])
-        return found
+        """The chart of a child machine, by its name in this machine. Raises `KeyError`."""
+        chart = self._children.get(name)
+        if chart is None:
+            chart = self._children[name] = self.beside(self.spec.machines[name])
+        return chart
 
     def beside(self, spec: MachineSpec) -> Chart:
-        """The chart of another machine, whose runs have the same statuses."""
+        """Compile another machine with the same status region."""
         return Chart(spec, self.lifecycle)
 
     # rules ----------------------------------------------------------------------------------
 
     def rules_at(self, state: str) -> Rules | None:
-        """The rules that are evaluated after the action of a state; `before` rules apart."""
+        """The rules that are evaluated after the action of a state, without `before` rules."""
         return self._rules.get(state)
 
     def _covering(self, state: str) -> Rules | None:
-        """What the live `check` asks at a state, in the file's order."""
+        """The rules of the live `check` at a state, in file order."""
         event = self.event("check")
         here = event.at(state) if event is not None else ()
         numbers = tuple(sorted(
@@ -175,19 +176,19 @@ class Chart:
     # tools ----------------------------------------------------------------------------------
 
     def tools_at(self, state: str) -> tuple[ToolSpec, ...]:
-        """The tools that a state may use, in the file's order."""
-        found = self._tools.get(state)
-        if found is None:
-            found = self._tools[state] = self.spec.tools_at(self.spec.states[state])
-        return found
+        """The tools that a state may use, in file order."""
+        tools = self._tools.get(state)
+        if tools is None:
+            tools = self._tools[state] = self.spec.tools_at(self.spec.states[state])
+        return tools
 
     def offered_at(self, state: str) -> tuple[Mapping[str, Any], ...]:
-        """The same as chat APIs take them: shared by all calls, not to be written into."""
-        found = self._offered.get(state)
-        if found is None:
-            made = tuple([tool.for_model() for tool in self.tools_at(state)])
-            found = self._offered[state] = made
-        return found
+        """The same tools in the format of chat APIs. Shared by all calls: do not modify."""
+        offered = self._offered.get(state)
+        if offered is None:
+            offered = tuple([tool.for_model() for tool in self.tools_at(state)])
+            self._offered[state] = offered
+        return offered
 
     @cached_property
     def memory_tools(self) -> frozenset[str]:
@@ -196,7 +197,7 @@ class Chart:
 
     @cached_property
     def returnable(self) -> Mapping[str, bool]:
-        """For each detour by id: whether it may come back to where it interrupted the run."""
+        """For each detour, by id: whether it may return to where it interrupted the run."""
         return {id: self._comes_back(to) for id, to in self.detours.items()}
 
     def _comes_back(self, start: str) -> bool:
@@ -212,7 +213,7 @@ class Chart:
 
     @cached_property
     def main(self) -> frozenset[str]:
-        """The states that are reached without a detour."""
+        """The states that are reachable without a detour."""
         seen, pending = {self.spec.start}, [self.spec.start]
         if self.spec.on_error is not None:
             pending.append(self.spec.on_error.target)
@@ -225,7 +226,7 @@ class Chart:
 
     @cached_property
     def interruptible(self) -> Mapping[ReturnPoint, str]:
-        """Where a run is going at each point at which a detour may interrupt it."""
+        """The destination of the run at each point where a detour may interrupt it."""
         out: dict[ReturnPoint, str] = {}
         for rule in self.spec.rules:
             if rule.kind == "detour":
@@ -233,7 +234,7 @@ class Chart:
         return out
 
     def route(self, reason: str) -> str:
-        """Where a stop for this reason goes when nothing else is said."""
+        """The state that a stop for this reason leads to if it names no target."""
         return route(self.spec, reason)
 
     # events ---------------------------------------------------------------------------------
@@ -243,12 +244,12 @@ class Chart:
         return self.step.triggers.get(name)
 
     def events_at(self, state: str) -> tuple[str, ...]:
-        """The events that a wait takes, in the file's order."""
+        """The events that a wait accepts, in file order."""
         spec = self.spec.states.get(state)
         return tuple(dict.fromkeys(e.trigger for e in spec.edges_of("on"))) if spec else ()
 
     def position(self, run_id: str) -> Position:
-        """Where a new run is, before `start`."""
+        """The position of a new run, before `start`."""
         spec = self.spec
         facts = Facts(
             run=RunFacts(id=run_id, machine=spec.name, visits=dict.fromkeys(self.step.nodes, 0)),
@@ -266,33 +267,33 @@ class Chart:
 
 
 def _live_rules(step: Region) -> dict[int, LiveRule]:
-    """The rules that are on the live `check`, each once."""
-    found = {
+    """The rules of the live `check`, each once."""
+    rules = {
         g.number: LiveRule(t.rule, g.expression)
         for t in step.transitions("check") if t.rule is not None
         for g in t.guards if isinstance(g, RuleHolds)
     }  # fmt: skip
-    return dict(sorted(found.items()))
+    return dict(sorted(rules.items()))
 
 
-def _region(make: type[Region], attribute: str, spec: MachineSpec, table: list[Way]) -> Region:
+def _region(make: type[Region], attribute: str, spec: MachineSpec, rows: list[Row]) -> Region:
     nodes = [Node(n, spec=s, final=s.job == "end") for n, s in spec.states.items()]
     if attribute == "state":
         nodes += [Node(n, final=True) for n in ENGINE_ENDS]
     region = make(attribute, nodes, spec.start)
-    for way in table:
-        if way.dest is not None and way.dest in ENGINE_ENDS and attribute != "state":
+    for row in rows:
+        if row.dest is not None and row.dest in ENGINE_ENDS and attribute != "state":
             continue
         region.add(
-            way.trigger, way.source, way.dest, conditions=list(way.guards), origin=way.origin,
-            kind=way.kind, by=way.by, edge=way.edge, rule=way.rule,
+            row.trigger, row.source, row.dest, conditions=list(row.guards), origin=row.origin,
+            kind=row.kind, by=row.by, edge=row.edge, rule=row.rule,
         )  # fmt: skip
     region.close()
     return region
 
 
 def handled_states(spec: MachineSpec) -> frozenset[str]:
-    """The states whose failures the file deals with itself. Source: "language", section 2."""
+    """The states whose failures the file handles. Source: "language", section 2."""
     return frozenset(
         n for n, s in spec.states.items() if s.action is not None and _handles(spec, s)
     )
@@ -318,16 +319,16 @@ def _handles(spec: MachineSpec, state: StateSpec) -> bool:
 
 
 def is_about_errors(fact: str) -> bool:
-    """Whether a fact says that, or how, an action failed."""
+    """Whether a fact is about the failure of an action."""
     return fact.startswith(("last.error", "errors.")) or fact == "last.ok"
 
 
 def join_of(
     spec: MachineSpec, fork: StateSpec, passed: dict[str, frozenset[str]] | None = None
 ) -> str | None:
-    """The nearest state that no branch can go round once stops are left out; None: there is none.
+    """The nearest state that every branch passes, stops aside; None if there is none.
 
-    `passed` is what has been found out for other forks of the machine: it is shared and added to.
+    `passed` caches results between the forks of a machine.
     """
     names = [b for b in fork.all if b in spec.states]
     if not names:
@@ -335,7 +336,7 @@ def join_of(
     known = {} if passed is None else passed
     first, *others = (_must_pass(spec, name, known) for name in names)
     common = first.intersection(*others)
-    # every way passes all of them, and in one order: the first on any way is the nearest
+    # every path passes all of them in the same order: the first on any path is the nearest
     at, seen = names[0], set[str]()
     while common and at and at not in common and at not in seen:
         seen.add(at)
@@ -344,9 +345,9 @@ def join_of(
 
 
 def _must_pass(spec: MachineSpec, start: str, must: dict[str, frozenset[str]]) -> frozenset[str]:
-    """The states that every way from `start` passes, up to where a branch ends.
+    """The states that every path from `start` passes, up to the end of the branch.
 
-    A branch ends at an action or a wait; a stop leaves it and does not count.
+    A branch ends at an action or a wait; paths to a stop do not count.
     """
     seen = {start, *must}
     stack = [] if start in must else [(start, iter(_onward(spec, start)))]
@@ -357,7 +358,7 @@ def _must_pass(spec: MachineSpec, start: str, must: dict[str, frozenset[str]]) -
                 seen.add(to)
                 stack.append((to, iter(_onward(spec, to))))
                 break
-        else:  # children first: branches have no loops, which the checker sees to
+        else:  # postorder; the checker ensures that branches have no loops
             stack.pop()
             behind = [must[t] for t in _onward(spec, name) if t in must]
             shared = behind[0].intersection(*behind[1:]) if behind else frozenset[str]()
@@ -378,7 +379,7 @@ def _stops(state: StateSpec) -> bool:
 
 
 def _warns(spec: MachineSpec) -> dict[str, Warn]:
-    """The `warn_at`s as their own guards, by the id of their rule or decision."""
+    """The guard of each `warn_at`, by the id of its rule or decision."""
     out: dict[str, Warn] = {}
     scope = Scope(spec.roots, guards=spec.registry.guards)
     marked = [(r.id, r.when, r.warn_at) for r in spec.rules]
@@ -405,7 +406,7 @@ def _time_left(spec: MachineSpec) -> tuple[Expression, ...]:
 
 
 def _stops_in(spec: MachineSpec) -> tuple[Expression, ...]:
-    """Of `run.elapsed` alone: the clock of `run.working` stands still while a run waits."""
+    """The limits of `run.elapsed` only: the clock of `run.working` stops while a run waits."""
     rules = [r for r in spec.rules if r.stop and not (r.at or r.before)]
     bounds = [b for r in rules for b in r.when.bounds if b.text == r.when.text]
     return _left_by(spec, [b for b in bounds if b.fact == "run.elapsed"])

@@ -1,8 +1,8 @@
-"""What a run leaves for its children: the rest of each budget that both name.
+"""The budgets that a run leaves for its children: the remainder of each one that both name.
 
-A budget is a limit that a guard holds against a fact which only grows, ``usage.total_tokens >=
-limits.tokens``: its rest is the limit less the fact. Other limits (an error rate, a number of
-repeats) are thresholds: nothing is left of them, and a child keeps its own.
+A budget is a limit that a guard compares with a fact that only grows, ``usage.total_tokens >=
+limits.tokens``: its remainder is the limit minus the fact. Other limits (an error rate, a number of
+repeats) are thresholds, which have no remainder: a child keeps its own.
 
 Source: design "language", section 8: "the child gets at most what the parent has left".
 """
@@ -18,23 +18,23 @@ from chartloop.language.expression import Bound
 from chartloop.language.spec import MachineSpec
 
 AT_ONCE = 16
-"""How many children of one action are driven at the same time."""
+"""The most children of one action that run at the same time."""
 OWN = frozenset({"run.elapsed", "run.working", "run.steps"})
-"""Facts that children do not add to their parent's: time passes for all at once, and a child is
-one step."""
+"""The facts that children do not add to their parent's: time passes for all at once, and a child
+counts as one step."""
 SPENT = OWN | {
     "usage.llm_calls", "usage.tool_calls", "usage.prompt_tokens",
     "usage.completion_tokens", "usage.total_tokens", "usage.cost", "usage.cached_tokens",
     "usage.cache_write_tokens", "usage.reasoning_tokens",
 }  # fmt: skip
-"""The facts of which a child spends what its parent has."""
+"""The facts whose budgets a child shares with its parent."""
 
 
 def rest(parent: MachineSpec, child: MachineSpec, facts: Facts, among: int = 1) -> dict[str, Any]:
-    """The rest of each budget that both machines name, in the child's unit.
+    """Return the remainder of each budget that both machines name, in the child's unit.
 
-    `among` children run at once: they share what they spend, and each has all of the time and of
-    the steps.
+    `among` children run at once: they share what they spend, but each gets all of the time and
+    steps.
     """
     out: dict[str, Any] = {}
     for name, read in budgets_of(parent, child).items():
@@ -48,7 +48,7 @@ def rest(parent: MachineSpec, child: MachineSpec, facts: Facts, among: int = 1) 
 
 
 def budgets_of(parent: MachineSpec, child: MachineSpec) -> dict[str, frozenset[str]]:
-    """The budgets that both machines name, each with the facts that are held against it."""
+    """Return the budgets that both machines name, each with the facts compared with it."""
     out: dict[str, frozenset[str]] = {}
     for name in parent.limits.keys() & child.limits.keys():
         kinds = {parent.limits[name].type.kind, child.limits[name].type.kind}
@@ -58,9 +58,9 @@ def budgets_of(parent: MachineSpec, child: MachineSpec) -> dict[str, frozenset[s
 
 
 def spent_reason(limit: str, *specs: MachineSpec) -> str:
-    """What a run stops for when that limit is reached, by the first rule that says it.
+    """Return the reason for which a run stops at that limit, from the first rule about it.
 
-    The specs are the child's, then its parent's, whose own reasons the child may not have.
+    The specs are the child's, then its parent's. A reason that the child lacks is skipped.
     """
     text = f"limits.{limit}"
     for spec in specs:
@@ -73,10 +73,9 @@ def spent_reason(limit: str, *specs: MachineSpec) -> str:
 
 
 def _facts_of(limit: str, *specs: MachineSpec) -> frozenset[str]:
-    """The facts that guards of these machines hold against a limit."""
+    """The facts that guards of these machines compare with a limit."""
     text = f"limits.{limit}"
-    found = (b.fact for spec in specs for b in _bounds(spec) if b.bound_text == text)
-    return SPENT.intersection(found)
+    return SPENT.intersection(b.fact for s in specs for b in _bounds(s) if b.bound_text == text)
 
 
 def _bounds(spec: MachineSpec) -> Iterator[Bound]:

@@ -1,9 +1,9 @@
-"""One decision in progress: what a live machine moves from one position to the next.
+"""One decision in progress: the cursor that live machines move from one position to the next.
 
-A `Cursor` never changes the position that it was given. Here are its single moves: fire a status
-trigger, raise a signal, take an edge, enter a state; `Signals` are those of this decision: what
-waits, what only informs, what was put off. Rules are evaluated in `machine.rules`; the
-way to the next resting state is in `machine.transition`.
+A `Cursor` never changes the position that it starts from. This module has its single moves: fire a
+status trigger, raise a signal, take an edge, enter a state. `Signals` are those of the decision:
+pending, informing, deferred. Rules are evaluated in `machine.rules`; the path to the next resting
+state is in `machine.transition`.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ from chartloop.machine.regions import Answers, Configuration, GuardedTransition
 from chartloop.machine.transition_table import END_ERROR
 
 FAILURES = (*GUARD_ERRORS, GuardFailed)
-"""What reading an expression may raise."""
+"""The exceptions that evaluating an expression may raise."""
 
 
 class Cursor(Configuration):
-    """What a decision changes, and what is known of how it came about.
+    """The changes of a decision so far, and how they came about.
 
-    What events move and guards read has its own attribute: `state`, `status`, `facts` and
-    `signals`. All else that a position holds is changed by name, in `draft`.
+    `state`, `status`, `facts` and `signals`, which events move and guards read, are attributes. The
+    rest of the position is changed in `draft`.
     """
 
-    # most decisions leave these as they are
+    # defaults on the class, because most decisions never set them
     warnings: tuple[str, ...] = ()
     winner = ""
     unhandled = False
     unsaved: Failure | None = None
     retry_in: float | None = None
     chosen: tuple[str, str, Facts, GuardedTransition | None] | None = None
-    """What was chosen last without taking it: trigger, state, facts, edge."""
+    """The last choice that was not taken: trigger, state, facts, edge."""
 
     def __init__(
         self, chart: Chart, position: Position, input: Input, ask: Any, trace: bool
@@ -54,10 +54,10 @@ class Cursor(Configuration):
         self.chart = chart
         self.input = input
         self.position = position
-        """Where the decision started."""
+        """The position before the decision."""
         self.draft = position
-        """What it has changed so far. Its state, status, facts and signals are put in by
-        `finish`: until then read them from the cursor."""
+        """The position so far. `finish` adds state, status, facts and signals: until then, read
+        these from the cursor."""
         self.signals = Signals(
             position.signals, position.soft, position.suppressed, facts.signals.continued
         )
@@ -67,13 +67,13 @@ class Cursor(Configuration):
         self.before_move = facts
 
     def keep(self, more: Mapping[str, Any]) -> None:
-        """Add to what the position keeps."""
+        """Add to the data that the position keeps."""
         self.draft = self.draft.replace(kept={**self.draft.kept, **more})
 
     # status ---------------------------------------------------------------------------------
 
     def fire(self, trigger: str) -> None:
-        """A trigger of the status region. `StatusError` when the table does not have it."""
+        """Fire a trigger of the status region. Raises `StatusError` if the status refuses it."""
         event = self.chart.status.triggers.get(trigger)
         before, facts = self.status, self.facts
         taken = event.trigger(self) if event is not None else None
@@ -88,7 +88,7 @@ class Cursor(Configuration):
         self.facts = facts.replace(run=run)
 
     def pause(self) -> None:
-        """Into `paused`, and the clock of `idle` starts."""
+        """Enter `paused`, and start the clock of idle time."""
         self.fire("pause")
         marks = self.facts.marks
         self.facts = self.facts.replace(
@@ -96,7 +96,7 @@ class Cursor(Configuration):
         )
 
     def resume(self) -> None:
-        """Out of `paused`, into whichever status was paused."""
+        """Leave `paused` for the status before it."""
         self.fire("resume")
         self.facts = self.facts.replace(marks=self.facts.marks.replace(paused_at=None))
         waited = self.draft.wake_at if self.draft.blocked_on else None
@@ -105,9 +105,9 @@ class Cursor(Configuration):
     # signals --------------------------------------------------------------------------------
 
     def raise_signal(self, signal: StopSignal, *, soft: bool = False) -> None:
-        """Raise a signal. `soft`: it informs, the file's own decisions judge it."""
+        """Raise a signal. A `soft` one only informs: the file's decisions judge it."""
         own = self.chart.spec.reason(signal.reason)
-        if own is not signal.reason:  # a journal knows the names of reasons, the file their meaning
+        if own is not signal.reason:  # a journal has only the names of reasons
             signal = replace(signal, reason=own)
         if own not in self.chart.spec.reasons:
             message = f"stop reason `{own}` is not one of the machine's: it stops as `custom` does"
@@ -116,7 +116,7 @@ class Cursor(Configuration):
         self.facts = self.facts.replace(signals=self.signals.facts())
 
     def render_message(self, message: Template | None, otherwise: str = "") -> str:
-        """A signal's message as the file has it. One that cannot be written never fails a run."""
+        """Render the message of a signal. A message that cannot be rendered never fails a run."""
         if message is None:
             return otherwise
         try:
@@ -125,12 +125,12 @@ class Cursor(Configuration):
             return f"{otherwise} (its message could not be written: {error})".lstrip()
 
     def suppress(self) -> None:
-        """Work has started again: what a continuation put off goes onto the record."""
+        """Suppress the signals that a continuation deferred, because work has started again."""
         self.signals.suppress()
         self.facts = self.facts.replace(signals=self.signals.facts())
 
     def continue_run(self, times: int) -> None:
-        """Put the pending signals off, unless that was done so often already."""
+        """Defer the pending signals, at most `times` times in a run."""
         run = self.facts.run
         if run.continuations < times:
             self.signals.continued = True
@@ -138,7 +138,7 @@ class Cursor(Configuration):
             self.facts = self.facts.replace(run=run, signals=self.signals.facts())
 
     def raise_guard_error(self, text: str, error: BaseException, where: str) -> None:
-        """A guard or `set` raised: that is never False, it stops the run."""
+        """Stop the run because a guard or `set` raised, which never counts as False."""
         cause = error.cause if isinstance(error, GuardFailed) else error
         message = f"`{text}` raised {type(cause).__name__}: {cause}"
         self.raise_signal(StopSignal(self.chart.spec.reason("guard_error"), message, {}, where))
@@ -151,23 +151,23 @@ class Cursor(Configuration):
         return self.retrying or (self.failed and self.state in self.chart.diverting)
 
     def choose(self, trigger: str) -> GuardedTransition | None:
-        """The edge that would be taken, without taking it; None when that cannot be said."""
+        """Return the edge that would be taken, without taking it; None if it is unknown."""
         event = self.chart.event(trigger)
         if event is None:
             return None
         if self.draft.returns:
             self.find_return()
-        asked = len(self.oracle.known)
+        calls = len(self.oracle.known)
         try:
             taken = event.choose(self)
-        except FAILURES:  # the move itself says so
+        except FAILURES:  # the move itself reports it
             return None
-        if len(self.oracle.known) == asked:  # what Python guards say may change, and is recorded
+        if len(self.oracle.known) == calls:  # a choice that called Python guards is not reusable
             self.chosen = (trigger, self.state, self.facts, taken)
         return taken
 
     def choose_now(self, trigger: str) -> GuardedTransition | None:
-        """The edge to take. Guards are not asked anew where nothing has changed since."""
+        """Return the edge to take, reusing the last choice if nothing has changed since."""
         if self.chosen is not None and self.branch is None:
             before, state, facts, taken = self.chosen
             if facts is self.facts and state == self.state and before == trigger:
@@ -178,11 +178,11 @@ class Cursor(Configuration):
         return event.choose(self) if event is not None else None
 
     def find_return(self) -> None:
-        """Where `next: return` would go from here."""
+        """Set the state that `next: return` would go to from here."""
         self.returning = self.chart.interruptible.get(self.draft.returns[-1].point, "")
 
     def perform(self, taken: GuardedTransition) -> None:
-        """A transition has been taken: its `set` and `stop` happen."""
+        """Record a transition as taken, and apply its `set` and `stop`."""
         self.taken.append(taken.origin)
         if taken.set:
             self.assign(taken.set, taken.origin)
@@ -190,8 +190,8 @@ class Cursor(Configuration):
             self.open_epilogue(taken.stop, taken.origin, taken.message)
 
     def may_detour(self, id: str) -> bool:
-        """Whether a detour may be made now: not straight after itself, not inside itself."""
-        return id != self.draft.skip and not any(made.rule == id for made in self.draft.returns)
+        """Whether a detour may be made now: not right after itself, not inside itself."""
+        return id != self.draft.skip and not any(back.rule == id for back in self.draft.returns)
 
     def assign(self, assigns: tuple[Assign, ...], where: str) -> None:
         try:
@@ -204,19 +204,19 @@ class Cursor(Configuration):
         self.facts = self.facts.replace(vars={**self.facts.vars, **changed})
 
     def open_epilogue(self, reason: str, where: str, message: Template | None = None) -> None:
-        """Open the epilogue: the reason is settled, rules are off."""
+        """Open the epilogue, in which rules are off, and fix the reason of the stop."""
         if reason == HIGHEST and message is not None:
-            reason = self.signals.top  # it was raised before: the message is for one without
+            reason = self.signals.top  # raised before; the message is added if it has none
         if reason and reason != HIGHEST:
-            said = self.render_message(message)
-            self.raise_signal(StopSignal(self.chart.spec.reason(reason), said, {}, where))
+            text = self.render_message(message)
+            self.raise_signal(StopSignal(self.chart.spec.reason(reason), text, {}, where))
         self.draft = self.draft.replace(stopping=True)
         self.winner = self.signals.top
 
     def leave(self, reason: str) -> None:
-        """Out of a state that cannot continue, to where a stop for this reason goes."""
+        """Leave a state that cannot continue, for the target of a stop for this reason."""
         target = self.chart.route(reason)
-        if self.draft.stopping or target == self.state:  # the file's own way out failed
+        if self.draft.stopping or target == self.state:  # the file's own exit failed
             target = END_ERROR
         self.draft = self.draft.replace(stopping=True)
         self.winner = reason
@@ -226,7 +226,7 @@ class Cursor(Configuration):
         self.enter(target)
 
     def count_entry(self, name: str) -> None:
-        """Count an entry of a state. Visits are a copy of this decision's own."""
+        """Count a visit, in a copy of the counts that belongs to this decision."""
         run = self.facts.run
         visits: Any = run.visits
         if visits is self.position.facts.run.visits or self.looks is not None:
@@ -236,7 +236,7 @@ class Cursor(Configuration):
         self.path.append(name)
 
     def enter(self, name: str) -> None:
-        """Enter a state: visits, status, set, stop."""
+        """Enter a state: count the visit, then apply `status`, `set` and `stop`."""
         self.count_entry(name)
         entry = self.chart.entry.get(name)
         if entry is not None:
@@ -252,7 +252,7 @@ class Cursor(Configuration):
     # the end of it ----------------------------------------------------------------------------
 
     def finish(self) -> tuple[Position, Decision]:
-        """The new position, and what led there."""
+        """Return the new position, and the decision that led there."""
         signals = self.signals
         position = self.draft.replace(
             state=self.state, status=self.status, facts=self.facts,
@@ -268,15 +268,15 @@ class Cursor(Configuration):
         return position, decision
 
     def keep_facts(self) -> None:
-        """Keep the facts as they are before a move, for an explanation."""
+        """Keep the facts before a move, for an explanation."""
         self.before_move = self.facts
 
 
 class Signals:
-    """Signals as they are being raised.
+    """The signals of a decision in progress.
 
-    `pending` wait; those named in `soft` came from `signal` rules and are judged by the file's
-    own decisions; `suppressed` were put off by a continuation; `new` were raised just now.
+    `pending` are in force; those in `soft` came from `signal` rules and are judged by the file's
+    own decisions; `suppressed` were deferred by a continuation; `new` were raised by this decision.
     """
 
     __slots__ = ("continued", "new", "pending", "soft", "suppressed")
@@ -291,16 +291,16 @@ class Signals:
         self.new: list[StopSignal] = []
 
     def add(self, signal: StopSignal, *, soft: bool = False) -> None:
-        """Raise a signal. One for a reason that waits already only hardens it.
+        """Raise a signal. If its reason is pending already, it only hardens that.
 
-        What has just been raised without a word, a stop from outside, takes its message.
+        It gives its message to a new one without a message, such as a stop from outside.
         """
         reason = signal.reason
-        found = [s for s in self.pending if s.reason == reason]
-        if found:
-            waiting = found[0]
-            if signal.message and not waiting.message and waiting in self.new:
-                self._add_message(waiting, signal.message)
+        same = [s for s in self.pending if s.reason == reason]
+        if same:
+            pending = same[0]
+            if signal.message and not pending.message and pending in self.new:
+                self._add_message(pending, signal.message)
             if not soft and reason in self.soft:
                 self.soft = tuple(r for r in self.soft if r != reason)
                 self.new.append(signal)
@@ -311,18 +311,18 @@ class Signals:
             self.soft = (*self.soft, str(reason))
 
     def _add_message(self, signal: StopSignal, message: str) -> None:
-        written = replace(signal, message=message)
-        self.pending = StopSignals(written if s is signal else s for s in self.pending)
-        self.new = [written if s is signal else s for s in self.new]
+        complete = replace(signal, message=message)
+        self.pending = StopSignals(complete if s is signal else s for s in self.pending)
+        self.new = [complete if s is signal else s for s in self.new]
 
     def suppress(self) -> None:
-        """A continuation takes effect: what waited goes onto the record."""
+        """Move the pending signals to `suppressed`, where the record shows them."""
         self.suppressed = StopSignals((*self.suppressed, *self.pending))
         self.pending, self.soft, self.continued = NO_SIGNALS, (), False
 
     @property
     def hard(self) -> StopReason | None:
-        """The highest reason that stops by itself; None while a continuation is asked for."""
+        """The highest reason that stops by itself; None during a continuation."""
         if not self.pending or self.continued:
             return None
         hard = [s.reason for s in self.pending if s.reason not in self.soft]
@@ -330,12 +330,12 @@ class Signals:
 
     @property
     def top(self) -> str:
-        """The highest reason of all that wait; empty when none does."""
+        """The highest pending reason; empty if there is none."""
         highest = self.pending.highest
         return "" if highest is None else str(highest.reason)
 
     def facts(self) -> SignalFacts:
-        """The section of the facts that says so."""
+        """The `signals` section of the facts."""
         pending = self.pending
         highest = pending.highest
         if highest is None:

@@ -1,8 +1,8 @@
-"""A decision: where a run continues one input, and why.
+"""A decision: where a run goes after one input, and why.
 
-`evolve` gives one with every position. Without tracing it holds only what it costs nothing to
-hold; with `trace=True` it also holds what was evaluated, from which `machine.explain` makes
-the table of every rule and edge. It is recomputed on demand by replay and never stored.
+`evolve` returns one with every position. With `trace=True` it also holds every rule and edge that
+was evaluated, for the table of `machine.explain`; without, only what comes at no cost. It is never
+stored: replay computes it again.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from chartloop.core.values import Value
 
 
 class Look(Value, frozen=True, gc=False):
-    """One moment of a decision: the rules, or the edges of one state, that were evaluated.
+    """One evaluation within a decision: of the rules, or of the edges of one state.
 
-    Of kind `status` it is the region next to the states: `state` is the status then.
+    For the kind `status`, it is a move of the status region, and `state` is a status.
     """
 
     kind: Literal["rules", "edges", "status"]
@@ -28,38 +28,38 @@ class Look(Value, frozen=True, gc=False):
     facts: Facts
     rules: tuple[int, ...] = ()
     taken: str = ""
-    """The origin of what was taken; empty when nothing was."""
+    """The id of the edge or rule that was taken; empty if none was."""
     raised: str = ""
     oracle: Any = None
 
 
 class Decision(Value, frozen=True, gc=False):
-    """Where to go and why."""
+    """Where a run goes after an input, and why."""
 
     state: str
-    """Where the run was."""
+    """The state before the input."""
     input: Input
     taken: tuple[str, ...] = ()
-    """Ids of the edges and rules that were taken, in order."""
+    """The ids of the edges and rules that were taken, in order."""
     path: tuple[str, ...] = ()
     """The states that were entered, in order."""
     signals: StopSignals = NO_SIGNALS
-    """Signals that this decision raised."""
+    """The signals that this decision raised."""
     winner: str = ""
-    """The reason that the run stops for, when it stops here."""
+    """The reason for which the run stops; empty if it does not."""
     warnings: tuple[str, ...] = ()
     next: str = ""
     status: str = ""
     looks: tuple[Look, ...] = ()
-    """The guards that were evaluated; only when traced."""
+    """The evaluations, if the decision was traced."""
     opaque: tuple[bool, ...] = ()
     """The results of registered guards, in order."""
     unsaved: Failure | None = None
-    """Why an action that succeeded has failed after all: its result could not be saved."""
+    """The failure of `save` after an action that succeeded."""
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: where the run was, what was taken, and where that led."""
-        shown = pairs(
+        """The notebook view: the state before, the edges taken, and the state after."""
+        html = pairs(
             (
                 ("at", Cell(self.state, "code")),
                 ("input", f"{self.input.kind} {self.input.event}".strip()),
@@ -74,4 +74,4 @@ class Decision(Value, frozen=True, gc=False):
         )
         stopped = f", stopped for {self.winner}" if self.winner else ""
         led = " → ".join((self.state, *self.path)) if self.path else f"stays at {self.next}"
-        return bundle(shown, f"{self.input.kind}: {led}, {self.status}{stopped}")
+        return bundle(html, f"{self.input.kind}: {led}, {self.status}{stopped}")

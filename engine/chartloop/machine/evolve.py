@@ -1,8 +1,8 @@
-"""`evolve`: position and input to the next position, and why. Pure.
+"""`evolve`: from a position and an input to the next position and the decision. Pure.
 
-The one function that the driver, replay, what-if, upgrade verdicts, simulation and stepping
-in a notebook all call. Given the same chart, position and input it gives the same result: it
-reads no clock, and what registered Python guards say comes in with the input.
+The driver, replay, what-if, upgrade verdicts, simulation and stepping in a notebook all call this
+one function. Given the same chart, position and input it returns the same result: it reads no
+clock, and the answers of registered Python guards are part of the input.
 
 The order within one decision: fold the outcome, `save`, rules, edge guards, the edge's `set`
 and `stop`; on entering a state: `visits`, `status`, `set`, `stop`. See `machine.transition`.
@@ -40,16 +40,15 @@ from chartloop.machine.decision import Decision
 from chartloop.machine.transition import decide, settle
 
 QUESTION = "ask_user"
-"""Under this name `ask_user` keeps its question until the wait that follows is over."""
+"""The key under which `ask_user` keeps its question until the wait after it ends."""
 
 RULES = 1
-"""The number of the rules of deciding, kept with every run (`run.rules_version`).
+"""The version of the decision rules, recorded with every run (`run.rules_version`).
 
-It rises with every change to what `evolve` makes of an input that any released version could have
-recorded: another edge or rule taken, another next state, status, signal or reason. It stays where
-only what is said changes, or what was an error works. The rules before stay known only if
-`evolve` still decides by them; else their runs are refused. The golden journals show a change that
-was overlooked.
+Increment it with every change to how `evolve` decides an input that a released version could have
+recorded: another edge, rule, next state, status, signal or reason. A change of wording, or an error
+that now works, needs no new version. Runs of an older version are refused unless `evolve` can still
+decide by its rules. The golden journals reveal a change that was overlooked.
 """
 
 Oracle = Callable[[str, tuple[Any, ...]], bool]
@@ -59,12 +58,11 @@ def evolve(
     chart: Chart, position: Position, input: Input, *, oracle: Oracle | None = None,
     trace: bool = False,
 ) -> tuple[Position, Decision]:  # fmt: skip
-    """The position after an input, and the decision that led there.
+    """Return the position after an input, and the decision that led there.
 
-    `oracle` asks registered Python guards; without one their answers are taken from
-    `input.opaque`, as a replay does. `trace` keeps what was evaluated for an explanation.
-    Raises `StatusError` when the input cannot happen at this position; nothing has changed
-    then.
+    `oracle` calls registered Python guards; without one their answers come from `input.opaque`, as
+    in a replay. `trace` keeps every evaluation for an explanation. Raises `StatusError` if the
+    input is impossible at this position, and changes nothing.
     """
     if position.ended:
         raise StatusError(f"the run has ended ({position.status}) at `{position.state}`")
@@ -126,7 +124,7 @@ def _step(cursor: Cursor, input: Input) -> None:
         cursor.suppress()
     skip = cursor.draft.skip
     if skip and chart.detours[skip] != state.name:
-        # straight after its own target a detour is skipped, no longer
+        # a detour is skipped only until the first action after its own target
         cursor.draft = cursor.draft.replace(skip="")
     cursor.facts = fold(
         cursor.facts, outcome, state=state.name, action=action, started=input.started,
@@ -143,7 +141,7 @@ def _step(cursor: Cursor, input: Input) -> None:
 
 
 def _apply_outcome(cursor: Cursor, outcome: Outcome) -> None:
-    """What an outcome changes next to the facts: conversation, prompt, queue, kept data."""
+    """Apply an outcome to everything but the facts: conversation, prompt, queue, kept data."""
     draft = cursor.draft
     messages, prompt = draft.messages, draft.prompt
     if outcome.rewrite is not None:
@@ -163,7 +161,7 @@ def _apply_outcome(cursor: Cursor, outcome: Outcome) -> None:
 
 
 def _after_action(cursor: Cursor, name: str, outcome: Outcome) -> None:
-    """Which of its ways a finished action takes."""
+    """Decide where a finished action leads: a retry, or an edge."""
     chart, late = cursor.chart, False
     if not outcome.ok and not cursor.draft.stopping:
         cursor.failed = True
@@ -172,7 +170,7 @@ def _after_action(cursor: Cursor, name: str, outcome: Outcome) -> None:
             cursor.retrying, cursor.retry_in = True, wait
         else:
             late = outcome.timed_out and any(chart.spec.states[name].edges_of("expired"))
-            settled = late or bool(outcome.signals)  # it asks to stop by itself
+            settled = late or bool(outcome.signals)  # the action itself asked to stop
             cursor.unhandled = (
                 not settled and name not in chart.handled and chart.spec.on_error is None
             )
@@ -184,7 +182,7 @@ def _after_action(cursor: Cursor, name: str, outcome: Outcome) -> None:
 
 
 def _try_again(cursor: Cursor, state: StateSpec, outcome: Outcome) -> float | None:
-    """The wait before a failed action is done again; None when it is not."""
+    """The seconds before a failed action is tried again; None if it is not."""
     if outcome.again and cursor.draft.attempt < state.attempts:
         return 0.0
     retry = state.retry
@@ -200,12 +198,12 @@ def _try_again(cursor: Cursor, state: StateSpec, outcome: Outcome) -> float | No
 
 
 def _may_wait(cursor: Cursor, name: str, outcome: Outcome, retry: Retry, retried: int) -> bool:
-    """Whether the next attempt can wait for as long as the provider asks; it goes on the record."""
-    asked = outcome.error.retry_after if outcome.error is not None else None
-    if asked is None or asked <= retry.wait(retried):
+    """Whether the next attempt can wait as long as the provider asks. Adds a warning if longer."""
+    retry_after = outcome.error.retry_after if outcome.error is not None else None
+    if retry_after is None or retry_after <= retry.wait(retried):
         return True
-    message = f"{name}: the provider asked to wait {say_elapsed(asked)}"
-    if asked > retry.most:
+    message = f"{name}: the provider asked to wait {say_elapsed(retry_after)}"
+    if retry_after > retry.most:
         cursor.warnings += (f"{message}; `retry` waits at most {say_elapsed(retry.most)}",)
         return False
     cursor.warnings += (f"{message}: the next attempt is made then",)
@@ -229,12 +227,12 @@ def _answer(cursor: Cursor, input: Input) -> None:
 
 
 def _fill_form(cursor: Cursor, input: Input, answer: Mapping[str, Any]) -> None:
-    """A server's question is answered: its action continues. Rules are for when that is done."""
+    """Answer a server's question. Its action continues; rules are evaluated when it ends."""
     cursor.facts = tick(cursor.facts, input.at)
     kept = cursor.draft.kept[ELICITATION]
     answers = {**kept["answers"], kept["form"]["id"]: dict(answer)}
     cursor.keep({ELICITATION: {**kept, "answers": answers}})
-    if cursor.draft.pause_asked:  # the answer is kept, and someone wants the run paused
+    if cursor.draft.pause_asked:  # keep the answer, and honour the pending pause
         cursor.draft = cursor.draft.replace(pause_asked=False, wake_at=None, blocked_on="")
         return
     cursor.resume()
@@ -251,11 +249,11 @@ def _expire(cursor: Cursor, input: Input) -> None:
 
 
 def _settle_wait(cursor: Cursor, event: str, note: str) -> None:
-    """The question is answered. Of one for an approval the answer stays with the calls."""
+    """Forget the question of a wait. The answer to an approval is kept with its calls."""
     kept = {n: v for n, v in cursor.draft.kept.items() if n != QUESTION}
-    asked = kept.get(APPROVAL)
-    if asked is not None and asked["wait"] == cursor.position.state:
-        kept[APPROVAL] = {**asked, "answer": event, "note": note}
+    approval = kept.get(APPROVAL)
+    if approval is not None and approval["wait"] == cursor.position.state:
+        kept[APPROVAL] = {**approval, "answer": event, "note": note}
     cursor.draft = cursor.draft.replace(kept=kept)
 
 
@@ -275,7 +273,7 @@ def _block(cursor: Cursor, input: Input) -> None:
 
 def _pause(cursor: Cursor, input: Input) -> None:
     cursor.facts = tick(cursor.facts, input.at)
-    if cursor.position.status == "paused":  # at a wait or a back-off: it takes effect after that
+    if cursor.position.status == "paused":  # in a wait or back-off the pause takes effect later
         cursor.draft = cursor.draft.replace(pause_asked=True)
     else:
         cursor.pause()
@@ -293,14 +291,14 @@ def _resume(cursor: Cursor, input: Input) -> None:
         _fill_form(cursor, input, {"action": "cancel", "expired": True})
         return
     cursor.facts = tick(cursor.facts, input.at)
-    if cursor.draft.pause_asked:  # the back-off is over, and someone wants the run paused
+    if cursor.draft.pause_asked:  # the back-off has ended: honour the pending pause
         cursor.draft = cursor.draft.replace(pause_asked=False, wake_at=None, blocked_on="")
         return
     if CHILD in cursor.draft.kept:
         kept = {n: v for n, v in cursor.draft.kept.items() if n != CHILD}
         cursor.draft = cursor.draft.replace(kept=kept)
     cursor.resume()
-    # where a child has started, rules are for when the action is done: it stops the child before
+    # with a child running, rules are evaluated when the action ends, which stops the child first
     decide(cursor, None, rules=not (form or CHILD in input.data))
 
 
@@ -311,7 +309,7 @@ def _stop(cursor: Cursor, input: Input) -> None:
         cursor.enter(cursor.chart.spec.start)
     elif cursor.position.status == "paused":
         cursor.resume()
-    if cursor.signals.continued:  # it puts off what was raised before, not what a caller wants now
+    if cursor.signals.continued:  # a continuation defers earlier signals, not a caller's stop
         cursor.suppress()
     reason = cursor.chart.spec.reason(input.event or "user_requested")
     data = input.data

@@ -1,8 +1,7 @@
-"""Why a run went where it went: every rule and edge that was evaluated, with its values.
+"""Explanations: every rule and edge that a decision evaluated, with its values.
 
 Made from a traced decision (`evolve(..., trace=True)`), which replay gives for any record. The
-table that people read is laid out here too, so that `print(run.why())` and `chartloop why` show
-the same.
+table is laid out here too, so that `print(run.why())` and `chartloop why` show the same.
 
 Source: design "language", section 11 (`chartloop why`); 002 "Diagnostic Output".
 """
@@ -24,26 +23,26 @@ from chartloop.machine.guard_text import say_left, say_value, type_of
 from chartloop.machine.regions import GuardedTransition, Holds, Is
 
 MARKS = {True: "✓", False: "✗", None: "·"}
-"""The marks of guards that held, did not hold, and were not evaluated."""
+"""The marks of guards that held, did not hold, or were not evaluated."""
 FAILED = "!"
 """The mark of a guard that raised."""
 _WIDEST = 100
-"""Columns that a printed explanation takes at most."""
+"""The width of a printed explanation, in columns."""
 _LEFT = 3
 _MAYBE = (2, _LEFT)
-"""Columns of the table that are left out where no row fills them."""
+"""The columns of the table that are left out if no row fills them."""
 
 
 class Atom(NamedTuple):
-    """One comparison of a guard, with the values it had."""
+    """One comparison of a guard, with its values."""
 
     text: str
     holds: bool | None
-    """None when it raised, or has no value and the guard was decided before it."""
+    """None if it raised, or has no value because the guard was decided before it."""
     left: str = ""
     right: str = ""
     margin: str = ""
-    """The rest of a budget; empty for other guards, and for a spent one."""
+    """The remainder of a budget; empty for other guards and for a spent budget."""
     share: float | None = None
     """`fact / bound`."""
     error: str = ""
@@ -66,17 +65,17 @@ class Row(NamedTuple):
 
     @property
     def group(self) -> str:
-        """Its group: the rules at a state, or the edges of one."""
+        """The group of the row: the rules at a state, or its edges."""
         return f"rules at {self.state}" if self.kind == "rule" else f"edges of {self.state}"
 
     @property
     def mark(self) -> str:
-        """How it came out, in one sign."""
+        """The result in one character."""
         return FAILED if any(a.error for a in self.atoms) else MARKS[self.holds]
 
 
 class Explanation(NamedTuple):
-    """A decision in words. Printed, it is the table that `chartloop why` shows."""
+    """A decision in words. Prints as the table of `chartloop why`."""
 
     state: str
     kind: str
@@ -85,17 +84,17 @@ class Explanation(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The decision and its place: ``step at think``."""
-        given = self.decision.input
-        event = f" `{given.event}`" if given.event else ""
-        ahead = ", given ahead of the question" if given.ahead is not None else ""
+        """The input and its state: ``step at think``."""
+        input = self.decision.input
+        event = f" `{input.event}`" if input.event else ""
+        ahead = ", given ahead of the question" if input.ahead is not None else ""
         return f"{self.kind}{event} at {self.state}{ahead}"
 
     def lines(self, width: int = _WIDEST) -> list[Line]:
-        """Everything that was evaluated as one table, and where it led."""
-        found = [Line(""), *_table(self.rows, width), Line("")] if self.rows else []
+        """Return everything that was evaluated as one table, and where it led."""
+        evaluated = [Line(""), *_table(self.rows, width), Line("")] if self.rows else []
         led = [_clean(row, "") for row in self._consequences()]
-        return [*found, *lay_out(led, width=width)]
+        return [*evaluated, *lay_out(led, width=width)]
 
     def _consequences(self) -> Iterator[tuple[str, str]]:
         d = self.decision
@@ -115,17 +114,17 @@ class Explanation(NamedTuple):
         return f"<Explanation of {self.title}: next {self.decision.next}, {self.decision.status}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the table, a group for each moment, and where it led."""
+        """The notebook view: the table, with a group for each moment, and where it led."""
         led = pairs((name, _visible(text)) for name, text in self._consequences())
-        shown = line(self.title, "strong") + (_html_table(self.rows) if self.rows else "") + led
-        return bundle(shown, str(self))
+        html = line(self.title, "strong") + (_html_table(self.rows) if self.rows else "") + led
+        return bundle(html, str(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """The terminal view, for IPython."""
         printer.text(str(self))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as `chartloop why --format json` prints it."""
+        """Return it as plain data, as `chartloop why --format json` prints it."""
         d = self.decision
         return {
             "kind": self.kind, "state": self.state, "event": d.input.event or None,
@@ -138,10 +137,10 @@ class Explanation(NamedTuple):
 
 
 def explain(chart: Chart, decision: Decision) -> Explanation:
-    """Everything a traced decision looked at, in order."""
+    """Explain a traced decision: everything that it evaluated, in order."""
     rows: list[Row] = []
     for look in decision.looks:
-        if look.kind != "status":  # the file decides nothing there
+        if look.kind != "status":  # the file has no part in these
             rows += _rules(chart, look, decision) if look.kind == "rules" else _edges(chart, look)
     return Explanation(decision.state, decision.input.kind, tuple(rows), decision)
 
@@ -162,19 +161,19 @@ def _rules(chart: Chart, look: Look, decision: Decision) -> Iterator[Row]:
 
 def _edges(chart: Chart, look: Look) -> Iterator[Row]:
     event = chart.event(look.trigger)
-    found = event.at(look.state) if event else ()
-    # of a fork every branch is taken, each in its own look
-    found = tuple(t for t in found if t.origin == look.taken or not t.forks)
-    over = False
-    for t in found:
-        if over:
+    candidates = event.at(look.state) if event else ()
+    # a fork takes every branch, each in a look of its own
+    candidates = tuple(t for t in candidates if t.origin == look.taken or not t.forks)
+    decided = False
+    for t in candidates:
+        if decided:
             yield Row("edge", t.origin, _text(t), None, False, look.state, t.dest or "")
             continue
         taken = t.origin == look.taken
         guard = next((g.expression for g in t.guards if isinstance(g, (Holds, Is))), None)
         atoms = atoms_of(chart, guard, look) if guard is not None else ()
         yield Row("edge", t.origin, _text(t), taken, taken, look.state, t.dest or "", atoms)
-        over = over or taken
+        decided = decided or taken
 
 
 def _text(t: GuardedTransition) -> str:
@@ -184,16 +183,15 @@ def _text(t: GuardedTransition) -> str:
 def _holds(guard: Expression, look: Look) -> bool | None:
     try:
         return bool(guard.fn(look.facts, look.oracle.recall))
-    except Exception:  # noqa: BLE001  whatever a guard raised is on its atoms
+    except Exception:  # noqa: BLE001  the guard's atoms show what it raised
         return None
 
 
 def atoms_of(chart: Chart, guard: Expression, look: Look) -> tuple[Atom, ...]:
-    """The comparisons of a guard with their values, as people write them.
+    """Return the comparisons of a guard with their values, as people write them.
 
-    What raises by itself is not an error where the guard was decided before it: of
-    ``last.error is not None and last.error.category == "CRITICAL"`` the second half may have no
-    value.
+    A comparison that raises is not an error if the guard was decided before it, such as the second
+    half of ``last.error is not None and last.error.category == "CRITICAL"``.
     """
     out: list[Atom] = []
     bounds = {b.text: b for b in guard.bounds}
@@ -211,7 +209,7 @@ def atoms_of(chart: Chart, guard: Expression, look: Look) -> tuple[Atom, ...]:
 
 
 def _table(rows: tuple[Row, ...], width: int) -> list[Line]:
-    """One table, so that all columns line up; an empty line before each further group."""
+    """Lay out one table, so that all columns line up, with an empty line between groups."""
     head = Cells(("", rows[0].group, "values", "left", "leads to"), "dim")
     listed: list[Cells] = []
     group = rows[0].group
@@ -220,13 +218,13 @@ def _table(rows: tuple[Row, ...], width: int) -> list[Line]:
             group = row.group
             listed += [Cells(("",) * 5), Cells(("", group, "", "", ""), "dim")]
         listed += _cells(row)
-    kept = [n for n in range(5) if n not in _MAYBE or any(row.cells[n] for row in listed)]
-    shown = [Cells(tuple(row.cells[n] for n in kept), row.colour) for row in (head, *listed)]
-    return lay_out(shown, width=width, right={kept.index(_LEFT)} if _LEFT in kept else ())
+    columns = [n for n in range(5) if n not in _MAYBE or any(row.cells[n] for row in listed)]
+    aligned = [Cells(tuple(row.cells[n] for n in columns), row.colour) for row in (head, *listed)]
+    return lay_out(aligned, width=width, right={columns.index(_LEFT)} if _LEFT in columns else ())
 
 
 def _cells(row: Row) -> Iterator[Cells]:
-    """A line for the row, with the values of its only atom; else a line for each atom."""
+    """One line with the values of the row's only atom, else a further line for each atom."""
     colour = "green" if row.taken else "dim" if row.holds is None else ""
     alone = row.atoms[0] if len(row.atoms) == 1 else None
     values, left = (_values(alone), alone.margin) if alone is not None else ("", "")
@@ -240,7 +238,7 @@ _TONES: Mapping[str, Tone] = MappingProxyType({"green": "good", "dim": "dim", ""
 
 
 def _html_table(rows: tuple[Row, ...]) -> str:
-    """The same table for a notebook; a line for each group, and for each atom of a guard."""
+    """The table for a notebook, with a line for each group and each atom of a guard."""
     listed: list[tuple[Cell, ...]] = []
     group = ""
     for row in rows:
@@ -269,5 +267,5 @@ def _clean(cells: tuple[str, ...], colour: str) -> Cells:
 
 
 def _visible(text: str) -> str:
-    """The text without anything that a terminal would obey: files and models wrote parts of it."""
+    """Replace control characters: parts of the text come from files and models."""
     return "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)

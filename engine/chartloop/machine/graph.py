@@ -1,7 +1,7 @@
-"""The live machine as a graph: what pictures, checks and comparisons look at.
+"""The live machine as a graph, for pictures, checks and comparisons.
 
-Walks `machine.states` and `machine.events` of the live machine, never the spec: what is drawn
-is what runs. Transitions that one edge or rule put on many states carry its id as `origin`.
+Read from `machine.states` and `machine.events` of the live machine, never from the spec: what is
+drawn is what runs. Transitions that one edge or rule put on many states carry its id as `origin`.
 
 Node attributes: ``label shape role order origin entry about``. Edge attributes (key: the
 edge's id): ``label order kind origin number guard unlabelled``. Rules are under
@@ -25,30 +25,30 @@ from chartloop.machine.regions import GuardedTransition, Holds, Node, Region, Ru
 
 
 def graph(chart: Chart, *, facts: Facts | None = None, engine: bool = False) -> Any:
-    """The step machine as a `MultiDiGraph`.
+    """Return the step machine as a `MultiDiGraph`.
 
-    Labels show the limits of `facts`, by default those of the file. `engine` adds what no
-    file wrote: the engine's own ends, and the exits for a cancel or an unhandled failure.
+    Labels show the limits of `facts`, by default those of the file. `engine` adds the parts that
+    are not in the file: the ends of the engine, and the exits for a cancel or unhandled failure.
     """
     return region_graph(chart, chart.step, facts or chart.position("").facts, engine=engine)
 
 
 def visited_graph(chart: Chart, facts: Facts, *, states: Set[str], edges: Set[str]) -> Any:
-    """The same of these states and the edges of these ids between them, without rules.
+    """Return the graph of only these states and edges, without rules.
 
-    What a run visits is often little of its machine: this costs no more than that.
+    The cost grows with the part that a run visited, not with its machine.
     """
     return _graph(chart, chart.step, facts, part=_Part(states, edges))
 
 
 def region_graph(chart: Chart, region: Region, facts: Facts, *, engine: bool = False) -> Any:
-    """A live machine as a graph."""
-    rules = list(_rules(chart, region, facts)) + (list(_ways_out(region)) if engine else [])
+    """Return a live machine as a graph."""
+    rules = list(_rules(chart, region, facts)) + (list(_exits(region)) if engine else [])
     return _graph(chart, region, facts, rules=rules)
 
 
 class _Part(NamedTuple):
-    """What is drawn of a machine."""
+    """The part of a machine that is drawn."""
 
     states: Set[str]
     edges: Set[str]
@@ -60,8 +60,8 @@ def _graph(
 ) -> Any:  # fmt: skip
     import networkx as nx  # noqa: PLC0415 - a run is rarely drawn, and this is slow to import
 
-    made: Any = nx.MultiDiGraph
-    out = made(name=chart.spec.name, title=chart.spec.title or chart.spec.name, rules=rules)
+    multigraph: Any = nx.MultiDiGraph
+    out = multigraph(name=chart.spec.name, title=chart.spec.title or chart.spec.name, rules=rules)
     nodes = {n: node for n, node in region.nodes.items() if part is None or n in part.states}
     for order, (name, node) in enumerate(nodes.items()):
         out.add_node(name, order=order, **_node(chart, name, node.spec, facts))
@@ -78,51 +78,51 @@ def _graph(
 
 
 class _DrawnTransition(NamedTuple):
-    """A transition, and its place among those that are tried before and after it."""
+    """A transition, and its rank among those of the same state."""
 
     transition: GuardedTransition
     number: int | None
     is_last: bool
-    """It asks nothing, and is taken where nothing before it held."""
+    """Whether it has no guard, and is taken if none before it holds."""
 
 
 def _drawn_transitions(region: Region, nodes: Mapping[str, Node]) -> Iterator[_DrawnTransition]:
-    """The transitions of all triggers but `check` out of these states, in their order."""
+    """Yield the transitions out of these states, in order, for all triggers but `check`."""
     for name, node in nodes.items():
         spec = node.spec
         for trigger, event in region.triggers.items():
-            found = event.at(name)
-            if trigger == "check" or not found:
+            candidates = event.at(name)
+            if trigger == "check" or not candidates:
                 continue
-            tried = [t for t in found if t.kind == "advance"]
+            tried = [t for t in candidates if t.kind == "advance"]
             guarded = sum(bool(t.guards) for t in tried)
             numbered = guarded > 1 and spec is not None and spec.ask is None
-            contrasts = numbered or any(_is_silent(t) and _asks(t) for t in found)
-            for t in found:
+            contrasts = numbered or any(_is_silent(t) and _has_guard(t) for t in candidates)
+            for t in candidates:
                 last = contrasts and _is_silent(t) and not t.guards
                 yield _DrawnTransition(
                     t, tried.index(t) + 1 if numbered and t in tried else None, last
                 )
 
 
-def _asks(t: GuardedTransition) -> bool:
+def _has_guard(t: GuardedTransition) -> bool:
     return any(isinstance(guard, Holds) for guard in t.guards)
 
 
 def _is_silent(t: GuardedTransition) -> bool:
-    """Whether no label says what it asks: neither one of the file, nor `Yes` or `failed`."""
+    """Whether it has no label that explains it: neither one of the file, nor `Yes` or `failed`."""
     return t.edge is not None and t.edge.label is None and t.edge.role in ("next", "on")
 
 
 def _guard(chart: Chart, t: GuardedTransition, facts: Facts) -> str:
-    asked = (guard.expression for guard in t.guards if isinstance(guard, Holds))
-    return " and ".join(_guard_with_limits(chart, expression, facts) for expression in asked)
+    expressions = (guard.expression for guard in t.guards if isinstance(guard, Holds))
+    return " and ".join(_guard_with_limits(chart, e, facts) for e in expressions)
 
 
 def _rules(chart: Chart, region: Region, facts: Facts) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
-    found = [t for t in region.transitions("check") if t.rule is not None]
-    for t in sorted(found, key=lambda t: int(t.origin.partition(".")[2])):
+    checks = [t for t in region.transitions("check") if t.rule is not None]
+    for t in sorted(checks, key=lambda t: int(t.origin.partition(".")[2])):
         rule = t.rule
         if rule is None or t.origin in seen:
             continue
@@ -137,7 +137,7 @@ def _rules(chart: Chart, region: Region, facts: Facts) -> Iterator[dict[str, Any
 
 
 def _guard_with_limits(chart: Chart, guard: Expression, facts: Facts) -> str:
-    """A guard with the value of each limit behind its name: ``run.steps >= limits.steps (50)``."""
+    """A guard with the value of each limit after its name: ``run.steps >= limits.steps (50)``."""
     text = " ".join(guard.text.split())
     for read in sorted(guard.reads, key=len, reverse=True):
         name = read.removeprefix("limits.")
@@ -152,8 +152,8 @@ def _value(value: Any, type: Type) -> str:
     return ", ".join(value) if type.kind == "list" else say_value(value, type)
 
 
-def _ways_out(region: Region) -> Iterator[dict[str, Any]]:
-    """Where raised signals lead: a cancel, a signal of a tool, an unhandled failure."""
+def _exits(region: Region) -> Iterator[dict[str, Any]]:
+    """The targets of raised signals: of a cancel, a tool, an unhandled failure."""
     reasons: dict[str, set[str]] = {}
     for t in region.transitions("check"):
         if t.kind == "raised" and t.dest is not None:
@@ -235,6 +235,6 @@ def _after(spec: StateSpec, facts: Facts) -> str:
     within = spec.within
     try:
         seconds = within.value(facts) if isinstance(within, Expression) else within
-    except GuardFailed as unknown:  # known only when the state is entered
+    except GuardFailed as unknown:  # it has a value only when the state is entered
         return f"after {unknown.text}"
     return "expired" if seconds is None else f"after {say_duration(seconds)}"

@@ -1,4 +1,4 @@
-"""Puts guards and their values into words: messages of signals, warnings, explanations."""
+"""Guards and their values in words, for signals, warnings and explanations."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["fact_value", "say_guard", "say_left", "say_value", "type_at", "type_
 
 
 def say_left(reading: Reading, bound: Bound | None, type: Type | None = None) -> str:
-    """The rest of a budget: ``19,930``. Empty for other guards.
+    """Return the remainder of a budget: ``19,930``. Empty for other guards.
 
-    A budget is a fact that is held against a limit, or that never falls, and its atom does not
-    hold yet. Of a signal, as of ``len(last.tool_calls) > 0``, nothing is left or used up.
+    A budget compares a fact with a limit, or a fact that never falls with anything, and its atom
+    does not hold yet. A condition such as ``len(last.tool_calls) > 0`` has no remainder.
     """
     if bound is None or reading.holds is not False or reading.margin is None:
         return ""
     if reading.margin < 0 or not (bound.grows or bound.bound_text.startswith("limits.")):
         return ""
     whole = isinstance(reading.left, int) and isinstance(reading.right, int)
-    beyond = 1 if bound.strict and whole else 0  # `>` turns only past its bound
+    beyond = 1 if bound.strict and whole else 0  # `>` holds only past its bound
     return say_value(reading.margin + beyond, type)
 
 
 def type_at(roots: Mapping[str, Type], name: str) -> Type | None:
-    """The type of a dotted fact."""
+    """Return the type of a dotted fact."""
     head, *rest = name.split(".")
     type = roots.get(head)
     for part in rest:
@@ -39,13 +39,13 @@ def type_at(roots: Mapping[str, Type], name: str) -> Type | None:
 
 
 def type_of(reading: Reading, guard: Expression, roots: Mapping[str, Type]) -> Type | None:
-    """The type of what a comparison of a guard has on its left; of one fact in it, the longest."""
+    """Return the type of a comparison's left side: that of the longest fact name it starts with."""
     read = (f for f in guard.reads if reading.text.startswith(f))
     return type_at(roots, max(read, key=len, default=""))
 
 
 def say_guard(guard: Expression, facts: Facts, oracle: Any, roots: Mapping[str, Type]) -> str:
-    """Why a guard holds: ``run.steps 50 ≥ 50 limits.steps``, one part for each atom that does."""
+    """Explain why a guard holds: ``run.steps >= limits.steps (50 against 50)``, atom by atom."""
     parts: list[str] = []
     for reading in guard.readings(facts, oracle):
         if not reading.holds:
@@ -64,7 +64,7 @@ def say_guard(guard: Expression, facts: Facts, oracle: Any, roots: Mapping[str, 
 
 
 def fact_value(facts: Facts, name: str) -> Any:
-    """The value of a dotted fact, as plain data."""
+    """Return the value of a dotted fact, as plain data."""
     value: Any = facts
     for part in name.split("."):
         if isinstance(value, Mapping):

@@ -1,16 +1,16 @@
 """The live machines: `transitions` with lean events and guards that are objects.
 
-A region is a flat `transitions.Machine` without models. What moves is a throwaway cursor that
-is handed to the event; the machine itself is shared by all runs and threads. Lean means: no
-callbacks, no per-call logging, guards called directly. A differential test drives the same
-definition through the stock classes and must see the same transitions.
+A region is a flat `transitions.Machine` without models. An event moves a temporary cursor; the
+machine itself is shared by all runs and threads. Lean means: no callbacks, no logging per call,
+guards called directly. A differential test drives the same definition through the stock classes and
+must see the same transitions.
 
 One truth: an event decides by its own `transitions` and their `conditions`, and pictures are drawn
-from the same objects. `Region.close` ends the building. From then on every change through the
-library's interface, or to one of these objects, raises `ClosedChartError`.
+from the same objects. After `Region.close`, every change through the library's interface, or to one
+of these objects, raises `ClosedChartError`.
 
-Only door to `transitions`, with `machine.build`. Facts about the library: its guards compare
-with `== True`, import dotted strings and add keys when read; see the tests.
+The only module that imports `transitions`. The library compares guards with `== True`, imports
+dotted strings and adds keys on reading; see the tests.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ logging.getLogger("transitions").setLevel(logging.WARNING)
 
 
 class Answers:
-    """Asks registered Python guards, or repeats what they said, and keeps a list of it."""
+    """The answers of registered Python guards: asked and recorded, or replayed."""
 
     __slots__ = ("ask", "given", "known")
 
@@ -43,7 +43,7 @@ class Answers:
         self.ask = ask
         self.given: list[bool] = [*given] if ask is None else []
         self.known: list[tuple[str, tuple[Any, ...]]] = []
-        """Which guard was asked what, in the order of `given`."""
+        """The guard and arguments of each call, in the order of `given`."""
 
     def __call__(self, name: str, args: tuple[Any, ...]) -> bool:
         if self.ask is not None:
@@ -54,9 +54,9 @@ class Answers:
         return self.given[len(self.known) - 1]
 
     def recall(self, name: str, args: tuple[Any, ...]) -> bool:
-        """What this guard answered to these arguments: for saying why, no one is asked twice.
+        """Return the latest answer of a guard to these arguments, without calling it again.
 
-        `LookupError` when it was not asked that.
+        Raises `LookupError` if there is none.
         """
         for n in reversed(range(len(self.known))):
             if self.known[n] == (name, args):
@@ -65,9 +65,9 @@ class Answers:
 
 
 class Configuration:
-    """What the live machines move, and their guards read: one run, for as long as one `evolve`."""
+    """The state that live machines move and guards read: of one run, during one `evolve`."""
 
-    # most decisions leave these as they are
+    # defaults on the class, because most decisions never set them
     verdicts: Sequence[bool] = ()
     raised = ""
     """The highest reason that was raised before this decision's rules."""
@@ -84,10 +84,10 @@ class Configuration:
 
 
 class Closable:
-    """A part of a live machine: it may be changed until it is closed, and not after that."""
+    """A part of a live machine, which can be changed until it is closed."""
 
     __slots__ = ()
-    closed: ClassVar[bool] = False  # an instance that is closed has its own True
+    closed: ClassVar[bool] = False  # a closed instance has an attribute of its own: True
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.refuse_if_closed(name, "set")
@@ -98,17 +98,17 @@ class Closable:
         super().__delattr__(name)
 
     def refuse_if_closed(self, name: str, verb: str) -> None:
-        """`ClosedChartError` once it is closed."""
+        """Raise `ClosedChartError` if it is closed."""
         if self.closed:
             what = f"`{name}` of {self!r} cannot be {verb}: the chart is closed"
             raise ClosedChartError(what, hint=HOW_TO_CHANGE)
 
     def shut(self) -> None:
-        """No change from here on."""
+        """Refuse every later change."""
         object.__setattr__(self, "closed", True)
 
     def add_callback(self, trigger: str, func: object) -> None:
-        """Refused, closed or not: nothing here would ever call it."""
+        """Refuse a callback, closed or not: lean events call none."""
         what = f"`{trigger}` of {self!r} takes no callback: effects happen in actions"
         raise ClosedChartError(what, hint=HOW_TO_CHANGE)
 
@@ -117,7 +117,7 @@ HOW_TO_CHANGE = "change the machine's file and load it: that gives a new chart a
 
 
 def _while_open(method: Callable[..., Any]) -> Any:
-    """A method of the library that works until the machine is closed."""
+    """Wrap a method of the library so that it fails once the machine is closed."""
 
     @wraps(method)
     def changing(self: Closable, *args: Any, **more: Any) -> Any:
@@ -128,7 +128,7 @@ def _while_open(method: Callable[..., Any]) -> Any:
 
 
 class Guard:
-    """What is in a transition's conditions. Called with `EventData` by the stock path."""
+    """The content of a transition's condition. Stock events call it with `EventData`."""
 
     __slots__ = ("__name__",)
 
@@ -136,7 +136,7 @@ class Guard:
         self.__name__ = name
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if hasattr(self, name):  # each is set once, when it is made
+        if hasattr(self, name):  # each attribute is set once, by `__init__`
             raise ClosedChartError(f"`{name}` of {self!r} cannot be set", hint=HOW_TO_CHANGE)
         super().__setattr__(name, value)
 
@@ -152,7 +152,7 @@ class Guard:
 
 
 class Holds(Guard):
-    """An expression of the file is true."""
+    """Holds if an expression of the file is true."""
 
     __slots__ = ("expression", "fn")
 
@@ -166,7 +166,7 @@ class Holds(Guard):
 
 
 class Is(Guard):
-    """An expression of the file has a value."""
+    """Holds if an expression of the file has a value."""
 
     __slots__ = ("expression", "fn", "value")
 
@@ -181,7 +181,7 @@ class Is(Guard):
 
 
 class RuleHolds(Guard):
-    """A rule held when all rules were evaluated, before `check` was fired."""
+    """Holds if a rule held when all rules were evaluated, before `check` was fired."""
 
     __slots__ = ("expression", "number")
 
@@ -195,7 +195,7 @@ class RuleHolds(Guard):
 
 
 class Raised(Guard):
-    """One of these reasons is the highest that was raised other than by a rule."""
+    """Holds if one of these reasons is the highest that was raised other than by a rule."""
 
     __slots__ = ("reasons",)
 
@@ -208,7 +208,7 @@ class Raised(Guard):
 
 
 class InBranch(Guard):
-    """This branch of a fork is being walked."""
+    """Holds while this branch of a fork is being walked."""
 
     __slots__ = ("number",)
 
@@ -221,7 +221,7 @@ class InBranch(Guard):
 
 
 class Returning(Guard):
-    """The interrupted edge leads there."""
+    """Holds if the edge that a detour interrupted leads to `target`."""
 
     __slots__ = ("target",)
 
@@ -234,7 +234,7 @@ class Returning(Guard):
 
 
 class Retrying(Guard):
-    """The action failed, is done again for that, and an attempt is left."""
+    """Holds if the action failed and is retried."""
 
     __slots__ = ()
 
@@ -243,7 +243,7 @@ class Retrying(Guard):
 
 
 class Failed(Guard):
-    """The action failed."""
+    """Holds if the action failed."""
 
     __slots__ = ()
 
@@ -252,7 +252,7 @@ class Failed(Guard):
 
 
 class GuardCondition(Closable, Condition):
-    """A condition that only takes guards: a string would be imported and called."""
+    """A condition that accepts only guards: the library would import and call a string."""
 
     def __init__(self, func: Any, target: bool = True) -> None:
         if not isinstance(func, Guard):
@@ -269,10 +269,10 @@ class GuardCondition(Closable, Condition):
 
 
 class GuardedTransition(Closable, Transition):
-    """One way on in the live machine: what the picture draws and the run takes.
+    """One transition of the live machine, which the picture draws and the run takes.
 
-    `origin` is the id of the edge or rule that it comes from (one rule is on many states);
-    `kind` says what it is; `set` and `stop` happen when it is taken, `message` goes with `stop`.
+    `origin` is the id of its edge or rule (one rule is on many states) and `kind` its kind; `set`
+    and `stop` take effect when it is taken, and `message` goes with `stop`.
     """
 
     condition_cls = GuardCondition
@@ -298,7 +298,7 @@ class GuardedTransition(Closable, Transition):
             raise TypeError("callbacks are not part of a machine: effects happen in actions")
 
     def close(self) -> None:
-        """No guard is added or taken away from here on."""
+        """Freeze its guards."""
         guards = tuple(self.conditions)
         self.conditions = guards  # pyright: ignore[reportIncompatibleVariableOverride]
         _close_lists(self, "prepare", "before", "after")
@@ -306,32 +306,32 @@ class GuardedTransition(Closable, Transition):
 
     @property
     def guards(self) -> tuple[Guard, ...]:
-        """What its conditions ask, in order."""
+        """The guards of its conditions, in order."""
         return tuple([condition.guard for condition in self.conditions])
 
     @property
     def is_edge(self) -> bool:
-        """Whether it is a way of the state's own, not one that a rule or signal opens."""
+        """Whether it belongs to the state itself, not to a rule or signal."""
         return self.kind not in ("rule", "raised")
 
     @property
     def of_failure(self) -> bool:
-        """Whether it is asked about a failure of the action alone: no success takes it."""
+        """Whether only a failure of the action can take it."""
         return self.diverts or self.kind == "retry"
 
     @property
     def diverts(self) -> bool:
-        """Whether a failure leaves by it, for another state than a success."""
+        """Whether it leads a failure to another state than a success."""
         return self.kind in ("failed", "error")
 
     @property
     def forks(self) -> bool:
-        """Whether it is a branch of an `all`: all of them are taken, whatever else holds."""
+        """Whether it is a branch of an `all`, of which every one is taken."""
         return any(isinstance(guard, InBranch) for guard in self.guards)
 
 
 class LeanEvent(Closable, Event):
-    """Fires on a cursor: the first transition whose conditions all hold, in order."""
+    """An event that takes the first transition whose conditions all hold, on a cursor."""
 
     transitions: Mapping[str, Sequence[GuardedTransition]]
 
@@ -343,26 +343,26 @@ class LeanEvent(Closable, Event):
     add_transition: Any = _while_open(Event.add_transition)
 
     def close(self) -> None:
-        """Its transitions are all there."""
+        """Freeze its transitions."""
         for transition in self.all:
             transition.close()
-        found = MappingProxyType({n: tuple(t) for n, t in self.transitions.items()})
-        self.transitions = found  # pyright: ignore[reportIncompatibleVariableOverride]
+        frozen = MappingProxyType({n: tuple(t) for n, t in self.transitions.items()})
+        self.transitions = frozen  # pyright: ignore[reportIncompatibleVariableOverride]
         self.shut()
 
     def at(self, state: str) -> Sequence[GuardedTransition]:
-        """What a state may do at this event, in order."""
-        # .get: subscripting the library's defaultdict would add the key and hide a later error
+        """The transitions of a state at this event, in order."""
+        # .get, because subscripting the library's defaultdict adds the key and hides errors
         return self.transitions.get(state, ())
 
     @property
     def all(self) -> Iterator[GuardedTransition]:
         """Every transition of this event, state by state."""
-        for found in list(self.transitions.values()):
-            yield from found
+        for transitions in list(self.transitions.values()):
+            yield from transitions
 
     def choose(self, cursor: Configuration) -> GuardedTransition | None:
-        """The transition that would be taken; nothing moves."""
+        """Return the transition that would be taken, without moving the cursor."""
         for transition in self.transitions.get(getattr(cursor, self._attribute), ()):
             for condition in transition.conditions:
                 if not condition.holds(cursor):
@@ -372,7 +372,7 @@ class LeanEvent(Closable, Event):
         return None
 
     def trigger(self, cursor: Configuration) -> GuardedTransition | None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Take the first transition that may be taken; None when there is none."""
+        """Take the first transition whose guards hold. Returns None if there is none."""
         transition = self.choose(cursor)
         if transition is not None and transition.dest is not None:
             setattr(cursor, self._attribute, transition.dest)
@@ -380,20 +380,20 @@ class LeanEvent(Closable, Event):
 
 
 class Node(Closable, State):
-    """A state of the live machine, with what the file says about it (None: the engine's own)."""
+    """A state of the live machine, with its spec (None for an end of the engine)."""
 
     def __init__(self, name: str, *args: Any, spec: StateSpec | None = None, **more: Any) -> None:
         super().__init__(name, *args, **more)
         self.spec = spec
 
     def close(self) -> None:
-        """It stays as it is."""
+        """Freeze it."""
         _close_lists(self, "on_enter", "on_exit")
         self.shut()
 
 
 class Region(Closable, StockMachine):
-    """One flat machine. `attribute` is what it moves on a cursor: ``state`` or ``status``."""
+    """One flat machine. `attribute` is the cursor's attribute that it moves: a state or status."""
 
     transition_cls = GuardedTransition
     event_cls = LeanEvent
@@ -414,7 +414,7 @@ class Region(Closable, StockMachine):
     remove_transition: Any = _while_open(StockMachine.remove_transition)
 
     def close(self) -> None:
-        """The machine is built: every later change is refused, here and in each of its parts."""
+        """Freeze the machine and all of its parts: every later change is refused."""
         for part in (*self.triggers.values(), *self.nodes.values()):
             part.close()
         stock = cast(Any, self)
@@ -427,16 +427,16 @@ class Region(Closable, StockMachine):
 
     @property
     def nodes(self) -> Mapping[str, Node]:
-        """Its states by name, in the file's order."""
+        """The states by name, in file order."""
         return cast(Any, self).states
 
     @property
     def triggers(self) -> Mapping[str, LeanEvent]:
-        """Its events by name."""
+        """The events by name."""
         return self.events  # pyright: ignore[reportReturnType]  each is of `event_cls`
 
     def add(self, trigger: str, source: str, dest: str | None, **more: Any) -> None:
-        """One transition. States are checked here: the library does so only when it fires."""
+        """Add a transition. Checks the states, which the library does only when it fires."""
         for name in (source, dest):
             if name is not None and name not in self.nodes:
                 raise ValueError(f"no state `{name}` in this machine")
@@ -445,13 +445,13 @@ class Region(Closable, StockMachine):
         self.triggers[trigger].add_transition(cast(Any, self.transition_cls)(source, dest, **more))
 
     def transitions(self, trigger: str | None = None) -> Iterator[GuardedTransition]:
-        """The live transitions, in the order in which each state tries them."""
+        """Yield the live transitions, in the order in which each state tries them."""
         for name, event in self.triggers.items():
             if trigger is None or name == trigger:
                 yield from event.all
 
 
 def _close_lists(part: object, *names: str) -> None:
-    """Lists of the library become tuples."""
+    """Turn lists of the library into tuples."""
     for name in names:
         setattr(part, name, tuple(getattr(part, name)))

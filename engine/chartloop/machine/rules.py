@@ -1,8 +1,7 @@
-"""Evaluates the rules that cover a moment, and fires `check` when one holds or a signal waits.
+"""Evaluates the rules that apply at a moment; fires `check` if one holds or a signal is pending.
 
-All rules that cover the moment are evaluated; every one that holds raises its signal. Stops
-beat detours, the highest priority wins; between equals signals raised before, then rules in
-the file's order.
+All of these rules are evaluated, and each that holds raises its signal. Stops precede detours, and
+the highest priority wins; ties go to signals that were raised before, then to rules in file order.
 
 Source: design "language", section 4; 002 "How the Loop Decides to Stop".
 """
@@ -26,10 +25,10 @@ _TIMES = frozenset({"run.elapsed", "run.working"})
 
 
 def check_rules(cursor: Cursor, trigger: str | None, *, general: bool, into: str = "") -> bool:
-    """Evaluate the rules; True when `check` was fired and the run has moved.
+    """Evaluate the rules. True if `check` was fired and the run has moved.
 
-    `general`: the rules that are evaluated after every action. Rules with `before` are evaluated
-    whenever one of their states is about to be entered: `into`, or where `trigger` leads.
+    `general`: include the rules that are evaluated after every action. Rules with `before` are
+    evaluated whenever one of their states is next: `into`, or where `trigger` leads.
     """
     chart, signals = cursor.chart, cursor.signals
     state = cursor.state
@@ -52,7 +51,7 @@ def check_rules(cursor: Cursor, trigger: str | None, *, general: bool, into: str
     for number, id in chart.rule_warns:
         if number in numbers and id not in cursor.draft.warned:
             warn(cursor, id)
-    if cursor.unhandled and not _is_dealt_with(cursor, holding):
+    if cursor.unhandled and not _is_failure_handled(cursor, holding):
         error = cursor.facts.last.error
         cursor.raise_signal(
             StopSignal(chart.spec.reason("error"), error.message if error else "", {}, state)
@@ -69,7 +68,7 @@ def check_rules(cursor: Cursor, trigger: str | None, *, general: bool, into: str
 
 
 def _evaluate_each(cursor: Cursor, numbers: Iterable[int]) -> list[bool]:
-    """The rules' guards, each on its own: one that raises does not hide the others."""
+    """Evaluate the guards of rules one by one, so that one that raises does not hide the others."""
     out: list[bool] = []
     for number in numbers:
         rule, guard = cursor.chart.rules[number]
@@ -82,7 +81,7 @@ def _evaluate_each(cursor: Cursor, numbers: Iterable[int]) -> list[bool]:
 
 
 def _rules_before_next(cursor: Cursor, trigger: str | None) -> tuple[int, ...]:
-    """The `before` rules of the state that would be entered next."""
+    """The `before` rules of the next state."""
     chart, state = cursor.chart, cursor.state
     if trigger is None:
         return chart.before.get(state, ()) if state in chart.acting else ()
@@ -93,13 +92,13 @@ def _rules_before_next(cursor: Cursor, trigger: str | None) -> tuple[int, ...]:
 def is_about_failure(reads: Set[str], *, timed_out: bool) -> bool:
     """Whether a rule that reads these facts is about a failed action.
 
-    Such a rule reads errors. Where a time limit cut the action off, one that reads the run's time
-    is about it too. A failure that no rule is about stops the run.
+    Such a rule reads errors or, if a time limit cut the action off, the run's time. A failure that
+    no rule is about stops the run.
     """
     return (timed_out and not reads.isdisjoint(_TIMES)) or any(map(is_about_errors, reads))
 
 
-def _is_dealt_with(cursor: Cursor, holding: Iterable[int]) -> bool:
+def _is_failure_handled(cursor: Cursor, holding: Iterable[int]) -> bool:
     """Whether one of the rules that hold is about the failure of the action."""
     error = cursor.facts.last.error
     timed_out = error is not None and error.kind == "timeout"
@@ -120,7 +119,7 @@ def _fire(cursor: Cursor, hard: StopReason | None, holding: list[int], trigger: 
     if hard is None and True not in verdicts:
         return False
     known = "" if hard is None else str(hard)
-    # a reason that no file declared goes the way of `custom`: it stops all the same
+    # an undeclared reason stops as `custom` does
     cursor.raised = known if not known or known in chart.spec.reasons else "custom"
     cursor.verdicts = verdicts
     event = chart.event("check")
@@ -141,28 +140,27 @@ def _fire(cursor: Cursor, hard: StopReason | None, holding: list[int], trigger: 
 
 
 def _interrupt(cursor: Cursor, taken: GuardedTransition, trigger: str | None) -> None:
-    """Note where the run was about to go, so that `next: return` can continue there."""
+    """Remember where the run was about to go, so that `next: return` can continue there."""
     rule, state = taken.rule, cursor.state
     assert rule is not None
     cursor.draft = cursor.draft.replace(skip=rule.id)
     if not cursor.chart.returnable.get(rule.id):
         return
-    made = Return(rule.id, ReturnPoint("state", state))
+    pending = Return(rule.id, ReturnPoint("state", state))
     if trigger is not None and state in cursor.chart.joins and not cursor.leaves_for_failure:
-        made = Return(rule.id, ReturnPoint("fork", state))
+        pending = Return(rule.id, ReturnPoint("fork", state))
     elif trigger is not None and (chosen := cursor.choose(trigger)) is not None:
-        if (
-            chosen.kind == "return" and cursor.draft.returns
-        ):  # it interrupts a way back: go back there
-            made = cursor.draft.returns[-1].replace(rule=rule.id)
+        # a detour that interrupts a return goes back to where that leads
+        if chosen.kind == "return" and cursor.draft.returns:
+            pending = cursor.draft.returns[-1].replace(rule=rule.id)
         else:
             attempt = cursor.draft.attempt if chosen.kind == "retry" else None
-            made = Return(rule.id, ReturnPoint("edge", chosen.origin), attempt)
-    cursor.draft = cursor.draft.replace(returns=(*cursor.draft.returns, made))
+            pending = Return(rule.id, ReturnPoint("edge", chosen.origin), attempt)
+    cursor.draft = cursor.draft.replace(returns=(*cursor.draft.returns, pending))
 
 
 def _signal_of(cursor: Cursor, number: int) -> StopSignal:
-    """The signal that a rule raises, with what its guard read."""
+    """The signal of a rule, with the values that its guard read."""
     spec, facts = cursor.chart.spec, cursor.facts
     rule, guard = cursor.chart.rules[number]
     context = {n: fact_value(facts, n) for n in sorted(guard.reads)}
@@ -172,11 +170,11 @@ def _signal_of(cursor: Cursor, number: int) -> StopSignal:
 
 
 def warn(cursor: Cursor, id: str) -> None:
-    """A warning, once, when the share of a rule's or decision's budget has been passed."""
+    """Warn once when the run reaches the `warn_at` of a rule or decision."""
     due = cursor.chart.warns[id]
     try:
         holds = id not in cursor.draft.warned and due.guard.fn(cursor.facts, cursor.oracle)
-    except FAILURES:  # the guard itself says so where it decides
+    except FAILURES:  # the guard of the rule or decision reports it
         return
     if holds:
         cursor.draft = cursor.draft.replace(warned=cursor.draft.warned | {id})
@@ -192,18 +190,18 @@ def time_allowed(
     chart: Chart, state: StateSpec, position: Position, *, waited: float = 0.0,
     above: float | None = None,
 ) -> float | None:  # fmt: skip
-    """Seconds from now: the smaller of `within` and what the nearest time rule leaves.
+    """Return the seconds that an action may take: `within`, or less by the nearest time limit.
 
-    `waited` is how long ago an action was started that waits and is called again: it counts.
-    `above` is what a parent leaves its child. Once a stop has been decided rules are off, and only
-    `within` counts. None: nothing bounds it.
+    `waited` are the seconds since the first call of an action that waits and is called again.
+    `above` is the time that a parent leaves its child. After a stop, rules are off and only
+    `within` counts. None: unbounded.
     """
     facts, nearest = position.facts, None
     if not position.stopping:
         nearest = above
         for left_by_rule in chart.time_left:
             left = _seconds(left_by_rule, facts)
-            # a limit that was reached while the action waited ends it, one from before does not
+            # a limit ends the action if it was reached during its wait, not if before
             if left is not None and left + waited > 0 and (nearest is None or left < nearest):
                 nearest = max(left, 0.0)
     within = state.within

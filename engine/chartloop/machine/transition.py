@@ -1,16 +1,16 @@
-"""The way of one decision: rules, then edges, to the next resting state.
+"""The path of one decision: rules, then edges, to the next resting state.
 
-What is tried, in this order:
+The order of evaluation:
 
-1. The rules that cover the state, and the `before` rules of the state that would be entered: the
-   highest stop, else the first detour (`machine.rules`). Once the epilogue is open rules are off.
-2. The state's own way, in the order of `machine.transition_table.ORDER`. Into an `all`: every
+1. The rules that apply at the state, and the `before` rules of the state that would be entered: the
+   highest stop, else the first detour (`machine.rules`). In the epilogue rules are off.
+2. The state's own edges, in the order of `machine.transition_table.ORDER`. Into an `all`: every
    branch.
-3. From there the own ways of deciding and passing states, each after the `before` rules of the
-   state that it leads to, up to a state that rests.
-4. A wait starts there, a retry waits, a pause that was asked for takes effect, or the run ends.
+3. From there the edges of deciding and passing states, each after the `before` rules of its
+   destination, up to a state that rests.
+4. There a wait starts, a retry backs off, a pending pause takes effect, or the run ends.
 
-Every state that cannot continue is left with a signal: a run is never stuck.
+A state that cannot continue is left with a signal: a run is never stuck.
 
 Source: design "language", sections 2 (`all`, epilogue), 4 (order, detours), 5 (waits).
 """
@@ -29,7 +29,7 @@ from chartloop.machine.rules import check_rules, warn
 
 
 def settle(cursor: Cursor) -> None:
-    """Start a wait or reach an end, where the decision has led to one."""
+    """Start a wait or end the run, if the decision has led to a wait or end."""
     if cursor.path:
         _come_to_rest(cursor)
     if cursor.state in cursor.chart.ends:
@@ -37,9 +37,9 @@ def settle(cursor: Cursor) -> None:
 
 
 def decide(cursor: Cursor, trigger: str | None, *, rules: bool = True) -> None:
-    """Rules first, then the state's own way, on to the next resting state.
+    """Evaluate rules, then the state's own edges, and go on to the next resting state.
 
-    `trigger` None: a state that rests stays unless `check` fires (start, resume, stop).
+    Without a trigger (start, resume, stop) a state that rests stays unless `check` fires.
     """
     if cursor.looks is not None:
         cursor.keep_facts()
@@ -50,7 +50,7 @@ def decide(cursor: Cursor, trigger: str | None, *, rules: bool = True) -> None:
 
 
 def _run_to_rest(cursor: Cursor) -> None:
-    """Through deciding and passing states to where the run rests."""
+    """Move through deciding and passing states to the next resting state."""
     chart = cursor.chart
     moves = 0
     while cursor.state not in chart.resting:
@@ -65,7 +65,7 @@ def _run_to_rest(cursor: Cursor) -> None:
 
 
 def _move(cursor: Cursor, trigger: str) -> None:
-    """Take the state's own way; a state that has none is left with a `guard_error`."""
+    """Take an edge of the state; if none holds, leave with a `guard_error`."""
     chart = cursor.chart
     state = cursor.state
     if cursor.looks is not None:
@@ -93,14 +93,14 @@ def _move(cursor: Cursor, trigger: str) -> None:
 
 
 def _choose_or_leave(cursor: Cursor, trigger: str) -> GuardedTransition | None:
-    """The way to take from here; out by `guard_error` when a guard raises or none holds."""
+    """Choose an edge; if a guard raises or none holds, leave with a `guard_error`."""
     state, taken = cursor.state, None
     try:
         taken = cursor.choose_now(trigger)
     except FAILURES as error:
         event = cursor.chart.event(trigger)
-        found = event.at(state) if event is not None else ()
-        guards = [g.__name__ for t in found for g in t.guards]
+        candidates = event.at(state) if event is not None else ()
+        guards = [g.__name__ for t in candidates for g in t.guards]
         cursor.raise_guard_error("` or `".join(guards), error, state)
     else:
         if taken is None:
@@ -117,7 +117,7 @@ def _choose_or_leave(cursor: Cursor, trigger: str) -> GuardedTransition | None:
 
 
 def _return(cursor: Cursor, taken: GuardedTransition) -> None:
-    """Go on with the edge that a detour interrupted."""
+    """Continue with the edge that a detour interrupted."""
     cursor.taken.append(taken.origin)
     *others, last = cursor.draft.returns
     cursor.draft = cursor.draft.replace(returns=tuple(others))
@@ -149,16 +149,16 @@ def _fork(cursor: Cursor, fork: str) -> None:
 
 
 def _divert_before(cursor: Cursor, join: str) -> bool:
-    """Whether a rule leads elsewhere before the state where branches meet is entered."""
+    """Whether a `before` rule of the join leads elsewhere."""
     cursor.state = join
     near = join in cursor.chart.before and not cursor.draft.stopping
     return near and check_rules(cursor, None, general=False, into=join)
 
 
 def _branch(cursor: Cursor, join: str | None, stops: list[str]) -> bool:
-    """One branch, to the join or to a stop. False when it could not continue.
+    """Walk one branch to the join or a stop. False if it could not continue.
 
-    Its edges have neither `set` nor `stop`: the checker refuses them there (CL311).
+    Its edges have neither `set` nor `stop`, which the checker refuses there (CL311).
     """
     chart = cursor.chart
     for _ in range(chart.bound):
@@ -189,9 +189,9 @@ def _enter_highest(cursor: Cursor, stops: list[str]) -> None:
     for name in names:
         reason = spec.states[name].stop
         if reason and reason != HIGHEST:
-            said = cursor.render_message(spec.states[name].message)
-            cursor.raise_signal(StopSignal(spec.reason(reason), said, {}, name))
-    # min is stable: equals go by the order of `all`
+            message = cursor.render_message(spec.states[name].message)
+            cursor.raise_signal(StopSignal(spec.reason(reason), message, {}, name))
+    # min is stable: ties go by the order of `all`
     cursor.state = min(
         names,
         key=lambda n: spec.reason(spec.states[n].stop).priority if spec.states[n].stop else 99,
@@ -200,7 +200,7 @@ def _enter_highest(cursor: Cursor, stops: list[str]) -> None:
 
 
 def _come_to_rest(cursor: Cursor) -> None:
-    """Come to rest: the clock of a wait starts, a retry waits, a pause asked for happens."""
+    """Come to rest: start the clock of a wait, back off before a retry, or pause."""
     cursor.draft = cursor.draft.replace(
         entered_at=cursor.input.at, wake_at=None, blocked_on="", waited=None
     )
@@ -218,11 +218,11 @@ def _come_to_rest(cursor: Cursor) -> None:
 
 
 A_TICK = 0.001
-"""Seconds behind a time limit at which a wait ends, so that rounding leaves the limit reached."""
+"""The seconds by which a wait ends after a time limit, so that rounding cannot undercut it."""
 
 
 def _seconds_to_stops(cursor: Cursor) -> Iterator[float]:
-    """The seconds until each time limit that stops the run for certain: no wait goes past one."""
+    """Yield the seconds until each time limit that stops the run for certain."""
     for left_by_rule in cursor.chart.stops_in:
         try:
             left = left_by_rule.fn(cursor.facts, no_oracle)
@@ -250,7 +250,7 @@ def _wait(cursor: Cursor) -> None:
 
 
 def _end(cursor: Cursor, word: str) -> None:
-    """Reach an end: its word fixes the status, the highest signal the reason."""
+    """End the run: the word of the end gives the status, the highest signal the reason."""
     spec = cursor.chart.spec
     if not cursor.signals.pending:
         reason = spec.reason(word if word in ("completed", "error") else "unknown")

@@ -1,11 +1,11 @@
-"""Spec to the list of transitions that its live machine has, in order of evaluation.
+"""The table of a machine's transitions, in order of evaluation.
 
-A plain table between the file and `transitions`: the live machine is made from it, and so is
-the stock machine of the differential test.
+A plain table between the file and `transitions`: both the live machine and the stock machine of the
+differential test are built from it.
 
-Order at one state and trigger: `ORDER`, which the abstract machine goes by as well. Under
-`check`: stops by priority (signals raised before, then rules in file order), then detours in
-file order, then signal rules, which never move.
+Order at one state and trigger: `ORDER`, which the abstract machine follows too. Under `check`:
+stops by priority (signals raised before, then rules in file order), then detours in file order,
+then signal rules, which never move.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from chartloop.machine import regions
 
 END_COMPLETED = "end-completed"
 END_ERROR = "end-error"
-"""The ends that the engine makes. The hyphen keeps them apart from every name of a file."""
+"""The ends of the engine. No name in a file can have a hyphen, so they never clash."""
 
 Trial = Literal["retry", "divert", "edges"]
 ORDER: tuple[Trial, ...] = ("retry", "divert", "edges")
-"""In which order a state tries its own ways once its action has come to something.
+"""The order in which a state tries its own transitions after its action.
 
-A failure asks all of them: once more, then `failed` or `on_error`, then the file's edges, of which
-some may lead back from a detour. A success asks the edges alone.
+A failure tries all: a retry, then `failed` or `on_error`, then the file's edges, of which some may
+return from a detour. A success tries only the edges.
 """
 
 ENGINE_ENDS: Mapping[str, EndStatus] = {END_COMPLETED: "completed", END_ERROR: "error"}
 
 
-class Way(NamedTuple):
+class Row(NamedTuple):
     """One transition of the live machine."""
 
     trigger: str
@@ -48,9 +48,9 @@ class Way(NamedTuple):
     by: str = "file"
 
 
-def ways(spec: MachineSpec, handled: frozenset[str]) -> list[Way]:
-    """Every transition of the machine's step region."""
-    out: list[Way] = []
+def transition_rows(spec: MachineSpec, handled: frozenset[str]) -> list[Row]:
+    """Return every transition of the machine's step region."""
+    out: list[Row] = []
     for state in spec.states.values():
         out += _of_state(spec, state, handled)
     out += _returns(spec)
@@ -58,7 +58,7 @@ def ways(spec: MachineSpec, handled: frozenset[str]) -> list[Way]:
     return out
 
 
-def _of_state(spec: MachineSpec, state: StateSpec, handled: frozenset[str]) -> Iterator[Way]:
+def _of_state(spec: MachineSpec, state: StateSpec, handled: frozenset[str]) -> Iterator[Row]:
     for trial in ORDER:
         match trial:
             case "retry":
@@ -69,30 +69,30 @@ def _of_state(spec: MachineSpec, state: StateSpec, handled: frozenset[str]) -> I
                 yield from _edges(spec, state)
 
 
-def _retry(state: StateSpec) -> Iterator[Way]:
+def _retry(state: StateSpec) -> Iterator[Row]:
     name = state.name
     if label := state.attempts_label:
-        yield Way("advance", name, name, (regions.Retrying(label),), f"{name}.retry", "retry")
+        yield Row("advance", name, name, (regions.Retrying(label),), f"{name}.retry", "retry")
 
 
-def _diverting(spec: MachineSpec, state: StateSpec, handled: frozenset[str]) -> Iterator[Way]:
-    """Where a failure leads: by the state's `failed`, else by the machine's `on_error`."""
+def _diverting(spec: MachineSpec, state: StateSpec, handled: frozenset[str]) -> Iterator[Row]:
+    """The transitions of a failure: by the state's `failed`, else by the machine's `on_error`."""
     name, failed = state.name, (regions.Failed("the action failed"),)
     for edge in state.edges_of("failed"):
-        yield Way("advance", name, edge.target, failed, edge.id, "failed", edge)
+        yield Row("advance", name, edge.target, failed, edge.id, "failed", edge)
     if spec.on_error is not None and state.action is not None and name not in handled:
-        yield Way("advance", name, spec.on_error.target, failed, "on_error", "error", spec.on_error)
+        yield Row("advance", name, spec.on_error.target, failed, "on_error", "error", spec.on_error)
 
 
-def _edges(spec: MachineSpec, state: StateSpec) -> Iterator[Way]:
-    """The file's own, in its order; those back from a detour among them."""
+def _edges(spec: MachineSpec, state: StateSpec) -> Iterator[Row]:
+    """The edges of the file, in its order, including those that return from a detour."""
     for edge in state.edges:
-        if edge.role != "failed" and edge.target == RETURN and _asked_among_others(state):
+        if edge.role != "failed" and edge.target == RETURN and _has_alternatives(state):
             yield from _returning(spec, edge)
         elif edge.role != "failed" and edge.target != RETURN:
             kind = {"on": "answer", "expired": "expired", "all": "fork"}.get(edge.role, "advance")
             guards = _guards(state, edge)
-            yield Way(edge.trigger, state.name, edge.target, guards, edge.id, kind, edge)
+            yield Row(edge.trigger, state.name, edge.target, guards, edge.id, kind, edge)
 
 
 def _guards(state: StateSpec, edge: Edge) -> tuple[regions.Guard, ...]:
@@ -104,17 +104,17 @@ def _guards(state: StateSpec, edge: Edge) -> tuple[regions.Guard, ...]:
 
 
 def return_points(spec: MachineSpec, rule: Rule) -> list[tuple[ReturnPoint, str]]:
-    """Where a detour may interrupt a run, each with the state that the run was going to."""
+    """Return the points at which a detour may interrupt a run, with the run's destination."""
     out: list[tuple[ReturnPoint, str]] = []
     for state in spec.states.values():
         if state.job == "end":
             continue
-        looked_at = not rule.at or state.name in rule.at
-        acted = state.rests and looked_at
+        covered = not rule.at or state.name in rule.at
+        acted = state.rests and covered
         for edge in state.edges:
             if edge.target != RETURN and (edge.target in rule.before if rule.before else acted):
                 out.append((ReturnPoint("edge", edge.id), edge.target))
-        begun = state.name == spec.start and looked_at  # a rule may hold before anything was done
+        begun = state.name == spec.start and covered  # a rule may hold before the first action
         if (acted or begun) and not rule.before:
             out.append((ReturnPoint("state", state.name), state.name))
         if acted and not rule.before:
@@ -130,36 +130,36 @@ def return_points(spec: MachineSpec, rule: Rule) -> list[tuple[ReturnPoint, str]
 
 
 def returning_states(spec: MachineSpec) -> list[tuple[str, Edge]]:
-    """The states that return to where a detour interrupted the run, with the edge that says so."""
+    """Return the states that return to where a detour interrupted the run, with their edge."""
     return [(e.source, e) for e in spec.edges() if e.target == RETURN]
 
 
-def _returns(spec: MachineSpec) -> Iterator[Way]:
-    """The edges of states that do nothing but return; they are drawn behind all others."""
+def _returns(spec: MachineSpec) -> Iterator[Row]:
+    """The edges of states whose only edge returns; they are drawn after all others."""
     for name, edge in returning_states(spec):
-        if not _asked_among_others(spec.states[name]):
+        if not _has_alternatives(spec.states[name]):
             yield from _returning(spec, edge)
 
 
-def _asked_among_others(state: StateSpec) -> bool:
-    """Whether an edge that returns is one of several: then its place in the file decides."""
+def _has_alternatives(state: StateSpec) -> bool:
+    """Whether an edge that returns is one of several: then its place in the file counts."""
     return sum(edge.role != "failed" for edge in state.edges) > 1
 
 
-def _returning(spec: MachineSpec, edge: Edge) -> Iterator[Way]:
-    """One way for each state that a detour may have kept the run from."""
+def _returning(spec: MachineSpec, edge: Edge) -> Iterator[Row]:
+    """One transition for each state that a detour may have kept the run from."""
     guards = _guards(spec.states[edge.source], edge)
     targets = dict.fromkeys(
         to for r in spec.rules if r.kind == "detour" for _, to in return_points(spec, r)
     )
     for to in targets:
-        yield Way(
+        yield Row(
             "advance", edge.source, to, (*guards, regions.Returning(to)), edge.id, "return", edge
         )
 
 
-def _checks(spec: MachineSpec) -> Iterator[Way]:
-    ranked: list[tuple[tuple[int, int], Way]] = []
+def _checks(spec: MachineSpec) -> Iterator[Row]:
+    ranked: list[tuple[tuple[int, int], Row]] = []
     live = [n for n, s in spec.states.items() if s.job != "end"]
     for number, rule in enumerate(spec.rules):
         guard = (regions.RuleHolds(rule.when, number),)
@@ -171,7 +171,7 @@ def _checks(spec: MachineSpec) -> Iterator[Way]:
             ranked.append(
                 (
                     (rank, number),
-                    Way("check", source, to, guard, rule.id, "rule", rule=rule, by="rule"),
+                    Row("check", source, to, guard, rule.id, "rule", rule=rule, by="rule"),
                 )
             )
     groups: dict[tuple[int, str], list[str]] = {}
@@ -183,11 +183,11 @@ def _checks(spec: MachineSpec) -> Iterator[Way]:
             ranked.append(
                 (
                     (priority, -1),
-                    Way("check", source, to, guards, f"raised.{to}", "raised", by="engine"),
+                    Row("check", source, to, guards, f"raised.{to}", "raised", by="engine"),
                 )
             )
     ranked.sort(key=lambda pair: pair[0])
-    yield from (way for _, way in ranked)
+    yield from (row for _, row in ranked)
 
 
 def _states_under(spec: MachineSpec, rule: Rule, live: list[str]) -> list[str]:
@@ -201,7 +201,7 @@ def _states_under(spec: MachineSpec, rule: Rule, live: list[str]) -> list[str]:
 
 
 def route(spec: MachineSpec, reason: str) -> str:
-    """Where a stop goes that names no target. Source: design "language", section 4."""
+    """Return the state that a stop without a target leads to. Source: "language", section 4."""
     if spec.on_stop:
         return spec.on_stop
     own = [n for n, s in spec.states.items() if s.stop == reason]

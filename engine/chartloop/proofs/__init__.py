@@ -5,5 +5,5 @@
     guards   whether guards can hold together
 
 All three read the abstract machine (`machine.abstract`). Belongs here: answers with a witness or a
-reason. Never: findings and their wording for authors (that is `checker`), running anything.
+reason. Never: running anything, or wording findings for authors (see `checker`).
 """

@@ -1,9 +1,9 @@
-"""Directed graphs, as far as the checker asks them something.
+"""A small directed graph: reachability and strongly connected components.
 
-networkx has all of this too, and takes longer to import than anything else that a run needs before
-its first step: every machine is checked, few are drawn (`machine.graph`).
+networkx has both, but takes longer to import than everything else that a run needs before its first
+step: every machine is checked, few are drawn (`machine.graph`).
 
-Belongs here: nodes, edges and what follows from them. Never: what a node stands for.
+Belongs here: nodes, edges and what follows from them. Never: the meaning of a node.
 Source: R. Tarjan, "Depth-first search and linear graph algorithms" (1972).
 """
 
@@ -18,7 +18,7 @@ N = TypeVar("N", str, int)
 
 
 class Digraph(Generic[N]):
-    """Nodes in the order in which they came, and at most one edge between two of them each way."""
+    """Nodes in insertion order, with at most one edge from any node to any other."""
 
     def __init__(self, nodes: Iterable[N] = (), edges: Iterable[tuple[N, N]] = ()) -> None:
         self._after: dict[N, dict[N, None]] = {node: {} for node in nodes}
@@ -38,7 +38,7 @@ class Digraph(Generic[N]):
         return [(source, dest) for source, dests in self._after.items() for dest in dests]
 
     def add_edge(self, source: N, dest: N) -> None:
-        """Add an edge, and its nodes where they are missing."""
+        """Add an edge, and its nodes if they are missing."""
         for node in (source, dest):
             self._after.setdefault(node, {})
             self._before.setdefault(node, {})
@@ -46,19 +46,19 @@ class Digraph(Generic[N]):
         self._before[dest][source] = None
 
     def has_edge(self, source: N, dest: N) -> bool:
-        """Whether an edge leads from one to the other."""
+        """Whether an edge leads from `source` to `dest`."""
         return dest in self._after.get(source, ())
 
     def successors(self, node: N) -> Collection[N]:
-        """Where the edges of a node lead."""
+        """The nodes that a node's edges lead to."""
         return self._after[node]
 
     def predecessors(self, node: N) -> Collection[N]:
-        """From where edges lead to a node."""
+        """The nodes with an edge to this one."""
         return self._before[node]
 
     def subgraph(self, nodes: Iterable[N]) -> Digraph[N]:
-        """A graph of these nodes and the edges between them."""
+        """Return the graph of these nodes and the edges between them."""
         kept = set(nodes)
         return Digraph(
             (node for node in self if node in kept),
@@ -66,32 +66,32 @@ class Digraph(Generic[N]):
         )
 
     def without(self, edges: Iterable[tuple[N, N]]) -> Digraph[N]:
-        """A graph that lacks these edges."""
-        gone = set(edges)
-        return Digraph(self, (edge for edge in self.edges if edge not in gone))
+        """Return a copy that lacks these edges."""
+        removed = set(edges)
+        return Digraph(self, (edge for edge in self.edges if edge not in removed))
 
     def onward(self, node: N) -> set[N]:
-        """A node and all that can be come to from it."""
+        """The node and every node that it can reach."""
         return _reach(self._after, node)
 
     def leading_to(self, node: N) -> set[N]:
-        """A node and all from which it can be come to."""
+        """The node and every node that can reach it."""
         return _reach(self._before, node)
 
     def components(self) -> list[set[N]]:
-        """The parts whose nodes lead to each other, each after all that it leads to."""
+        """The strongly connected components, each after all components that it can reach."""
         search = _Tarjan(self._after)
         for node in self:
             search.from_node(node)
-        return search.found
+        return search.components
 
     def parts(self) -> Parts[N]:
-        """The graph of its components."""
+        """The graph of the components: the condensation."""
         return Parts(self)
 
 
 class Parts(Generic[N]):
-    """The components of a graph, by number, and the ways between them."""
+    """The components of a graph, by number, and the edges between them."""
 
     def __init__(self, graph: Digraph[N]) -> None:
         self.members = graph.components()
@@ -100,10 +100,10 @@ class Parts(Generic[N]):
         self.graph: Digraph[int] = Digraph(range(len(self.members)), between)
 
 
-def _reach(ways: dict[N, dict[N, None]], node: N) -> set[N]:
+def _reach(edges: dict[N, dict[N, None]], node: N) -> set[N]:
     seen, pending = {node}, [node]
     while pending:
-        for after in ways[pending.pop()]:
+        for after in edges[pending.pop()]:
             if after not in seen:
                 seen.add(after)
                 pending.append(after)
@@ -111,24 +111,24 @@ def _reach(ways: dict[N, dict[N, None]], node: N) -> set[N]:
 
 
 class _Tarjan(Generic[N]):
-    """Tarjan's search, with its own stack: a machine may be deeper than Python's."""
+    """Tarjan's search with a stack of its own: a machine may be deeper than Python's."""
 
-    def __init__(self, ways: dict[N, dict[N, None]]) -> None:
-        self.found: list[set[N]] = []
-        self._ways = ways
+    def __init__(self, edges: dict[N, dict[N, None]]) -> None:
+        self.components: list[set[N]] = []
+        self._edges = edges
         self._number: dict[N, int] = {}
         self._low: dict[N, int] = {}
         self._open: dict[N, None] = {}
-        """Nodes whose part is not known yet, in the order in which they were come to."""
+        """Nodes whose component is still open, in the order of their discovery."""
 
     def from_node(self, start: N) -> None:
-        """Find all parts that can be come to from here and are not found yet."""
+        """Add all components that are reachable from here and new."""
         if start in self._number:
             return
         stack = [(start, self._enter(start))]
         while stack:
-            node, ways = stack[-1]
-            for after in ways:
+            node, edges = stack[-1]
+            for after in edges:
                 if after not in self._number:
                     stack.append((after, self._enter(after)))
                     break
@@ -144,12 +144,12 @@ class _Tarjan(Generic[N]):
     def _enter(self, node: N) -> Iterator[N]:
         self._number[node] = self._low[node] = len(self._number)
         self._open[node] = None
-        return iter(self._ways[node])
+        return iter(self._edges[node])
 
     def _leave(self, node: N) -> None:
         if self._low[node] < self._number[node]:
             return
-        part: set[N] = set()
-        while node not in part:
-            part.add(self._open.popitem()[0])
-        self.found.append(part)
+        component: set[N] = set()
+        while node not in component:
+            component.add(self._open.popitem()[0])
+        self.components.append(component)

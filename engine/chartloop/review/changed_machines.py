@@ -1,6 +1,6 @@
-"""Which machines a change touches: those whose file changed, and those of which a child's file did.
+"""The machines that a change touches: those whose file, or the file of a child, changed.
 
-Belongs here: from a revision to pairs of machines. Never: what differs in a pair, Markdown.
+Belongs here: from a revision to pairs of machines. Never: the differences in a pair, Markdown.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from chartloop.versions.diff.diff import Diff
 
 _MACHINE = re.compile(r"""^\ufeff?(?:.*\{\s*)?["']?chartloop["']?\s*:""", re.MULTILINE)
 _HAS_CHILDREN = r"""["']?machines["']?[[:space:]]*:"""
-"""Matches a file that has child machines, as an extended regular expression."""
+"""An extended regular expression that matches a file with child machines."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Scope:
 
     @classmethod
     def of(cls, folder: Path, base: str, head: str | None = None) -> Scope:
-        """From where this branch left `base` to `head`, or to the files as they are now."""
+        """Compare the merge base with `base` to `head`, or to the working tree if None."""
         hint = "run it inside the repository whose machines changed"
         repository = Repository.at(folder, hint=hint)
         first = repository.revision(base)
@@ -41,7 +41,7 @@ class Scope:
         return cls(repository, repository.common(first, last), last)
 
     def has(self, path: str) -> bool:
-        """Whether a path from the root is a file or a folder on either side."""
+        """Whether a path from the root is a file or folder on either side."""
         if path == ".." or path.startswith("../"):
             return False
         if self.head is not None:
@@ -60,37 +60,38 @@ class Reviewed(NamedTuple):
     """One machine file that a change touches."""
 
     path: str
-    """From the repository's root; of a file that is gone, where it was."""
+    """The path from the repository's root; of a removed file, its former path."""
     before: Side | None
-    """None for a file that is new, or was not a machine."""
+    """None if the file is new, or was not a machine."""
     after: Side | None
+    """None if the file was removed, or is no longer a machine."""
     diff: Diff | None
     """None unless both sides are machines."""
     problem: str = ""
-    """Why the file could not be read at all."""
+    """The reason why the file could not be read; empty if it could."""
 
     @property
     def invalid(self) -> bool:
-        """Whether what is there now is not a machine that loads."""
+        """Whether the file does not load now."""
         return bool(self.problem) or (self.after is not None and self.after.machine is None)
 
     @property
     def same(self) -> bool:
-        """Whether nothing differs that a machine says."""
+        """Whether both sides are the same machine."""
         return self.diff is not None and self.diff.same
 
     @property
     def new_findings(self) -> tuple[Finding, ...]:
-        """Findings that are new."""
+        """The findings that are new."""
         return _less(self.after, self.before)
 
     @property
     def fixed_findings(self) -> tuple[Finding, ...]:
-        """Findings that are gone."""
+        """The findings that are gone."""
         return _less(self.before, self.after) if self.after is not None else ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what `chartloop review --format json` has of a machine."""
+        """Return it as plain data, as in `chartloop review --format json`."""
         return {
             "path": self.path,
             "invalid": self.invalid,
@@ -108,12 +109,12 @@ def _as_data(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 
 
 def _less(side: Side | None, other: Side | None) -> tuple[Finding, ...]:
-    """The findings of a side that the other does not have, wherever they are in the text."""
-    left = [_key(finding) for finding in other.findings] if other is not None else []
+    """The findings of a side that the other does not have, whatever their place."""
+    unmatched = [_key(finding) for finding in other.findings] if other is not None else []
     out: list[Finding] = []
     for finding in side.findings if side is not None else ():
-        if _key(finding) in left:
-            left.remove(_key(finding))
+        if _key(finding) in unmatched:
+            unmatched.remove(_key(finding))
         else:
             out.append(finding)
     return tuple(out)
@@ -124,22 +125,22 @@ def _key(finding: Finding) -> tuple[str, str]:
 
 
 def review(scope: Scope, looking: Looking, paths: Sequence[str] = ()) -> Iterator[Reviewed]:
-    """Every machine that a change touches, sorted by path; in these files and folders, if given."""
+    """Yield every machine that a change touches, by path. `paths` restricts files and folders."""
     changed = [m for m in scope.repository.changed_files(scope.base, scope.head) if _is_yaml(m)]
     moved = [m for m in changed if not _path(m).endswith(LOCK)]
     known = set(map(_path, moved))
     for path in dict.fromkeys(p for m in changed for p in _locked_by(scope, m) if p not in known):
         moved.append(FileChange(path, path))
-    found = {_path(m): m for m in moved if _within(_path(m), paths)}
+    selected = {_path(m): m for m in moved if _within(_path(m), paths)}
     touched = {path for m in moved for path in m if path is not None}
     if touched:
-        for parent in _parents(scope, looking, touched, set(found)):
+        for parent in _parents(scope, looking, touched, set(selected)):
             if _within(parent, paths):
-                found[parent] = FileChange(parent, parent)
-    for path in sorted(found):
-        made = _review_file(scope, looking, found[path])
-        if made is not None:
-            yield made
+                selected[parent] = FileChange(parent, parent)
+    for path in sorted(selected):
+        reviewed = _review_file(scope, looking, selected[path])
+        if reviewed is not None:
+            yield reviewed
 
 
 def _is_yaml(moved: FileChange) -> bool:
@@ -151,7 +152,7 @@ def _path(moved: FileChange) -> str:
 
 
 def _locked_by(scope: Scope, moved: FileChange) -> Iterator[str]:
-    """The machines whose MCP tools a file locks: a changed tool is a changed machine."""
+    """Yield the machines whose MCP tools a file locks: a changed tool changes the machine."""
     path = _path(moved)
     if path.endswith(LOCK):
         names = (path.removesuffix(LOCK) + suffix for suffix in (".yaml", ".yml"))
@@ -166,7 +167,7 @@ def _within(path: str, paths: Iterable[str]) -> bool:
 def _parents(
     scope: Scope, looking: Looking, touched: Collection[str], known: Collection[str]
 ) -> Iterator[str]:
-    """The machines that did not change, and have a child of a file that did."""
+    """Yield the unchanged machines that have a child in a changed file."""
     for path in scope.repository.holding(_HAS_CHILDREN, scope.head):
         if path in known or path in touched:
             continue
@@ -175,7 +176,7 @@ def _parents(
 
 
 def _files(scope: Scope, looking: Looking, path: str) -> Iterator[str]:
-    """The files of a machine and its children, now and before: one that is gone counts, too."""
+    """Yield the files of a machine and its children, now and before."""
     for revision in (scope.head, scope.base):
         try:
             side = _at(scope, revision, looking, path)
@@ -188,7 +189,7 @@ def _files(scope: Scope, looking: Looking, path: str) -> Iterator[str]:
 
 
 def _review_file(scope: Scope, looking: Looking, moved: FileChange) -> Reviewed | None:
-    """The two sides of a file; None when it holds a machine on neither."""
+    """Load both sides of a file. None if neither is a machine."""
     path = moved.after or moved.before or ""
     try:
         before = _machine_at(scope.base, looking, moved.before)
@@ -227,5 +228,5 @@ def _at(scope: Scope, revision: Revision | None, looking: Looking, path: str) ->
 
 
 def _is_machine(data: bytes) -> bool:
-    """Whether a YAML file means to be a machine: other files have no format version of ours."""
+    """Whether a YAML file is meant as a machine: it has our key for the format version."""
     return b"\0" not in data and bool(_MACHINE.search(data.decode("utf-8", errors="replace")))

@@ -1,11 +1,11 @@
 """The one Markdown comment on all machines that a change touches.
 
-For each: the verdict, the differences as a coloured list, the focus picture as Mermaid, what the
-checks say before and after, and links to the full pictures. The whole stays below what GitHub
-takes; where it would not, the largest parts give way first, and say so.
+For each: the verdict, the differences as a coloured list, the focus picture as Mermaid, the
+findings before and after, and links to the full pictures. The comment stays within GitHub's limit:
+if it is too long, the largest parts are left out first, with a note.
 
-Texts of the files under review are in blocks of code, in code spans or in Mermaid labels only:
-none is read as Markdown or HTML.
+Texts from the files under review appear only in code blocks, code spans or Mermaid labels: none is
+interpreted as Markdown or HTML.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from chartloop.versions.diff.merge import Merged, focus, merge
 from chartloop.view.flowchart import Flowchart, one_line, printable
 
 MARKER = "<!-- chartloop review -->"
-"""The first line: by it a workflow finds its comment again."""
+"""The first line, by which a workflow finds its comment again."""
 MOST = 65_536
-"""Characters of a comment on GitHub."""
+"""The most characters of a comment on GitHub."""
 _ROOM = 2_000
-"""Kept free for what a workflow adds."""
+"""The characters that are reserved for additions by a workflow."""
 _WIDE = 110
-"""Characters of a line in a block of code."""
+"""The most characters of a line in a code block."""
 
 
 @dataclass(frozen=True)
 class _Section:
-    """One machine's part of the comment, and how much of it is left out."""
+    """One machine's part of the comment, with the parts to leave out."""
 
     reviewed: Reviewed
     links: Mapping[str, str]
     mermaid: str
     alone: bool = False
-    """The comment is about this machine: its verdict is on top already."""
+    """Whether it is the only machine, so that its verdict is in the heading already."""
     listed: int | None = None
-    """How many differences are listed; None for all."""
+    """The number of differences to list; None for all."""
     brief: bool = False
 
     def text(self) -> str:
@@ -65,11 +65,11 @@ class _Section:
         elif _has_picture(self.reviewed):
             yield "_The picture does not fit into this comment._"
         yield _checks(self.reviewed)
-        named = " · ".join(f"[{name}]({url})" for name, url in self.links.items())
-        yield f"Pictures: {named}" if named else ""
+        links = " · ".join(f"[{name}]({url})" for name, url in self.links.items())
+        yield f"Pictures: {links}" if links else ""
 
     def smaller(self) -> _Section | None:
-        """The same with its largest part left out; None when nothing can be."""
+        """Return the section without its largest part; None if nothing can be left out."""
         if self.mermaid:
             return replace(self, mermaid="")
         if self.listed is None or self.listed > 1:
@@ -81,32 +81,32 @@ class _Section:
 
 
 def comment(
-    scope: Scope, found: Sequence[Reviewed], *, links: Callable[[Reviewed], Mapping[str, str]]
+    scope: Scope, reviewed: Sequence[Reviewed], *, links: Callable[[Reviewed], Mapping[str, str]]
 ) -> str:
-    """The whole comment, ending with a newline. `links` are those of a machine's full pictures."""
-    changed = [one for one in found if not one.same]
-    alike = [one for one in found if one.same]
-    head = f"{MARKER}\n## {_escape_markdown(verdict(found))}\n\n{_comparison_line(scope)}"
+    """Return the comment, ending with a newline. `links` gives those of a machine's pictures."""
+    changed = [one for one in reviewed if not one.same]
+    alike = [one for one in reviewed if one.same]
+    head = f"{MARKER}\n## {_escape_markdown(verdict(reviewed))}\n\n{_comparison_line(scope)}"
     tail = f"_Written differently, the same machine: {_listing(alike)}._" if alike else ""
     alone = len(changed) == 1 and not changed[0].invalid
     sections = [_Section(one, links(one), _mermaid(one), alone) for one in changed]
     return _fit_sections(head, sections, tail)
 
 
-def review_data(scope: Scope, found: Sequence[Reviewed]) -> dict[str, Any]:
-    """The same as plain data: what `chartloop review --format json` prints."""
+def review_data(scope: Scope, reviewed: Sequence[Reviewed]) -> dict[str, Any]:
+    """Return the review as plain data, as `chartloop review --format json` prints it."""
     return {
         "format": 1,
         "base": scope.base.commit,
         "head": scope.head.commit if scope.head is not None else None,
-        "verdict": verdict(found),
-        "machines": [one.to_dict() for one in found],
+        "verdict": verdict(reviewed),
+        "machines": [one.to_dict() for one in reviewed],
     }
 
 
-def verdict(found: Sequence[Reviewed]) -> str:
-    """The verdict, in a line."""
-    changed = [one for one in found if not one.same]
+def verdict(reviewed: Sequence[Reviewed]) -> str:
+    """Return the verdict in one line."""
+    changed = [one for one in reviewed if not one.same]
     if not changed:
         return "No machine changed"
     invalid = [one for one in changed if one.invalid]
@@ -122,19 +122,19 @@ def _comparison_line(scope: Scope) -> str:
 
 
 def _fit_sections(head: str, sections: list[_Section], tail: str) -> str:
-    """The parts as one text; the largest shrink until it is short enough."""
+    """Join the parts, shrinking the largest sections until the text is short enough."""
     texts = [section.text() for section in sections]
     room = MOST - _ROOM - len(head) - len(tail)
-    left = 0
+    dropped = 0
     while sum(map(len, texts)) + 2 * len(texts) > room:
         at = max(range(len(texts)), key=lambda n: len(texts[n]))
         smaller = sections[at].smaller()
         if smaller is None:
             del sections[at], texts[at]
-            left += 1
+            dropped += 1
             continue
         sections[at], texts[at] = smaller, smaller.text()
-    more = f"_{say_count(left, 'more machine')} did not fit._" if left else ""
+    more = f"_{say_count(dropped, 'more machine')} did not fit._" if dropped else ""
     return "\n\n".join(part for part in (head, *texts, more, tail) if part) + "\n"
 
 
@@ -159,14 +159,14 @@ def _verdict(one: Reviewed) -> str:
 
 
 def _problem(one: Reviewed) -> str:
-    """The error that keeps the file from loading."""
+    """The errors that keep the file from loading."""
     if one.after is None or one.after.machine is not None:
         return ""
     return _block((f.render() for f in one.after.findings if f.is_error), "")
 
 
 _SIGNS = {"+": "+", "−": "-", "~": "!"}
-"""How GitHub knows the colour of a line: green, red, orange."""
+"""The signs by which GitHub colours a line: green, red, orange."""
 
 
 def _differences(one: Reviewed, most: int | None) -> str:
@@ -198,7 +198,7 @@ def _change(change: Change, one: Reviewed) -> list[str]:
 
 
 def _checks(one: Reviewed) -> str:
-    """The findings, as far as they have changed."""
+    """The findings that have changed."""
     if one.invalid:
         return ""
     appeared, mended = list(one.new_findings), list(one.fixed_findings)
@@ -228,7 +228,7 @@ def _finding(sign: str, finding: Finding) -> str:
 
 
 def pictures(one: Reviewed) -> Mapping[str, ReviewPicture]:
-    """The pictures of a machine: what changed, and the whole; of a new one only that."""
+    """Return the pictures of a machine by kind: the changes and the whole, or only the whole."""
     merged = _merged_chart(one)
     if merged is None:
         return {}
@@ -251,16 +251,16 @@ def _has_picture(one: Reviewed) -> bool:
 
 
 def _mermaid(one: Reviewed) -> str:
-    found = pictures(one)
-    picture = found.get("changes") or found.get("full")
+    kinds = pictures(one)
+    picture = kinds.get("changes") or kinds.get("full")
     return picture.mermaid() if picture is not None else ""
 
 
-def file_names(found: Iterable[Reviewed]) -> Mapping[tuple[str, str], str]:
-    """The names of the files that hold the pictures, by path and kind: no two are the same."""
+def file_names(reviewed: Iterable[Reviewed]) -> Mapping[tuple[str, str], str]:
+    """Return unique names for the files of the pictures, by path and kind."""
     out: dict[tuple[str, str], str] = {}
     taken: set[str] = set()
-    for one in found:
+    for one in reviewed:
         stem = (
             re.sub(r"[^A-Za-z0-9_.-]+", "-", one.path.rpartition(".")[0]).strip("-.") or "machine"
         )
@@ -275,7 +275,7 @@ def file_names(found: Iterable[Reviewed]) -> Mapping[tuple[str, str], str]:
 
 
 def link(template: str, name: str) -> str:
-    """A URL with the name of a picture in the place of ``{picture}``."""
+    """Return a URL with the name of a picture in place of ``{picture}``."""
     return template.replace("{picture}", quote(name)).replace(")", "%29").replace(" ", "%20")
 
 
@@ -283,7 +283,7 @@ def link(template: str, name: str) -> str:
 
 
 def code(text: str) -> str:
-    """A text as a span of code, whatever is in it."""
+    """Return any text as a Markdown code span."""
     line = one_line(text) or " "
     fence = "`" * (max((len(run) for run in re.findall("`+", line)), default=0) + 1)
     pad = " " if line.startswith("`") or line.endswith("`") else ""
@@ -291,14 +291,14 @@ def code(text: str) -> str:
 
 
 def _block(lines: Iterable[str], language: str) -> str:
-    """Lines as a block of code, whatever is in them."""
+    """Any lines as a Markdown code block."""
     text = printable("\n".join(lines))
     fence = "`" * max(3, max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _escape_markdown(text: str) -> str:
-    """A text without signs that Markdown or HTML would read."""
+    """Escape a text for Markdown and HTML."""
     return re.sub(
         r"([\\`*_{}\[\]()<>#+\-.!|~@&$])", lambda m: _SAFE.get(m[1], f"\\{m[1]}"), one_line(text)
     )
@@ -317,5 +317,5 @@ _SAFE = {
 }
 
 
-def _listing(found: Iterable[Reviewed]) -> str:
-    return ", ".join(code(one.path) for one in found)
+def _listing(reviewed: Iterable[Reviewed]) -> str:
+    return ", ".join(code(one.path) for one in reviewed)

@@ -1,10 +1,10 @@
-"""The door to git: files of a revision, and which files changed since one.
+"""git as a subprocess: the files of a revision, and the files that changed since one.
 
-Git runs as its own program. What a caller names goes behind `--end-of-options` or is a hash by
-then, and paths are taken literally: no name is ever read as an option or a pattern. Nothing is
-written, no hook or filter of the repository runs.
+Names from a caller follow `--end-of-options` or are hashes by then, and paths are literal: no name
+is ever parsed as an option or a pattern. Nothing is written, and no hook or filter of the
+repository runs.
 
-Belongs here: calling git. Never: what a machine is.
+Belongs here: calling git. Never: machines.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from typing import NamedTuple
 from chartloop.core.errors import SetupError
 
 _PATIENCE = 60.0
-"""Seconds for one call."""
+"""The timeout of one call, in seconds."""
 _LARGEST = 4_000_000
-"""Bytes of a file that are read; the language says that it is too large."""
+"""The most bytes of a file, above the language's own limit."""
 _HOPS = 8
-"""Links that are followed from one to the next."""
+"""The most symbolic links that are followed in a row."""
 
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository with its files at `root`."""
+    """A repository with its working tree at `root`."""
 
     root: Path
 
     @classmethod
     def at(cls, folder: Path, *, hint: str) -> Repository:
-        """The repository that a folder is in. `SetupError`, with this hint, when it is in none."""
+        """Return the repository of a folder. Raises `SetupError` with this hint if it has none."""
         done = _run(folder, ("rev-parse", "--show-toplevel"))
         if done.returncode:
             raise SetupError(
@@ -45,24 +45,24 @@ class Repository:
         return cls(Path(os.fsdecode(done.stdout.rstrip(b"\n"))))
 
     def revision(self, name: str) -> Revision:
-        """A commit by whatever name git has for it. `SetupError` when there is none."""
-        asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-        found = None if "\0" in name else _git(self.root, *asked)
-        if found is None:
+        """Return a commit by any name that git accepts. Raises `SetupError` if there is none."""
+        command = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+        output = None if "\0" in name else _git(self.root, *command)
+        if output is None:
             raise SetupError(
                 f"there is no revision `{name[:80]}`",
                 hint="name a branch, tag or commit; a shallow clone has few: fetch it first",
             )
-        return Revision(self, found.decode().strip(), name)
+        return Revision(self, output.decode().strip(), name)
 
     def common(self, one: Revision, other: Revision | None) -> Revision:
-        """Where the second, None for the working tree, left the first; it where they never met."""
+        """Return the merge base of two revisions (None: the working tree), or `one` without any."""
         head = other.commit if other is not None else "HEAD"
-        found = _git(self.root, "merge-base", one.commit, head)
-        return one if found is None else Revision(self, found.decode().strip(), one.name)
+        output = _git(self.root, "merge-base", one.commit, head)
+        return one if output is None else Revision(self, output.decode().strip(), one.name)
 
     def changed_files(self, base: Revision, head: Revision | None) -> Iterator[FileChange]:
-        """The files that differ between two revisions, or a revision and the working tree."""
+        """Yield the files that differ between two revisions, or from the working tree."""
         options = ("-r", "-z", "-M", "--name-status")
         command = ("diff-tree", *options, base.commit, head.commit) if head else (
             "diff-index", *options, base.commit
@@ -78,26 +78,26 @@ class Repository:
             else:
                 yield FileChange(None if status == b"A" else path, None if status == b"D" else path)
         if head is None:
-            unknown = _must(self.root, "ls-files", "-z", "--others", "--exclude-standard")
+            untracked = _must(self.root, "ls-files", "-z", "--others", "--exclude-standard")
             yield from (
-                FileChange(None, os.fsdecode(path)) for path in unknown.split(b"\0") if path
+                FileChange(None, os.fsdecode(path)) for path in untracked.split(b"\0") if path
             )
 
     def holding(self, pattern: str, head: Revision | None) -> list[str]:
-        """The YAML files in which a line fits an extended regular expression."""
+        """Return the YAML files with a line that matches an extended regular expression."""
         where = [head.commit] if head is not None else []
         untracked = [] if head is not None else ["--untracked"]
-        found = _git(
+        output = _git(
             self.root, "grep", "-l", "-z", "-I", "-E", "--full-name", *untracked, "-e", pattern,
             *where, "--", "*.yaml", "*.yml", literal=False,
         )  # fmt: skip
-        names = (os.fsdecode(name) for name in (found or b"").split(b"\0") if name)
+        names = (os.fsdecode(name) for name in (output or b"").split(b"\0") if name)
         prefix = f"{where[0]}:" if where else ""
         return sorted(name.removeprefix(prefix) for name in names)
 
 
 class FileChange(NamedTuple):
-    """A file that changed: its path before and now, None where it was or is not there."""
+    """A changed file: its path before and now, None if it does not exist there."""
 
     before: str | None
     after: str | None
@@ -109,23 +109,23 @@ class Revision:
 
     repository: Repository
     commit: str
-    """Its hash."""
+    """The hash of the commit."""
     name: str
     """The caller's name for it."""
 
     @property
     def short(self) -> str:
-        """The beginning of its hash."""
+        """The first digits of the hash."""
         return self.commit[:9]
 
     def has(self, path: str) -> bool:
-        """Whether there is a file or a folder at a path from the root."""
+        """Whether there is a file or folder at a path from the root."""
         return path == "." or bool(_git(self.repository.root, "ls-tree", self.commit, "--", path))
 
     def read(self, path: str) -> bytes | None:
-        """The content of a file, of a link that of what it leads to; None when there is none.
+        """Return the content of a file, following links; None if it does not exist.
 
-        `SetupError` when it is not a file, is too large, or a link that leads out of the
+        Raises `SetupError` if it is not a file, is too large, or is a link that leads out of the
         repository.
         """
         for _ in range(_HOPS):
@@ -156,7 +156,7 @@ def _inside(target: str, link: str) -> str:
 
 
 def _must(folder: Path, *arguments: str) -> bytes:
-    """The output of git; `SetupError` with git's own words if it fails."""
+    """Return the output of git. Raises `SetupError` with git's own message if it fails."""
     done = _run(folder, arguments)
     if done.returncode:
         raise SetupError(f"git {arguments[0]} failed: {_error_line(done.stderr)}")
@@ -169,7 +169,7 @@ def _error_line(stderr: bytes) -> str:
 
 
 def _git(folder: Path, *arguments: str, literal: bool = True) -> bytes | None:
-    """The output of git; None if it fails."""
+    """Return the output of git, or None if it fails."""
     done = _run(folder, arguments, literal=literal)
     return None if done.returncode else done.stdout
 

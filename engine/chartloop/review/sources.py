@@ -1,10 +1,9 @@
-"""A machine to be looked at: from a file, a shipped name, or a revision of a repository.
+"""Loads a machine for review: from a file, a shipped name, or a revision of a repository.
 
-What a file names from its folder is found next to it: in a revision, in that revision. Names of
-tools, actions and guards that no one gave are taken for the file's own: nothing of theirs is
-imported or run.
+Files that a machine refers to are read from the same revision. Undeclared names of tools, actions
+and guards are assumed to exist: none of them is imported or run.
 
-Belongs here: from words to a machine or its findings. Never: comparing, calling git.
+Belongs here: from a source to a machine or its findings. Never: comparing, calling git.
 """
 
 from __future__ import annotations
@@ -30,55 +29,55 @@ SUFFIXES = (".yaml", ".yml", LOCK)
 
 
 class Side(NamedTuple):
-    """A machine as it was found, or all that keeps it from being one."""
+    """A machine on one side of a comparison, or the errors that prevent it from loading."""
 
     name: str
     """Its name: a path, or ``REV:PATH``."""
     machine: Machine | None
     findings: tuple[Finding, ...]
-    """All of them; with an error among them there is no machine."""
+    """All findings; if one is an error, there is no machine."""
 
     @property
     def undeclared_names(self) -> tuple[str, ...]:
-        """The tools, actions and guards that no file declares and the review takes as given."""
+        """The undeclared tools, actions and guards that the review assumes to exist."""
         return assumed_in(self.machine.spec) if self.machine is not None else ()
 
 
 @dataclass(frozen=True)
 class Looking:
-    """How files are read: with which tools of one's own, and expressions that replace theirs."""
+    """The settings for reading files: the caller's tools, and replacements for `define`."""
 
     own: Registry = field(default_factory=Registry)
     define: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def registry(self) -> Registry:
-        """A registry that lets files name anything."""
+        """A registry that accepts any name."""
         return assuming(with_own(self.own))
 
     def at(self, source: str) -> Side:
-        """The machine at a path, a shipped name or ``REV:PATH``. `SetupError` if there is none."""
+        """Load a path, a shipped name or ``REV:PATH``. Raises `SetupError` if it does not exist."""
         revision, path = _split(source)
         if revision is None:
             return self.file(source)
         return self.in_revision(revision, path)
 
     def file(self, source: str) -> Side:
-        """A file, or a shipped machine."""
+        """Load a file, or a shipped machine."""
         path = catalog.find(source)
         machine, findings = find_faults(path, tools=[self.own], define=self.define, assume=True)
         return Side(catalog.display_path(path), machine, findings)
 
     def in_revision(self, revision: Revision, path: str) -> Side:
-        """A file of a revision."""
+        """Load a file of a revision."""
         text = _text(revision, path)
         name = f"{revision.name}:{path}"
-        found = _InRevision(revision)
-        read = examine_text(text, name, self.registry, find=found.child, define=self.define)
+        finder = _InRevision(revision)
+        read = examine_text(text, name, self.registry, find=finder.child, define=self.define)
         return Side(name, read.machine, read.findings)
 
     def in_tree(self, repository: Repository, path: str) -> Side:
-        """A file of the working tree, which like its children must lie in the repository."""
+        """Load a file of the working tree. It and its children must be in the repository."""
         root = repository.root.resolve()
         file = _in_repository(root, root / path)
         text = catalog.read_text(file)
@@ -97,7 +96,7 @@ class Looking:
 
     @staticmethod
     def tree_text(repository: Repository, path: str) -> bytes | None:
-        """The content of a file of the working tree; None if it does not exist or is a folder."""
+        """Return the content of a file of the working tree; None if there is no such file."""
         root = repository.root.resolve()
         if not (root / path).is_file():
             return None
@@ -105,7 +104,7 @@ class Looking:
 
 
 def _in_repository(root: Path, path: Path) -> Path:
-    """The path, unless it or a link on the way leads out of the repository."""
+    """Return the path. Raises `SetupError` if it leads out of the repository, also by a link."""
     if not path.resolve().is_relative_to(root):
         raise SetupError(f"`{path.name}` leads out of the repository")
     if not path.is_file():
@@ -114,13 +113,13 @@ def _in_repository(root: Path, path: Path) -> Path:
 
 
 def _split(source: str) -> tuple[Revision | None, str]:
-    """The revision and path of ``REV:PATH``. A file or shipped machine of that name goes first."""
+    """Split ``REV:PATH``. A file or shipped machine of that name takes precedence."""
     name, colon, path = source.partition(":")
     try:
-        there = Path(source).exists()
+        exists = Path(source).exists()
     except (OSError, ValueError):
-        there = False
-    if there or not colon or source in catalog.shipped_machines():
+        exists = False
+    if exists or not colon or source in catalog.shipped_machines():
         return None, source
     if not name or not path:
         raise SetupError(f"`{source}` is not a REV:PATH", hint="write `main:machines/agent.yaml`")
@@ -132,14 +131,14 @@ def _split(source: str) -> tuple[Revision | None, str]:
 
 
 def _from_root(repository: Repository, revision: Revision, path: str) -> str:
-    """A path as the revision has it: from the root as git takes it, else from where we are."""
+    """Resolve a path in a revision: from the root, as git does, else from the current folder."""
     here = os.path.relpath(Path.cwd(), repository.root.resolve())
     from_here = posixpath.normpath(posixpath.join(Path(here).as_posix(), path))
     from_root = posixpath.normpath(path)
-    wanted = [from_here] if path.startswith(("./", "../")) else [from_root, from_here]
-    for one in wanted:
-        if not one.startswith(("../", "/")) and revision.read(one) is not None:
-            return one
+    candidates = [from_here] if path.startswith(("./", "../")) else [from_root, from_here]
+    for candidate in candidates:
+        if not candidate.startswith(("../", "/")) and revision.read(candidate) is not None:
+            return candidate
     raise SetupError(
         f"there is no file `{path}` in `{revision.name}`",
         hint="a path is taken from the root of the repository, or from here",
@@ -155,7 +154,7 @@ def _text(revision: Revision, path: str) -> str:
 
 @dataclass(frozen=True)
 class _InRevision:
-    """Finds the files of child machines in the same revision."""
+    """A finder of child machines' files in the same revision."""
 
     revision: Revision
 

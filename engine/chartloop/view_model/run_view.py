@@ -344,7 +344,7 @@ class RunView(StandingView):
 def limit_dict(budget: Budget) -> Json:
     """A bound as plain data: how much of it is used, and whether it is near or reached."""
     return {
-        "fact": budget.fact, "share": max(0.0, min(1.0, budget.share)), "said": budget.said,
+        "fact": budget.fact, "share": max(0.0, min(1.0, budget.share)), "said": budget.text,
         "level": _LEVELS[budget.colour],
     }  # fmt: skip
 

@@ -104,7 +104,7 @@ def _limit_rows(view: StandingView) -> Iterator[Row]:
     fullest = sorted(view.limits, key=lambda limit: limit.share, reverse=True)[:BARS]
     for limit in (one for one in view.limits if one in fullest):
         colour = "" if limit.colour == "green" else limit.colour
-        text = f"{limit.bar}  {limit.fact}  {limit.said}"
+        text = f"{limit.bar}  {limit.fact}  {limit.text}"
         yield Row(("", text), colour, hang=len(limit.bar) + 2)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 
 from chartloop.analysis.coverage.targets import Item, guards_of, raised_by
-from chartloop.checker.check_context import Begun, CheckContext
+from chartloop.checker.check_context import CheckContext, Embedding
 from chartloop.checker.knowledge import Knowledge as StateKnowledge
 from chartloop.checker.knowledge import Known, groups, guard_of
 from chartloop.checker.structure import states_without_stop
@@ -80,7 +80,7 @@ class _Unreachable:
 
     def __init__(self, chart: Chart, starts: frozenset[str], work: int) -> None:
         self._chart = chart
-        self._context = CheckContext(chart, Unread(), begun=Begun(starts))
+        self._context = CheckContext(chart, Unread(), embedding=Embedding(starts))
         self.prover = Prover(self._context.prover.world, work=work)
         self._known = StateKnowledge(self._context)
         self._before: dict[str, Known] = {r.id: self._known.at_rule(r) for r in chart.spec.rules}

@@ -1,7 +1,7 @@
-"""Which facts are counters in a machine, and what entering a state adds to them.
+"""The counters of a machine, and the amounts that entering a state adds to them.
 
-Next to the facts that only grow, a variable is a counter where all that the file ever does with it
-is adding a constant above zero: ``set: {vars.rounds: vars.rounds + 1}``.
+Counters are the facts that only grow, and each variable to which the file only ever adds a positive
+constant: ``set: {vars.rounds: vars.rounds + 1}``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from chartloop.machine.abstract.thresholds import World
 SPENT = frozenset(
     name for name, row in FACTS.items() if row.type.grows and name != "run.idle"
 )  # fmt: skip
-"""Facts that only grow, and whose growth is known for each action."""
+"""The facts that only grow, and whose growth is known for each action."""
 
 
 class Again(NamedTuple):
-    """A variable that is counted up on an edge, and starts anew where states set it."""
+    """A variable that edges count up and states reset."""
 
     variable: str
     first: float
@@ -32,15 +32,15 @@ class Again(NamedTuple):
     resets: Mapping[str, float]
     """The states that set it on entry, each with the value."""
     edges: Mapping[str, float]
-    """The edges that add to it, each with what it adds."""
+    """The edges that add to it, each with the amount."""
 
 
 UNKNOWN = object()
-"""In place of the first value of a variable that is not known."""
+"""The initial value of a variable if it is unknown."""
 
 
 class Counting:
-    """The counters of a machine: which, their first values, and how entries raise them."""
+    """The counters of a machine: their names, initial values, and increments."""
 
     def __init__(self, spec: MachineSpec, given: Mapping[str, object] | None = None) -> None:
         self.spec = spec
@@ -51,7 +51,7 @@ class Counting:
             for n in sorted(_variables(spec, counting=False))
             if values[n] is not UNKNOWN
         }
-        """Values that nothing ever changes, by name."""
+        """The values that never change, by name."""
         if "run.task" in values:
             self.fixed["run.task"] = values["run.task"]
         self.first: dict[str, float] = {}
@@ -65,13 +65,13 @@ class Counting:
 
     @property
     def counters(self) -> frozenset[str]:
-        """Every counter that a guard of the machine reads."""
+        """The counters that guards of the machine read."""
         own = {f"vars.{n}" for n in self.variables if f"vars.{n}" in self.first}
         visits = {r for r in self.read if r.startswith(("run.visits.", "usage.calls."))}
         return frozenset((SPENT | own | visits) & self.read)
 
     def of_visit(self, name: str) -> dict[str, float]:
-        """The counts that a visit adds."""
+        """The counts that a visit to a state adds."""
         counter = f"run.visits.{name}"
         return {counter: 1.0} if counter in self.read else {}
 
@@ -90,7 +90,7 @@ class Counting:
         return out
 
     def continuations(self, state: StateSpec) -> float:
-        """How often a state may put a stop off, in a run."""
+        """The most times that a state may defer a stop in a run."""
         given = state.args.get(state.traits.continues)
         if given is None:
             return 1
@@ -101,7 +101,7 @@ class Counting:
 
 
 def all_guards(spec: MachineSpec) -> list[Expression]:
-    """The guards of rules and edges."""
+    """Return the guards of rules and edges."""
     return [r.when for r in spec.rules] + [e.when for e in spec.edges() if e.when is not None]
 
 
@@ -114,7 +114,7 @@ def _read(spec: MachineSpec) -> Iterable[str]:
 
 
 def _variables(spec: MachineSpec, *, counting: bool) -> frozenset[str]:
-    """The variables that nothing ever changes, or nothing but the addition of a constant."""
+    """The variables that never change or, if `counting`, to which only constants are added."""
     left = set(spec.vars)
     if counting:
         left = {n for n, v in spec.vars.items() if v.type.kind == "int" and not v.type.nullable}
@@ -137,7 +137,7 @@ def _variables(spec: MachineSpec, *, counting: bool) -> frozenset[str]:
 
 
 def _counted_again(spec: MachineSpec, values: Mapping[str, object]) -> tuple[Again, ...]:
-    """The variables that states set to a number, and that nothing but edges adds a constant to."""
+    """The variables that states set to a number, and to which only edges add a constant."""
     resets: dict[str, dict[str, float]] = {}
     edges: dict[str, dict[str, float]] = {}
     other = _otherwise_written(spec)
@@ -173,7 +173,7 @@ def _otherwise_written(spec: MachineSpec) -> set[str]:
 
 
 def _added_constant(value: object, target: str) -> float | None:
-    """The constant above zero that is added to a variable; None for any other assignment."""
+    """The positive constant that is added to a variable; None for any other assignment."""
     if not isinstance(value, Expression) or not isinstance(value.root, Arith):
         return None
     left, right = value.root.left, value.root.right

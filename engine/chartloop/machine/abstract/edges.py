@@ -1,4 +1,4 @@
-"""The file's own edges at a place: which may be taken, and what each asks of counters."""
+"""The file's own edges at a place: which may be taken, and at which values of counters."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from chartloop.machine.build import Chart
 from chartloop.machine.regions import GuardedTransition, Holds
 
 Passed = tuple[Mapping[str, float], Reached]
-"""One way in which guards did not hold: below these gates, and with these counters reached."""
+"""A case in which earlier guards did not hold: counters below these gates, or at these values."""
 MOST_PASSED = 4
-"""Such ways that are told apart at one state."""
+"""The most such cases at one state."""
 MOST_VALUES = 3
-"""Values of one clock that are told apart: each may double the places."""
+"""The most values of a clock that make cases: each may double the places."""
 _TIMES = frozenset({"run.elapsed", "run.working"})
-"""Counters that are always known, and that little is asked of."""
+"""Counters that always have a value, and that few guards read."""
 
 
-class OwnWays:
-    """The edges of a machine, worked out once for each state and what is known there."""
+class OwnMoves:
+    """The edges of a machine as moves, computed once for each state and what is known there."""
 
     def __init__(self, chart: Chart, world: World) -> None:
         self.chart = chart
@@ -37,7 +37,7 @@ class OwnWays:
         return tuple(event.at(state)) if event is not None else ()
 
     def of(self, state: StateSpec, trigger: str, place: Place) -> list[Move]:
-        """The file's own edges at a trigger, without those of a failure."""
+        """The moves of the file's edges at a trigger, without those for a failure."""
         if trigger == "advance" and state.name in self.chart.joins and place.branch is None:
             return [Move(f"{state.name}.all", "fork", Target(state.name, fork=True))]
         key = (state.name, trigger, place.continued, place.ok)
@@ -72,34 +72,34 @@ class OwnWays:
             if only and all(verdicts):
                 return
             if only and len(guards) == 1:
-                ways = self._without(guards[0], now)
-                ways = ways if len(passed) * len(ways) <= MOST_PASSED else ways[:1]
+                cases = self._without(guards[0], now)
+                cases = cases if len(passed) * len(cases) <= MOST_PASSED else cases[:1]
                 passed = [
                     (join_gates(gates, more), (*reached, *also))
-                    for gates, reached in passed for more, also in ways
+                    for gates, reached in passed for more, also in cases
                 ]  # fmt: skip
 
     def _without(self, guard: Expression, now: Now) -> list[Passed]:
-        """What it takes that a guard does not hold: one of these.
+        """The cases in which a guard does not hold.
 
         ``errors.total >= 9 and run.elapsed < limits.time`` does not hold while there are fewer
-        errors, or once the time is up: then what waits for the time is near.
+        errors, or once the time is up: in the second case time limits are near.
         """
         true = self.world.turns(guard, now).true
         reads = self.world.counters & guard.reads
-        if true or len(reads) < 2 or self.world.lowered:  # a lower limit is come to earlier
+        if true or len(reads) < 2 or self.world.lowered:  # a lower limit is reached earlier
             return [(true, ())]
         for counter in sorted(reads & _TIMES):
             values = self._thresholds.get(counter, set[float]())
             for value in sorted(values) if len(values) <= MOST_VALUES else ():
-                found = self.world.turns(guard, now, below=Below(counter, value)).true
-                if found:
-                    return [(found, ()), ({}, ((counter, value),))]
+                gates = self.world.turns(guard, now, below=Below(counter, value)).true
+                if gates:
+                    return [(gates, ()), ({}, ((counter, value),))]
         return [({}, ())]
 
     @cached_property
     def _thresholds(self) -> dict[str, set[float]]:
-        """The values at which edges and rules of the machine ask for a counter."""
+        """The values of each counter at which a guard of the machine is decided."""
         out: dict[str, set[float]] = {}
         for guard in all_guards(self.chart.spec):
             turns = self.world.turns(guard)
@@ -109,7 +109,7 @@ class OwnWays:
 
 
 def plain(t: GuardedTransition) -> Move:
-    """A transition as a move, without its guards."""
+    """Return a transition as a move, without its guards."""
     edge = t.edge
     if t.kind == "return":
         return Move(t.origin, "return", None)

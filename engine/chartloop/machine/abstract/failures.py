@@ -1,8 +1,8 @@
-"""Where a run may break off by itself: a guard that cannot be evaluated, no way on, no end of it.
+"""The failures that no action causes: a guard that raises, no edge that holds, an endless decision.
 
-A `guard_error` comes where evaluating a guard, a `set` or the time of a wait raises, and where no
-edge of a state leads on. An `error` without any action comes where states that only decide lead
-round in a circle. Whatever surely cannot happen is left out.
+A `guard_error` is raised if evaluating a guard, a `set` or the time of a wait fails, or if no edge
+of a state holds. An `error` without an action is raised if deciding states form a loop. Failures
+that are certain not to happen are left out.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from chartloop.language.spec import RETURN, Assign, MachineSpec, StateSpec
 from chartloop.machine.build import Chart
 
 SMALL = 2**31
-"""Beyond this a constant is not small."""
+"""The limit of a small constant."""
 
 
-class Breaking:
-    """The possible failures of a machine, worked out once for each state."""
+class Failures:
+    """The possible failures of a machine, computed once for each state."""
 
     def __init__(self, chart: Chart) -> None:
         self.chart = chart
@@ -28,12 +28,12 @@ class Breaking:
 
     @cached_property
     def everywhere(self) -> bool:
-        """Whether a rule or a `set` may break: those may come at any moment."""
+        """Whether a rule or a `set` may fail, which can happen at any moment."""
         spec = self.chart.spec
         return any(rule.when.may_fail for rule in spec.rules) or sets_may_fail(all_sets(spec))
 
     def at(self, name: str) -> bool:
-        """Whether what is evaluated on leaving a state may break."""
+        """Whether an evaluation on leaving a state may fail."""
         if self.everywhere:
             return True
         if name not in self._known:
@@ -41,18 +41,18 @@ class Breaking:
             self._known[name] = state is not None and _breaks(state)
         return self._known[name]
 
-    def goes_round(self, name: str) -> bool:
-        """Whether states that only decide and pass lead from one back to it."""
-        return name in self._circling
+    def may_loop(self, name: str) -> bool:
+        """Whether a path of deciding and passing states leads from a state back to it."""
+        return name in self._looping
 
     @cached_property
-    def _circling(self) -> frozenset[str]:
+    def _looping(self) -> frozenset[str]:
         spec = self.chart.spec
         passing = {n: set(self._onward(s)) for n, s in spec.states.items() if not s.rests}
         return frozenset(n for n in passing if _comes_back(n, passing))
 
     def _onward(self, state: StateSpec) -> Iterable[str]:
-        """The states to which one may lead without any action, by detours too."""
+        """The states that one may lead to without an action, including by detours."""
         yield from state.all
         for edge in state.edges:
             yield from (
@@ -74,19 +74,19 @@ def _comes_back(name: str, passing: dict[str, set[str]]) -> bool:
 
 
 def _breaks(state: StateSpec) -> bool:
-    """Whether a state's own guards may fail, or leave no way on."""
-    asked = [state.of, state.within, *(edge.when for edge in state.edges)]
-    if any(isinstance(one, Expression) and one.may_fail for one in asked):
+    """Whether a state's own guards may fail, or may all be false."""
+    values = [state.of, state.within, *(edge.when for edge in state.edges)]
+    if any(isinstance(value, Expression) and value.may_fail for value in values):
         return True
     if any(edge.target == RETURN for edge in state.edges):
-        return True  # reached without a detour there is nowhere to return to
+        return True  # if reached without a detour, there is nowhere to return to
     triggers = {edge.trigger for edge in state.edges}
-    ways = {e.trigger for e in state.edges if e.when is None and e.role not in ("case", "failed")}
-    return state.job != "end" and not triggers <= ways
+    sure = {e.trigger for e in state.edges if e.when is None and e.role not in ("case", "failed")}
+    return state.job != "end" and not triggers <= sure
 
 
 def all_sets(spec: MachineSpec) -> list[Assign]:
-    """Every assignment of a machine."""
+    """Return every assignment of a machine."""
     sets = [one for state in spec.states.values() for one in state.set]
     sets += [one for edge in spec.edges() for one in edge.set]
     return sets + list(spec.on_error.set if spec.on_error is not None else ())
@@ -99,9 +99,9 @@ def sets_may_fail(sets: Iterable[Assign]) -> bool:
 
 
 def _grows_fast(root: Node) -> bool:
-    """Whether a whole number may go beyond its 64 bits within the steps of a run.
+    """Whether a whole number may exceed 64 bits within a run.
 
-    Adding a small constant again and again does not.
+    Repeatedly adding a small constant cannot.
     """
     sums = [node for node in walk(root) if isinstance(node, Arith)]
     return any(not _by_little(node) for node in sums)

@@ -1,15 +1,15 @@
-"""Where a run may be, and every way on from there: the graph that proofs walk.
+"""Every place where a run may be, and every route from there: the graph that proofs walk.
 
-A `Place` is a state together with what else decides where a run goes from it: the detours that
-it has to return from, the attempt of a retry, a continuation, whether a stop has been decided,
-the branch of a fork. A `Route` is one move of the engine: an edge, a retry, a rule, a signal.
-`gates` are what a route asks of counters: with ``{"run.steps": 20}`` it is not taken once
-there are 20 steps. `after` are the counters that rise when it has been taken.
+A `Place` is a state together with everything else that decides where a run goes from it: detours to
+return from, the attempt of a retry, a continuation, whether a stop has been decided, the branch of
+a fork. A `Route` is one move of the engine: an edge, a retry, a rule, a signal. `gates` are its
+conditions on counters: with ``{"run.steps": 20}`` it is not taken once there are 20 steps. `after`
+are the counts that it adds once it is taken.
 
-The places are those of `machine.evolve` with everything left out that a file does not fix. What
-that does is described at `machine.transition` and `machine.rules`; a change there is a change
-here, and the law in ``tests/laws/test_bound_laws.py`` sees a difference. The order in which a state
-tries its own ways is said once, `machine.transition_table.ORDER`.
+Places abstract the positions of `machine.evolve`: they keep only what the file determines. A change
+to `machine.transition` or `machine.rules` needs a change here, and the law in
+``tests/laws/test_bound_laws.py`` detects a difference. Both follow `machine.transition_table.ORDER`
+for the order in which a state tries its own transitions.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from chartloop.core.specs import ActionSpec
 from chartloop.language.expression import Expression
 from chartloop.language.spec import Assign, Rule, StateSpec
 from chartloop.machine.abstract.counters import Counting
-from chartloop.machine.abstract.edges import OwnWays, plain
-from chartloop.machine.abstract.failures import Breaking
-from chartloop.machine.abstract.graph_builder import MOST_ROUTES, NOTHING, Done, Growing
+from chartloop.machine.abstract.edges import OwnMoves, plain
+from chartloop.machine.abstract.failures import Failures
+from chartloop.machine.abstract.graph_builder import MOST_ROUTES, NOTHING, Done, GraphBuilder
 from chartloop.machine.abstract.position import (
     Branch,
     Move,
     Place,
     Reached,
     Target,
+    add_counts,
     highest,
     is_closed,
     join_gates,
-    more_of,
 )
 from chartloop.machine.abstract.signals import (
     FROM_ANYBODY,
     OF_A_GUARD,
-    deals,
+    concerns_failure,
     hands_down,
     longest_wait,
     raised_after,
@@ -49,13 +49,13 @@ from chartloop.machine.transition_table import END_ERROR, ENGINE_ENDS, ORDER
 _CATEGORIES: Mapping[str, tuple[str, ...]] = {
     "failed": ("TRANSIENT", "RECOVERABLE", "CRITICAL"), "late": ("TRANSIENT",),
 }  # fmt: skip
-"""The categories that the error of an outcome may have."""
+"""The error categories of each outcome."""
 BEGIN = ""
-"""The state of the place before the start, and of those where a stop is decided."""
+"""The state of the place before the start, and of places where a stop is decided."""
 
 
-class Routes(Growing):
-    """The graph of one machine with these limits."""
+class Routes(GraphBuilder):
+    """The graph of one machine with given limits."""
 
     def __init__(
         self, chart: Chart, world: World, counting: Counting, start: str = "",
@@ -66,14 +66,14 @@ class Routes(Growing):
         self.spec = chart.spec
         self.world = world
         self.counting = counting
-        self._dealing = any(deals(rule) for rule in self.spec.rules)
+        self._rules_on_failures = any(concerns_failure(rule) for rule in self.spec.rules)
         others = tuple(r for r in self.spec.reasons if r not in FROM_ANYBODY)
         self.outside = {
             "outside": Place(BEGIN, stopping=True, stops=(), raised=FROM_ANYBODY),
             "caller": Place(BEGIN, stopping=True, stops=(), raised=others),
         }
-        self.own = OwnWays(chart, world)
-        self.breaking = Breaking(chart)
+        self.own = OwnMoves(chart, world)
+        self.failures = Failures(chart)
         begin = Place(BEGIN)
         self.number(begin)
         self.pending.clear()
@@ -86,12 +86,12 @@ class Routes(Growing):
         returns: tuple[tuple[str, Target], ...] | None = None, sets: tuple[Assign, ...] = (),
         reached: Reached = (),
     ) -> tuple[Place, dict[str, float]]:  # fmt: skip
-        """The place after a state was entered, and what that counts."""
+        """The place after entering a state, and the counts that this adds."""
         after = dict(self.counting.of_sets(sets))
         if name in ENGINE_ENDS:
             return Place(name, stopping=True), after
         state = self.spec.states[name]
-        more_of(after, self.counting.of_entry(state))
+        add_counts(after, self.counting.of_entry(state))
         stopping = place.stopping or stop or bool(state.stop)
         if state.job == "end" or stopping:
             return Place(name, stopping=True, ok=None if state.rests else place.ok), after
@@ -107,7 +107,7 @@ class Routes(Growing):
         self, source: Place, at: Place, move: Move, *, done: Done = NOTHING,
         more: Mapping[str, float] | None = None,
     ) -> None:  # fmt: skip
-        """Take a move of the state's own. `at` is the place as the outcome left it."""
+        """Add the route of a state's own move. `at` is the place after the outcome."""
         target, returns, skip = move.target, at.returns, at.skip
         if target is None:
             if not returns:
@@ -124,18 +124,18 @@ class Routes(Growing):
                 at, target.state, stop=target.stop, attempt=target.attempt, skip=skip,
                 returns=returns, sets=target.set, reached=move.reached,
             )  # fmt: skip
-        more_of(after, more or {})
+        add_counts(after, more or {})
         self.add(
             source, dest, move.origin, move.kind, done=done, gates=move.gates,
             after=after, wait=move.wait,
         )  # fmt: skip
 
-    # what leads on ----------------------------------------------------------------------------
+    # routes -----------------------------------------------------------------------------------
 
     def _begin(self, begin: Place, start: str) -> None:
         at, after = self._enter(begin, start)
         gates = self._stop_gates(start, at, start if start in self.chart.acting else "")
-        # the start is entered before rules are evaluated: its entry counts for them
+        # the start is entered before rules are evaluated, so they see its counts
         if not self.never({n: value - after.get(n, 0) for n, value in gates.items()}):
             self.add(begin, at, "start", "start", after=after)
         if not at.stopping:
@@ -172,16 +172,16 @@ class Routes(Growing):
             self._stop_at(place, dest, f"raised.{dest}", "raised")
 
     def _from_outside(self, place: Place, done: Done = NOTHING) -> None:
-        for kind, stopped in self.outside.items():
-            self.add(place, stopped, kind, kind, done=done)
+        for kind, stop in self.outside.items():
+            self.add(place, stop, kind, kind, done=done)
 
     def _stop_at(self, place: Place, name: str, origin: str, kind: str) -> None:
         dest, after = self._enter(place, name, stop=True)
         self.add(place, dest, origin, kind, after=after)
 
     def _raised_reasons(self, name: str, outcome: str = "") -> tuple[str, ...]:
-        """The reasons that may be raised on leaving a state, apart from those of rules."""
-        state, breaks = self.spec.states.get(name), self.breaking.at(name)
+        """The reasons, other than those of rules, that may be raised on leaving a state."""
+        state, breaks = self.spec.states.get(name), self.failures.at(name)
         if outcome in ("", "resumed") or state is None or state.action is None:
             return raised_after(self.spec, None, breaks=breaks)
         sure = outcome == "ok" and self._sure(state, state.action)
@@ -191,9 +191,9 @@ class Routes(Growing):
         self, source: Place, state: str, into: Iterable[str] = (), *, kind: str = "stop",
         done: Done = NOTHING, general: bool = True, more: Mapping[str, float] | None = None,
     ) -> None:  # fmt: skip
-        """A route to where it is decided for what to stop, if anything may stop it then."""
+        """Add a route to a place where a stop is decided, if anything may stop the run."""
         raised, near = self._raised_reasons(state, done[1]), set(into)
-        if not general and self.breaking.goes_round(state):
+        if not general and self.failures.may_loop(state):
             raised = (*raised, "error")
         ids = tuple(
             r.id for r in self.spec.rules
@@ -222,12 +222,12 @@ class Routes(Growing):
             self._after(place, state, action, outcome)
 
     def _sure(self, state: StateSpec, action: ActionSpec) -> bool:
-        """Whether an action cannot fail: it does nothing that could, and nothing cuts it off."""
+        """Whether an action cannot fail, and nothing can cut it off."""
         plain = action.traits.fails == "never" and not (state.args or state.save or state.within)
         return plain and not self.chart.time_left
 
     def _after(self, place: Place, state: StateSpec, action: ActionSpec, outcome: str) -> None:
-        """Every way on after an action has come to this."""
+        """Add every route after an outcome of an action."""
         left = place._replace(attempt=0, skip="", ok=outcome == "ok")
         if place.stopping:
             moves = self.own.of(state, "advance", left)
@@ -235,22 +235,22 @@ class Routes(Growing):
             return
         if action.work:
             left = left._replace(continued=False)
-        moves = self._ways(place, left, state, outcome)
+        moves = self._moves(place, left, state, outcome)
         self._decide(place, left, moves, done=(state.name, outcome))
         if action.traits.continues and outcome == "ok":
             granted = left._replace(continued=True)
             times = self.counting.continuations(state)
             more = {"run.continuations": 1.0}
-            moves = self._ways(place, granted, state, outcome)
-            held = [
+            moves = self._moves(place, granted, state, outcome)
+            gated = [
                 m._replace(gates=join_gates(m.gates, {"run.continuations": times})) for m in moves
             ]
-            self._decide(place, granted, held, done=(state.name, outcome), more=more)
+            self._decide(place, granted, gated, done=(state.name, outcome), more=more)
 
-    def _ways(self, place: Place, left: Place, state: StateSpec, outcome: str) -> list[Move]:
-        """The state's own ways for an outcome of its action, which left the run at `left`.
+    def _moves(self, place: Place, left: Place, state: StateSpec, outcome: str) -> list[Move]:
+        """The state's own moves for an outcome of its action, which left the run at `left`.
 
-        They are tried in the order of the live machine; none behind one that is sure to be taken.
+        They come in the order of the live machine, and end with one that is certain to be taken.
         """
         moves: list[Move] = []
         for trial in ORDER:
@@ -260,21 +260,21 @@ class Routes(Growing):
                     if outcome == "failed" and _retries_surely(state, place):
                         return moves
                 case "divert" if outcome == "failed":
-                    if found := [t for t in self.own.at(state.name) if t.diverts]:
-                        return [*moves, plain(found[0])]
+                    if diverting := [t for t in self.own.at(state.name) if t.diverts]:
+                        return [*moves, plain(diverting[0])]
                 case "edges" if outcome != "failed" or self._goes_on(state, left):
                     trigger = "expired" if outcome == "late" else "advance"
                     return [*moves, *self.own.of(state, trigger, left)]
-                case _:  # it is not asked about this outcome
+                case _:  # it does not apply to this outcome
                     pass
         return moves
 
     def _goes_on(self, state: StateSpec, left: Place) -> bool:
-        """Whether a failure may take the edges of a success: else it stops the run."""
-        return state.name in self.chart.handled or left.continued or self._dealing
+        """Whether a failure may take the edges of a success; else it stops the run."""
+        return state.name in self.chart.handled or left.continued or self._rules_on_failures
 
     def _retries(self, place: Place, state: StateSpec, categories: tuple[str, ...]) -> list[Move]:
-        """Once more: any order of retries and repairs, of which there are so many in all."""
+        """The move of a retry or repair, in any order, as long as attempts are left."""
         retry = state.retry
         on = {*(retry.on if retry else ()), *(["RECOVERABLE"] if state.repairs else ())}
         if place.attempt >= state.attempts or not on & set(categories):
@@ -287,10 +287,10 @@ class Routes(Growing):
         return [Move(f"{state.name}.retry", "retry", again, wait=wait, into=state.name)]
 
     def _epilogue(self, place: Place, at: Place, moves: list[Move], *, done: Done) -> None:
-        """Behind a stop rules are off, and a failure continues as a success does."""
+        """Add the routes after a stop: rules are off, and a failure continues like a success."""
         for move in moves:
             self._follow(place, at, move, done=done)
-        if self.breaking.at(place.state) or not moves:
+        if self.failures.at(place.state) or not moves:
             dest = Place(END_ERROR, stopping=True)
             self.add(place, dest, "raised.end-error", "raised", done=done)
 
@@ -305,7 +305,7 @@ class Routes(Growing):
             self._decide_wait(place, state, "expired", "expired")
 
     def _break(self, place: Place) -> None:
-        """Out of a state in the middle of a decision: no rule is evaluated."""
+        """Add a route out of a state in the middle of a decision, where rules are not evaluated."""
         dest = Place(END_ERROR, stopping=True)
         if not place.stopping:
             dest = Place(BEGIN, stopping=True, stops=(), raised=OF_A_GUARD)
@@ -322,7 +322,7 @@ class Routes(Growing):
         self, source: Place, at: Place, moves: list[Move], *, done: Done,
         more: Mapping[str, float] | None = None,
     ) -> None:  # fmt: skip
-        """Rules, then the state's own ways."""
+        """Add the routes of rules, then those of the state's own moves."""
         self._add_stops(source, done[0], [m.into for m in moves], done=done, more=more)
         self._detours(source, at, moves, done=done, more=more)
         for move in moves:
@@ -338,7 +338,7 @@ class Routes(Growing):
         near = [m.into for m in moves if m.into in self.chart.before and not place.stopping]
         if not place.stopping:
             self._add_stops(place, state.name, near, general=False)
-        elif self.breaking.at(state.name) or self.breaking.goes_round(state.name):
+        elif self.failures.at(state.name) or self.failures.may_loop(state.name):
             self._break(place)
         for move in moves:
             if not move.into or place.stopping or move.into not in self.chart.before:
@@ -358,7 +358,7 @@ class Routes(Growing):
             self._arrive(place, branch, first, join, Move(origin, "fork", None), after=after)
             return
         state = self.spec.states[place.state]
-        if self.breaking.at(place.state):
+        if self.failures.at(place.state):
             self._break(place)
         for move in self.own.of(state, "advance", place):
             if move.target is not None:
@@ -369,7 +369,7 @@ class Routes(Growing):
         self, place: Place, branch: Branch, to: str, join: str | None, move: Move,
         *, after: Mapping[str, float],
     ) -> None:  # fmt: skip
-        """One step of a branch: on in it, or to its end and so to the next branch."""
+        """Add one step of a branch: to its next state, or from its end to the next branch."""
         state = self.spec.states.get(to)
         ended = to == join or state is None or bool(state.stop) or state.job == "end"
         if not ended:
@@ -414,24 +414,24 @@ class Routes(Growing):
     def _stop_gates(
         self, state: str, at: Place, into: str, general: bool = True
     ) -> dict[str, float]:
-        """The values that counters must stay below so that no stop rule holds."""
+        """The values that counters must stay below for no stop rule to hold."""
         if at.continued or at.stopping:
             return {}
-        found = dict[str, float]()
+        gates = dict[str, float]()
         now = Now(ok=at.ok, signalled=False)
         for rule in self.spec.rules:
             if rule.kind == "stop" and self._covers(rule, state, into, general):
                 if self.world.verdict(rule.when, now):
                     return {"": 0}
-                found = join_gates(found, self.world.turns(rule.when, now).true)
-        return found
+                gates = join_gates(gates, self.world.turns(rule.when, now).true)
+        return gates
 
     def _detours(
         self, source: Place, at: Place, moves: list[Move], *, done: Done = NOTHING,
         general: bool = True, more: Mapping[str, float] | None = None,
     ) -> None:  # fmt: skip
-        """Every detour that may be made in place of one of these moves."""
-        made = set[tuple[str, Target | None]]()
+        """Add every detour that may be made instead of one of these moves."""
+        added = set[tuple[str, Target | None]]()
         here = done[0] or source.state or at.state
         now = Now(at.continued, at.ok, signalled=False)
         for rule in self.spec.rules:
@@ -452,16 +452,16 @@ class Routes(Growing):
                     if pending is None:
                         continue
                     returns = (*at.returns, (rule.id, pending))
-                if is_closed(gates) or (rule.id, pending) in made:
+                if is_closed(gates) or (rule.id, pending) in added:
                     continue
-                made.add((rule.id, pending))
+                added.add((rule.id, pending))
                 dest, after = self._enter(at, rule.to, skip=rule.id, returns=returns)
-                more_of(after, more or {})
+                add_counts(after, more or {})
                 self.add(source, dest, rule.id, "rule", done=done,
                           gates=gates, after=after)  # fmt: skip
 
 
 def _retries_surely(state: StateSpec, place: Place) -> bool:
-    """Whether a failure is tried again whatever it is."""
+    """Whether every failure is tried again."""
     retry = state.retry
     return retry is not None and len(retry.on) == 3 and place.attempt < retry.times

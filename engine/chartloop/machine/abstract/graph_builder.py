@@ -1,6 +1,6 @@
-"""The graph of places while it is being made: places are numbered as they are come to.
+"""The graph of places under construction: places are numbered in the order of discovery.
 
-What leads on from a place is asked in `machine.abstract.graph`; nothing here knows a machine.
+Belongs here: places and routes. Never: the machine they stand for (`machine.abstract.graph`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from chartloop.language.intervals.interval import INF
 from chartloop.machine.abstract.position import Place, Route, TooLarge
 
 MOST_ROUTES = 150_000
-"""A machine with more ways than this is not looked at: the answer is `unknown`."""
+"""The most routes of a graph; for a larger machine the answer is `unknown`."""
 Done = tuple[str, str]
-"""A state, and what came of its action or wait."""
+"""A state, and the outcome of its action or wait."""
 NOTHING: Done = ("", "")
 
 
-class Growing:
-    """Places and routes. `first`: what counters start with; `most`: how many routes it may have."""
+class GraphBuilder:
+    """Places and routes. `first`: the initial values of counters; `most`: the most routes."""
 
     def __init__(self, first: Mapping[str, float], most: int = MOST_ROUTES) -> None:
         self.first = first
@@ -27,11 +27,11 @@ class Growing:
         self.places: list[Place] = []
         self.routes: list[Route] = []
         self.pending: deque[Place] = deque()
-        """Places of which it has not been asked yet what leads on."""
+        """The places whose routes have not been added yet."""
         self._numbers: dict[Place, int] = {}
 
     def number(self, place: Place) -> int:
-        """The number of a place, which waits for its turn where it is new."""
+        """The number of a place; a new place is added to `pending`."""
         number = self._numbers.get(place)
         if number is None:
             number = self._numbers[place] = len(self.places)
@@ -44,7 +44,7 @@ class Growing:
         gates: Mapping[str, float] | None = None,
         after: Mapping[str, float] | None = None, wait: tuple[float, float] = (0.0, 0.0),
     ) -> None:  # fmt: skip
-        """One more route, unless its gates have been passed already. `TooLarge` at the end."""
+        """Add a route, unless its gates are closed from the start. Raises `TooLarge`."""
         gates = gates or {}
         if self.never(gates) or any(gates.get(c, INF) <= at for c, at in source.reached):
             return
@@ -58,5 +58,5 @@ class Growing:
         )  # fmt: skip
 
     def never(self, gates: Mapping[str, float]) -> bool:
-        """Whether a counter has reached its gate from the start. A cost may never be known."""
+        """Whether a counter starts at or above its gate. Costs are exempt: they may be unknown."""
         return any(at <= self.first.get(n, 0) for n, at in gates.items() if n != "usage.cost")

@@ -1,4 +1,4 @@
-"""Where a run may be, and one move from there: the nodes and arcs that proofs walk."""
+"""Abstract positions and moves: the nodes and edges of the graph that proofs walk."""
 
 from __future__ import annotations
 
@@ -9,81 +9,81 @@ from typing import NamedTuple
 from chartloop.language.spec import Assign
 
 FROM_OUTSIDE = frozenset({"outside", "caller"})
-"""Kinds of routes by which someone stops a run from outside: as everybody can, with
-`user_requested`, or as a caller that names another reason."""
+"""The kinds of routes for a stop from outside: for `user_requested`, or by a caller that names
+another reason."""
 UNDRAWN = FROM_OUTSIDE | {"start", "stop", "resume"}
-"""Kinds of routes that are no edge, rule or signal: records and pictures have nothing for them."""
+"""The kinds of routes without an edge, rule or signal, which records and pictures do not show."""
 
 
 class TooLarge(Exception):
-    """The machine has too many ways for an answer in the time that there is."""
+    """The machine has too many paths for an answer in reasonable time."""
 
 
 Reached = tuple[tuple[str, float], ...]
-"""Counters, each with a value that it is at or above from here on."""
+"""Counters, each with a value that it has reached."""
 
 
 class Target(NamedTuple):
-    """Where a move leads, before it is known what it finds there."""
+    """The destination of a move, before entering it."""
 
     state: str
     fork: bool = False
-    """Not into the state, but into the branches of its `all`."""
+    """Whether it leads into the branches of the state's `all`, not into the state."""
     stop: bool = False
     attempt: int = 0
     set: tuple[Assign, ...] = ()
 
 
 class Branch(NamedTuple):
-    """Where a walk through the branches of a fork stands."""
+    """The progress of a walk through the branches of a fork."""
 
     fork: str
     number: int
     best: str = ""
-    """Of the stops that earlier branches came to the one that will be entered."""
+    """The highest stop that earlier branches have reached; empty if none."""
 
 
 class Place(NamedTuple):
-    """A state, with what else decides where a run goes from it."""
+    """A state, with everything else that decides where a run goes from it."""
 
     state: str
     returns: tuple[tuple[str, Target], ...] = ()
-    """The detours that have not returned: rule, and where it interrupted the run."""
+    """The detours that have not returned: the rule, and where it interrupted the run."""
     attempt: int = 0
     continued: bool = False
     stopping: bool = False
     skip: str = ""
-    """The detour that has just been made: it is not made again before an action."""
+    """The latest detour, which is not made again before an action."""
     branch: Branch | None = None
     stops: tuple[str, ...] | None = None
-    """A stop is decided here, by one of these rules or a signal."""
+    """The rules that may stop the run here; None unless a stop is decided here."""
     raised: tuple[str, ...] = ()
-    """The reasons of the signals, beside those of rules, that may stop it here."""
+    """The reasons, other than those of rules, for which the run may stop here."""
     ok: bool | None = None
-    """Whether the last action succeeded, as far as a decision may ask for it."""
+    """Whether the last action succeeded; None where guards may not depend on it."""
     reached: Reached = ()
-    """The values that counters have reached, as far as a decision has shown."""
+    """The values that counters have reached, as earlier decisions imply."""
 
 
 @dataclass(slots=True)
 class Route:
-    """One move. `state` and `outcome` say which action or wait ends with it."""
+    """One move. `state` and `outcome` are those of the action or wait that ends with it."""
 
     source: int
     dest: int
     origin: str
-    """The id of the edge or rule, as records and pictures have it; of several `also`."""
+    """The id of the edge or rule, as in records and pictures."""
     kind: str
     state: str = ""
     outcome: str = ""
     gates: Mapping[str, float] = field(default_factory=dict[str, float])
     after: Mapping[str, float] = field(default_factory=dict[str, float])
     wait: tuple[float, float] = (0.0, 0.0)
-    """Seconds that a retry waits: by the file, and at most, where the provider asks for more."""
+    """The seconds of a back-off: by the file, and at most if the provider asks for more."""
 
 
 class Move(NamedTuple):
-    """A way of the state's own, before rules have been looked at."""
+    """A transition of the state itself, before rules are considered."""
 
     origin: str
     kind: str
@@ -92,30 +92,30 @@ class Move(NamedTuple):
     gates: Mapping[str, float] = {}
     wait: tuple[float, float] = (0.0, 0.0)
     into: str = ""
-    """The state that `before` rules read."""
+    """The state for `before` rules."""
     reached: Reached = ()
-    """It is only taken once counters have come to this."""
+    """The values that counters must have reached."""
 
 
-def join_gates(*found: Mapping[str, float]) -> dict[str, float]:
-    """The gates that are passed only when all of these are."""
+def join_gates(*every: Mapping[str, float]) -> dict[str, float]:
+    """Return gates that are open only if all of these are."""
     out: dict[str, float] = {}
-    for gates in found:
+    for gates in every:
         for counter, at in gates.items():
             out[counter] = min(at, out.get(counter, at))
     return out
 
 
-def highest(*found: Reached) -> Reached:
-    """The highest that each counter has come to."""
+def highest(*every: Reached) -> Reached:
+    """Return the highest value of each counter."""
     out: dict[str, float] = {}
-    for counter, at in (pair for reached in found for pair in reached):
+    for counter, at in (pair for reached in every for pair in reached):
         out[counter] = max(at, out.get(counter, at))
     return tuple(sorted(out.items()))
 
 
-def more_of(counts: dict[str, float], more: Mapping[str, float]) -> None:
-    """Count more."""
+def add_counts(counts: dict[str, float], more: Mapping[str, float]) -> None:
+    """Add counts to `counts`, in place."""
     for counter, amount in more.items():
         counts[counter] = counts.get(counter, 0) + amount
 

@@ -1,4 +1,4 @@
-"""Signals that no edge or rule of a file raises: which may be raised at a moment, and by whom."""
+"""The signals that may be raised without an edge or rule of the file, and their sources."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from chartloop.language.spec import MachineSpec, Rule, StateSpec
 from chartloop.machine.rules import is_about_failure
 
 OUTSIDE = ("user_requested", "stop_requested", "error", "guard_error")
-"""Reasons that may be raised at any moment without the file's doing."""
+"""The reasons that may be raised at any moment, whatever the file says."""
 FROM_ANYBODY = ("user_requested",)
-"""The signal of a stop from outside whose caller names no reason."""
+"""The reason of a stop from outside whose caller names none."""
 OF_A_GUARD = ("guard_error",)
-"""The signals that may be raised where only guards and `set` are evaluated."""
+"""The reasons that may be raised where only guards and `set` are evaluated."""
 OF_AN_ACTION = ("error", "guard_error", "time_limit")
-"""What may be raised after any action; the last where the machine runs as a child whose parent's
-time is up."""
+"""The reasons that may be raised after any action; `time_limit` in a child whose parent's time is
+up."""
 Tools = frozenset[str]
 
 
 def carried_out(spec: MachineSpec, state: StateSpec) -> Tools:
-    """The tools of which a state may execute calls, as far as its own `allow` says.
+    """Return the tools whose calls a state may execute, according to its `allow`.
 
-    Of an application's own action none: what it calls, it calls unseen.
+    Empty for a custom action: the calls that it makes itself are invisible.
     """
     allowed, known = spec.tools if state.allow is None else state.allow, spec.registry.tools
     match state.calls:
@@ -39,13 +39,13 @@ def carried_out(spec: MachineSpec, state: StateSpec) -> Tools:
             return frozenset(allowed)
 
 
-def deals(rule: Rule) -> bool:
+def concerns_failure(rule: Rule) -> bool:
     """Whether a rule may be about a failure."""
     return is_about_failure(rule.when.reads, timed_out=True)
 
 
 def raised_by_states(spec: MachineSpec) -> Iterator[str]:
-    """The reasons that the actions of the file's states raise."""
+    """Yield the reasons that the file's states give to their actions."""
     for state in spec.states.values():
         yield from _reason_arguments(state)
 
@@ -59,9 +59,9 @@ def _reason_arguments(state: StateSpec) -> Iterator[str]:
 def raised_after(
     spec: MachineSpec, state: StateSpec | None, *, sure: bool = False, breaks: bool = True
 ) -> tuple[str, ...]:
-    """The reasons that may be raised with what a state did, beside those of rules.
+    """Return the reasons, other than those of rules, that may be raised after a state.
 
-    `sure`: its action cannot fail. `breaks`: something that is evaluated then may fail.
+    `sure`: its action cannot fail. `breaks`: a guard, `set` or wait after it may fail.
     """
     of_guards = OF_A_GUARD if breaks else ()
     if state is None or state.action is None:
@@ -72,13 +72,13 @@ def raised_after(
 
 
 def asks_to_stop(state: StateSpec) -> bool:
-    """Whether a state runs code of an application, which may ask to stop for any reason."""
+    """Whether a state runs an application's code, which may ask to stop for any reason."""
     action = state.action
     return action is not None and (state.calls != "none" or not action.is_builtin)
 
 
 def signalled_behind(spec: MachineSpec, state: StateSpec) -> tuple[str, ...]:
-    """The reasons that what a state does may raise after a stop, where failures raise none."""
+    """Return the reasons that a state may raise after a stop, where failures raise none."""
     return tuple(spec.reasons) if asks_to_stop(state) else tuple(_reason_arguments(state))
 
 
@@ -89,7 +89,7 @@ def hands_down(spec: MachineSpec, state: StateSpec) -> bool:
 
 
 def longest_wait(state: StateSpec, attempt: int) -> float:
-    """The longest that a retry may wait: a provider may ask for more than the file does."""
+    """Return the longest back-off in seconds: a provider may ask for more than the file."""
     retry, action = state.retry, state.action
     if retry is None or action is None:
         return 0.0

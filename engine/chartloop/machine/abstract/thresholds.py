@@ -1,9 +1,9 @@
-"""From which value of a counter on a guard is decided, whatever the other facts are.
+"""Thresholds: the value of a counter from which a guard is decided, whatever the other facts are.
 
-``run.steps >= limits.steps`` is true from 20 steps on when the limit is 20; so is
+``run.steps >= limits.steps`` is true from 20 steps on if the limit is 20; so is
 ``run.steps >= 20 or vars.flag``. ``run.visits.plan < limits.rounds`` is false from the limit on.
-Found by judging the guard with the counter from a value upwards: once it is decided there, it
-stays so, for a counter never falls.
+A threshold is found by judging the guard for all values of the counter above a number: once
+decided, the guard stays decided, because a counter never falls.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ from chartloop.language.intervals.evaluate import Known, judge, surely
 from chartloop.language.intervals.interval import ABSENT, INF, Other, Range, Value, of_plain
 
 MOST = 2**53
-"""A counter that must go beyond this does not bound anything."""
-MOST_AS_IT_IS = 9
-"""Nodes of a guard that is judged as it is now; a longer one is folded first."""
+"""The highest threshold; a counter that must exceed it bounds nothing."""
+MOST_UNFOLDED = 9
+"""The most nodes of a guard that is judged directly; a longer one is folded first."""
 REAL = frozenset({"usage.cost", "run.elapsed", "run.working"})
-"""Counters that are not whole numbers."""
+"""The counters that are not whole numbers."""
 
 
 class Turns(NamedTuple):
-    """For each counter, from which value on a guard is surely true, or surely false."""
+    """For each counter, the value from which a guard is always true, or always false."""
 
     true: Mapping[str, float]
     false: Mapping[str, float]
 
 
 class Now(NamedTuple):
-    """The knowledge at a place."""
+    """The facts that are known at a place."""
 
     continued: bool | None = False
-    """Whether a continuation has been asked for."""
+    """Whether a continuation is in force."""
     ok: bool | None = None
     """Whether the last action succeeded."""
     signalled: bool = True
-    """Whether the signals of this moment are raised already: rules are judged before they are."""
+    """Whether the signals of this moment have been raised; False for rules, which come first."""
 
 
 class Below(NamedTuple):
@@ -63,17 +63,17 @@ class Below(NamedTuple):
 
     @property
     def highest(self) -> float:
-        """The highest that it may be."""
+        """The highest value that the counter may have."""
         return math.nextafter(self.value, -INF) if self.counter in REAL else self.value - 1
 
 
 USUAL = Now()
 _SIGNALS = {"signals.count", "signals.top", "signals.reasons"}
-_TOLD = {"signals.continued", "last.ok", "last.error"} | _SIGNALS
+_FROM_NOW = {"signals.continued", "last.ok", "last.error"} | _SIGNALS
 
 
 class World:
-    """The knowledge in advance: the limits of the run, what never changes, what only grows."""
+    """The facts that are known in advance: limits, constants, and counters, which only grow."""
 
     def __init__(
         self, limits: Mapping[str, Any], counters: frozenset[str], fixed: Mapping[str, Any],
@@ -84,16 +84,16 @@ class World:
         self.values = tuple(v for v in limits.values() if isinstance(v, (int, float)))
         self.counters = counters
         self.lowered = lowered
-        """Limits of which the value is the most that a run may have: a child gets what is left."""
+        """The limits whose value is a maximum: a child gets what its parent has left."""
         self.raised: Mapping[str, tuple[float, ...]] = {}
-        """For each counter the values from which on signals are raised by `signal` rules."""
+        """For each counter, the values from which `signal` rules raise signals."""
         self._turns: dict[tuple[str, Now, Below | None], Turns] = {}
         self._verdicts: dict[tuple[str, Now], bool | None] = {}
 
     def known_facts(
         self, now: Now = USUAL, *, counter: str = "", low: float = 0, below: Below | None = None
     ) -> Known:
-        """The known values of facts, one counter from `low` upwards, and one `below` a value."""
+        """Return a lookup of known facts: one counter at least `low`, another `below` a value."""
         signalled = self.raised.get(counter, ()) if now.signalled else ()
         raised = sum(low >= at for at in signalled)
 
@@ -116,20 +116,20 @@ class World:
         return of
 
     def forget(self) -> None:
-        """Drop verdicts found before `raised` was set."""
+        """Drop the verdicts from before `raised` was set."""
         self._turns.clear()
         self._verdicts.clear()
 
     def verdict(self, guard: Expression, now: Now = USUAL) -> bool | None:
-        """True when a guard holds in every run, False when in none, None when that depends."""
-        key = (guard.text, now if guard.reads & _TOLD else USUAL)
+        """True if a guard always holds here, False if it never does, None if that depends."""
+        key = (guard.text, now if guard.reads & _FROM_NOW else USUAL)
         if key not in self._verdicts:
             self._verdicts[key] = surely(judge(guard.root, self.known_facts(now)))
         return self._verdicts[key]
 
     def turns(self, guard: Expression, now: Now = USUAL, *, below: Below | None = None) -> Turns:
-        """From which value of each counter on it is decided, while one is `below` a value."""
-        key = (guard.text, now if guard.reads & _TOLD else USUAL, below)
+        """The thresholds of a guard, while one counter is `below` a value."""
+        key = (guard.text, now if guard.reads & _FROM_NOW else USUAL, below)
         if key not in self._turns:
             self._turns[key] = self._find_turns(guard, now, below)
         return self._turns[key]
@@ -143,8 +143,8 @@ class World:
         for counter in sorted(counters):
             verdict = self._at(guard, counter, MOST, now, below)
             if verdict is not None:
-                found = true if verdict else false
-                found[counter] = self._least(guard, counter, now, below)
+                thresholds = true if verdict else false
+                thresholds[counter] = self._least(guard, counter, now, below)
         return Turns(true, false)
 
     def _at(
@@ -155,49 +155,49 @@ class World:
         )
 
     def _least(self, guard: Expression, counter: str, now: Now, below: Below | None) -> float:
-        """The least value from which on it is decided."""
-        root, told = guard.root, dict[str, Value]()
-        if sum(1 for _ in walk(root)) > MOST_AS_IT_IS:
+        """The least value from which the guard is decided."""
+        root, folded = guard.root, dict[str, Value]()
+        if sum(1 for _ in walk(root)) > MOST_UNFOLDED:
             root = _fold_constant_parts(
-                root, {counter, "signals.count"}, self.known_facts(now, below=below), told
+                root, {counter, "signals.count"}, self.known_facts(now, below=below), folded
             )
 
         def is_decided(low: float) -> bool:
             known = self.known_facts(now, counter=counter, low=low, below=below)
-            return surely(judge(root, lambda f: told.get(f.path) or known(f))) is not None
+            return surely(judge(root, lambda f: folded.get(f.path) or known(f))) is not None
 
         literals = [n.value for n in walk(guard.root) if isinstance(n, Const)]
-        given = [v for v in (*self.values, *literals) if isinstance(v, (int, float))]
+        likely = [v for v in (*self.values, *literals) if isinstance(v, (int, float))]
         if counter in REAL:
-            return _least_real(is_decided, sorted(float(v) for v in given if v >= 0))
-        whole = {int(v) + more for v in given if 0 <= v < MOST for more in (0, 1)}
+            return _least_real(is_decided, sorted(float(v) for v in likely if v >= 0))
+        whole = {int(v) + more for v in likely if 0 <= v < MOST for more in (0, 1)}
         return _least_whole(is_decided, sorted(whole))
 
 
 def _limit_value(name: str, limits: Mapping[str, Any], lowered: frozenset[str]) -> Value:
-    """The values that a limit may have: any, for one that is off and may be lowered."""
-    found = of_plain(limits[name])
-    if name not in lowered or not isinstance(found, Range):
-        return found
-    return Range(high=found.high) if found.some else Range(none=True)
+    """The values that a limit may have; any value for one that is off and may be lowered."""
+    value = of_plain(limits[name])
+    if name not in lowered or not isinstance(value, Range):
+        return value
+    return Range(high=value.high) if value.some else Range(none=True)
 
 
 def _fold_constant_parts(
-    node: Node, free: Collection[str], known: Known, told: dict[str, Value]
+    node: Node, free: Collection[str], known: Known, folded: dict[str, Value]
 ) -> Node:
-    """The tree with each part that reads no `free` fact replaced by a fact; `told` gets its value.
+    """Replace each part of a tree that reads no `free` fact by a fact, with its value in `folded`.
 
-    A long guard is judged for many values of a counter that mostly is in one of its parts.
+    A long guard is judged for many values of a counter, which is mostly in one of its parts.
     """
     if isinstance(node, (Const, Fact)):
         return node
 
     def of(part: Node) -> Node:
-        return _fold_constant_parts(part, free, known, told)
+        return _fold_constant_parts(part, free, known, folded)
 
     if facts_of(node).keys().isdisjoint(free):
-        name = f"part {len(told)}"
-        told[name] = judge(node, known)
+        name = f"part {len(folded)}"
+        folded[name] = judge(node, known)
         return Fact(node.type, node.text, name, ())
     match node:
         case Logic(parts=parts):
@@ -214,7 +214,7 @@ def _fold_constant_parts(
 
 
 def _least_whole(is_decided: Callable[[int], bool], likely: Sequence[int]) -> int:
-    """The least number from which on it is decided; mostly one of those that are written down."""
+    """The least number from which a guard is decided; `likely` has the numbers that it names."""
     if is_decided(0):
         return 0
     known = bisect_left(likely, True, key=is_decided)

@@ -1,13 +1,17 @@
 """The worst that a run of a machine can cost, before it runs.
 
-    spending   what each action, wait and retry may use at most, and surely uses at least
-    budgets    what the guards leave: inequalities that hold in every run
-    program    the most that a walk through the graph can use within them
-    prove      the whole of it, for one machine with its children
-    result     what came of it: figures, reasons, witnesses, assumptions; a certificate
+    costs             the resources of each action, wait and retry: at most, and at least
+    budgets           the inequalities that guards impose on every run
+    linear_program    the most that a walk through the graph can use within them
+    child_bounds      the limits of child machines, and their bounds
+    epilogue          what follows a stop
+    problem           one machine under proof, with all of the above
+    prove             the whole proof: the figure of each resource
+    bound             the result: figures, reasons, witnesses, assumptions; a certificate
+    unbounded_loops   the loops that no budget cuts, for the checker
 
-A bound is an inequality that is proven, never an estimate: it holds in every run in which its
-assumptions do. Where something cannot be known the bound is `unbounded`, and says why.
+A bound is a proven inequality, never an estimate: it holds in every run that meets its assumptions.
+Where something cannot be known the bound is `unbounded` and says why.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What came of a proof: figures, why there is none, witnesses, assumptions, a certificate.
+"""The result of a proof: figures or reasons for their absence, witnesses, assumptions, certificate.
 
-Plain data, JSON both ways; nothing here proves anything.
+Plain data, JSON both ways. Never: proving anything.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from chartloop.core.text_table import Line, Row, lay_out, text_of
 from chartloop.core.units import say_elapsed, say_number
 
 FORMAT = 1
-"""Of certificates."""
+"""The format version of certificates."""
 
 
 class Witness(NamedTuple):
-    """A way that comes to the figure. It is a way through the graph, and perhaps not a run.
+    """A path through the graph that reaches the figure, though perhaps not a possible run.
 
-    Each guard on it may hold by itself; whether all of them can hold in one run is not asked.
+    Each guard on it can hold by itself; whether all of them can hold in one run is not examined.
     """
 
     path: tuple[str, ...] = ()
-    """The states that it enters, without the loops."""
+    """The states of the path, without the loops."""
     loops: tuple[tuple[tuple[str, ...], int], ...] = ()
-    """The loops, each with how often it is gone round."""
+    """The loops, each with its number of iterations."""
     edges: Mapping[str, int] = {}
     """How often each edge or rule is taken, by its id in records and pictures."""
     closing: tuple[str, ...] = ()
-    """For each loop the edge or rule that leads to its first state again."""
+    """For each loop the edge or rule that leads back to its first state."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return it as plain data."""
         loops = [{"states": list(states), "times": times} for states, times in self.loops]
         return {"path": list(self.path), "loops": loops, "edges": dict(self.edges),
                 "closing": list(self.closing)}  # fmt: skip
@@ -51,7 +51,7 @@ def _short(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def say_round(loop: tuple[str, ...]) -> str:
-    """The states of a loop, and the first again: ``a → b → a``."""
+    """Return the states of a loop with the first repeated: ``a → b → a``."""
     return " → ".join(_short((*loop, *loop[:1])))
 
 
@@ -59,22 +59,24 @@ WORDS: Mapping[str, str] = {
     "actions": "actions", "requests": "requests", "tool_calls": "tool calls",
     "tokens": "tokens", "usd": "USD", "waiting": "waiting",
 }  # fmt: skip
-"""What is bounded, as people say it."""
+"""The names of the resources as people write them."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """The worst of one resource. Prints as its words."""
+    """The most that a run can use of one resource. Prints as a sentence."""
 
     resource: str
     """``actions``, ``requests``, ``tool_calls``, ``tokens``, ``usd`` or ``waiting``."""
     value: int | float | None
-    """At most so much; None: there is no figure, and `why` says why. Seconds for `waiting`."""
+    """The maximum, for `waiting` in seconds. None: there is no figure, and `why` says why."""
     why: str = ""
     units: int = 0
-    """Besides `rest`, this many times a thing of which no one knows how large it is."""
+    """A number of things of unknown size, such as model calls, to be added to `rest`."""
     unit: str = ""
+    """The name of one such thing; empty if every size is known."""
     rest: int | float = 0
+    """The maximum of everything whose size is known."""
     by: tuple[str, ...] = ()
     """The guards that bound it."""
     witness: Witness = field(default_factory=Witness)
@@ -83,7 +85,7 @@ class Figure:
 
     @property
     def bounded(self) -> bool:
-        """Whether there is a figure, even if it is only in units."""
+        """Whether there is a figure, if only in units."""
         return self.value is not None or bool(self.unit)
 
     @property
@@ -102,13 +104,13 @@ class Figure:
 
     @property
     def amount(self) -> str:
-        """The same for the row of a table that is named after the resource: ``50``."""
+        """The figure for a table row that is named after the resource: ``50``."""
         figure = self.text.removeprefix("at most ")
         return figure.removesuffix(" USD") if self.resource == "usd" else figure
 
     @property
     def reason(self) -> str:
-        """What it rests on, or why there is none."""
+        """The guards that the figure rests on, or why there is none."""
         if self.value is None:
             return self.why
         return f"by {', '.join(self.by)}" if self.by else ""
@@ -118,14 +120,14 @@ class Figure:
 
     @classmethod
     def from_dict(cls, resource: str, data: Mapping[str, Any]) -> Figure:
-        """A figure of a certificate, which has no witness."""
+        """Read a figure from a certificate, where it has no witness."""
         return cls(
             resource, data["value"], data.get("why", ""), data.get("units", 0),
             data.get("unit", ""), data.get("rest", 0), tuple(data["by"]),
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return it as plain data."""
         out: dict[str, Any] = {"value": self.value, "text": self.text, "by": list(self.by)}
         if self.value is None:
             out["why"] = self.why
@@ -135,12 +137,12 @@ class Figure:
 
 
 def say_units(number: int, unit: str) -> str:
-    """A number of things of unknown size: ``2 model calls``, ``3 batches``."""
+    """Return a number of things of unknown size in words: ``2 model calls``, ``3 batches``."""
     return f"{number:,} {unit}" + ("" if number == 1 else "es" if unit.endswith("h") else "s")
 
 
 def say_amount(resource: str, value: float) -> str:
-    """An amount of a resource as people write it."""
+    """Return an amount of a resource as people write it."""
     if resource == "waiting":
         return say_elapsed(value)
     if resource == "usd":
@@ -155,36 +157,37 @@ class Overshoot(NamedTuple):
     counter: str
     limit: float
     where: str
-    """Where it is evaluated."""
+    """Where the guard is evaluated."""
     past: float | None
-    """So much at most; None: it cannot be told."""
+    """The maximum; None if it is unknown."""
     text: str
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return it as plain data."""
         return self._asdict()
 
 
 class Wrap(NamedTuple):
-    """What happens after a stop, by where it leads."""
+    """What happens after a stop, from one state that stops lead to."""
 
     to: str
     by: tuple[str, ...]
     """The rules, edges and signals that lead there."""
     reports: str
-    """``always``, ``sometimes`` or ``never``: whether a `report` is written on the way."""
+    """``always``, ``sometimes`` or ``never``: whether a `report` is written before the end."""
     saves: str
+    """The same for a `snapshot`."""
     costs: Mapping[str, float | None]
-    """What the wrap-up itself uses at most; it is part of the figures."""
+    """The most that the wrap-up uses, None where unknown; the figures include it."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return it as plain data."""
         return {**self._asdict(), "by": list(self.by), "costs": dict(self.costs)}
 
 
 @dataclass(frozen=True, repr=False)
 class Bound:
-    """The worst that a run of a machine can cost. Prints as a table."""
+    """The most that a run of a machine can cost. Prints as a table."""
 
     machine: str
     hash: str
@@ -193,10 +196,10 @@ class Bound:
     overshoots: tuple[Overshoot, ...] = ()
     wraps: tuple[Wrap, ...] = ()
     children: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    """What each child comes to at most, by its name and what it is given."""
+    """The bound of each child, by its name and the limits that it is given."""
     assumptions: tuple[str, ...] = ()
     unknown: str = ""
-    """Why there is no answer at all; empty when there is one."""
+    """Why there is no answer at all; empty if there is one."""
 
     def __getitem__(self, resource: str) -> Figure:
         if resource not in self.figures:
@@ -206,12 +209,12 @@ class Bound:
 
     @property
     def loop(self) -> tuple[str, ...]:
-        """The states of a loop that no budget cuts; empty where each is cut."""
+        """The states of a loop that no budget cuts; empty if every loop is cut."""
         actions = self.figures.get("actions")
         return () if actions is None else actions.loop
 
     def reasons_to_refuse(self, wanted: Mapping[str, float]) -> tuple[str, ...]:
-        """Why a run may not start that must stay within these figures; empty when it may."""
+        """Why a run that must stay within these figures may not start; empty if it may."""
         out: list[str] = []
         for resource, most in wanted.items():
             figure = self.figures.get(resource)
@@ -227,7 +230,7 @@ class Bound:
         return tuple(out)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what `chartloop bound --format json` prints."""
+        """Return it as plain data, as `chartloop bound --format json` prints it."""
         return {
             "machine": self.machine, "hash": self.hash, "limits": _plain(self.limits),
             "unknown": self.unknown or None,
@@ -239,7 +242,7 @@ class Bound:
         }  # fmt: skip
 
     def certificate(self, version: str) -> str:
-        """One line of JSON: what was proven, of which machine, by which version, assuming what."""
+        """Return one line of JSON: the figures, machine, version of chartloop and assumptions."""
         bounds = {
             name: {k: v for k, v in figure.to_dict().items() if k != "witness"}
             for name, figure in self.figures.items()
@@ -259,20 +262,20 @@ class Bound:
         return text_of(self.lines())
 
     def lines(self, width: int = 100) -> list[Line]:
-        """Figures, overshoots, stops and children as tables, each line with its colour."""
+        """Return figures, overshoots, stops and children as tables of coloured lines."""
         return [*_lines(self, width)]
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What was proven of a machine, as `Bound.certificate` wrote it. Prints as a table."""
+    """A proven bound as `Bound.certificate` wrote it. Prints as a table."""
 
     text: str
     """One line of JSON."""
 
     @property
     def name(self) -> str:
-        """The machine, and the beginning of its hash: ``agent 7cc09e86dff6``."""
+        """The machine and the first digits of its hash: ``agent 7cc09e86dff6``."""
         return f"{self._data['machine']} {self._data['hash'][:12]}"
 
     @cached_property
@@ -280,17 +283,17 @@ class Certificate:
         return json.loads(self.text)
 
     def lines(self, width: int = 100) -> list[Line]:
-        """The figures and what they assume. What another version has not written is left out."""
+        """Return the figures and assumptions, without fields that another version did not write."""
         data = self._data
         head = f"{self.name}, proven by chartloop {data['chartloop']}"
         if data.get("unknown"):
             return [Line(f"{head}: unknown: {data['unknown']}")]
         figures = [Figure.from_dict(n, data["bounds"][n]) for n in WORDS if n in data["bounds"]]
-        found = [Line(f"{head}, at worst", "bold"), *_figure_lines(figures, width)]
-        return [*found, *_assumption_lines(data["assumptions"])]
+        table = [Line(f"{head}, at worst", "bold"), *_figure_lines(figures, width)]
+        return [*table, *_assumption_lines(data["assumptions"])]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as it was written."""
+        """Return it as plain data, as it was written."""
         return dict(self._data)
 
     def __str__(self) -> str:
@@ -298,8 +301,8 @@ class Certificate:
 
 
 def _limits(by: tuple[str, ...]) -> str:
-    """The limits that guards name: those that could be lowered."""
-    words = [w.strip("()") for said in by for w in said.split() if w.startswith("limits.")]
+    """Name the limits that guards read: those that could be lowered."""
+    words = [w.strip("()") for guard in by for w in guard.split() if w.startswith("limits.")]
     return " or ".join(f"`{w}`" for w in dict.fromkeys(words))
 
 
@@ -310,21 +313,21 @@ def _plain(limits: Mapping[str, Any]) -> dict[str, Any]:
 # as tables ----------------------------------------------------------------------------------
 
 
-def _lines(found: Bound, width: int) -> Iterator[Line]:
-    if found.unknown:
-        yield Line(f"{found.machine}: unknown: {found.unknown}")
+def _lines(bound: Bound, width: int) -> Iterator[Line]:
+    if bound.unknown:
+        yield Line(f"{bound.machine}: unknown: {bound.unknown}")
         return
-    yield Line(f"{found.machine}, at worst", "bold")
-    yield from _figure_lines(found.figures.values(), width)
-    overshoots = [Row((o.guard, o.where, o.text)) for o in found.overshoots]
+    yield Line(f"{bound.machine}, at worst", "bold")
+    yield from _figure_lines(bound.figures.values(), width)
+    overshoots = [Row((o.guard, o.where, o.text)) for o in bound.overshoots]
     yield from _table(overshoots, ("guard", "evaluated", "a run goes"), width)
-    wraps = [Row((w.to, w.reports, w.saves, _costs(w.costs))) for w in found.wraps]
+    wraps = [Row((w.to, w.reports, w.saves, _costs(w.costs))) for w in bound.wraps]
     head = ("stops at", "then reports", "then saves", "which costs at most")
     yield from _table(wraps, head, width)
-    children = [Row((name, _child(child))) for name, child in found.children.items()]
+    children = [Row((name, _child(child))) for name, child in bound.children.items()]
     yield from _table(children, ("child", "at worst"), width)
-    yield from _assumption_lines(found.assumptions)
-    witness = str(found.figures["actions"].witness)
+    yield from _assumption_lines(bound.assumptions)
+    witness = str(bound.figures["actions"].witness)
     if witness:
         yield from (Line(""), Line(f"a path with the most actions, perhaps not a run: {witness}"))
 

@@ -1,14 +1,14 @@
-"""Inequalities that hold in every run, from what guards ask of counters.
+"""Inequalities that hold in every run, derived from the guards over counters.
 
-A `Family` is all routes that are closed once a counter has reached a value. Of what a run counts,
-less than that value was counted when the last of them was taken. So two sums are bounded:
+A `Family` is the set of routes that close once a counter has reached a value. When the last of them
+is taken, the counter is still below that value. This bounds two sums:
 
-- what is counted on these routes themselves, each before it is taken: less than the value;
-- what is counted in all: less than the value, and what can still be counted once none of them
-  is taken any more. That is a program of the same kind on the graph without them.
+- the amounts counted on these routes, each before the route is taken: below the value;
+- all amounts: below the value, plus whatever can be counted once none of them is taken any more.
+  That is a program of the same kind on the graph without them.
 
-The second is worked out only where a cycle asks for it. A cycle that no family bounds is a loop
-that no budget cuts.
+The second is computed only where a cycle needs it. A cycle that no family bounds is a loop that no
+budget cuts.
 """
 
 from __future__ import annotations
@@ -28,38 +28,36 @@ from chartloop.proofs.bound.costs import WAITING, Spending, Uses
 from chartloop.proofs.bound.linear_program import Arc, Effort, Number, Solved, most
 
 LIFTS = frozenset({"usage.total_tokens", "usage.cost", "usage.tool_calls", WAITING})
-"""Resources that a counter of the guards counts itself, in amounts that differ."""
-
-
+"""Resources that guards can count, in amounts that differ between outcomes."""
 _NO = (0, 0)
 
 
 class Family(NamedTuple):
-    """The routes that are closed once the counter has reached the value."""
+    """The routes that close once the counter has reached the value."""
 
     counter: str
     at: float
 
     @property
     def room(self) -> Number:
-        """The most that is counted before the last of them is taken."""
+        """The highest value of the counter before the last route is taken."""
         return exact(self.at) if self.counter in REAL else exact(self.at) - 1
 
     def has(self, route: Route) -> bool:
-        """Whether a route is one of them."""
+        """Whether a route belongs to the family."""
         return route.gates.get(self.counter, self.at + 1) <= self.at
 
 
 class Step(NamedTuple):
-    """A route with one of the things that its action may use."""
+    """A route with one alternative of what its action uses."""
 
     route: Route
     number: int
-    """Of the route."""
+    """The route's number."""
     uses: Uses
 
     def counts(self, counter: str) -> Number:
-        """How much of a counter it surely adds before it is taken."""
+        """The least that it adds to a counter before it is taken."""
         if counter == "run.elapsed":
             return self.counts(WAITING)
         least = self.uses.ends.get(counter, _NO)[0]
@@ -67,29 +65,29 @@ class Step(NamedTuple):
         return least + exact(self.route.wait[0]) if counter == WAITING else least
 
     def gains(self, resource: str) -> Number:
-        """How much of a resource it uses at most."""
+        """The most that it uses of a resource."""
         most_ = self.uses.ends.get(resource, _NO)[1]
         most_ = exact(most_) if most_ else 0
         return most_ + exact(self.route.wait[1]) if resource == WAITING else most_
 
 
 class Row(NamedTuple):
-    """One inequality: what each step takes, and how much there is."""
+    """One inequality: the amount that each step takes, and the amount that there is."""
 
     family: Family
     takes: tuple[Number, ...]
     room: Number
-    """Of a run, from its start."""
+    """The amount for a run from its start."""
     midway: Number | None = None
-    """Of a part of a run that starts anywhere; None: the same."""
+    """The amount for a part of a run that starts anywhere; None: the same."""
 
     def room_from(self, start: bool) -> Number:
-        """How much there is for a way from the start of a run, or for one from anywhere."""
+        """The amount for a walk from the start of a run, or for one from anywhere."""
         return self.room if start or self.midway is None else self.midway
 
 
 def exact(value: float | Fraction) -> Number:
-    """The number itself, not what a float makes of it; whole where it is."""
+    """Return the exact number: an int if it is whole, else a fraction."""
     if isinstance(value, Fraction):
         return value
     return int(value) if value == int(value) else Fraction(value)
@@ -99,7 +97,7 @@ _NOTHING = Uses({})
 
 
 def steps_of(routes: Routes, spending: Spending, resource: str, spread: bool) -> list[Step]:
-    """Every route with everything that its action may use."""
+    """Pair every route with each alternative of what its action uses."""
     states, known, out = routes.spec.states, dict[tuple[str, str], list[Uses]](), list[Step]()
     for number, route in enumerate(routes.routes):
         if not route.state or route.outcome == "left":
@@ -107,25 +105,25 @@ def steps_of(routes: Routes, spending: Spending, resource: str, spread: bool) ->
             continue
         key = (route.state, route.outcome)
         if key not in known:
-            found = spending.uses(states[route.state], route.outcome)
+            alternatives = spending.uses(states[route.state], route.outcome)
             if spread:
-                found = [s for u in found for s in u.spread(resource)]
-            known[key] = _without_doubles(found)
+                alternatives = [s for u in alternatives for s in u.spread(resource)]
+            known[key] = _without_duplicates(alternatives)
         out += [Step(route, number, uses) for uses in known[key]]
     return out
 
 
-def _without_doubles(found: Iterable[Uses]) -> list[Uses]:
+def _without_duplicates(alternatives: Iterable[Uses]) -> list[Uses]:
     out: list[Uses] = []
-    for one in found:
-        if one not in out:
-            out.append(one)
+    for uses in alternatives:
+        if uses not in out:
+            out.append(uses)
     return out
 
 
 @dataclass
 class Budgets:
-    """The inequalities for one resource, found as they are needed."""
+    """The inequalities for one resource, added as they are needed."""
 
     routes: Routes
     steps: Sequence[Step]
@@ -141,7 +139,7 @@ class Budgets:
     )
 
     def step_counts(self, counter: str) -> tuple[Number, ...]:
-        """How much each step adds to a counter, entry and exit together."""
+        """The amount that each step adds to a counter, before and after it is taken."""
         if counter not in self._step_counts:
             self._step_counts[counter] = tuple(
                 before + exact(s.route.after[counter]) if counter in s.route.after else before
@@ -150,7 +148,7 @@ class Budgets:
         return self._step_counts[counter]
 
     def before(self, counter: str) -> tuple[Number, ...]:
-        """What each step counts before it is taken."""
+        """The amount that each step adds to a counter before it is taken."""
         if counter not in self._before_counts:
             self._before_counts[counter] = tuple(s.counts(counter) for s in self.steps)
         return self._before_counts[counter]
@@ -159,9 +157,9 @@ class Budgets:
         self, gain: Sequence[Number], *, among: Callable[[int], bool] | None = None,
         starts: Sequence[int] = (0,), above: Collection[Family] = (),
     ) -> tuple[Solved, list[int]]:  # fmt: skip
-        """The most that a run can gain, after every inequality that is needed has been found.
+        """Maximise the gain of a run, adding inequalities until it is bounded or none is left.
 
-        Gives the steps too that the arcs of the result stand for.
+        Also returns the step number of each arc in the result.
         """
         from_start = tuple(starts) == (0,)
         while True:
@@ -184,20 +182,18 @@ class Budgets:
                 return solved, labels
 
     def _bound_cycle(self, cycle: Sequence[int], above: Collection[Family]) -> bool:
-        """Find inequalities that bound a cycle. False: there are none."""
-        found = False
+        """Add an inequality that bounds a cycle. False if there is none."""
         for family in self.families:
             if family in above:
                 continue
             gated = any(family.has(self.steps[n].route) for n in cycle)
-            if gated and any(self.step_counts(family.counter)[n] for n in cycle):
-                found = self._add(family, above) or found
-                if found:
-                    return True
-        return found
+            counted = gated and any(self.step_counts(family.counter)[n] for n in cycle)
+            if counted and self._add(family, above):
+                return True
+        return False
 
     def tighten(self, family: Family) -> None:
-        """Take a family in, whether a cycle asks for it or not."""
+        """Add the inequalities of a family before any cycle needs them."""
         self._add(family, ())
 
     def _add(self, family: Family, above: Collection[Family]) -> bool:
@@ -213,7 +209,7 @@ class Budgets:
             if row is not None:
                 self.rows.append(row)
                 added = True
-            if row is not None or not above:  # else it may be found when those above are known
+            if row is not None or not above:  # else it may exist once those above are known
                 self._tried.add((family, "whole"))
         return added
 
@@ -229,7 +225,7 @@ class Budgets:
         return self.routes.places[route.dest].stopping
 
     def _own_row(self, family: Family) -> Row:
-        """What is counted on the routes themselves."""
+        """The inequality over the amounts counted on the routes themselves."""
         takes: list[Number] = []
         last: Number = 0
         for step, here in zip(self.steps, self.before(family.counter), strict=True):
@@ -238,8 +234,10 @@ class Budgets:
                 after = exact(step.route.after.get(family.counter, 0))
                 last = max(last, after)
                 takes.append(here + after)
-            elif handed is not None and handed.limit == family.at and not self._before(step.route):
-                # a child that is the last to spend has what was left
+            elif (
+                handed is not None and handed.limit == family.at and not self._continues(step.route)
+            ):
+                # the last child to spend gets what was left
                 over = here - exact(handed.past) - (0 if family.counter in REAL else 1)
                 takes.append(max(over, 0))
             else:
@@ -248,7 +246,7 @@ class Budgets:
         return Row(family, tuple(takes), family.room - first + last)
 
     def _often_row(self, family: Family) -> Row | None:
-        """How often the routes are taken, where something is counted between any two of them."""
+        """How often the routes are taken; None if nothing is counted between two of them."""
         if not self.late(family):
             return None
         gated = [n for n, s in enumerate(self.steps) if family.has(s.route)]
@@ -267,7 +265,7 @@ class Budgets:
     def _least_between(
         self, family: Family, sources: Iterable[tuple[int, Number]], to: Iterable[int]
     ) -> Number | None:
-        """The least that is counted on a way from one of these places to one of these steps."""
+        """The least amount counted on a path from one of these places to one of these steps."""
         counted = self.step_counts(family.counter)
         out: dict[int, list[int]] = {}
         for n, step in enumerate(self.steps):
@@ -279,18 +277,18 @@ class Budgets:
             if place in least:
                 continue
             least[place] = amount
-            ways = out.get(place, ())
-            self.effort.spend(len(ways) + 1)
-            for n in ways:
+            steps = out.get(place, ())
+            self.effort.spend(len(steps) + 1)
+            for n in steps:
                 dest = self.steps[n].route.dest
                 if dest not in least:
                     heapq.heappush(heap, (amount + counted[n], dest))
-        found = [least[self.steps[n].route.source] + self.before(family.counter)[n]
-                 for n in to if self.steps[n].route.source in least]  # fmt: skip
-        return min(found, default=None)
+        amounts = [least[self.steps[n].route.source] + self.before(family.counter)[n]
+                   for n in to if self.steps[n].route.source in least]  # fmt: skip
+        return min(amounts, default=None)
 
-    def _before(self, route: Route) -> bool:
-        """Whether the run continues as it was: not towards a stop."""
+    def _continues(self, route: Route) -> bool:
+        """Whether a route does not begin a stop."""
         return not self._stops(route) or self.routes.places[route.source].stopping
 
     def _whole_row(self, family: Family, above: Collection[Family]) -> Row | None:
@@ -313,10 +311,10 @@ class Budgets:
 def rows_of_loops(
     routes: Routes, steps: Sequence[Step], limits: Mapping[str, Any], lowered: frozenset[str]
 ) -> list[Row]:  # fmt: skip
-    """How often an edge is taken that counts a variable up to a bound, where states start it anew.
+    """Bound how often an edge that counts a variable up is taken, where states reset the variable.
 
-    Between two resets the variable only rises, and the edge's own guard is false from the bound
-    on: so each reset is good for this many times, and the first value for so many.
+    Between two resets the variable only rises, and the edge's own guard is false from a bound on.
+    So each reset, like the initial value, allows a fixed number of passes.
     """
     edges = {edge.id: edge for edge in routes.spec.edges()}
     out: list[Row] = []
@@ -345,14 +343,14 @@ def _row_of_loop(
         takes.append(taken if entered is None else taken - times(entered))
     begun = _before_a_reset(routes, again)
     early = any(s.route.origin == id and s.route.source in begun for s in steps)
-    # A part of a run may start within the loop, right after any of the values was set.
+    # part of a run may start within the loop, right after any of the values was set
     midway = times(min(again.first, *again.resets.values()))
     room = times(again.first) if early else 0
     return Row(Family(again.variable, most_), tuple(takes), room, midway)
 
 
 def _before_a_reset(routes: Routes, again: Again) -> set[int]:
-    """The places that a run can come to before a state has set the variable."""
+    """The places that a run can reach before a state has set the variable."""
     out: dict[int, list[int]] = {}
     for route in routes.routes:
         if routes.places[route.dest].state not in again.resets:
@@ -366,7 +364,7 @@ def _before_a_reset(routes: Routes, again: Again) -> set[int]:
 
 
 def families_of(routes: Routes, counted: Mapping[str, bool]) -> list[Family]:
-    """The families of a machine, those with the most routes first."""
+    """Return the families of a machine, those with the most routes first."""
     sizes: dict[Family, int] = {}
     for route in routes.routes:
         for counter, at in route.gates.items():

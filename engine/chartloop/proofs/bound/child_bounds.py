@@ -1,7 +1,7 @@
-"""Children: the limits that they have at most, and what they come to with these.
+"""Children: their highest limits, and their bounds with these.
 
-Of each budget that both machines name a child is given what its parent has left. So it can spend no
-more than that and what a run of it can go past its own limit; see `machine.child_budget`.
+Of each budget that both machines name, a child gets what its parent has left. It can spend no more
+than that, plus its overshoot past its own limit; see `machine.child_budget`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chartloop.proofs.bound.linear_program import Number
 
 
 class Proving(Protocol):
-    """A machine under proof, as far as its parent or child asks."""
+    """A machine under proof, as its parent or child sees it."""
 
     chart: Chart
     limits: dict[str, Any]
@@ -34,37 +34,37 @@ class Proving(Protocol):
 
     @property
     def families(self) -> Sequence[Family]:
-        """Its budgets."""
+        """The budgets of the machine."""
         ...
 
     def past_of(self, family: Family, resource: str) -> Number | None:
-        """How far past a budget a run can go."""
+        """The most by which a run exceeds a budget."""
         ...
 
     def once_and_after(self, resource: str) -> tuple[float, float]:
-        """The most of one action, and of all that follows a stop."""
+        """The most that one action uses, and everything after a stop."""
         ...
 
 
 Make = Callable[[Chart, Mapping[str, Any], Mapping[str, Any], str, frozenset[str]], Any]
-"""A proof of a machine with these limits, variables and first state; some limits may be lower."""
+"""Make a proof from a chart, limits, variables, a start state, and limits that may be lower."""
 
 
 class Children:
-    """The children of one machine under proof. Each is proven once for what it is given."""
+    """The children of one machine under proof. Each is proven once for each set of arguments."""
 
     figure: Callable[[Any, str], Figure]
-    """The most of a resource of a proof; `prove` sets it."""
+    """The function that bounds a resource of a proof; `prove` sets it."""
 
     def __init__(self, parent: Proving, make: Make) -> None:
         self.parent = parent
         self.make = make
-        self.told: dict[str, dict[str, Any]] = {}
-        """What each comes to, for people."""
+        self.reports: dict[str, dict[str, Any]] = {}
+        """The limits and figures of each child, for `Bound.children`."""
         self._known: dict[str, tuple[Any, Child]] = {}
 
     def child(self, name: str, given: Mapping[str, Given], among: int) -> Child:
-        """The child of that name, given these fields, one of so many at once."""
+        """Bound the child of that name with these fields, one of `among` that run at once."""
         chart = self.parent.chart.child(name)
         limits, vars = self._limits(chart, given, among), _variables(given)
         start = str(given["start"].value) if "start" in given else ""
@@ -80,19 +80,19 @@ class Children:
 
     @property
     def proofs(self) -> list[Any]:
-        """Those of the children that were asked for."""
+        """The proofs of the children so far."""
         return [proof for proof, _ in self._known.values()]
 
     def _prove(self, proof: Any, name: str) -> Child:
         most: dict[str, float] = {}
         why: dict[str, str] = {}
-        shown = name if name not in self.told else f"{name} ({len(self.told) + 1})"
-        told = self.told[shown] = {
+        title = name if name not in self.reports else f"{name} ({len(self.reports) + 1})"
+        report = self.reports[title] = {
             "limits": {n: v for n, v in proof.limits.items() if not isinstance(v, tuple)}
         }
         for resource in RESOURCES:
             figure = Children.figure(proof, resource)
-            told[figure.resource] = figure.text if figure.value is None else figure.value
+            report[figure.resource] = figure.text if figure.value is None else figure.value
             if figure.value is not None:
                 most[resource] = figure.value
             elif figure.unit:
@@ -100,13 +100,13 @@ class Children:
             else:
                 most[resource] = INF
                 why[resource] = f"in its child `{name}`: {figure.why}"
-        for word, said in proof.spending.assumed.items():
-            more = f" (`{name}`)" if "at most" in said else ""
-            self.parent.spending.assumed.setdefault(f"{name}.{word}", said + more)
+        for keyword, assumption in proof.spending.assumed.items():
+            more = f" (`{name}`)" if "at most" in assumption else ""
+            self.parent.spending.assumed.setdefault(f"{name}.{keyword}", assumption + more)
         return Child(most, {}, why)
 
     def _limits(self, chart: Chart, given: Mapping[str, Given], among: int) -> dict[str, Any]:
-        """The limits that a child has at most: what it is given, within what there is."""
+        """The highest limits of a child: what it is given, within what its parent has left."""
         own, parent = chart.spec.limits, self.parent
         chosen: Mapping[str, Given] = given["limits"].value if "limits" in given else {}
         out = {name: self._most(value.value) for name, value in chosen.items()}
@@ -121,7 +121,7 @@ class Children:
         return out
 
     def _most(self, value: Any) -> Any:
-        """The most that a limit can be set to; None where that is off, or may be anything."""
+        """The highest value that a limit can be set to; None if it is off or unbounded."""
         if not isinstance(value, Expression):
             return value
         high = number(judge(value.root, self.parent.world.known_facts())).high
@@ -130,7 +130,7 @@ class Children:
     def _handed_budgets(
         self, proof: Proving, chart: Chart, limits: Mapping[str, Any]
     ) -> dict[str, Handed]:
-        """The budgets whose rest the child gets."""
+        """The budgets whose remainder the child gets."""
         out: dict[str, Handed] = {}
         for name, facts in budgets_of(self.parent.chart.spec, chart.spec).items():
             value = self.parent.limits.get(name)
@@ -152,7 +152,7 @@ def _computed_limits(given: Mapping[str, Given]) -> frozenset[str]:
 
 
 def _variables(given: Mapping[str, Given]) -> dict[str, Any]:
-    """What a child starts with, as far as the file says it. Without `task` it has none."""
+    """The initial variables that the file gives a child; without `task` the task is empty."""
     values: Mapping[str, Given] = given["vars"].value if "vars" in given else {}
     out = {name: _constant(value.value) for name, value in values.items()}
     return out if "task" in given or "machine" not in given else {"run.task": "", **out}

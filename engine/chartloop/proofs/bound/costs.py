@@ -1,9 +1,9 @@
-"""What an action may use at most, and what it surely uses.
+"""The amounts of each resource that an action uses, at most and at least.
 
-Each action says what it does (`core.traits`); here that becomes figures. An outcome may use a
-*range* of a thing; where a budget counts that thing it is told by its ends (one token, or a whole
-window), since all between is a mixture of these. How long a call is may be unknown: it counts as
-`UNIT`, and a bound is then "so much, and so many calls".
+Actions declare traits (`core.traits`); this module turns them into amounts. An outcome uses an
+amount within a *range*; where a budget counts the resource, only the ends of the range are tried
+(one token, or a whole window), because every amount between is a mixture of the two. A model call
+of unknown size counts as `UNIT`, and the bound then reads "1,000 and 3 model calls".
 
 Source:       actions.talking, actions.calling, actions.children, actions.tasks, run.execute
 """
@@ -31,19 +31,19 @@ from chartloop.machine.abstract.thresholds import World
 from chartloop.machine.child_budget import AT_ONCE
 
 UNIT = 10**15
-"""Stands for a size that no one knows: of one model call."""
+"""The stand-in for the unknown size of one model call."""
 STEPS, CALLS, TOOLS = "run.steps", "requests", "usage.tool_calls"
 TOKENS, COST, WAITING = "usage.total_tokens", "usage.cost", "waiting"
 RESOURCES = (STEPS, CALLS, TOOLS, TOKENS, COST, WAITING)
 MOST_CHILDREN = 1_000
-"""Children of one `run_machines`; see `actions.run_machines`."""
+"""The most children of one `run_machines`; see `actions.run_machines`."""
 
 Ends = tuple[float, float]
-"""At least and at most."""
+"""A range: at least, at most."""
 
 
 class KnownModel(NamedTuple):
-    """What `source`, not the file, says of a model: tokens of a call, USD of a token each way."""
+    """The window (tokens) and prices (USD a token, in and out) of a model according to `source`."""
 
     longest: int | None
     prices: tuple[float, float] | None
@@ -52,53 +52,53 @@ class KnownModel(NamedTuple):
 
 @dataclass(frozen=True)
 class Assume:
-    """What is taken for granted of a model and its replies, where the file does not say.
+    """Assumptions about a model and its replies, where the file does not say.
 
-    `LimitError` for what is not a size or price.
+    Raises `LimitError` for an invalid size or price.
     """
 
     tokens_per_call: int | None = None
-    """The longest call, its reply counted in; else the model's context window."""
+    """The tokens of the longest call, reply included; else the model's context window."""
     calls_per_reply: int | None = None
-    """How many tool calls one reply asks for at most."""
+    """The most tool calls that one reply asks for."""
     prices: tuple[float, float] | None = None
     """USD for a token that is sent and for one that is written."""
     settings: Mapping[str, Any] | None = None
-    """What a caller says over the file's `model`, and over that of each child."""
+    """The caller's settings, which override `model` of the file and of each child."""
     models: Mapping[str, KnownModel] | None = None
-    """What is known of models by their names, for what the file does not say."""
+    """Windows and prices by model name, for those that the file does not give."""
 
     def __post_init__(self) -> None:
         sizes = {"tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply}
         for name, size in sizes.items():
             if size is not None and not (size == int(size) and 1 <= size < UNIT // 1000):
-                raise LimitError(f"`{name}` is a whole number from 1 on: `{size}` is not")
+                raise LimitError(f"`{name}` must be a whole number of at least 1, not `{size}`")
         for price in self.prices or ():
             if not 0 <= price < INF:
-                raise LimitError(f"a price is in USD a token: `{price}` is not")
+                raise LimitError(f"a price must be an amount of USD for one token, not `{price}`")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what is said."""
-        prices = {
+        """Return the assumptions that are set, as plain data."""
+        values = {
             "tokens_per_call": self.tokens_per_call, "calls_per_reply": self.calls_per_reply,
             "prices": None if self.prices is None else list(self.prices),
             "settings": None if self.settings is None else dict(self.settings),
             "models": {n: m._asdict() for n, m in self.models.items()} if self.models else None,
         }  # fmt: skip
-        return {name: value for name, value in prices.items() if value is not None}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class Uses(NamedTuple):
-    """What one outcome of an action uses: by counter, at least and at most."""
+    """The amounts that one outcome of an action uses, as a range for each counter."""
 
     ends: Mapping[str, Ends]
     handed: Mapping[str, Handed] = {}
-    """The counters of which a child gets what the run has left."""
+    """The budgets of which a child gets what the run has left, by counter."""
 
     def spread(self, counter: str) -> Iterator[Uses]:
-        """The same as outcomes that use a fixed amount of a counter.
+        """Split the range of a counter into outcomes that use a fixed amount of it.
 
-        These are its ends, and what a child may use when nothing is left for it.
+        The amounts are the ends of the range, and what a child may use if nothing is left for it.
         """
         low, high = self.ends.get(counter, (0, 0))
         if high == INF:
@@ -113,20 +113,20 @@ class Uses(NamedTuple):
 
 
 class Handed(NamedTuple):
-    """A budget that a child is given the rest of."""
+    """A budget whose remainder a child gets."""
 
     limit: float
-    """The whole of it."""
+    """The whole budget."""
     past: float
-    """How far the child may go past what it was given."""
+    """The most by which the child exceeds its share."""
     once: float = INF
-    """What one of its actions may use."""
+    """The most that one of its actions uses."""
     wrap: float = INF
-    """What it may use after a stop."""
+    """The most that it uses after a stop."""
 
 
 class Child(NamedTuple):
-    """What a child machine comes to at most, by resource."""
+    """The most that a child machine uses, by resource."""
 
     most: Mapping[str, float]
     handed: Mapping[str, Handed]
@@ -134,38 +134,38 @@ class Child(NamedTuple):
 
 
 ChildOf = Callable[[str, Mapping[str, Given], int], Child]
-"""The child of that name with these fields, one of so many that run at once."""
+"""Return the bound of a child by its name, its `with` fields, and how many run at once."""
 
 
 class ModelCall(NamedTuple):
-    """One model call, at worst."""
+    """The most that one model call uses."""
 
     longest: int
     """Tokens of the call and its reply."""
     reply: int
     """Tokens of the reply."""
     requests: int
-    """Requests to providers, with fallbacks."""
+    """Requests to providers, fallbacks included."""
     prices: tuple[float, float] | None
     """USD of a token that is sent, and of one that is written."""
 
 
 _OWN = ("model", "fallbacks", "max_tokens")
-"""What a state may say itself of its model call, as far as figures depend on it."""
+"""The fields by which a state overrides the file's model, as far as figures depend on them."""
 
 
 @dataclass
 class Spending:
-    """What the states of one machine use."""
+    """The amounts that the states of one machine use."""
 
     spec: MachineSpec
     world: World
     assume: Assume
     child: ChildOf
     why: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
-    """By resource and state: why there is no telling how much it uses."""
+    """By resource and state: why the amount is unknown."""
     assumed: dict[str, str] = field(default_factory=dict[str, str])
-    """What was taken for granted, by a word for it."""
+    """The assumptions that figures rest on, by keyword."""
 
     def __post_init__(self) -> None:
         model = {**self.spec.model, **(self.assume.settings or {})}
@@ -173,11 +173,11 @@ class Spending:
         assumed, known = self.assume.tokens_per_call, self._worst_model(model)
         longest = known.longest if known is not None else None
         self.longest = assumed or (int(window) if window else longest or UNIT)
-        """Tokens of one call at most."""
+        """The most tokens of one call."""
         most = model.get("max_tokens")
         self.reply = min(int(most) if most else self.longest, self.longest)
         self.asked = self.assume.calls_per_reply or UNIT
-        """Calls of one reply at most, executed or not."""
+        """The most tool calls of one reply, executed or not."""
         own = (model.get("input_cost_per_token"), model.get("output_cost_per_token"))
         written = None not in own and not model.get("fallbacks")
         self.prices: tuple[float, float] | None = (
@@ -195,10 +195,9 @@ class Spending:
         self._model = model
 
     def call_of(self, state: StateSpec) -> ModelCall:
-        """A call of a state that may say otherwise than the file what is asked, and for how much.
+        """Return the model call of a state, which may override the file's model.
 
-        Of a model that the state names, and of fallbacks that it names, the file's window and
-        prices say nothing.
+        The file's window and prices do not apply to a model or fallback that the state names.
         """
         usual = ModelCall(self.longest, self.reply, self.requests, self.prices)
         own = {name: state.args[name] for name in _OWN if name in state.args}
@@ -225,15 +224,15 @@ class Spending:
         return ModelCall(longest, int(reply), 1 + len(model.get("fallbacks") or ()), prices)
 
     def _most(self, given: Given) -> float:
-        """The highest that a number of a `with` may be."""
-        found = self.seconds(given.value) if given.kind == "value" else given.value
-        return max(float(found), 1)
+        """The highest value of a number in `with`."""
+        highest = self.seconds(given.value) if given.kind == "value" else given.value
+        return max(float(highest), 1)
 
     def _worst_model(self, model: Mapping[str, Any]) -> KnownModel | None:
-        """The worst case of the models that may be asked; None unless all of them are known."""
+        """The worst case of the models that may be asked; None unless all are known."""
         names = [model.get("name"), *(model.get("fallbacks") or ())]
-        found = [(self.assume.models or {}).get(str(name)) for name in names]
-        known = [one for one in found if one is not None]
+        models = [(self.assume.models or {}).get(str(name)) for name in names]
+        known = [model for model in models if model is not None]
         if not known or len(known) < len(names):
             return None
         sizes = [one.longest for one in known if one.longest is not None]
@@ -245,7 +244,7 @@ class Spending:
     # what states use --------------------------------------------------------------------------
 
     def uses(self, state: StateSpec, outcome: str) -> list[Uses]:
-        """What an outcome may use: of several the run has one, or a mixture."""
+        """Return the alternatives of what an outcome uses; a run has one, or a mixture."""
         action = state.action
         if action is None:
             return [self._of_wait(state, outcome)]
@@ -265,12 +264,12 @@ class Spending:
         return Uses({WAITING: (least, longest), "run.elapsed": (least, longest)})
 
     def seconds(self, given: Expression | float | None) -> float:
-        """The longest that a deadline may be."""
+        """The longest that a deadline may be, in seconds; infinite for None."""
         if given is None:
             return INF
         if isinstance(given, Expression):
-            found = number(judge(given.root, self.world.known_facts()))
-            return INF if found.none else max(found.high, 0)
+            interval = number(judge(given.root, self.world.known_facts()))
+            return INF if interval.none else max(interval.high, 0)
         return given
 
     def _wait_of(self, state: StateSpec, action: ActionSpec) -> float:
@@ -300,23 +299,24 @@ class Spending:
             yield uses._replace(ends={**moved, **uses.ends})
 
     def _together(self, state: StateSpec, action: ActionSpec, failed: bool) -> Iterator[Uses]:
-        """Whatever an action does, one thing next to the other."""
+        """Combine everything that an action does: its calls, children, waits."""
         parts = [
             [*self._of_model(state, action, failed)], [*self._of_calls(state, failed)],
             [*self._of_runs(state)], [*self._of_task(action, failed)],
             [Uses({WAITING: (0, waits)})] if (waits := self._wait_of(state, action)) else [],
             [*self._of_servers(state)],
         ]  # fmt: skip
-        doing = [part for part in parts if part]
-        if len(doing) == 1:
-            yield from doing[0]
+        nonempty = [part for part in parts if part]
+        if len(nonempty) == 1:
+            yield from nonempty[0]
             return
-        for found in product(*doing):
+        for combination in product(*nonempty):
             ends = dict[str, Ends]()
-            for counter, (least, most) in (end for uses in found for end in uses.ends.items()):
+            every = (end for uses in combination for end in uses.ends.items())
+            for counter, (least, most) in every:
                 low, high = ends.get(counter, (0, 0))
                 ends[counter] = (low + least, high + most)
-            yield Uses(ends)  # of what is handed to children nothing is left out: less is known
+            yield Uses(ends)  # without `handed`: the bound stays true, if less tight
 
     def _of_model(self, state: StateSpec, action: ActionSpec, failed: bool) -> Iterator[Uses]:
         match state.asks_model:
@@ -353,7 +353,7 @@ class Spending:
             yield from self._of_children(state)
 
     def _of_task(self, action: ActionSpec, failed: bool) -> Iterator[Uses]:
-        """A task of the queue, whoever does it: the model, a tool, any of the child machines."""
+        """A task of the queue: it may be done by the model, a tool or any child machine."""
         traits = action.traits
         if traits.asks == "task":
             yield from self._of_call(failed)
@@ -371,9 +371,9 @@ class Spending:
     def _of_call(
         self, failed: bool, *, answered: bool = True, call: ModelCall | None = None
     ) -> Iterator[Uses]:
-        """A model call: without an answer, with the shortest, with the longest.
+        """A model call without a reply, with the shortest and with the longest.
 
-        One that failed has an answer only where that was judged afterwards.
+        A failed action has a reply (`answered`) only if that was validated afterwards.
         """
         call = call or ModelCall(self.longest, self.reply, self.requests, self.prices)
         if failed:
@@ -433,7 +433,7 @@ class Spending:
     # tools ------------------------------------------------------------------------------------
 
     def _batch(self, state: StateSpec) -> int:
-        """How many calls of one reply are executed at most."""
+        """The most tool calls of one reply that are executed."""
         return min(self.assume.calls_per_reply or state.most_calls, state.most_calls)
 
     def _of_tools(self, most: int) -> Iterator[Uses]:
@@ -448,17 +448,17 @@ class Spending:
             yield Uses({TOOLS: (count, count), "errors.total": (0, count)})
 
     def _of_servers(self, state: StateSpec) -> Iterator[Uses]:
-        """The questions and model calls of the MCP servers of a state's tools."""
+        """The elicitations and model calls of the MCP servers of a state's tools."""
         tools = self.spec.registry.tools
-        named = {tools[name].server for name in carried_out(self.spec, state) if name in tools}
-        asked = [server for name, server in self.spec.servers.items() if name in named]
-        if not asked:
+        names = {tools[name].server for name in carried_out(self.spec, state) if name in tools}
+        servers = [server for name, server in self.spec.servers.items() if name in names]
+        if not servers:
             return
         most = self._batch(state) if state.calls == "all" else 1
         ends: dict[str, Ends] = {}
-        if waits := max(s.elicitation.within * s.elicitation.questions for s in asked):
+        if waits := max(s.elicitation.within * s.elicitation.questions for s in servers):
             ends[WAITING] = (0, min(most * waits, self.seconds(state.within)))
-        sampling = [server.sampling for server in asked if server.sampling is not None]
+        sampling = [server.sampling for server in servers if server.sampling is not None]
         if sampling:
             calls = most * max(allowed.calls for allowed in sampling)
             tokens = most * max(self._sampled(allowed) for allowed in sampling)
@@ -473,12 +473,12 @@ class Spending:
             yield Uses(ends)
 
     def _sampled(self, allowed: Sampling) -> int:
-        """The tokens of the model calls that a server makes in one call of a tool."""
+        """The most tokens that a server's model calls use during one tool call."""
         whole = allowed.calls * self.longest
         return whole if allowed.tokens is None else min(whole, allowed.tokens + self.longest)
 
     def _of_own(self, state: StateSpec, action: ActionSpec) -> Uses:
-        """An action that an application brings."""
+        """A custom action of an application."""
         asks = "model" in action.uses | action.may_use
         if asks:
             for resource in (CALLS, TOKENS, COST):
@@ -493,14 +493,14 @@ class Spending:
 
     def _of_children(self, state: StateSpec) -> Iterator[Uses]:
         most, handed = dict[str, float](), dict[str, Handed]()
-        found = list(self._children(state))
-        for child in found:
+        children = list(self._children(state))
+        for child in children:
             most = _sum(most, child.most)
             for resource, why in child.why.items():
                 self._say(resource, state, why)
-        for counter in set[str]().union(*(c.handed for c in found)):
-            if all(counter in c.handed for c in found):
-                handed[counter] = shared = _combine_handed([c.handed[counter] for c in found])
+        for counter in set[str]().union(*(c.handed for c in children)):
+            if all(counter in c.handed for c in children):
+                handed[counter] = shared = _combine_handed([c.handed[counter] for c in children])
                 most[counter] = min(most.get(counter, 0), shared.limit + shared.past)
         yield self._of_child(Child(most, handed, {}))
 
@@ -521,7 +521,7 @@ class Spending:
             yield self.child(str(given["machine"].value), given, among)
 
     def _of_item(self, each: Given, args: Mapping[str, Given], among: int) -> Child:
-        """The child of one item: where that may be a mapping, it may give any variable."""
+        """The child of one item; an item that may be a mapping can set any variable."""
         name = str(args["machine"].value)
         given = {n: args[n] for n in ("limits",) if n in args}
         if not _gives_texts(each):
@@ -553,23 +553,23 @@ class Spending:
     def _say_of(self, resource: str, state: str, why: str) -> None:
         self.why.setdefault(resource, {}).setdefault(state, why)
 
-    def _assume(self, word: str, said: str) -> None:
-        self.assumed.setdefault(word, said)
+    def _assume(self, keyword: str, assumption: str) -> None:
+        self.assumed.setdefault(keyword, assumption)
 
 
 def _gives_texts(each: Given) -> bool:
-    """Whether all items of a list are texts, which are tasks and nothing else."""
-    made = each.value
-    if isinstance(made, Expression):
-        of = made.root.type.of
+    """Whether all items of a list are texts: a text is a task and sets no variable."""
+    items = each.value
+    if isinstance(items, Expression):
+        of = items.root.type.of
         return of is not None and of.kind == "str"
-    return all(isinstance(item, str) for item in made)
+    return all(isinstance(item, str) for item in items)
 
 
 def _combine_handed(handed: Sequence[Handed]) -> Handed:
-    """What children that share a budget may use together, see `run.shared_budget`.
+    """Combine children that share a budget, see `run.shared_budget`.
 
-    Once it is spent each that is in the middle of an action ends it, and each wraps up.
+    Once it is spent, each child finishes the action that it is in, and each wraps up.
     """
     alone = sum(each.past for each in handed)
     if len(handed) == 1:

@@ -1,4 +1,4 @@
-"""What happens after a stop: whether a report is written, whether the run is saved, what it costs.
+"""The epilogue of a stop: whether a report is written, whether the run is saved, and the costs.
 
 Source:       design "language", section 2 (the epilogue)
 """
@@ -14,9 +14,9 @@ from chartloop.proofs.bound.costs import COST, INF, UNIT, Spending
 
 
 def wraps_of(routes: Routes, spending: Spending, names: Mapping[str, str]) -> tuple[Wrap, ...]:
-    """For each state that a stop leads to: what follows, and what leads there."""
+    """Describe the wrap-up from each state that a stop leads to, in file order."""
     walk = _Walk(routes, spending)
-    found: dict[str, dict[int, list[str]]] = {}
+    entries: dict[str, dict[int, list[str]]] = {}
     for route in routes.routes:
         source, dest = routes.places[route.source], routes.places[route.dest]
         opens = (
@@ -25,28 +25,30 @@ def wraps_of(routes: Routes, spending: Spending, names: Mapping[str, str]) -> tu
             and (not source.stopping or source.stops is not None)
         )
         if opens and dest.state:
-            ids = found.setdefault(dest.state, {}).setdefault(route.dest, [])
+            ids = entries.setdefault(dest.state, {}).setdefault(route.dest, [])
             if route.origin not in ids:
                 ids.append(route.origin)
-    wraps = (_wrap(walk, state, ways, names) for state, ways in found.items())
+    wraps = (_wrap(walk, state, places, names) for state, places in entries.items())
     order = {name: n for n, name in enumerate(routes.spec.states)}
     return tuple(sorted(wraps, key=lambda w: order.get(w.to, len(order))))
 
 
-def _wrap(walk: _Walk, state: str, ways: Mapping[int, list[str]], names: Mapping[str, str]) -> Wrap:
-    """One line for a state, whatever else is known in the places that it is entered in."""
-    costs = {shown: _most([walk.cost(p, r) for p in ways]) for r, shown in names.items()}
+def _wrap(
+    walk: _Walk, state: str, places: Mapping[int, list[str]], names: Mapping[str, str]
+) -> Wrap:
+    """Merge the places in which a stop enters a state."""
+    costs = {word: _most([walk.cost(p, r) for p in places]) for r, word in names.items()}
     return Wrap(
         state,
-        tuple(dict.fromkeys(origin for ids in ways.values() for origin in ids)),
-        _together({walk.does(place, "report") for place in ways}),
-        _together({walk.does(place, "snapshot") for place in ways}),
+        tuple(dict.fromkeys(origin for ids in places.values() for origin in ids)),
+        _together({walk.does(place, "report") for place in places}),
+        _together({walk.does(place, "snapshot") for place in places}),
         {name: cost for name, cost in costs.items() if cost != 0},
     )
 
 
-def _together(said: set[str]) -> str:
-    return said.pop() if len(said) == 1 else "sometimes"
+def _together(frequencies: set[str]) -> str:
+    return frequencies.pop() if len(frequencies) == 1 else "sometimes"
 
 
 def _most(costs: list[float | None]) -> float | None:
@@ -55,7 +57,7 @@ def _most(costs: list[float | None]) -> float | None:
 
 
 class _Walk:
-    """Ways from a stop to the end. They do not go round: the checker refuses that (CL312)."""
+    """The paths from a stop to the end. They have no loops: the checker refuses those (CL312)."""
 
     def __init__(self, routes: Routes, spending: Spending) -> None:
         self.routes = routes
@@ -68,7 +70,7 @@ class _Walk:
         self._done: dict[tuple[int, str], tuple[bool, bool]] = {}
 
     def does(self, place: int, what: Writes) -> str:
-        """Whether this is written on the way: always, sometimes or never."""
+        """Whether this is written before the end: always, sometimes or never."""
         always, ever = self._does(place, what)
         return "always" if always else "sometimes" if ever else "never"
 
@@ -76,22 +78,21 @@ class _Walk:
         key = (place, what)
         if key in self._done:
             return self._done[key]
-        self._done[key] = (True, False)  # a circle adds nothing
+        self._done[key] = (True, False)  # a cycle adds nothing
         state = self.routes.spec.states.get(self.routes.places[place].state)
         here = state is not None and state.traits.writes == what
-        # an engine's own end is where a guard that raises leads: it is no way of the file's
-        ways = [self.routes.routes[n] for n in self.out.get(place, ())]
-        ways = [w for w in ways if not w.origin.startswith("raised.end-")]
-        behind = [self._does(w.dest, what) for w in ways]
-        found = (
+        # a guard that raises leads to an end of the engine, which is not a path of the file
+        routes = [self.routes.routes[n] for n in self.out.get(place, ())]
+        routes = [r for r in routes if not r.origin.startswith("raised.end-")]
+        behind = [self._does(r.dest, what) for r in routes]
+        self._done[key] = (
             here or (bool(behind) and all(a for a, _ in behind)),
             here or any(e for _, e in behind),
         )
-        self._done[key] = found
-        return found
+        return self._done[key]
 
     def cost(self, place: int, resource: str) -> float | None:
-        """The most of a resource on the way; None where that is not known."""
+        """The most of a resource on any path to the end; None if unknown."""
         key = (place, resource)
         if key not in self._costs:
             self._costs[key] = None

@@ -1,8 +1,8 @@
-"""The most that a walk through a graph can gather, where sums over its steps are bounded.
+"""The maximum gain of a walk through a graph, where sums over its steps are bounded.
 
-A walk is a path and cycles. The program takes columns (paths, cycles) as they are needed: it asks
-for the one that gains most at the present prices of the budgets, until none gains anything.
-Then no walk can do better: the prices are a proof, and anybody can check it by multiplying out.
+A walk is a path and cycles. Columns (paths, cycles) are generated as they are needed: each
+iteration adds the one that gains most at the current dual prices of the budgets, until none gains.
+Then no walk can do better: the prices are a proof, which can be checked by multiplying out.
 All numbers are exact.
 
 Belongs here: numbers on arcs. Never: machines, guards, what the numbers mean.
@@ -24,14 +24,14 @@ MOST_COLUMNS = 2_000
 
 
 class Arc(NamedTuple):
-    """One step: from where to where, what it gains, and what it takes of each budget."""
+    """One step: source, destination, gain, and the amount that it takes of each budget."""
 
     source: int
     dest: int
     gain: Number
     takes: tuple[Number, ...]
     label: int
-    """For whoever reads the witness."""
+    """The caller's number for it."""
 
 
 class Column(NamedTuple):
@@ -44,7 +44,7 @@ class Column(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """What came of a program. `value` None: nothing bounds it, by the cycle that `used` holds."""
+    """The solution. `value` is None if the program is unbounded; `used` then holds the cycle."""
 
     value: Fraction | None
     used: tuple[tuple[Column, Fraction], ...]
@@ -52,17 +52,17 @@ class Solved(NamedTuple):
 
 
 class OutOfEffort(Exception):
-    """The program took more steps than it may."""
+    """The program took more steps than allowed."""
 
 
 class Effort:
-    """How much may still be done: the same on every computer, unlike time."""
+    """The number of steps left: the same on every computer, unlike time."""
 
     def __init__(self, steps: int) -> None:
         self.left = steps
 
     def spend(self, steps: int) -> None:
-        """Count steps."""
+        """Count steps. Raises `OutOfEffort` once none are left."""
         self.left -= steps
         if self.left < 0:
             raise OutOfEffort("the proof takes more steps than it may")
@@ -72,8 +72,8 @@ def most(
     arcs: Sequence[Arc], size: int, starts: Sequence[int], budgets: Sequence[Number],
     effort: Effort,
 ) -> Solved:  # fmt: skip
-    """The most that a walk from one of `starts` can gain within the budgets."""
-    rows = len(budgets) + 1  # the first row: there is one path
+    """Maximise the gain of a walk from one of `starts` within the budgets."""
+    rows = len(budgets) + 1  # the first row says that there is one path
     limits = [ONE, *(Fraction(b) for b in budgets)]
     inverse = [[ONE if i == j else ZERO for j in range(rows)] for i in range(rows)]
     basis: list[Column | int] = list(range(rows))  # a number is the slack of its row
@@ -121,7 +121,7 @@ def _leaving(
 ) -> int | None:
     """The row whose amount is used up first; of several the lexicographically least.
 
-    That keeps the method from going round in a circle where an amount is 0.
+    The lexicographic rule prevents cycling where an amount is 0.
     """
     best: int | None = None
     key: list[Fraction] = []
@@ -146,7 +146,7 @@ def _pivot(
 
 
 class _Search:
-    """Finds the path or cycle that gains most at given prices."""
+    """A search for the path or cycle that gains most at given prices."""
 
     def __init__(
         self, arcs: Sequence[Arc], size: int, starts: Sequence[int], effort: Effort
@@ -157,14 +157,14 @@ class _Search:
             self.out[arc.source].append(n)
 
     def best(self, prices: Sequence[Fraction]) -> Column | None:
-        """A cycle that gains, else the best path if it gains more than its price; or None."""
+        """Return a cycle that gains, else the best path if that beats its price, else None."""
         scale = math.lcm(*(p.denominator for p in prices))
         whole = [int(p * scale) for p in prices]
         weights = self._weights(whole, scale)
-        found = self._longest(weights)
-        if isinstance(found, list):
-            return self._column(found, cycle=True)
-        gained, into = found
+        longest = self._longest(weights)
+        if isinstance(longest, list):
+            return self._column(longest, cycle=True)
+        gained, into = longest
         end = max(range(self.size), key=lambda n: gained[n] or 0)
         if (gained[end] or 0) <= whole[0] * self._fine:
             return None
@@ -176,17 +176,17 @@ class _Search:
         return self._column(path[::-1], cycle=False)
 
     def _weights(self, prices: list[int], scale: int) -> list[int]:
-        """What each arc gains beyond what it takes at these prices, in whole numbers."""
+        """The net gain of each arc at these prices, in whole numbers."""
         fine = self._fine
-        found: list[int] = []
+        weights: list[int] = []
         used = [(j, p) for j, p in enumerate(prices[1:]) if p]
         for arc in self.arcs:
             weight = arc.gain * scale
             for j, price in used:
                 if arc.takes[j]:
                     weight -= arc.takes[j] * price
-            found.append(int(weight * fine))
-        return found
+            weights.append(int(weight * fine))
+        return weights
 
     @property
     def _fine(self) -> int:
@@ -197,14 +197,14 @@ class _Search:
         return self._known_fine
 
     def _column(self, arcs: list[int], *, cycle: bool) -> Column:
-        made = [self.arcs[n] for n in arcs]
-        takes = tuple(sum(parts) for parts in zip(*(a.takes for a in made), strict=True))
-        if not made or not made[0].takes:
+        members = [self.arcs[n] for n in arcs]
+        takes = tuple(sum(parts) for parts in zip(*(a.takes for a in members), strict=True))
+        if not members or not members[0].takes:
             takes = ()
-        return Column(tuple(arcs), cycle, sum(a.gain for a in made), takes)
+        return Column(tuple(arcs), cycle, sum(a.gain for a in members), takes)
 
     def _longest(self, weights: list[int]) -> list[int] | tuple[list[int | None], list[int]]:
-        """The longest ways from the starts; or a cycle that gains, as arcs."""
+        """The longest paths from the starts; or the arcs of a cycle that gains."""
         gained: list[int | None] = [None] * self.size
         into = [-1] * self.size
         queue: deque[int] = deque()
@@ -234,7 +234,7 @@ class _Search:
         return gained, into
 
     def _cycle(self, into: list[int]) -> list[int] | None:
-        """A circle among the arcs by which places were best reached: it gains."""
+        """A cycle among the last arcs of the longest paths, if there is one: it gains."""
         colour = [0] * self.size
         for first in range(self.size):
             at, trail = first, list[int]()

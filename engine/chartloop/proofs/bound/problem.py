@@ -1,4 +1,4 @@
-"""A machine under proof: its graph and loops, what its states use, the budgets of its guards."""
+"""A machine under proof: its graph and loops, state costs, and the budgets of its guards."""
 
 from __future__ import annotations
 
@@ -31,24 +31,25 @@ from chartloop.proofs.bound.linear_program import Effort, Number, Solved
 from chartloop.proofs.digraph import Digraph
 
 TIGHTENED = 6
-"""So many families are taken in from the start; others where a cycle asks for them."""
+"""The number of families that are added at the start; others follow where a cycle needs them."""
 _COUNTER = {CALLS: "usage.llm_calls", WAITING: "run.elapsed"}
 
 
 def limits_of(chart: Chart, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The limits of a run: those of the file, and what is given instead."""
+    """The limits of a run: those of the file, overridden by `given`."""
     return {**{n: x.value for n, x in chart.spec.limits.items()}, **given}
 
 
 class Proof:
-    """See the module. `start`: another first state than the file's; `ways`: most of its graph.
+    """A machine under proof, for given limits and variables.
 
-    `lowered`: limits of which a run may be given less.
+    `start` replaces the file's start state, `most` is the most routes of the graph, `lowered` are
+    limits that a run may be given lower.
     """
 
     def __init__(
         self, chart: Chart, given: Mapping[str, Any], vars: Mapping[str, Any], assume: Assume,
-        effort: Effort, *, start: str = "", ways: int = MOST_ROUTES,
+        effort: Effort, *, start: str = "", most: int = MOST_ROUTES,
         lowered: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         spec = chart.spec
@@ -58,7 +59,7 @@ class Proof:
         self.world = World(self.limits, self.counting.counters, self.counting.fixed, lowered)
         self.counting.world = self.world
         self.world.raised = self._signal_thresholds()
-        self.routes = Routes(chart, self.world, self.counting, start, ways)
+        self.routes = Routes(chart, self.world, self.counting, start, most)
         self.spending = Spending(spec, self.world, assume, self._child)
         self.children = Children(self, self._below)
         counted = {c: c != "run.working" for c in self.counting.counters}
@@ -77,23 +78,23 @@ class Proof:
         return self.children.child(name, given, among)
 
     def _signal_thresholds(self) -> dict[str, tuple[float, ...]]:
-        """The values of each counter from which a rule without a place raises a signal."""
-        found: dict[str, dict[str, float]] = {}
+        """The values of each counter from which a rule that applies everywhere raises a signal."""
+        thresholds: dict[str, dict[str, float]] = {}
         for rule in self.chart.spec.rules:
             if rule.kind == "signal" and not rule.at and not rule.before:
                 for counter, at in self.world.turns(rule.when).true.items():
                     if not counter.startswith(("run.visits.", "vars.", "run.continuations")):
-                        known = found.setdefault(counter, {})
+                        known = thresholds.setdefault(counter, {})
                         known[rule.signal] = min(at, known.get(rule.signal, at))
         self.world.forget()
-        return {counter: tuple(at.values()) for counter, at in found.items()}
+        return {counter: tuple(at.values()) for counter, at in thresholds.items()}
 
     def guards(self) -> list[Expression]:
         """The guards of rules and edges."""
         return all_guards(self.chart.spec)
 
     def budgets(self, resource: str) -> Budgets:
-        """The inequalities for a resource: shared where its own amounts do not matter."""
+        """The inequalities for a resource, shared between resources where amounts do not matter."""
         counter = _COUNTER.get(resource, resource)
         spread = resource in LIFTS and any(f.counter == counter for f in self.families)
         priced = resource == COST and any(f.counter == TOKENS for f in self.families)
@@ -105,13 +106,13 @@ class Proof:
         return self._kept[key]
 
     def plain(self, resource: str, *, spread: bool = False) -> Budgets:
-        """No inequality yet: each is found when a cycle asks for it."""
+        """Budgets without inequalities of families: each is added when a cycle needs it."""
         steps = steps_of(self.routes, self.spending, resource, spread)
         rows = rows_of_loops(self.routes, steps, self.limits, self.world.lowered)
         return Budgets(self.routes, steps, self.families, self.effort, rows)
 
     def solve(self, budgets: Budgets, gain: Sequence[Number]) -> tuple[Solved, list[int]]:
-        """Maximise the gain over every chain of loops that one run can go through."""
+        """Maximise the gain over every chain of loops that one run can pass through."""
         whole, labels = budgets.most(gain)
         if whole.value is None:
             return whole, labels
@@ -120,20 +121,20 @@ class Proof:
         if len(parts) < 2:
             return whole, labels
         for inside in parts:
-            found = budgets.most(
+            solution = budgets.most(
                 gain,
                 among=lambda n, inside=inside: (
                     inside[budgets.steps[n].route.source] and inside[budgets.steps[n].route.dest]
                 ),
             )
-            if found[0].value is None:
+            if solution[0].value is None:
                 return whole, labels
-            if best is None or (found[0].value or 0) > (best[0].value or 0):
-                best = found
+            if best is None or (solution[0].value or 0) > (best[0].value or 0):
+                best = solution
         return best or (whole, labels)
 
     def once_and_after(self, resource: str) -> tuple[float, float]:
-        """The most of one action, and of all that follows a stop; infinite where unknown."""
+        """The most that one action uses, and everything after a stop; infinite if unknown."""
         known = self._once.get(resource)
         if known is None:
             places, steps = self.routes.places, self.budgets(resource).steps
@@ -144,11 +145,11 @@ class Proof:
         return known
 
     def wraps(self, names: Mapping[str, str]) -> tuple[Wrap, ...]:
-        """What follows each stop, and what that costs."""
+        """What follows each stop, with its costs."""
         return wraps_of(self.routes, self.spending, names)
 
     def past_of(self, family: Family, resource: str) -> Number | None:
-        """How far past a budget a run can go; None where that cannot be told."""
+        """The most by which a run exceeds a budget; None if unknown."""
         key, whole = (family.counter, family.at), resource not in (COST, WAITING)
         if key not in self._past:
             budgets = self.budgets(resource)
@@ -171,11 +172,11 @@ class Proof:
 
 
 MOST_CHAINS = 12
-"""With more of them the whole graph is looked at as one."""
+"""Beyond this number the graph is treated as one."""
 
 
 def chains(steps: Sequence[Step], size: int) -> list[list[bool]]:
-    """For each chain of loops whether a place may be on it. One chain: all places are."""
+    """For each chain of loops, which places may be on it. Empty if there is only one chain."""
     graph = Digraph(range(size), {(s.route.source, s.route.dest) for s in steps})
     parts = graph.parts()
     looping = [p for p, nodes in enumerate(parts.members)
@@ -183,11 +184,11 @@ def chains(steps: Sequence[Step], size: int) -> list[list[bool]]:
     if len(looping) < 2:
         return []
     reach = {p: (parts.graph.onward(p) - {p}) & set(looping) for p in looping}
-    found = _maximal(looping, reach)
-    if len(found) < 2 or len(found) > MOST_CHAINS:
+    maximal = _maximal(looping, reach)
+    if len(maximal) < 2 or len(maximal) > MOST_CHAINS:
         return []
     out: list[list[bool]] = []
-    for chain in found:
+    for chain in maximal:
         inside = [True] * size
         for part in set(looping) - set(chain):
             for place in parts.members[part]:
@@ -197,7 +198,7 @@ def chains(steps: Sequence[Step], size: int) -> list[list[bool]]:
 
 
 def _maximal(parts: list[int], reach: dict[int, set[int]]) -> list[tuple[int, ...]]:
-    """The chains that nothing can be added to, as far as there are not too many."""
+    """The chains that cannot be extended; stops after `MOST_CHAINS`."""
     covers = {
         p: [q for q in reach[p] if not any(q in reach[r] for r in reach[p] if r != q)]
         for p in parts

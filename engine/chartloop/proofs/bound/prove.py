@@ -1,4 +1,4 @@
-"""The bound of a machine: the most of each resource, in figures, words and witnesses.
+"""The bound of a machine: a figure, reason and witness for each resource.
 
 Source:       design "language", section 3 ("Kind") and section 2 (the epilogue)
 """
@@ -51,20 +51,20 @@ NAMES: Mapping[str, str] = {
     WAITING: "waiting",
 }  # fmt: skip
 CALL = "model call"
-"""What tokens are counted in where it is unknown how large one is."""
+"""The unit of a token figure if the size of a call is unknown."""
 UNSIZED = (
     "nothing says how large a model call is: give `context_window` under `model`, or assume "
     "`tokens_per_call`"
 )
 UNKNOWN_SIZE = UNIT // 1000
-"""From here on an amount has things in it of unknown size."""
+"""An amount from here on includes things of unknown size."""
 UNCOUNTED = (
     "what ends it counts things of unknown size: give `context_window` under `model`, or assume "
     "`tokens_per_call` and `calls_per_reply`"
 )
-"""Why there is no figure of a resource that has no such things itself."""
+"""Why there is no figure for a resource other than tokens."""
 EFFORT = 6_000_000
-"""Steps of a proof; one is well under a microsecond."""
+"""The most steps of a proof; a step takes well under a microsecond."""
 USUAL = (
     "no limit or variable is changed while it runs, and it is neither paused nor resumed after a "
     "crash during a call"
@@ -75,7 +75,7 @@ def bound(
     chart: Chart, *, limits: Mapping[str, Any] | None = None, vars: Mapping[str, Any] | None = None,
     assume: Assume | None = None, hash: str = "", effort: int = EFFORT, brief: bool = False,
 ) -> Bound:  # fmt: skip
-    """The worst that a run with these limits can cost. `brief`: figures and assumptions only."""
+    """Bound what a run with these limits can cost. `brief`: figures and assumptions only."""
     given = dict(limits or {})
     try:
         proof = Proof(chart, given, dict(vars or {}), assume or Assume(), Effort(effort))
@@ -86,12 +86,12 @@ def bound(
         return Bound(chart.name, hash, limits_of(chart, given), {}, unknown=str(error))
     assumed = dict.fromkeys((USUAL, *proof.spending.assumed.values(), *_assumptions(proof)))
     return Bound(
-        chart.name, hash, proof.limits, figures, past, wraps, proof.children.told, tuple(assumed)
+        chart.name, hash, proof.limits, figures, past, wraps, proof.children.reports, tuple(assumed)
     )
 
 
 def _assumptions(proof: Proof) -> list[str]:
-    """What the figures assume about variables and opaque guards."""
+    """The assumptions about variables and opaque guards."""
     counting = proof.counting
     out = [
         f"`vars.{name}` starts with {counting.first[f'vars.{name}']:g}"
@@ -108,7 +108,7 @@ def _assumptions(proof: Proof) -> list[str]:
 
 
 def figure(proof: Proof, resource: str) -> Figure:
-    """The most of one resource."""
+    """Bound one resource."""
     budgets, name = proof.budgets(resource), NAMES[resource]
     if any(s.uses.ends.get(resource, (0, 0))[1] == INF for s in budgets.steps):
         reasons = proof.spending.why.get(resource, {})
@@ -132,14 +132,14 @@ def figure(proof: Proof, resource: str) -> Figure:
     if resource != TOKENS:
         return Figure(name, None, UNCOUNTED, witness=witness)
     known = proof.solve(budgets, _known_part(budgets, gain, resource))[0].value or 0
-    rest = known + _before_the_last_look(budgets, resource)
-    if rest >= UNKNOWN_SIZE:  # what has a size cannot be told from what has none
+    rest = known + _room_before_late_check(budgets, resource)
+    if rest >= UNKNOWN_SIZE:  # known and unknown sizes cannot be separated
         return Figure(name, None, "nothing says how large its parts are", witness=witness)
     return Figure(name, None, UNSIZED, units, CALL, max(_amount(resource, rest), 0), by, witness)
 
 
 def paid(spec: MachineSpec) -> list[str]:
-    """The states whose action costs again when it is done again."""
+    """The states whose action costs money each time."""
     return [
         name
         for name, state in spec.states.items()
@@ -150,9 +150,9 @@ def paid(spec: MachineSpec) -> list[str]:
 def _worst_loop(
     proof: Proof, budgets: Budgets, gain: Sequence[Number], resource: str
 ) -> tuple[Solved, list[int], Collection[str]] | None:
-    """Of several loops that no budget cuts: one of model calls, else a paid one, else of work.
+    """The worst loop that no budget cuts, with the states that make it so.
 
-    With the states that make it one of these.
+    A loop with model calls comes first, then any other paid one, then one that does work.
     """
     if resource != STEPS:
         return None
@@ -172,15 +172,15 @@ def _worst_loop(
 def loop_of(
     proof: Proof, solved: Solved, steps: Sequence[Step], through: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """The states of the loop that a program without a value loops, by way of one of `through`.
+    """The states of the loop of an unbounded program, preferably through one of `through`.
 
-    Smaller loops that it loops on the way are in it: what costs may be in one of them.
+    Inner loops are part of it, because the costly state may be in one of them.
     """
     rounds = [_round(proof, [steps[a].route for a in c.arcs]) for c, _ in solved.used if c.cycle]
     if not rounds:
         return ()
     loop = _with_inner_loops(rounds[0], rounds[1:])
-    if through and {*loop}.isdisjoint(through):  # it loops several that do not meet
+    if through and {*loop}.isdisjoint(through):  # there are several loops that do not meet
         loop = next((r for r in rounds if not {*r}.isdisjoint(through)), loop)
     return loop
 
@@ -194,20 +194,20 @@ def _with_inner_loops(loop: tuple[str, ...], others: list[tuple[str, ...]]) -> t
 
 
 def _with_inner(loop: tuple[str, ...], inner: tuple[str, ...]) -> tuple[str, ...]:
-    """A loop with another put in where the two meet first."""
+    """Insert a loop into another where the two first meet."""
     at = next(n for n, name in enumerate(loop) if name in inner)
     turn = inner.index(loop[at])
     return (*loop[:at], *inner[turn:], *inner[:turn], *loop[at:])
 
 
-def _before_the_last_look(budgets: Budgets, resource: str) -> Number:
-    """What calls of an unknown size add up to while a budget that is evaluated later holds."""
+def _room_before_late_check(budgets: Budgets, resource: str) -> Number:
+    """The most that calls of unknown size add before a budget that is checked late."""
     own = [f for f in budgets.families if f.counter == resource]
     return max((f.room for f in own), default=0) if any(map(budgets.late, own)) else 0
 
 
 def _known_part(budgets: Budgets, gain: Sequence[Number], resource: str) -> list[Number]:
-    """The gain without things of unknown size, but where a budget counts them."""
+    """The gain without things of unknown size, unless a budget counts them."""
     counted = [r for r in budgets.rows if r.family.counter == resource and r.room < UNKNOWN_SIZE]
     open_ended = {
         (s.route.state, s.route.outcome)
@@ -218,7 +218,7 @@ def _known_part(budgets: Budgets, gain: Sequence[Number], resource: str) -> list
     for n, (step, amount) in enumerate(zip(budgets.steps, gain, strict=True)):
         takes = [row.takes[n] for row in counted]
         if amount >= UNKNOWN_SIZE and max(takes, default=0) < UNKNOWN_SIZE:
-            # children of which a budget has what they were given: the rest of it has no size
+            # the budget counts the child's share; only the excess is of unknown size
             out.append(_without_units(amount))
         elif any(takes) or (step.route.state, step.route.outcome) not in open_ended:
             out.append(amount)
@@ -228,15 +228,15 @@ def _known_part(budgets: Budgets, gain: Sequence[Number], resource: str) -> list
 
 
 def _without_units(amount: Number) -> Number:
-    """What an amount holds beside things of unknown size."""
+    """The part of an amount whose size is known."""
     return max(amount - round(amount / UNIT) * UNIT, 0)
 
 
 def _amount(resource: str, value: Number) -> int | float:
-    """A figure as it is shown: whole where it is counted, else rounded up."""
+    """Return a figure for display: whole if it is a count, else rounded up."""
     if resource in (COST, WAITING):
-        shown = float(value)
-        return shown if Fraction(shown) >= value else math.nextafter(shown, math.inf)
+        nearest = float(value)
+        return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
     return math.floor(value)
 
 
@@ -263,7 +263,7 @@ def _witness(proof: Proof, solved: Solved, steps: Sequence[Step]) -> Witness:
         elif not path:
             path = walked
     if entries and not entries & {0, *(route.dest for route in path)}:
-        path = _way_to(proof, entries)
+        path = _path_to(proof, entries)
         _count(edges, path, Fraction(1))
     counts = {id: max(1, int(times)) for id, times in edges.items()}
     once = tuple(dict.fromkeys(closing))
@@ -276,20 +276,20 @@ def _count(edges: dict[str, Fraction], walked: Sequence[Route], times: Fraction)
             edges[route.origin] = edges.get(route.origin, Fraction(0)) + times
 
 
-def _way_to(proof: Proof, places: set[int]) -> list[Route]:
-    """The shortest way from the beginning to one of these places."""
+def _path_to(proof: Proof, places: set[int]) -> list[Route]:
+    """The shortest path from the start to one of these places; empty if there is none."""
     out: dict[int, list[Route]] = {}
     for route in proof.routes.routes:
         out.setdefault(route.source, []).append(route)
-    ways: dict[int, list[Route]] = {0: []}
+    paths: dict[int, list[Route]] = {0: []}
     queue = deque([0])
     while queue:
         here = queue.popleft()
         if here in places:
-            return ways[here]
+            return paths[here]
         for route in out.get(here, ()):
-            if route.dest not in ways:
-                ways[route.dest] = [*ways[here], route]
+            if route.dest not in paths:
+                paths[route.dest] = [*paths[here], route]
                 queue.append(route.dest)
     return []
 
@@ -301,7 +301,7 @@ def _states(proof: Proof, walked: Sequence[Route]) -> tuple[str, ...]:
 
 
 def _round(proof: Proof, walked: Sequence[Route]) -> tuple[str, ...]:
-    """The states of a loop, from the one that is first in the file."""
+    """The states of a loop, beginning with the one that is first in the file."""
     names = _states(proof, walked)
     order = {name: n for n, name in enumerate(proof.chart.spec.states)}
     first = min(range(len(names)), key=lambda n: order.get(names[n], len(order)), default=0)
@@ -317,14 +317,14 @@ def _turns(proof: Proof, guard: Expression, family: Family) -> bool:
 
 
 def _say(proof: Proof, family: Family) -> str:
-    """The guard that a budget comes from, as the file writes it."""
+    """The guard that a budget comes from, as written in the file."""
     guards = [g for g in proof.guards() if family.counter in g.reads]
     alone = (g for g in guards if _turns(proof, g, family))
-    found = next(alone, next(iter(guards), None))
-    if found is None:
+    guard = next(alone, next(iter(guards), None))
+    if guard is None:
         return f"{family.counter} at {family.at:g}"
-    text = " ".join(found.text.split())
-    missing = [r for r in sorted(found.reads) if r.startswith("limits.") and r not in text]
+    text = " ".join(guard.text.split())
+    missing = [r for r in sorted(guard.reads) if r.startswith("limits.") and r not in text]
     return text + (f" ({', '.join(missing)})" if missing else "")
 
 
@@ -342,7 +342,7 @@ def _where(proof: Proof, family: Family) -> str:
 
 
 def _overshoots(proof: Proof) -> list[Overshoot]:
-    """For each budget how far past it a run can go, and where it is evaluated."""
+    """How far a run can go past each budget, and where the budget is evaluated."""
     out: list[Overshoot] = []
     for family in proof.families:
         counter = family.counter
@@ -380,9 +380,9 @@ def _say_past(resource: str, past: Number | None) -> str:
 def late(
     routes: Routes, below: Iterable[Routes], spending: Spending, family: Family
 ) -> tuple[float, str]:
-    """The seconds that late actions take at most, and what has no bound; 0 and empty: none do.
+    """The most seconds that actions take after the limit, and what has no bound.
 
-    `below` are the graphs of the child machines.
+    0 and empty if no action is late. `below` are the graphs of the child machines.
     """
     total, begun = _longest_wake(routes.spec), _begun_after(routes, family)
     if name := next((name for name, wraps_up in begun.items() if not wraps_up), ""):
@@ -400,29 +400,30 @@ def late(
 
 
 def _longest_wake(spec: MachineSpec) -> float:
-    """How far behind the limit a wait that it cuts short ends."""
+    """The seconds past the limit at which a wait that it cuts short ends."""
     return A_TICK if any(s.retry or s.job == "wait" for s in spec.states.values()) else 0.0
 
 
 def _begun_after(routes: Routes, family: Family) -> dict[str, bool]:
-    """States whose action may start once the limit is reached; whether only after a stop."""
-    found: dict[str, bool] = {}
+    """The states whose action may start past the limit, with whether only after a stop."""
+    only_after_stop: dict[str, bool] = {}
     for route in routes.routes:
         place = routes.places[route.dest]
         state = routes.spec.states.get(place.state)
         begins = route.source != 0 and route.outcome != "left" and not family.has(route)
         if begins and state is not None and _takes_time(state.action):
-            found[state.name] = found.get(state.name, True) and place.stopping
-    return found
+            before = only_after_stop.get(state.name, True)
+            only_after_stop[state.name] = before and place.stopping
+    return only_after_stop
 
 
 def _has_epilogue(routes: Routes) -> bool:
-    """Whether an action that takes time follows a stop of this machine."""
+    """Whether an action that takes time follows a stop of the machine."""
     names = {place.state for place in routes.places if place.stopping}
     states = (routes.spec.states.get(name) for name in names)
     return any(state is not None and _takes_time(state.action) for state in states)
 
 
 def _takes_time(action: ActionSpec | None) -> bool:
-    """What has no effect and no code of an application is done at once."""
+    """Whether an action takes time: a built-in without effects is instant."""
     return action is not None and not (action.effect is Effect.PURE and action.is_builtin)

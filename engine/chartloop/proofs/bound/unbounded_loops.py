@@ -1,7 +1,7 @@
-"""The loops that no budget cuts: the search of the bound, asked for paid actions.
+"""The loops that no budget cuts: the search of the bound, restricted to paid actions.
 
-A loop is cut where an inequality of `budgets` bounds how often it is gone round. The others are
-found one by one: what the loop that was found pays for is left out, until the rest is bounded.
+A loop is cut if an inequality of `budgets` bounds its number of iterations. The others are found
+one by one: the paid actions of each are excluded, until the rest is bounded.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from chartloop.proofs.bound.problem import Proof
 from chartloop.proofs.bound.prove import loop_of, paid
 
 MOST_LOOPS = 8
-"""So many are named; who fixes them is told of the next."""
+"""The most loops that are reported at once."""
 EFFORT = 1_000_000
-"""Steps of the search: every load makes it, so it is less than that of a bound."""
+"""The most steps of the search: every load makes it, so fewer than for a bound."""
 MOST_ROUTES = 30_000
 
 
 def uncut_loops(chart: Chart, starts: Iterable[str] = ()) -> Iterator[tuple[str, ...]]:
-    """The states of each loop through a paid action that no budget cuts, in order.
+    """Yield the states, in order, of each loop through a paid action that no budget cuts.
 
     `starts` are states at which a parent starts the machine besides its own start. The limits are
-    those of the file. Raises `TooLarge` or `OutOfEffort` where it cannot be told in time.
+    those of the file. Raises `TooLarge` or `OutOfEffort` if the search takes too long.
     """
     if not paid(chart.spec) or _steps_are_bounded(chart):
         return
     seen = set[frozenset[str]]()
     for start in dict.fromkeys(("", *starts)):
-        proof = Proof(chart, {}, {}, Assume(), Effort(EFFORT), start=start, ways=MOST_ROUTES)
+        proof = Proof(chart, {}, {}, Assume(), Effort(EFFORT), start=start, most=MOST_ROUTES)
         for loop in _loops(proof):
             if frozenset(loop) not in seen:
                 seen.add(frozenset(loop))
@@ -41,7 +41,7 @@ def uncut_loops(chart: Chart, starts: Iterable[str] = ()) -> Iterator[tuple[str,
 
 
 def _steps_are_bounded(chart: Chart) -> bool:
-    """Whether a rule ends every run at a number of actions: then each loop of any is cut."""
+    """Whether a rule ends every run after a number of actions, which cuts every loop."""
     spec = chart.spec
     if any(s.traits.continues for s in spec.states.values()):
         return False

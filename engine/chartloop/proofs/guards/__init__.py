@@ -1,8 +1,8 @@
-"""Whether guards can hold, together or at all: questions over the checked tree of expressions.
+"""Whether guards can hold, alone or together: questions about typed expression trees.
 
-    tree ──formula──▶ literals ──solve──▶ no way | a way | too many
-                          └──solver──▶ z3, where that did not settle it
-    ask: one question, its answer (`NO`, `YES`, `UNKNOWN`) and, for a yes, values that show it
+    tree ──formula──▶ literals ──decide──▶ refuted | not refuted | too much work
+                          └──z3_solver──▶ z3, where that did not settle it
+    prover: one question, its answer (`possible`) and, for a yes, values that show it
 
-Nothing here knows states, rules or findings: `checker.unsatisfiable` and its neighbours ask.
+Belongs here: expressions and facts. Never: states, rules, findings.
 """

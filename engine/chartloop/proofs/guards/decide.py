@@ -1,9 +1,9 @@
 """Whether literals can hold together: intervals, differences and words, with a bound on the work.
 
-Numbers are kept as differences between two terms, ``x - y <= c``, and contradict each other when
-such differences add up to less than nothing round a circle (Bellman-Ford). A sum of more terms
-counts as its own term whose range is that of its parts. What is refuted here cannot hold;
-what is not refuted may still not hold, where terms were computed from the same facts.
+Numbers are kept as differences between two terms, ``x - y <= c``. They contradict each other if
+there is a negative cycle of differences (Bellman-Ford). A sum of more terms is a term of its own
+whose range is that of its parts. Literals that are refuted here cannot hold; literals that are not
+may still contradict each other, where terms were computed from the same facts.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from chartloop.proofs.guards.domains import AT_MOST
 from chartloop.proofs.guards.formula import Formula, Join, Sum, Term, Truth, Word
 
 PER_QUESTION = 300_000
-"""Differences that are looked at for one question: some tenths of a second."""
+"""The work for one question, in differences examined: some tenths of a second."""
 ZERO = ""
 """The term that is always 0: ``x - 0 <= c`` is a bound of x."""
 
 Bound = tuple[float | Fraction, int]
-"""A difference is at most this; -1 as the second part says that it is below."""
+"""An upper bound on a difference; the second part is -1 if it is strict, else 0."""
 NONE: Bound = (inf, 0)
 
 
 class TooMuch(Exception):
-    """The question takes more work than is left for it."""
+    """The question takes more work than is left."""
 
 
 class Work:
-    """What is left to be done, in differences looked at: the same on every computer."""
+    """The work left, in differences examined: the same on every computer."""
 
     def __init__(self, most: int) -> None:
         self.left = most
 
     def spend(self, count: int) -> None:
-        """Count work; raises `TooMuch` when none is left."""
+        """Count work. Raises `TooMuch` once none is left."""
         self.left -= count
         if self.left < 0:
             raise TooMuch
 
 
 class Store:
-    """Literals that were taken so far, and what follows for each term."""
+    """The literals assumed so far, and what follows for each term."""
 
     __slots__ = ("_settled", "differences", "sums", "terms", "truths", "words", "work")
 
@@ -59,9 +59,9 @@ class Store:
         )
 
     def take(self, literal: Sum | Word | Truth) -> bool:
-        """Take one more; False when it contradicts what is there.
+        """Assume one more literal. False if it contradicts the earlier ones.
 
-        Of numbers that is said by `consistent`, of all that were taken at once.
+        Numbers are checked by `consistent`, all at once.
         """
         match literal:
             case Truth(term=term, holds=holds):
@@ -118,7 +118,7 @@ class Store:
                 self._add_range(more if name == less else less)
 
     def _ends(self, parts: tuple[tuple[str, int], ...]) -> tuple[str, str, int]:
-        """A sum as a difference of two terms; 1 or -1 says which way round."""
+        """A sum as a difference of two terms; the sign is -1 if they are swapped."""
         match parts:
             case ((name, times),) if abs(times) == 1:
                 return name, ZERO, times
@@ -128,9 +128,9 @@ class Store:
                 return second, first, 1
             case _:
                 sign = 1 if parts[0][1] > 0 else -1
-                made = tuple((name, times * sign) for name, times in parts)
-                term = " + ".join(f"{times}*{name}" for name, times in made)
-                self.sums[term] = made
+                signed = tuple((name, times * sign) for name, times in parts)
+                term = " + ".join(f"{times}*{name}" for name, times in signed)
+                self.sums[term] = signed
                 return term, ZERO, sign
 
     def _at_most(self, x: str, y: str, bound: Bound) -> None:
@@ -157,7 +157,7 @@ class Store:
         return self._relax(edges)
 
     def range(self, name: str) -> tuple[float, float]:
-        """Between which numbers a term lies by its own bounds."""
+        """The range of a term by its own bounds."""
         high = self.differences.get((name, ZERO), NONE)[0]
         low = -self.differences.get((ZERO, name), NONE)[0]
         return float(low), float(high)
@@ -184,9 +184,9 @@ class Store:
 def find_unrefuted(
     formulas: Iterable[Formula], terms: Mapping[str, Term], work: Work
 ) -> Store | None:
-    """None when the formulas cannot all hold; else literals that were not refuted.
+    """Return consistent literals of the formulas, or None if the formulas cannot all hold.
 
-    Raises `TooMuch` when the work is used up before that is known.
+    Raises `TooMuch` if the work is used up first.
     """
     return _search(tuple(formulas), Store(terms, work))
 
@@ -210,7 +210,7 @@ def _search(formulas: tuple[Formula, ...], store: Store) -> Store | None:
     first, *rest = sorted(choices, key=lambda c: len(c.parts))
     for part in first.parts:
         store.work.spend(len(store.differences) + len(rest))
-        found = _search((part, *rest), Store(store.terms, store.work, store))
-        if found is not None:
-            return found
+        consistent = _search((part, *rest), Store(store.terms, store.work, store))
+        if consistent is not None:
+            return consistent
     return None

@@ -1,7 +1,7 @@
-"""What facts can be: ranges, words, and what always holds between them.
+"""The domains of facts: ranges, words, and the relations that always hold between them.
 
-A `World` is open about limits and variables, which a caller may give: a limit counts as what the
-file says only in a world that is `valued`.
+A caller may set limits and variables, so a `World` treats a limit as fixed only if it is in its
+`limits`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AT_MOST = (
     ("run.working", "run.elapsed"),
     ("run.idle", "run.elapsed"),
 )
-"""Pairs of facts of which the first is never above the second: `core.fold` adds them up so."""
+"""Pairs of facts of which the first never exceeds the second: `core.fold` sees to that."""
 
 
 @dataclass(frozen=True)
@@ -34,18 +34,18 @@ class World:
     """The facts of one machine, as far as they are known before a run."""
 
     words: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    """Texts that can only be one of a few words: ``last.action``, ``last.state``."""
+    """The possible values of texts that have only a few: ``last.action``, ``last.state``."""
     limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Values of limits that count as fixed, by path; of one that is off there is none."""
+    """The values of fixed limits, by path; a limit that is off has none."""
 
     def value(self, fact: Fact) -> Any:
-        """The fixed value of a limit; None when it is not fixed."""
+        """The value of a fixed limit, else None."""
         return self.limits.get(fact.path)
 
     def range(self, node: Node) -> Ends:
-        """Between which numbers the value of a node lies."""
-        found = number(judge(node, self._fixed_value))
-        return (found.low, found.high) if found.some else ANYTHING
+        """The range of a node's value."""
+        interval = number(judge(node, self._fixed_value))
+        return (interval.low, interval.high) if interval.some else ANYTHING
 
     def _fixed_value(self, fact: Fact) -> Value | None:
         fixed = self.value(fact)

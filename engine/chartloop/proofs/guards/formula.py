@@ -1,9 +1,9 @@
-"""Guards as formulas: the checked tree, turned into literals joined by `and` and `or`.
+"""Guards as formulas: the typed tree, turned into literals joined by `and` and `or`.
 
-A literal is about a *term*: a fact, or what arithmetic, `len` or a text function makes of facts and
-what is taken as it is now. Whole numbers are added up exactly; anything else that is computed is a
-its own term, so that nothing rests on how floats round. What a registered guard answers is free
-each time. A fact that may be None has a literal for that.
+A literal is about a *term*: a fact, or the value of arithmetic, `len` or a text function. Sums of
+whole numbers are expanded exactly; any other computed value is a term of its own, so that nothing
+depends on the rounding of floats. The answer of a registered guard is unknown at each call. A fact
+that may be None has a literal for that.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from chartloop.proofs.guards.domains import Ends, World
 
 
 class Sum(NamedTuple):
-    """``a*x + b*y + ... <= most``, or below it when `strict`."""
+    """``a*x + b*y + ... <= most``, or ``<`` if `strict`."""
 
     parts: tuple[tuple[str, int], ...]
     most: float | Fraction
@@ -49,7 +49,7 @@ class Sum(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A text is this word, or is not."""
+    """A text equals this word, or does not."""
 
     term: str
     word: str
@@ -57,7 +57,7 @@ class Word(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """Something that is true or false by itself."""
+    """A term that is true or false."""
 
     term: str
     holds: bool
@@ -76,30 +76,30 @@ FALSE = Join(False, ())
 
 
 class Term(NamedTuple):
-    """What is known of a term before anything is asked."""
+    """The domain of a term."""
 
     whole: bool
     range: Ends
     words: frozenset[str] | None
     facts: frozenset[str]
     plain: bool
-    """A fact by itself, and nothing that was computed."""
+    """Whether it is a single fact and not computed."""
 
 
 class Terms:
-    """Turns trees into formulas and remembers the terms that are in them."""
+    """Turns trees into formulas and collects their terms."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.known: dict[str, Term] = {}
-        self._made: dict[tuple[int, bool], Formula] = {}
+        self._formulas: dict[tuple[int, bool], Formula] = {}
 
     def formula(self, node: Node, *, holds: bool) -> Formula:
-        """When the expression is true (`holds`), or false. What is asked twice is made once."""
-        found = self._made.get((id(node), holds))
-        if found is None:
-            found = self._made[id(node), holds] = self._formula(node, holds)
-        return found
+        """The formula for an expression to be true (`holds`) or false. Cached by node."""
+        formula = self._formulas.get((id(node), holds))
+        if formula is None:
+            formula = self._formulas[id(node), holds] = self._formula(node, holds)
+        return formula
 
     def _formula(self, node: Node, holds: bool) -> Formula:
         match node:
@@ -139,16 +139,16 @@ class Terms:
             return TRUE
         if is_none(right):
             return self._none(left, (link.op == "is") == holds)
-        found = self._compare(left, link.op, right, holds)
+        comparison = self._compare(left, link.op, right, holds)
         if link.absent is None:
-            return found
-        absent = [self._none(side, link.absent == holds) for side in (left, right)]
+            return comparison
         sides = (left, right)
-        gone = [f for f, side in zip(absent, sides, strict=True) if side.type.nullable]
-        return join(link.absent != holds, [*gone, found])
+        absent = [self._none(side, link.absent == holds) for side in sides]
+        nullable = [f for f, side in zip(absent, sides, strict=True) if side.type.nullable]
+        return join(link.absent != holds, [*nullable, comparison])
 
     def _none(self, node: Node, absent: bool) -> Formula:
-        """Whether a value is None. A limit that is fixed never is."""
+        """The formula for a value to be None, or not. A fixed limit never is."""
         if isinstance(node, Fact) and self.world.value(node) is not None:
             return FALSE if absent else TRUE
         if not node.type.nullable and not isinstance(node, Fact | Field | Element):
@@ -232,7 +232,7 @@ class Terms:
         return _order(parts, op, b[1] - a[1])
 
     def _linear(self, node: Node) -> tuple[dict[str, int], float]:
-        """Terms and how often each counts, and the rest."""
+        """A node as a linear sum: the factor of each term, and the constant."""
         match node:
             case Const(value=int() | float() as value):
                 return {}, value
@@ -296,12 +296,12 @@ def _order(parts: dict[str, int], op: str, bound: float | Fraction) -> Formula:
 
 
 def join(every: bool, parts: Iterable[Formula]) -> Formula:
-    """All or one of these, without what says nothing."""
-    done, neutral = (FALSE, TRUE) if every else (TRUE, FALSE)
+    """Join formulas with `and` (`every`) or `or`, and simplify."""
+    absorbing, neutral = (FALSE, TRUE) if every else (TRUE, FALSE)
     out: list[Formula] = []
     for part in parts:
-        if part == done:
-            return done
+        if part == absorbing:
+            return absorbing
         if isinstance(part, Join) and part.every == every:
             out += part.parts
         elif part != neutral:
@@ -314,7 +314,7 @@ def _is_number(node: Node) -> bool:
 
 
 def _free(node: Node) -> bool:
-    """Whether someone else answers: it may say one thing now and another a moment later."""
+    """Whether it calls a registered guard, which may answer differently each time."""
     return any(isinstance(n, Opaque) for n in walk(node))
 
 
@@ -323,7 +323,7 @@ def _facts(nodes: Iterable[Node]) -> frozenset[str]:
 
 
 def key(node: Node, world: World) -> str:
-    """A name for a tree: two that mean the same, blanks and definitions apart, have one."""
+    """A name for a tree; trees that differ only in blanks or definitions share it."""
     match node:
         case Const(value=value):
             return repr(value)

@@ -1,9 +1,8 @@
 """One question: can these guards hold, and those not hold, at the same moment?
 
-First the literals are held against each other, which is always done and takes microseconds. Where
-they are not refuted, values are looked for that show it, and the real guards are tried with them.
-What neither settles goes to a solver, if there is one; and if that does not know either, the
-answer is that no one knows.
+First the literals are compared with each other, which takes microseconds. If that does not refute
+them, a search for facts with which the real guards hold follows. What neither settles goes to a
+solver, if there is one. If that fails too, the answer is unknown.
 """
 
 from __future__ import annotations
@@ -24,45 +23,44 @@ from chartloop.proofs.guards.domains import World
 from chartloop.proofs.guards.formula import Formula, Term, Terms, Truth, join
 
 TRIES = 60
-"""How many sets of values are tried to show that a guard can hold."""
+"""The most sets of values that are tried to show that a guard can hold."""
 ALL = 20_000_000
-"""The work of one machine, in the units of `solve.Work`: some seconds. What is left then is
-unsettled."""
+"""The work for one machine, in units of `decide.Work`: some seconds. Later questions stay open."""
 _SURE = ("Call len", "count ")
 
 
 class Claim(NamedTuple):
-    """A guard, and whether it is to hold."""
+    """A guard, and whether it has to hold."""
 
     node: Node
     holds: bool = True
 
 
 class Answer(NamedTuple):
-    """What came of a question."""
+    """The answer to a question."""
 
     possible: bool | None
     """None if unknown."""
     values: Mapping[str, Any] = {}
-    """Facts with which the claims were seen to hold; empty when none were looked for or found."""
+    """Facts with which the claims hold; empty if there was no search or no result."""
 
 
 class Solver(Protocol):
-    """Someone who can be asked what intervals do not settle."""
+    """A port for questions that intervals do not settle."""
 
     def possible(self, claims: Sequence[Claim], world: World) -> bool | None:
-        """Whether the claims can hold together; None when it is not known in time."""
+        """Whether the claims can hold together; None if it takes too long."""
         ...
 
 
 class Prover:
-    """Asks, and keeps count of what could not be settled."""
+    """Answers questions about the guards of one machine, and records those that stay open."""
 
     def __init__(self, world: World, solver: Solver | None = None, *, work: int = ALL) -> None:
         self.world = world
         self.solver = solver
         self.unsettled: dict[str, None] = {}
-        """The places of guards about which no one knows, each once and in order."""
+        """The places of guards with an unknown answer, each once and in order."""
         self._answers: dict[tuple[Any, ...], tuple[Answer, Any]] = {}
         self._read: dict[tuple[int, int, bool], tuple[Formula, Mapping[str, Term], Any]] = {}
         self._left = work
@@ -71,35 +69,35 @@ class Prover:
         self, claims: Iterable[Claim], *, at: str = "", world: World | None = None,
         values: bool = False,
     ) -> Answer:  # fmt: skip
-        """Whether the claims can all hold. `values`: look for facts that show it, too."""
-        asked, where = tuple(claims), world or self.world
-        # a tree is known by what it is, which takes long to compare; kept, it stays the only one
-        known = (*((id(c.node), c.holds) for c in asked), id(where), values)
-        if known not in self._answers:
-            self._answers[known] = self._answer(asked, where, values), (asked, where)
-        answer, _ = self._answers[known]
+        """Whether the claims can all hold. `values`: also search for facts that show it."""
+        question, where = tuple(claims), world or self.world
+        # ids, since trees are slow to hash; the entry holds the trees, so that no id is used twice
+        key = (*((id(c.node), c.holds) for c in question), id(where), values)
+        if key not in self._answers:
+            self._answers[key] = self._answer(question, where, values), (question, where)
+        answer, _ = self._answers[key]
         if answer.possible is None and at:
             self.unsettled[at] = None
         return answer
 
     def refutes(self, claims: Iterable[Claim]) -> bool:
-        """Whether intervals show that the claims cannot all hold; no values are looked for.
+        """Whether intervals alone show that the claims cannot all hold.
 
-        False where they do not show it, and where the work of the machine is used up.
+        False if they do not, or if the work for the machine is used up.
         """
-        asked = tuple(claims)
-        known = (*((id(c.node), c.holds) for c in asked), "refuted")
-        if known not in self._answers:
+        question = tuple(claims)
+        key = (*((id(c.node), c.holds) for c in question), "refuted")
+        if key not in self._answers:
             try:
-                answer = Answer(None if self._literals(asked, self.world) else False)
+                answer = Answer(None if self._literals(question, self.world) else False)
             except (TooMuch, RecursionError):
                 answer = Answer(None)
-            self._answers[known] = answer, asked
-        return self._answers[known][0].possible is False
+            self._answers[key] = answer, question
+        return self._answers[key][0].possible is False
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the machine's work is used up: later questions stay open."""
+        """Whether the work for the machine is used up: later questions stay open."""
         return self._left <= 0
 
     def _answer(self, claims: tuple[Claim, ...], world: World, values: bool) -> Answer:
@@ -111,28 +109,28 @@ class Prover:
             return Answer(False)
         sure = _independent(store)
         if not sure or values:
-            shown = _values(claims, store, world)
-            if shown is not None:
-                return Answer(True, shown)
+            facts = _values(claims, store, world)
+            if facts is not None:
+                return Answer(True, facts)
         if sure:
             return Answer(True)
         return Answer(self.solver.possible(claims, world) if self.solver else None)
 
     def _literals(self, claims: tuple[Claim, ...], world: World) -> Store | None:
-        """What the claims come to, where that is not refuted. `TooMuch` when it takes too long."""
+        """The literals of the claims; None if refuted. Raises `TooMuch` if it takes too long."""
         work = Work(min(PER_QUESTION, self._left))
         if self._left <= 0:
             raise TooMuch
         try:
-            found = [self._formula(claim, world) for claim in claims]
-            terms = {name: term for _, known in found for name, term in known.items()}
-            formulas = [formula for formula, _ in found]
+            pairs = [self._formula(claim, world) for claim in claims]
+            terms = {name: term for _, known in pairs for name, term in known.items()}
+            formulas = [formula for formula, _ in pairs]
             return find_unrefuted([*formulas, *_axioms(terms)], terms, work)
         finally:
             self._left -= min(PER_QUESTION, self._left) - max(work.left, 0)
 
     def _formula(self, claim: Claim, world: World) -> tuple[Formula, Mapping[str, Term]]:
-        """A claim as a formula, and its terms: the same claim is in many questions."""
+        """The formula of a claim and its terms, cached: many questions share a claim."""
         key = (id(world), id(claim.node), claim.holds)
         if key not in self._read:
             terms = Terms(world)
@@ -142,7 +140,7 @@ class Prover:
 
 
 def _axioms(known: Mapping[str, Term]) -> list[Formula]:
-    """What always holds between facts that are in the question."""
+    """The formulas that always hold between the facts of a question."""
     out = list[Formula]()
     if {"last.ok", "last.error is None"} <= known.keys():
         out.append(join(False, [Truth("last.ok", True), Truth("last.error is None", False)]))
@@ -150,7 +148,7 @@ def _axioms(known: Mapping[str, Term]) -> list[Formula]:
 
 
 def _independent(store: Store) -> bool:
-    """Whether the literals of the store say nothing about each other but what was compared."""
+    """Whether the terms of the store are independent of each other, apart from the differences."""
     used = {name for pair in store.differences for name in pair} - {ZERO}
     used |= {*store.truths, *store.words}
     if store.sums:
@@ -168,7 +166,7 @@ def _independent(store: Store) -> bool:
     return True
 
 
-# values that show it ------------------------------------------------------------------------
+# witnesses ----------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=512)
@@ -177,7 +175,7 @@ def _compile_node(node: Node) -> Function:
 
 
 def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str, Any] | None:
-    """Facts with which every claim is seen to hold, or None."""
+    """Search for facts with which every claim holds; None if the search fails."""
     facts = {path: f for c in claims for path, f in facts_of(c.node).items()}
     texts = [v for c in claims for n in walk(c.node) if isinstance(v := _literal(n), str)]
     choices: list[list[Any]] = []
@@ -186,19 +184,19 @@ def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str,
         if fixed is not None:
             choices.append([fixed])
             continue
-        found = list(dict.fromkeys(_candidates(path, fact, store, texts)))
-        if not found:
+        candidates = list(dict.fromkeys(_candidates(path, fact, store, texts)))
+        if not candidates:
             return None
-        choices.append(found)
+        choices.append(candidates)
     try:
-        held = [(_compile_node(c.node), c.holds) for c in claims]
+        guards = [(_compile_node(c.node), c.holds) for c in claims]
     except (RecursionError, AssertionError):
         return None
-    shown = _Facts(facts)
+    trial = _Facts(facts)
     for values in _sample_choices(choices):
-        shown.set(values)
+        trial.set(values)
         try:
-            if all(bool(fn(shown.root, no_oracle)) == holds for fn, holds in held):
+            if all(bool(fn(trial.root, no_oracle)) == holds for fn, holds in guards):
                 named = zip(facts.items(), values, strict=True)
                 return {path: value for (path, fact), value in named if not fact.is_limit}
         except GUARD_ERRORS:
@@ -207,14 +205,14 @@ def _values(claims: Sequence[Claim], store: Store, world: World) -> Mapping[str,
 
 
 def _sample_choices(choices: Sequence[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
-    """Combinations of values: all, or the first and a random sample with a fixed seed."""
+    """Yield combinations of values: all, or the first and a random sample with a fixed seed."""
     if prod(map(len, choices)) <= TRIES:
         yield from product(*choices)
         return
-    yield tuple(found[0] for found in choices)
-    chance = Random(len(choices))  # noqa: S311 - nothing secret hangs on it
+    yield tuple(values[0] for values in choices)
+    chance = Random(len(choices))  # noqa: S311 - not a secret
     for _ in range(TRIES):
-        yield tuple(chance.choice(found) for found in choices)
+        yield tuple(chance.choice(values) for values in choices)
 
 
 def _literal(node: Node) -> object:
@@ -222,7 +220,7 @@ def _literal(node: Node) -> object:
 
 
 def _candidates(path: str, fact: Fact, store: Store, texts: Sequence[str]) -> Iterator[Any]:
-    """Values that a fact might have, the likely ones first."""
+    """Yield values that a fact might have, likely ones first."""
     absent = store.truths.get(f"{path} is None")
     if absent is True or (absent is None and fact.type.nullable and not fact.is_limit):
         yield None
@@ -249,19 +247,19 @@ def _numbers(low: float, high: float, fact: Fact) -> Iterator[float]:
     ends = [low, low + 1, high, high - 1, (low + high) / 2, 0, 1, low + 2, low * 2, 10, 1000]
     for value in ends:
         if isfinite(value) and low <= value <= high:
-            made = ceil(value) if whole else value
-            yield made if made <= high else floor(high)
+            rounded = ceil(value) if whole else value
+            yield rounded if rounded <= high else floor(high)
     if low == -inf:
         yield -1 if high >= -1 else floor(high)
 
 
 class _Facts:
-    """Facts as guards read them, attributes and items of what is a mapping: put together once."""
+    """Facts in the shape that guards read, built once; `set` only replaces the values."""
 
     def __init__(self, facts: Mapping[str, Fact]) -> None:
         self.root: Any = SimpleNamespace()
         self._last: list[tuple[dict[str, Any], str]] = []
-        """For each fact where it is."""
+        """For each fact the section that holds it, and its key there."""
         for fact in facts.values():
             here: dict[str, Any] = self.root.__dict__
             for step, after in pairwise(fact.steps):
@@ -270,7 +268,7 @@ class _Facts:
             self._last.append((here, fact.steps[-1].name))
 
     def set(self, values: Iterable[Any]) -> None:
-        """Give each fact another value."""
+        """Replace the value of each fact."""
         for (section, name), value in zip(self._last, values, strict=True):
             section[name] = value
 

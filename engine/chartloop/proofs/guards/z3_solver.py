@@ -1,11 +1,11 @@
-"""z3, the one door to it: what intervals do not settle, within a bound on the work.
+"""z3, imported only here: questions that intervals do not settle, within a bound on the work.
 
-Numbers that are whole are integers there, all others reals; texts are texts; what has no meaning in
-z3 (a round through a list, upper and lower case) is a value that may be anything, the same one
-wherever the same is written. The work is bounded by z3's own count of it, so that the answer does
-not depend on how fast the computer is; a clock is there besides, for what is not counted.
+Whole numbers become integers, other numbers reals, texts strings. An expression that z3 cannot
+express (a loop over a list, upper and lower case) becomes a free variable, the same one wherever
+the same text stands. The work is bounded by z3's own counter, so that the answer does not depend on
+the speed of the computer; a timeout covers what z3 does not count.
 
-Reals do not round. What is proven of arithmetic with fractions may be otherwise in the last digit.
+Reals do not round: a proof about fractions may be wrong in the last digit of a float.
 """
 
 from __future__ import annotations
@@ -41,56 +41,56 @@ WORK = 300_000
 """z3's own units, for one question: some tenths of a second."""
 MILLISECONDS = 2_000
 LARGEST = 400
-"""Parts of a question. A larger one is not asked."""
+"""The most nodes of a question; a larger one stays open."""
 QUESTIONS = 500
-"""How many are asked for one check."""
+"""The most questions for one check."""
 
 
 def solver() -> Z3 | None:
-    """Someone to ask, when the extra `prove` is installed."""
+    """Return the solver if the extra `prove` is installed."""
     return Z3() if find_spec("z3") is not None else None
 
 
 class Unsupported(Exception):
-    """The question has a part that has no meaning in z3."""
+    """The question has a part that z3 cannot express."""
 
 
 class Z3:
-    """Answers questions about guards, so many of them."""
+    """A solver for at most `QUESTIONS` questions about guards."""
 
     def __init__(self) -> None:
         self._left = QUESTIONS
 
     @cached_property
     def _z3(self) -> Any:
-        # large, and only needed for what intervals leave open
+        # z3 is large, and only needed for questions that intervals leave open
         import z3  # noqa: PLC0415  # pyright: ignore[reportMissingTypeStubs]
 
         return z3
 
     def possible(self, claims: Sequence[Claim], world: World) -> bool | None:
-        """Whether the claims can hold together; None when it is not known in time."""
+        """Whether the claims can hold together; None if it takes too long."""
         size = sum(1 for c in claims for _ in walk(c.node))
         if self._left <= 0 or size > LARGEST:
             return None
         self._left -= 1
-        asked = _Question(self._z3, world)
+        question = _Question(self._z3, world)
         try:
-            assertions = [asked.claim(c) for c in claims]
+            assertions = [question.claim(c) for c in claims]
         except Unsupported:
             return None
         context = self._z3.Solver()
         context.set("rlimit", WORK)
         context.set("timeout", MILLISECONDS)
-        context.add(*assertions, *asked.always())
-        found = context.check()
-        if found == self._z3.unsat:
+        context.add(*assertions, *question.always())
+        verdict = context.check()
+        if verdict == self._z3.unsat:
             return False
-        return True if found == self._z3.sat else None
+        return True if verdict == self._z3.sat else None
 
 
 class _Question:
-    """One question, in z3's terms. A fact is one variable wherever it stands."""
+    """One question in z3's terms. A fact is the same variable wherever it stands."""
 
     def __init__(self, z3: Any, world: World) -> None:
         self.z3 = z3
@@ -99,11 +99,11 @@ class _Question:
         self.ranges: list[Any] = []
 
     def claim(self, claim: Claim) -> Any:
-        found = self.truth(claim.node)
-        return found if claim.holds else self.z3.Not(found)
+        truth = self.truth(claim.node)
+        return truth if claim.holds else self.z3.Not(truth)
 
     def always(self) -> list[Any]:
-        """What holds between the facts of the question, whatever happens."""
+        """The relations that always hold between the facts of the question."""
         out = list(self.ranges)
         for less, more in AT_MOST:
             if less in self.facts and more in self.facts:
@@ -143,11 +143,11 @@ class _Question:
         if is_none(right):
             absent = self.absent(left)
             return absent if link.op == "is" else z3.Not(absent)
-        found = self.compare(left, link.op, right)
+        comparison = self.compare(left, link.op, right)
         if link.absent is None:
-            return found
-        gone = z3.Or(*[self.absent(n) for n in (left, right) if n.type.nullable])
-        return z3.Or(gone, found) if link.absent else z3.And(z3.Not(gone), found)
+            return comparison
+        absent = z3.Or(*[self.absent(n) for n in (left, right) if n.type.nullable])
+        return z3.Or(absent, comparison) if link.absent else z3.And(z3.Not(absent), comparison)
 
     def absent(self, node: Node) -> Any:
         if isinstance(node, Fact) and self.world.value(node) is not None:
@@ -157,8 +157,8 @@ class _Question:
     def compare(self, left: Node, op: str, right: Node) -> Any:
         z3 = self.z3
         if op in ("in", "not in"):
-            found = self.membership(left, right)
-            return found if op == "in" else z3.Not(found)
+            inside = self.membership(left, right)
+            return inside if op == "in" else z3.Not(inside)
         if left.type.kind == "bool" and op in ("==", "!="):
             same = self.truth(left) == self.truth(right)
             return same if op == "==" else z3.Not(same)
@@ -184,8 +184,8 @@ class _Question:
     def membership(self, left: Node, right: Node) -> Any:
         items = getattr(right, "items", None)
         if isinstance(items, tuple):
-            found = [self.compare(left, "==", item) for item in items]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-            return self.z3.Or(*found)
+            matches = [self.compare(left, "==", item) for item in items]  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            return self.z3.Or(*matches)
         if right.type.kind in ("str", "enum"):
             return self.z3.Contains(self.value(right), self.value(left))
         return self.z3.Bool(f"{key(left, self.world)} in {key(right, self.world)}")
@@ -208,7 +208,7 @@ class _Question:
                 a, b = self.value(left), self.value(right)
                 return a + b if op == "+" else a - b if op == "-" else a * b
             case Arith(op="/", left=left, right=right):
-                return self._real(left) / self._real(right)  # by 0 it may be anything there
+                return self._real(left) / self._real(right)  # by 0: anything
             case Arith(op="//" | "%" as op, left=left, right=Const(value=int() as by)) if (
                 by > 0 and _whole(left)
             ):
@@ -222,8 +222,8 @@ class _Question:
                 return self.variable(node, node.type.kind)
 
     def _real(self, node: Node) -> Any:
-        found = self.value(node)
-        return self.z3.ToReal(found) if found.is_int() else found
+        value = self.value(node)
+        return self.z3.ToReal(value) if value.is_int() else value
 
     def constant(self, value: Any) -> Any:
         z3 = self.z3
@@ -239,41 +239,41 @@ class _Question:
         raise Unsupported
 
     def variable(self, node: Node, kind: str) -> Any:
-        """A value that may be anything within its range, by the name of what is written."""
+        """A free variable within the range of a node, named after its text."""
         z3, name = self.z3, key(node, self.world)
         if name in self.facts:
             return self.facts[name]
         match kind:
             case "bool":
-                made = z3.Bool(name)
+                variable = z3.Bool(name)
             case "int":
-                made = z3.Int(name)
+                variable = z3.Int(name)
             case "float" | "fraction" | "duration":
-                made = z3.Real(name)
+                variable = z3.Real(name)
             case "str" | "enum":
-                made = z3.String(name)
+                variable = z3.String(name)
             case _:
                 raise Unsupported
-        self.facts[name] = made
-        self._within(node, kind, made)
-        return made
+        self.facts[name] = variable
+        self._within(node, kind, variable)
+        return variable
 
-    def _within(self, node: Node, kind: str, made: Any) -> None:
+    def _within(self, node: Node, kind: str, variable: Any) -> None:
         if kind in ("str", "enum"):
             words = frozenset(node.type.values) or None
             words = self.world.words.get(name_of(node), words)
             if words:
-                self.ranges.append(self.z3.Or(*[made == w for w in sorted(words)]))
+                self.ranges.append(self.z3.Or(*[variable == w for w in sorted(words)]))
         elif kind != "bool":
             low, high = self.world.range(node)
             if low > -inf:
-                self.ranges.append(made >= self.constant(low if kind != "int" else int(low)))
+                self.ranges.append(variable >= self.constant(low if kind != "int" else int(low)))
             if high < inf:
-                self.ranges.append(made <= self.constant(high if kind != "int" else int(high)))
+                self.ranges.append(variable <= self.constant(high if kind != "int" else int(high)))
 
 
 def name_of(node: Node) -> str:
-    """The path of a fact; empty for what is none."""
+    """The path of a fact; empty for any other node."""
     return node.path if isinstance(node, Fact) else ""
 
 

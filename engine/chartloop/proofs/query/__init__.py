@@ -1,12 +1,13 @@
-"""Questions about the ways of a machine: which a run can take, and which it never takes.
+"""Queries about the paths of a machine: which a run can take, and which it never takes.
 
-    asked     what is asked: a small form, read against the names of a machine
-    answers   the answer, with a run that shows it
-    offers    of which tools a call may be open on the way
-    reaching  what no run comes to within the limits that are given
+    query_text        parses a query against the names of a machine
+    query_answer      the answer, with a run as its witness
+    events            what happens on each route
+    open_tool_calls   the tools that may have an open call at a point of a path
+    reachability      the routes that no run takes within given limits
 
-Asked of the graph of `machine.abstract`, which has every way that the engine can take: what never
-happens there never happens.
+They search the graph of `machine.abstract`, which has every path that the engine can take: what
+never happens there never happens.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["OUTSIDE", "Answer", "Atom", "Query", "QueryFault", "Questions", "rea
 
 
 class Questions:
-    """A machine that is asked: its graph is made once. `limits`: only for runs with these."""
+    """Queries of one machine, whose graph is built once. `limits`: only for runs with these."""
 
     def __init__(self, chart: Chart, limits: Mapping[str, Any] | None = None) -> None:
         self.chart = chart
@@ -44,7 +45,7 @@ class Questions:
             self.unknown = str(error)
 
     def ask(self, text: str, *, cancels: bool = True) -> Answer:
-        """The answer. `QueryFault` for what is not a query of this machine.
+        """Answer a query. Raises `QueryFault` if it is not a query of this machine.
 
         `cancels`: a stop from outside may come at any moment.
         """

@@ -1,11 +1,11 @@
-"""What happens on a route: actions, events, tools, edges and rules, states, reasons.
+"""The events on a route: actions, answers, tools, edges and rules, states, reasons.
 
-A reason happens when it is raised, whoever raises it: a rule (one with `signal`, too), a state or
-an edge with `stop`, an action, a tool, the engine, a caller. A run ends for the highest of what was
-raised, so it ends for nothing that did not happen. A rule happens when it raises its signal, also
-where that does not stop the run: a rule with `signal`, and one whose stop is put off.
+A reason happens when it is raised by anything: a rule (with `stop` or `signal`), a state or an edge
+with `stop`, an action, a tool, the engine, a caller. A run ends for the highest reason that was
+raised, so it never ends for one that did not happen. A rule happens when it raises its signal, even
+if that does not stop the run: a rule with `signal`, or one whose stop is deferred.
 
-Of some things it is sure that they happen on a route, of others only that they may.
+Some things are certain to happen on a route; others only may.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from chartloop.machine.transition_table import END_ERROR
 
 
 class Happening(NamedTuple):
-    """One thing on a route. `sure`: it happens whenever the route is taken."""
+    """One event on a route. `sure`: it happens whenever the route is taken."""
 
     sort: str
     name: str
     sure: bool = True
     beside: bool = False
-    """A reason that may be raised with the one for which the run stops."""
+    """Whether it is a reason raised alongside the one for which the run stops."""
 
 
 Called = Callable[[StateSpec], Iterable[str]]
-"""The tools that the action of a state may execute."""
+"""Return the tools that the action of a state may execute."""
 
 
 class Happenings:
-    """What happens on the routes of one graph. `never`: rules that are known never to hold."""
+    """The events on the routes of one graph. `never`: rules that are known never to hold."""
 
     def __init__(self, routes: Routes, never: Collection[str] = ()) -> None:
         self.routes = routes
@@ -46,7 +46,7 @@ class Happenings:
         self._signalling = [r for r in self.spec.rules if r.signal and r.id not in never]
 
     def on(self, route: Route, called: Called | None = None) -> Iterator[Happening]:
-        """What happens on a route, in order; `called` where more is known than each state says."""
+        """Yield the events on a route, in order. `called` narrows the tools that may execute."""
         source, dest = self.routes.places[route.source], self.routes.places[route.dest]
         if route.state:
             yield from self._action_events(route, called or partial(carried_out, self.spec))
@@ -84,18 +84,18 @@ class Happenings:
         """The rules that may signal before a route is taken."""
         if source.stopping or route.kind in FROM_OUTSIDE:
             return
-        looked_at = bool(route.state) or not source.state
+        evaluated = bool(route.state) or not source.state
         here = route.state or self.spec.start
         into = "" if dest.stops is not None or route.kind == "rule" else dest.state
         for rule in self._signalling:
             near = not into or into in rule.before
-            at = looked_at and (not rule.at or here in rule.at)
+            at = evaluated and (not rule.at or here in rule.at)
             if (near if rule.before else at) and self.routes.world.verdict(rule.when) is not False:
                 yield Happening("reason", rule.signal, sure=False)
                 yield Happening("edge", rule.id, sure=False)
 
     def _deferred_reasons(self, route: Route, source: Place) -> Iterator[Happening]:
-        """What is raised without stopping the run: deferred, or after a stop."""
+        """The reasons raised without stopping the run: deferred, or after a stop."""
         if not route.state:
             return
         state = self.spec.states[route.state]
@@ -111,7 +111,7 @@ class Happenings:
     # stops --------------------------------------------------------------------------------------
 
     def _stop_reasons(self, route: Route, source: Place) -> Iterator[Happening]:
-        """The reasons for which a run stops here, and those that may be raised with them."""
+        """The reasons for which a run stops here, and those that may be raised alongside."""
         taken = self._rule(route.origin)
         own = [r for r in source.raised if self.routes.chart.route(r) == self._to(route)]
         if taken is not None:
@@ -119,7 +119,7 @@ class Happenings:
         elif route.kind == "raised":
             yield from _may(own)
         if source in self.routes.outside.values():
-            return  # a caller stops it for one reason
+            return  # a caller gives one reason
         rules = (rule for id in source.stops or () if (rule := self._rule(id)) is not None)
         beside = {*source.raised, *(rule.stop for rule in rules)}
         beside -= {taken.stop} if taken is not None else set(own)
@@ -135,7 +135,7 @@ class Happenings:
     # edges and states ---------------------------------------------------------------------------
 
     def _edge_reasons(self, route: Route, source: Place, dest: Place) -> Iterator[Happening]:
-        """The reasons that an edge gives; after a detour, those of the interrupted edge."""
+        """The reasons of an edge; after a detour, also those of the interrupted edge."""
         chart = self.routes.chart
         edge = chart.by_origin.get(route.origin)
         if edge is not None and edge.stop:
@@ -158,12 +158,12 @@ class Happenings:
         return [state.stop] if state is not None and state.stop not in ("", HIGHEST) else []
 
     def _entry_reasons(self, route: Route, source: Place, name: str) -> Iterator[Happening]:
-        """The reason that a state gives, or that of an end reached without one."""
+        """The reason of a state, or that of an end reached without one."""
         for stop in self._stop_of(name):
             yield Happening("reason", stop)
             return
         word = self.routes.chart.ends.get(name)
-        if word is None or (source.stopping and not self._opened_bare):
+        if word is None or (source.stopping and not self._may_lack_reason):
             return
         edge = self.routes.chart.by_origin.get(route.origin)
         given = edge is not None and bool(edge.stop)
@@ -176,20 +176,20 @@ class Happenings:
         return sets_may_fail(all_sets(self.spec))
 
     @cached_property
-    def _puts_off(self) -> bool:
-        """Whether a continuation may put off what was raised."""
+    def _may_defer(self) -> bool:
+        """Whether a continuation may defer a stop."""
         acting = (state.action for state in self.spec.states.values())
         return any(action is not None and action.traits.continues for action in acting)
 
     @cached_property
-    def _opened_bare(self) -> bool:
-        """Whether a stop may have no reason: it gives none, or that was put off."""
-        return self._puts_off or any(s.stop == HIGHEST for s in self.spec.states.values())
+    def _may_lack_reason(self) -> bool:
+        """Whether a stop may have no reason: none is given, or it was deferred."""
+        return self._may_defer or any(s.stop == HIGHEST for s in self.spec.states.values())
 
     @cached_property
     def _pending(self) -> bool:
-        """Whether a signal may wait that has not stopped the run."""
-        return bool(self._signalling) or self._puts_off or self._fallible_sets
+        """Whether a signal that has not stopped the run may be pending."""
+        return bool(self._signalling) or self._may_defer or self._fallible_sets
 
 
 def _may(reasons: Iterable[str]) -> Iterator[Happening]:
@@ -198,5 +198,5 @@ def _may(reasons: Iterable[str]) -> Iterator[Happening]:
 
 
 def _at_fork(place: Place) -> bool:
-    """Whether a walk through branches is at its fork again, which is not entered anew."""
+    """Whether a walk through branches is back at its fork, which is not entered again."""
     return place.branch is not None and place.state == place.branch.fork

@@ -1,11 +1,10 @@
-"""Of which tools a call may be open while a run walks the graph.
+"""The tools that may have an open call while a run walks the graph.
 
-A state that asks the model opens calls of the tools that it shows, and answers all others itself
-(`actions.infer`). A state that carries calls out makes those that are open and that its own
-`allow` names. Before the first reply the calls are those of a conversation that the caller
-gave, and may be of any tool.
+A state that asks the model opens calls of the tools that it offers, and answers all others itself
+(`actions.infer`). A state that executes calls takes the open ones that its own `allow` names.
+Before the first reply, calls come from the caller's conversation and may be of any tool.
 
-Where this is not sure it says more tools, never fewer.
+In doubt the set is larger, never smaller.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from chartloop.machine.abstract.signals import Tools, carried_out
 
 
 class Offers:
-    """Which of the `wanted` tools may have an open call, before and after each route."""
+    """The `wanted` tools that may have an open call, before and after each route."""
 
     def __init__(self, spec: MachineSpec, wanted: Iterable[str]) -> None:
         self.spec = spec
@@ -32,9 +31,10 @@ class Offers:
             return open_
         ok = route.outcome == "ok"
         if state.asks_model == "reply":
-            shown = self.wanted & frozenset(self.spec.tools if state.allow is None else state.allow)
-            return shown if ok and self._keeps and _keeps(state) else open_ | shown
-        if state.asks_model == "task":  # whatever the reply asks for stays open, shown or not
+            offers = self.spec.tools if state.allow is None else state.allow
+            offered = self.wanted & frozenset(offers)
+            return offered if ok and self._keeps and _keeps(state) else open_ | offered
+        if state.asks_model == "task":  # the calls of the reply stay open, offered or not
             return self.wanted
         if ok and state.calls in ("all", "first"):
             return frozenset()
@@ -47,13 +47,13 @@ class Offers:
 
 
 def _keeps(state: StateSpec) -> bool:
-    """Whether a reply without calls surely becomes the newest of the conversation."""
+    """Whether a reply without calls always becomes the newest message."""
     keep = state.args.get("keep")
     return keep is None or (keep.kind == "constant" and keep.value is True)
 
 
 def _replies_are_kept(spec: MachineSpec) -> bool:
-    """Whether no state sets its own prompt whose reply is not kept."""
+    """Whether every state that sets its own prompt keeps its reply."""
     acting = [s for s in spec.states.values() if s.action is not None]
     return all(s.action is not None and s.action.is_builtin for s in acting) and all(
         "keep" in s.args and _keeps(s) for s in acting if s.traits.sets_prompt
@@ -61,7 +61,7 @@ def _replies_are_kept(spec: MachineSpec) -> bool:
 
 
 def _may_bring_calls(state: StateSpec) -> bool:
-    """Whether an action may add calls to the conversation that no state of the file asked for."""
+    """Whether an action may add calls that no state of the file asked for."""
     action = state.action
     if action is None or not action.is_builtin:
         return action is not None

@@ -1,12 +1,12 @@
-"""The answer to a query, with a run that shows it.
+"""The answer to a query, with a run as its witness.
 
-A run is a walk of the graph; along it things happen in order: an action is done or an event
-comes, an edge or rule is taken, states are entered, a stop is decided. Of some it is sure that they
-happen on a route, of others only that they may: a batch of tool calls may hold any tool. What
-must never happen is looked for among all that may, what must happen among what is sure.
+A run is a walk through the graph. Along it events happen in order: an action is done or an answer
+arrives, an edge or rule is taken, states are entered, a stop is decided. Some are certain on a
+route, others only possible: a batch of tool calls may contain any tool. `never` is checked against
+everything possible, `always` against what is certain.
 
-Of the runs that show it the most ordinary is told, and of these the shortest: a stop that a tool
-asks for, and a rule that holds at the start, lead anywhere at once and would answer every question.
+The witness is the most ordinary run, and of these the shortest. A stop that a tool asks for, or a
+rule that holds at the start, leads anywhere at once and would otherwise answer every query.
 """
 
 from __future__ import annotations
@@ -33,34 +33,34 @@ from chartloop.proofs.query.open_tool_calls import Offers
 from chartloop.proofs.query.query_text import Atom, Query
 
 OUTSIDE = "by a stop from outside"
-"""What a `reason` says of a run that someone stops."""
+"""The phrase in `reason` for a run that is stopped from outside."""
 _COLOURS = {True: "green", False: "red", None: "yellow"}
 MOST_NAMED = 3
-"""Reasons of a caller that an answer names."""
+"""The most reasons of a caller that an answer names."""
 
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """Whether it holds. True where it does, also in a condition."""
+    """Whether a query holds. Truthy if it does."""
 
     query: str
     holds: bool | None
     """None: there is no answer, and `reason` says why."""
     reason: str
     witness: tuple[str, ...] = ()
-    """The states of a run that shows it, in order; at last the engine's end, if it ends there."""
+    """The states of a run that shows it, in order; the last may be an end of the engine."""
     edges: tuple[str, ...] = ()
-    """What such a run takes: ids of edges and rules, as records and pictures have them."""
+    """The ids of the edges and rules on that run, as in records and pictures."""
     assumptions: tuple[str, ...] = ()
-    """Its assumptions, in words."""
+    """The assumptions of the answer, in words."""
     unless: tuple[str, ...] = ()
-    """The answer is another where a caller stops the run for one of these reasons."""
+    """The reasons for which a caller could stop a run so that the answer no longer holds."""
 
     def __bool__(self) -> bool:
         return self.holds is True
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what `chartloop query --format json` prints."""
+        """Return it as plain data, as `chartloop query --format json` prints it."""
         return {
             "query": self.query, "holds": self.holds, "reason": self.reason,
             "witness": list(self.witness), "edges": list(self.edges),
@@ -76,9 +76,9 @@ class Answer:
         return f"<Answer to {self.query!r}: {self.word}, {self.reason}>"
 
     def lines(self, width: int = 0, *, titled: bool = False) -> list[Line]:
-        """The answer and the states of its witness; `titled`: below the query, indented.
+        """Return the answer and its witness; `titled`: indented, below the query.
 
-        Sentences, of any width.
+        The lines are sentences and do not wrap.
         """
         indent = "  " if titled else ""
         word = Span(self.word, _COLOURS[self.holds])
@@ -96,26 +96,26 @@ class Answer:
 
 
 class Cost(NamedTuple):
-    """How far a way is: ordinary ones are nearer than others, and of these the shorter."""
+    """The length of a path: fewer unusual stops first, then fewer routes."""
 
     odd: int
-    """Rules that stop it before its first action, and stops that an error or a tool asks for."""
+    """Rules that stop it before its first action, and stops caused by an error or a tool."""
     moves: int
 
 
 class At(NamedTuple):
-    """Where a search is: a place, and of which of the tools that are asked for a call is open."""
+    """A node of the search: a place, and which of the queried tools have an open call."""
 
     place: int
     open_: Tools = frozenset()
 
 
-Way = list[int]
+Path = list[int]
 """Numbers of routes, from the start on."""
 
 
-class _Seek:
-    """A search through the graph, with what happens on each route worked out once."""
+class _Search:
+    """A search through the graph; the events on each route are computed once."""
 
     def __init__(
         self, routes: Routes, wanted: Iterable[str], *, stops: Collection[str],
@@ -134,60 +134,60 @@ class _Seek:
         self._known: dict[tuple[int, Tools], tuple[Happening, ...]] = {}
 
     def on(self, number: int, open_: Tools) -> tuple[Happening, ...]:
-        """What happens on a route, where calls of these tools are open."""
-        found = self._known.get((number, open_))
-        if found is None:
+        """The events on a route, given the tools with an open call."""
+        happenings = self._known.get((number, open_))
+        if happenings is None:
             called = partial(self.offers.tools_called_by, open_=open_)
-            found = tuple(self._happenings.on(self.routes.routes[number], called))
-            self._known[number, open_] = found
-        return found
+            happenings = tuple(self._happenings.on(self.routes.routes[number], called))
+            self._known[number, open_] = happenings
+        return happenings
 
     def beyond(self, number: int, open_: Tools) -> At:
-        """Where a route leads."""
+        """The node that a route leads to."""
         route = self.routes.routes[number]
         return At(route.dest, self.offers.after(route, open_))
 
-    def along(self, way: Way) -> Iterator[tuple[int, tuple[Happening, ...]]]:
-        """The routes of a way, each with what happens on it."""
+    def along(self, path: Path) -> Iterator[tuple[int, tuple[Happening, ...]]]:
+        """The routes of a path, each with the events on it."""
         open_ = self.begin.open_
-        for number in way:
+        for number in path:
             yield number, self.on(number, open_)
             open_ = self.beyond(number, open_).open_
 
     def cost(self, number: int) -> Cost:
-        """What a route adds to a way."""
+        """The cost that a route adds to a path."""
         route, places = self.routes.routes[number], self.routes.places
         if route.kind == "start":
             return Cost(int(places[route.dest].stops is not None), 1)
-        if route.kind == "raised":  # a guard of the file is nearer than what is called from it
+        if route.kind == "raised":  # a guard of the file is more ordinary than code it calls
             return Cost(1 if places[route.source].raised == OF_A_GUARD else 2, 1)
         return Cost(0, 1)
 
-    def whole(self, way: Way) -> Cost:
-        """The cost of a way."""
-        odd = [self.cost(number).odd for number in way]
+    def whole(self, path: Path) -> Cost:
+        """The cost of a path."""
+        odd = [self.cost(number).odd for number in path]
         return Cost(sum(odd), len(odd))
 
     def first(
         self, atom: Atom, *, without: Atom | None = None, start: At | None = None
-    ) -> Way | None:
-        """The nearest way on which `atom` may happen, with `without` surely not before it.
+    ) -> Path | None:
+        """The nearest path on which `atom` may happen, and `without` need not happen before it.
 
-        If there is one, a way on which it is what the run stops for.
+        A path that stops for `atom` is preferred to one where `atom` is raised alongside.
         """
-        beside: Way | None = None
+        beside: Path | None = None
         for path, number, open_ in self.walk(without, start or self.begin):
-            found = self._before(self.on(number, open_), atom, without)
-            if found is not None and not found.beside:
+            happening = self._before(self.on(number, open_), atom, without)
+            if happening is not None and not happening.beside:
                 return path(number)
-            if found is not None and beside is None:
+            if happening is not None and beside is None:
                 beside = path(number)
         return beside
 
     def _before(
         self, on: Iterable[Happening], atom: Atom, without: Atom | None
     ) -> Happening | None:
-        """Where `atom` happens on a route, with `without` not before it."""
+        """The event of `atom` on a route, unless `without` is certain to happen before it."""
         for happening in on:
             if without is not None and happening.sure and happening[:2] == without:
                 return None
@@ -195,8 +195,8 @@ class _Seek:
                 return happening
         return None
 
-    def end(self, without: Atom, start: At) -> Way | None:
-        """The nearest way to an end on which `without` need not happen."""
+    def end(self, without: Atom, start: At) -> Path | None:
+        """The nearest path to an end on which `without` need not happen."""
         if start.place not in self.out:
             return []
         for path, number, open_ in self.walk(without, start):
@@ -210,16 +210,16 @@ class _Seek:
 
     def walk(
         self, without: Atom | None, start: At
-    ) -> Iterator[tuple[Callable[[int], Way], int, Tools]]:
-        """Every route that can be come to, the nearest first, with the way to and over it.
+    ) -> Iterator[tuple[Callable[[int], Path], int, Tools]]:
+        """Yield every reachable route, the nearest first.
 
-        Each also with the tools of which a call may be open on it. Not beyond a route on which
-        `without` surely happens.
+        Each comes with a function that gives the path up to and over it, and with the tools that
+        may have an open call. The search ends at routes on which `without` is certain to happen.
         """
         into: dict[At, tuple[At, int] | None] = {start: None}
         far = {start: Cost(0, 0)}
         queue: list[tuple[Cost, int, int, At]] = []
-        order = count()  # equals as they were come to
+        order = count()  # breaks ties by the order of discovery
 
         def on_from(at: At) -> None:
             odd, moves = far[at]
@@ -231,7 +231,7 @@ class _Seek:
         on_from(start)
         while queue:
             cost, _, number, at = heappop(queue)
-            yield partial(_way, into, at), number, at.open_
+            yield partial(_path, into, at), number, at.open_
             dest = self.beyond(number, at.open_)
             if dest in into or (without is not None and self._has(number, at.open_, without)):
                 continue
@@ -240,73 +240,75 @@ class _Seek:
 
 
 CALLER, ANYBODY = "caller", "outside"
-"""Who may stop a run from outside: a caller for any reason, anybody for `user_requested`."""
+"""The sources of a stop from outside: a caller for any reason, anybody for `user_requested`."""
 
 
-def _way(into: Mapping[At, tuple[At, int] | None], at: At, number: int) -> Way:
-    """The way to a place and over the route that leads on from it."""
-    found, came = [number], into[at]
-    while came is not None:
-        at, before = came
-        found.append(before)
-        came = into[at]
-    return found[::-1]
+def _path(into: Mapping[At, tuple[At, int] | None], at: At, number: int) -> Path:
+    """The path to a node and over a route that leaves it."""
+    backwards, previous = [number], into[at]
+    while previous is not None:
+        at, before = previous
+        backwards.append(before)
+        previous = into[at]
+    return backwards[::-1]
 
 
 def answer(
     query: Query, routes: Routes, *, cancels: bool, open_: Collection[int] | None = None
 ) -> Answer:
-    """The answer to a query. A run that are not stopped from outside shows more, if there is one.
+    """Answer a query, preferring a witness that is not stopped from outside.
 
-    `open_`: the routes that a run may take, where not all of them are.
+    `open_`: the routes that a run may take; None: all of them.
     """
     about_it = query.a.sort == "reason" and query.a.name in FROM_ANYBODY
     wanted = _tools_of(query)
-    seek = _Seek(routes, wanted, stops=(ANYBODY,) if cancels and about_it else (), open_=open_)
-    found = _find_witness(query, seek)
-    if found is None and cancels and not about_it:
-        seek = _Seek(routes, wanted, stops=(ANYBODY,), open_=open_)
-        found = _find_witness(query, seek)
-    holds = (found is not None) == (query.form == "reach")
-    unless = _asked_for(query, routes, open_) if found is None and cancels else ()
-    return _answer(query, seek, found, holds=holds, cancels=cancels, unless=unless)
+    search = _Search(routes, wanted, stops=(ANYBODY,) if cancels and about_it else (), open_=open_)
+    witness = _find_witness(query, search)
+    if witness is None and cancels and not about_it:
+        search = _Search(routes, wanted, stops=(ANYBODY,), open_=open_)
+        witness = _find_witness(query, search)
+    holds = (witness is not None) == (query.form == "reach")
+    unless = _reasons_of_callers(query, routes, open_) if witness is None and cancels else ()
+    return _answer(query, search, witness, holds=holds, cancels=cancels, unless=unless)
 
 
 def _tools_of(query: Query) -> list[str]:
-    """The tools that a query names: of these a search knows which may be called."""
+    """The tools that a query names: the search tracks their open calls."""
     return [atom.name for atom in (query.a, query.b) if atom is not None and atom.sort == "tool"]
 
 
-def _asked_for(query: Query, routes: Routes, open_: Collection[int] | None) -> tuple[str, ...]:
-    """The reasons for which a caller may stop a run so that it shows what no other run shows."""
-    seek = _Seek(routes, _tools_of(query), stops=(ANYBODY, CALLER), open_=open_)
-    found = _find_witness(query, seek)
-    if found is None:
+def _reasons_of_callers(
+    query: Query, routes: Routes, open_: Collection[int] | None
+) -> tuple[str, ...]:
+    """The reasons for which a caller's stop makes a witness possible that no other run is."""
+    search = _Search(routes, _tools_of(query), stops=(ANYBODY, CALLER), open_=open_)
+    witness = _find_witness(query, search)
+    if witness is None:
         return ()
     if query.a.sort == "reason":
         return (query.a.name,)
-    stops = [n for n in found if routes.places[routes.routes[n].source] == routes.outside[CALLER]]
+    stops = [n for n in witness if routes.places[routes.routes[n].source] == routes.outside[CALLER]]
     dests = {routes.places[routes.routes[n].dest].state for n in stops}
     others = (r for r in routes.spec.reasons if r not in FROM_ANYBODY)
     return tuple(reason for reason in others if routes.chart.route(reason) in dests)
 
 
-def _find_witness(query: Query, seek: _Seek) -> Way | None:
-    """The shortest path that shows a `reach`, or that breaks a `never` or `always`."""
+def _find_witness(query: Query, search: _Search) -> Path | None:
+    """The nearest path that shows a `reach`, or that breaks a `never` or `always`."""
     a, b = query.a, query.b
     if b is None:
-        return seek.first(a)
+        return search.first(a)
     match query.form:
         case "never before":
-            return seek.first(a, without=b)
+            return search.first(a, without=b)
         case "never after":
-            return _after(seek, b, a)
+            return _after(search, b, a)
         case _:
-            return _end_after(seek, a, b)
+            return _end_after(search, a, b)
 
 
 def _conclusion(query: Query, *, found: bool) -> str:
-    """The sentence of an answer, by whether a path was found."""
+    """The sentence of an answer. `found`: whether there is a witness."""
     a, b = query.a, query.b
     match query.form:
         case "reach":
@@ -323,66 +325,66 @@ def _conclusion(query: Query, *, found: bool) -> str:
             return none_after if found else f"{b} follows {a} on every path to an end"
 
 
-def _after(seek: _Seek, first: Atom, then: Atom) -> Way | None:
-    """The nearest way on which `then` may happen after `first`."""
-    best: Way | None = None
-    for lead, dest, rest in _occurrences(seek, first):
+def _after(search: _Search, first: Atom, then: Atom) -> Path | None:
+    """The nearest path on which `then` may happen after `first`."""
+    best: Path | None = None
+    for lead, dest, rest in _occurrences(search, first):
         if any(h[:2] == then for h in rest):
-            found: Way | None = lead
+            path: Path | None = lead
         else:
-            behind = seek.first(then, start=dest)
-            found = None if behind is None else [*lead, *behind]
-        if found is not None and (best is None or seek.whole(found) < seek.whole(best)):
-            best = found
+            behind = search.first(then, start=dest)
+            path = None if behind is None else [*lead, *behind]
+        if path is not None and (best is None or search.whole(path) < search.whole(best)):
+            best = path
     return best
 
 
-def _end_after(seek: _Seek, first: Atom, then: Atom) -> Way | None:
-    """The nearest way to an end on which `then` need not happen after `first`."""
-    best: Way | None = None
-    for lead, dest, rest in _occurrences(seek, first):
+def _end_after(search: _Search, first: Atom, then: Atom) -> Path | None:
+    """The nearest path to an end on which `then` need not happen after `first`."""
+    best: Path | None = None
+    for lead, dest, rest in _occurrences(search, first):
         if any(h.sure and h[:2] == then for h in rest):
             continue
-        behind = seek.end(then, dest)
+        behind = search.end(then, dest)
         if behind is None:
             continue
-        found = [*lead, *behind]
-        if best is None or seek.whole(found) < seek.whole(best):
-            best = found
+        path = [*lead, *behind]
+        if best is None or search.whole(path) < search.whole(best):
+            best = path
     return best
 
 
-def _occurrences(seek: _Seek, atom: Atom) -> Iterator[tuple[Way, At, tuple[Happening, ...]]]:
-    """Every route on which it may happen: the way there, where it leads, what follows on it."""
-    for path, number, open_ in seek.walk(None, seek.begin):
-        on = seek.on(number, open_)
+def _occurrences(search: _Search, atom: Atom) -> Iterator[tuple[Path, At, tuple[Happening, ...]]]:
+    """Yield the path up to each route on which `atom` may happen, its node, and later events."""
+    for path, number, open_ in search.walk(None, search.begin):
+        on = search.on(number, open_)
         for n, happening in enumerate(on):
             if happening[:2] == atom:
                 behind = tuple(h for h in on[n + 1 :] if not h.beside)
-                yield path(number), seek.beyond(number, open_), behind
+                yield path(number), search.beyond(number, open_), behind
                 break
 
 
 def _answer(
-    query: Query, seek: _Seek, found: Way | None, *, holds: bool, cancels: bool,
+    query: Query, search: _Search, witness: Path | None, *, holds: bool, cancels: bool,
     unless: tuple[str, ...],
 ) -> Answer:  # fmt: skip
     states: list[str] = []
     edges: list[str] = []
-    parts = [_conclusion(query, found=found is not None)]
-    for number, on in seek.along(found or []):
+    parts = [_conclusion(query, found=witness is not None)]
+    for number, on in search.along(witness or []):
         for happening in on:
             if happening.sort == "state":
                 states.append(happening.name)
             elif happening.sort == "edge" and happening.sure:
                 edges.append(happening.name)
-        route = seek.routes.routes[number]
-        if (end := seek.routes.places[route.dest].state) in ENGINE_ENDS:
+        route = search.routes.routes[number]
+        if (end := search.routes.places[route.dest].state) in ENGINE_ENDS:
             states.append(end)
         if route.kind == "rule" and query.a[:2] != ("edge", route.origin):
             parts.append(f"by rule `{route.origin}`")
-        parts += _unforeseen(query, seek, number)
-    parts += _signalling(query, seek, found)
+        parts += _unforeseen(query, search, number)
+    parts += _signalling(query, search, witness)
     if unless:
         itself = unless == (query.a.name,) and query.a.sort == "reason"
         parts.append(
@@ -401,17 +403,17 @@ def _quote_reasons(reasons: Sequence[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def _signalling(query: Query, seek: _Seek, found: Way | None) -> list[str]:
-    """The rule that signals the reason that is asked for, where no rule or tool stops for it."""
-    if not found or query.a.sort != "reason":
+def _signalling(query: Query, search: _Search, witness: Path | None) -> list[str]:
+    """The rule that signals the queried reason, if no rule or tool stops for it."""
+    if not witness or query.a.sort != "reason":
         return []
-    happened = [h[:2] for _, on in seek.along(found) for h in on if not h.sure]
-    rules = [r.id for r in seek.routes.spec.rules if r.signal == query.a.name]
+    happened = [h[:2] for _, on in search.along(witness) for h in on if not h.sure]
+    rules = [r.id for r in search.routes.spec.rules if r.signal == query.a.name]
     return [f"by rule `{id}`, which signals it" for id in rules if ("edge", id) in happened][:1]
 
 
 def _assumptions(*, cancels: bool) -> tuple[str, ...]:
-    """What every answer takes for granted."""
+    """The assumptions of every answer."""
     return (
         "a guard that reads anything may hold or not; child machines take their own paths",
         "a stop from outside may come at any moment, for `user_requested`; for another reason "
@@ -423,14 +425,14 @@ def _assumptions(*, cancels: bool) -> tuple[str, ...]:
     )
 
 
-def _unforeseen(query: Query, seek: _Seek, number: int) -> Iterator[str]:
-    """How a route comes about that no edge or rule of the file leads along."""
-    route = seek.routes.routes[number]
+def _unforeseen(query: Query, search: _Search, number: int) -> Iterator[str]:
+    """Explain a route that no edge or rule of the file leads along."""
+    route = search.routes.routes[number]
     if route.kind in FROM_OUTSIDE:
         yield OUTSIDE
     if route.kind != "raised":
         return
-    raised = seek.routes.places[route.source].raised
+    raised = search.routes.places[route.source].raised
     of_an_action = set(raised) <= set(OF_AN_ACTION)
     if raised == OF_A_GUARD or (of_an_action and query.a == ("reason", "guard_error")):
         yield "where a guard cannot be evaluated"

@@ -1,8 +1,8 @@
-"""What is asked: `reach A`, `avoid A`, `never A before B`, `never A after B`, `always B after A`.
+"""The query language: `reach A`, `avoid A`, `never A before B`, `always B after A` and so on.
 
-A name is that of a state, an event, an action, a tool, a stop reason, or the id of an edge or rule
-as records and pictures have it. Where a machine has two things of one name, the word before it says
-which is meant: ``state:report``, ``action:report``.
+A name is that of a state, event, action, tool or stop reason, or the id of an edge or rule as in
+records and pictures. If a machine uses one name for two things, a prefix says which is meant:
+``state:report``, ``action:report``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SHAPES: tuple[tuple[str, Form], ...] = (
 
 
 class QueryFault(RunError):
-    """What was asked is not a query, or names something that the machine does not have."""
+    """A text that is not a query, or that names something that the machine does not have."""
 
     code = "CL612"
 
@@ -50,7 +50,7 @@ class Atom(NamedTuple):
 
 
 class Query(NamedTuple):
-    """What is asked of `a`, and of `b` where there are two."""
+    """A parsed query: its form, and the one or two things that it is about."""
 
     text: str
     form: Form
@@ -59,14 +59,14 @@ class Query(NamedTuple):
 
 
 def read(text: str, chart: Chart) -> Query:
-    """A query of a machine. Raises `QueryFault`."""
+    """Parse a query of a machine. Raises `QueryFault`."""
     plain = " ".join(text.split())
     if len(plain) > LONGEST:
         raise QueryFault(f"a query has at most {LONGEST} characters")
     for shape, form in _SHAPES:
-        found = re.fullmatch(shape, plain)
-        if found is not None:
-            names = found.groupdict()
+        match = re.fullmatch(shape, plain)
+        if match is not None:
+            names = match.groupdict()
             second = _atom(names["b"], chart) if "b" in names else None
             return Query(plain, form, _atom(names["a"], chart), second)
     raise QueryFault(f"`{plain[:80]}` is not a query", hint=f"write one of: {', '.join(FORMS)}")
@@ -80,26 +80,26 @@ def _atom(word: str, chart: Chart) -> Atom:
             return Atom(sort, name)
         hint = nearest(name, known[sort], otherwise=_list_names(known[sort]))
         raise QueryFault(f"machine `{chart.name}` has no {sort} `{name[:80]}`", hint=hint)
-    meant: list[Sort] = [s for s in SORTS if word in known[s]]
-    if len(meant) > 1:
-        ways = " or ".join(f"`{s}:{word}`" for s in meant)
-        both = " and ".join(f"{'an' if s[0] in 'aeiou' else 'a'} {s}" for s in meant)
-        raise QueryFault(f"`{word}` is {both}", hint=f"write {ways}")
-    if not meant:
+    sorts: list[Sort] = [s for s in SORTS if word in known[s]]
+    if len(sorts) > 1:
+        choices = " or ".join(f"`{s}:{word}`" for s in sorts)
+        both = " and ".join(f"{'an' if s[0] in 'aeiou' else 'a'} {s}" for s in sorts)
+        raise QueryFault(f"`{word}` is {both}", hint=f"write {choices}")
+    if not sorts:
         every = [n for s in SORTS for n in known[s]]
         message = f"machine `{chart.name}` has nothing that is called `{word[:80]}`"
         raise QueryFault(message, hint=nearest(word, every, otherwise=_list_names(known["state"])))
-    return Atom(meant[0], word)
+    return Atom(sorts[0], word)
 
 
 def _list_names(names: Iterable[str]) -> str:
-    found = list(names)
-    more = ", ..." if len(found) > 8 else ""
-    return f"there are: {', '.join(found[:8])}{more}" if found else "there are none"
+    listed = list(names)
+    more = ", ..." if len(listed) > 8 else ""
+    return f"there are: {', '.join(listed[:8])}{more}" if listed else "there are none"
 
 
 def names_of(chart: Chart) -> dict[Sort, list[str]]:
-    """Everything that a query may name, by its sort."""
+    """Return the names that a query may use, by sort."""
     spec = chart.spec
     acting = [s.action.name for s in spec.states.values() if s.action is not None]
     events = [e.trigger for e in spec.edges() if e.role == "on"]

@@ -1,9 +1,8 @@
-"""Which routes are closed in every run, because too many actions are done before them.
+"""The routes that every run finds closed, because too many actions come before them.
 
-With limits that are given, guards over `run.steps` close routes from a number of actions on. Of
-each place the least number of actions is known with which a run comes to it: a route that is closed
-from there on is taken by no run. Nothing else is counted here; what a walk gathers within several
-budgets at once is the question of `proofs.bound`.
+With given limits, guards over `run.steps` close routes from some number of actions on. A route that
+is closed at the least number of actions with which a run can reach it is never taken. Nothing else
+is counted here; several budgets at once are the subject of `proofs.bound`.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from chartloop.machine.abstract.position import Route
 
 STEPS = "run.steps"
 _DONE = frozenset({"ok", "failed", "late"})
-"""Outcomes with which an action is done, and counted before it is asked what leads on."""
+"""The outcomes of a completed action, which is counted before the next edge is chosen."""
 
 
 def open_routes(routes: Routes) -> frozenset[int]:
-    """The numbers of the routes that some run may take, as far as its actions are counted."""
+    """Return the numbers of the routes that a run may take, judged by its count of actions."""
     out: dict[int, list[int]] = {}
     for number, route in enumerate(routes.routes):
         out.setdefault(route.source, []).append(number)
     least: dict[int, int] = {}
-    found: set[int] = set()
+    reachable: set[int] = set()
     queue = [(0, 0)]
     while queue:
         done, place = heappop(queue)
@@ -36,9 +35,9 @@ def open_routes(routes: Routes) -> frozenset[int]:
             route = routes.routes[number]
             after = done + _actions(routes, route)
             if after < route.gates.get(STEPS, INF):
-                found.add(number)
+                reachable.add(number)
                 heappush(queue, (after, route.dest))
-    return frozenset(found)
+    return frozenset(reachable)
 
 
 def _actions(routes: Routes, route: Route) -> int:

@@ -1,11 +1,11 @@
-"""Which state, edge, rule or task of one machine is which of the other.
+"""Pairs corresponding states, edges, rules and tasks of two machines.
 
-States by name, then by what the file says under `renamed`, then by label and neighbourhood: what
-is left is aligned as charts are (`view.compare.align`), and taken for a rename only where the two
-still say half of the same. Lists are aligned by what their entries say, from all of it to the
-least. Both ways round the same is found.
+States are paired by name, then by `renamed` in the file, then by label and neighbourhood: the rest
+is aligned as charts are (`view.compare.align`), and two states are a rename only if at least half
+of their aspects are equal. Entries of lists are paired by their aspects, from all of them to the
+fewest. The pairs are the same in both directions.
 
-Belongs here: pairs. Never: what differs in a pair (`compare`).
+Belongs here: pairs. Never: the differences within a pair (`compare`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Key = Callable[[T], Hashable]
 
 @dataclass(frozen=True)
 class Pairs:
-    """What was paired: names and ids of the first machine, each with those of the second."""
+    """The pairs: names and ids of the first machine, mapped to those of the second."""
 
     states: Mapping[str, str]
     edges: Mapping[str, str]
@@ -41,22 +41,22 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Matched:
-    """Two lists, laid side by side."""
+    """The paired entries of two lists, and the entries of only one."""
 
     both: list[tuple[Part, Part]]
     gone: list[Part]
     new: list[Part]
 
     def is_reordered(self, order: Sequence[Part], other: Sequence[Part]) -> bool:
-        """Whether the parts of both are in another order."""
+        """Whether the paired entries are in another order."""
         place = {id(part): n for n, part in enumerate(order)}
         there = {id(part): n for n, part in enumerate(other)}
-        found = [there[id(b)] for _, b in sorted(self.both, key=lambda pair: place[id(pair[0])])]
-        return found != sorted(found)
+        places = [there[id(b)] for _, b in sorted(self.both, key=lambda pair: place[id(pair[0])])]
+        return places != sorted(places)
 
 
 def match(ours: Sequence[Part], theirs: Sequence[Part], keys: Sequence[Key[Part]]) -> Matched:
-    """Pair entries of two lists that share a key, the finest key first, equal ones in order."""
+    """Pair entries of two lists that share a key: the finest key first, then by order."""
     left, right = list(ours), list(theirs)
     both: list[tuple[Part, Part]] = []
     for key in keys:
@@ -66,9 +66,9 @@ def match(ours: Sequence[Part], theirs: Sequence[Part], keys: Sequence[Key[Part]
         taken: set[int] = set()
         for part in left:
             if like := waiting.get(key(part)):
-                found = like.pop(0)
-                both.append((part, found))
-                taken |= {id(part), id(found)}
+                partner = like.pop(0)
+                both.append((part, partner))
+                taken |= {id(part), id(partner)}
         left = [part for part in left if id(part) not in taken]
         right = [part for part in right if id(part) not in taken]
     return Matched(both, left, right)
@@ -78,29 +78,29 @@ def match(ours: Sequence[Part], theirs: Sequence[Part], keys: Sequence[Key[Part]
 
 
 def states_of(a: MachineSpec, b: MachineSpec) -> dict[str, str]:
-    """For each state of `a` that `b` still has, its name there."""
-    found = {name: name for name in a.states if name in b.states}
+    """Map each state of `a` that `b` still has to its name there."""
+    names = {name: name for name in a.states if name in b.states}
     for old, new in _declared_renames(a, b):
-        if old in a.states and new in b.states and old not in found and new not in found.values():
-            found[old] = new
-    gone = [name for name in a.states if name not in found]
-    taken = set(found.values())
-    new = [name for name in b.states if name not in taken]
-    if gone and new:
-        found |= _alike(a, b, found)
-    return found
+        if old in a.states and new in b.states and old not in names and new not in names.values():
+            names[old] = new
+    removed = [name for name in a.states if name not in names]
+    taken = set(names.values())
+    added = [name for name in b.states if name not in taken]
+    if removed and added:
+        names |= _similar_states(a, b, names)
+    return names
 
 
 def _declared_renames(a: MachineSpec, b: MachineSpec) -> Iterator[tuple[str, str]]:
-    """The renames that either file declares, in the direction of this comparison."""
+    """Yield the renames that either file declares, in the direction of this comparison."""
     yield from b.renamed.items()
     yield from ((old, new) for new, old in a.renamed.items())
 
 
-def _alike(a: MachineSpec, b: MachineSpec, known: Mapping[str, str]) -> dict[str, str]:
-    """States with another name that are where a state stood, and say half of the same."""
-    if _rank(b) < _rank(a):  # aligning is not symmetric; comparing is
-        back = _alike(b, a, {new: old for old, new in known.items()})
+def _similar_states(a: MachineSpec, b: MachineSpec, known: Mapping[str, str]) -> dict[str, str]:
+    """Pair differently named states by neighbourhood, if half of their aspects are equal."""
+    if _rank(b) < _rank(a):  # aligning is not symmetric, but comparing must be
+        back = _similar_states(b, a, {new: old for old, new in known.items()})
         return {old: new for new, old in back.items()}
     names_a, names_b = list(a.states), list(b.states)
     anchors = set(known.values())
@@ -123,10 +123,10 @@ def _rank(spec: MachineSpec) -> str:
 
 
 def _graph(spec: MachineSpec, anchor: Callable[[str], str | None]) -> Graph:
-    """The states as a graph, in which those that are known stand for themselves."""
+    """The states as a graph, in which known ones are labelled by their name."""
     place = {name: n for n, name in enumerate(spec.states)}
     nodes = [
-        Node(f"\0{found}", "", "") if (found := anchor(name)) else Node(_word(state), state.job, "")
+        Node(f"\0{known}", "", "") if (known := anchor(name)) else Node(_word(state), state.job, "")
         for name, state in spec.states.items()
     ]
     edges = (
@@ -142,7 +142,7 @@ def _on(role: str, case: str, trigger: str) -> str:
 
 
 def _word(state: StateSpec) -> str:
-    """What makes a state known to people: its label, or what it does."""
+    """The text by which people recognise a state: its label, or its action."""
     text = state.ask or state.label
     if text is not None:
         return " ".join(text.text.split())
@@ -153,7 +153,7 @@ _TRIVIAL = frozenset({"job", "end", "label", "ask"})
 
 
 def _half_the_same(one: StateSpec, other: StateSpec) -> bool:
-    """Whether two states are one that was renamed, rather than one that took another's place."""
+    """Whether two states are the same one renamed, rather than one in place of another."""
     if one.job != other.job:
         return False
     a, b = state_part(one).aspects, state_part(other).aspects
@@ -177,7 +177,7 @@ def _says(*aspects: str) -> Key[Part]:
 
 
 def _label_key(part: Part) -> Hashable:
-    """Its label; an edge without one matches no other."""
+    """The label; an edge without one matches no other."""
     return part.says("label")[0] or id(part)
 
 
@@ -188,7 +188,7 @@ def _anything(_: Part) -> Hashable:
 def rules_of(
     a: MachineSpec, b: MachineSpec, names: Renaming
 ) -> tuple[list[Part], list[Part], Matched]:
-    """The rules of both, and which is which."""
+    """Return the rules of both machines, and their pairs."""
     ours = [rule_part(rule, n, names) for n, rule in enumerate(a.rules)]
     theirs = [rule_part(rule, n) for n, rule in enumerate(b.rules)]
     does = ("stop", "signal", "to")
@@ -199,14 +199,14 @@ def rules_of(
 def edges_of(
     ours: StateSpec, theirs: StateSpec, names: Renaming
 ) -> Iterator[tuple[list[Part], list[Part], Matched]]:
-    """The edges of a state by what they are taken for, and which is which."""
-    found: dict[str, tuple[list[Part], list[Part]]] = {}
+    """Yield the edges of a state by role and trigger, and their pairs."""
+    groups: dict[str, tuple[list[Part], list[Part]]] = {}
     for edge in ours.edges:
-        found.setdefault(_on(edge.role, edge.case, edge.trigger), ([], []))[0].append(
+        groups.setdefault(_on(edge.role, edge.case, edge.trigger), ([], []))[0].append(
             edge_part(edge, names)
         )
     for edge in theirs.edges:
-        found.setdefault(_on(edge.role, edge.case, edge.trigger), ([], []))[1].append(
+        groups.setdefault(_on(edge.role, edge.case, edge.trigger), ([], []))[1].append(
             edge_part(edge)
         )
     keys = [
@@ -217,13 +217,13 @@ def edges_of(
         _says("to"),
         _label_key,
     ]
-    for one, other in found.values():
+    for one, other in groups.values():
         fork = bool(one and one[0].id.partition(".")[2].startswith("all."))
         lone = [_anything] if len(one) == len(other) == 1 else []
         yield one, other, match(one, other, [_all] if fork else [*keys, *lone])
 
 
 def tasks_of(a: MachineSpec, b: MachineSpec) -> tuple[list[Part], list[Part], Matched]:
-    """The tasks of both files, and which is which."""
+    """Return the tasks of both files, and their pairs."""
     ours, theirs = task_parts(a), task_parts(b)
     return ours, theirs, match(ours, theirs, (_all, _says("text"), _says("id")))

@@ -1,15 +1,14 @@
-"""One difference between two machines, as a record, and how it is said.
+"""One difference between two machines, as a record and in words.
 
     kind        added removed renamed retargeted loosened tightened changed moved
     what        state edge rule limit variable definition reason tool memory task child model
-                machine note
-    aspect      what of it: `when`, `with.text`, `value`; empty for the whole thing
-    before      the thing in the first machine: name, text, place; None when it is not there
-    after       the same in the second
+                machine note server
+    aspect      the part of it: `when`, `with.text`, `value`; empty for the whole
+    before      it in the first machine: name, text, place; None if it is not there
+    after       the same in the second machine
 
-A guard is *loosened* when it now holds wherever it held, and perhaps elsewhere too; what that does
-to the run is in `effects`. Read from the other side, every record says the opposite: that is
-`mirrored`.
+A *loosened* guard holds wherever it held, and perhaps elsewhere too; the consequences for a run are
+in `effects`. Compared in the other direction, every record says the opposite: `Change.mirror`.
 
 Belongs here: records and words. Never: finding differences (`compare`), colours, a file format.
 """
@@ -31,12 +30,12 @@ What = Literal[
     "state", "edge", "rule", "limit", "variable", "definition", "reason", "tool", "memory", "task",
     "child", "model", "machine", "note", "server",
 ]  # fmt: skip
-Group = Literal["States", "Ways on", "Rules", "Limits", "Data", "Actions", "Model", "Words"]
+Group = Literal["States", "Edges", "Rules", "Limits", "Data", "Actions", "Model", "Words"]
 
 GROUPS: tuple[Group, ...] = (
-    "States", "Ways on", "Rules", "Limits", "Data", "Actions", "Model", "Words",
+    "States", "Edges", "Rules", "Limits", "Data", "Actions", "Model", "Words",
 )  # fmt: skip
-"""In the order in which they are shown. What is under `Words` changes nothing in a run."""
+"""The headings, in order of display. Changes under `Words` do not affect a run."""
 
 OPPOSITE: Mapping[Kind, Kind] = MappingProxyType(
     {
@@ -46,13 +45,13 @@ OPPOSITE: Mapping[Kind, Kind] = MappingProxyType(
 )  # fmt: skip
 
 Way = Literal["sooner", "later", "more", "fewer", "on", "off", "longer", "shorter"]
-_TURNED: Mapping[Way, Way] = MappingProxyType(
+_OPPOSITE_WAY: Mapping[Way, Way] = MappingProxyType(
     {
         "sooner": "later", "later": "sooner", "more": "fewer", "fewer": "more",
         "on": "off", "off": "on", "longer": "shorter", "shorter": "longer",
     }
 )  # fmt: skip
-_SAID: Mapping[Way, str] = MappingProxyType(
+_EFFECT_TEXTS: Mapping[Way, str] = MappingProxyType(
     {
         "sooner": "{who} stops sooner", "later": "{who} stops later",
         "more": "{who} holds in more cases", "fewer": "{who} holds in fewer cases",
@@ -64,43 +63,43 @@ _SAID: Mapping[Way, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a change does to one guard, and so to the run."""
+    """The effect of a change on one guard, and so on a run."""
 
     before: str
-    """Whose guard it is, as the first machine calls it; empty where the change names it itself."""
+    """The owner of the guard, by its name in the first machine; empty if the change names it."""
     after: str
     way: Way
 
     def __str__(self) -> str:
         who = f"`{self.after}`" if self.after else ""
-        return _SAID[self.way].format(who=who).strip()
+        return _EFFECT_TEXTS[self.way].format(who=who).strip()
 
     @property
     def deadline(self) -> bool:
-        """Whether it is about the time that is given, not about a guard."""
+        """Whether it is about a deadline, not a guard."""
         return self.way in ("longer", "shorter")
 
     def mirror(self) -> Effect:
-        """The same, seen from the other machine."""
-        return Effect(self.after, self.before, _TURNED[self.way])
+        """Return the effect of the opposite change."""
+        return Effect(self.after, self.before, _OPPOSITE_WAY[self.way])
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What one of the two machines says of the thing."""
+    """The changed thing in one of the two machines."""
 
     name: str
-    """What it is called there."""
+    """Its name there."""
     text: str = ""
-    """What it says there, as people read it."""
+    """Its text there, for people."""
     place: Place = NOWHERE
     id: str = ""
-    """The id of a state, edge or rule, by which pictures know it: ``think.next.0``."""
+    """The id of a state, edge or rule, as in pictures: ``think.next.0``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference. Records are compared whole; equal ones say the same."""
+    """One difference."""
 
     kind: Kind
     what: What
@@ -109,10 +108,10 @@ class Change:
     after: Side | None
     effects: tuple[Effect, ...] = ()
     within: tuple[str, ...] = ()
-    """The child machines that lead to it, the outermost first; empty for the file's own."""
+    """The names of the child machines around it, the outermost first."""
 
     def mirror(self) -> Change:
-        """The same difference as the comparison the other way round finds it."""
+        """Return the difference that the comparison in the other direction finds."""
         return replace(
             self, kind=OPPOSITE[self.kind], before=self.after, after=self.before,
             effects=tuple(effect.mirror() for effect in self.effects),
@@ -120,20 +119,20 @@ class Change:
 
     @property
     def group(self) -> Group:
-        """The heading that it is shown under."""
+        """The heading that it belongs to."""
         return _group(self.what, self.aspect)
 
     @property
     def only_words(self) -> bool:
-        """Whether it is for people alone: a run does the same."""
+        """Whether it is for people only and does not affect a run."""
         return self.group == "Words"
 
     @property
     def side(self) -> Side:
-        """The thing as it is now, or as it was when it is gone."""
-        found = self.after or self.before
-        assert found is not None
-        return found
+        """The side after the change, or before it if the thing was removed."""
+        side = self.after or self.before
+        assert side is not None
+        return side
 
     @property
     def sign(self) -> str:
@@ -164,7 +163,7 @@ class Change:
 
 
 SHOWN = 4
-"""Effects that a sentence names."""
+"""The most effects that a sentence names."""
 
 
 def _side(side: Side | None) -> dict[str, Any] | None:
@@ -181,23 +180,23 @@ def _side(side: Side | None) -> dict[str, Any] | None:
 
 
 class _Aspect(NamedTuple):
-    """How an aspect is called, and under which heading it stands."""
+    """The name of an aspect in words, and its heading."""
 
-    says: str
+    words: str
     group: Group
 
 
-_ACT, _WAY, _TEXT = "Actions", "Ways on", "Words"
+_ACT, _EDGES, _TEXT = "Actions", "Edges", "Words"
 _STATE: Mapping[str, _Aspect] = MappingProxyType(
     {
         "job": _Aspect("job", "States"), "do": _Aspect("action", _ACT),
         "with": _Aspect("`with`", _ACT), "save": _Aspect("`save`", _ACT),
         "set": _Aspect("`set` on entry", _ACT), "retry": _Aspect("retries", _ACT),
-        "within": _Aspect("longest time", _ACT), "failed": _Aspect("`failed`", _WAY),
+        "within": _Aspect("longest time", _ACT), "failed": _Aspect("`failed`", _EDGES),
         "allow": _Aspect("allowed tools", _ACT), "in_doubt": _Aspect("`in_doubt`", _ACT),
-        "of": _Aspect("what is decided on", _WAY), "when": _Aspect("guard", _WAY),
-        "warn_at": _Aspect("share that warns", _WAY), "all": _Aspect("order of branches", _WAY),
-        "next": _Aspect("order of the edges", _WAY), "on": _Aspect("order of the edges", _WAY),
+        "of": _Aspect("what is decided on", _EDGES), "when": _Aspect("guard", _EDGES),
+        "warn_at": _Aspect("share that warns", _EDGES), "all": _Aspect("order of branches", _EDGES),
+        "next": _Aspect("order of the edges", _EDGES), "on": _Aspect("order of the edges", _EDGES),
         "status": _Aspect("status", "States"), "stop": _Aspect("stop reason", "States"),
         "end": _Aspect("end", "States"), "message": _Aspect("message of the stop", _ACT),
         "label": _Aspect("label", _TEXT), "ask": _Aspect("question", _TEXT),
@@ -207,10 +206,10 @@ _STATE: Mapping[str, _Aspect] = MappingProxyType(
 )  # fmt: skip
 _EDGE: Mapping[str, _Aspect] = MappingProxyType(
     {
-        "to": _Aspect("target", _WAY), "when": _Aspect("guard", _WAY),
-        "set": _Aspect("`set`", _WAY), "stop": _Aspect("stop reason", _WAY),
-        "message": _Aspect("message of the stop", _WAY),
-        "data": _Aspect("data of the answer", _WAY),
+        "to": _Aspect("target", _EDGES), "when": _Aspect("guard", _EDGES),
+        "set": _Aspect("`set`", _EDGES), "stop": _Aspect("stop reason", _EDGES),
+        "message": _Aspect("message of the stop", _EDGES),
+        "data": _Aspect("data of the answer", _EDGES),
         "label": _Aspect("label", _TEXT),
     }
 )  # fmt: skip
@@ -227,7 +226,7 @@ _RULE: Mapping[str, _Aspect] = MappingProxyType(
 _MACHINE: Mapping[str, _Aspect] = MappingProxyType(
     {
         "machine": _Aspect("name", "Data"), "agent": _Aspect("agent's id", "Data"),
-        "start": _Aspect("start state", _WAY), "on_stop": _Aspect("`on_stop`", _WAY),
+        "start": _Aspect("start state", _EDGES), "on_stop": _Aspect("`on_stop`", _EDGES),
         "in_doubt": _Aspect("`in_doubt`", _ACT), "output": _Aspect("output", "Data"),
         "instructions": _Aspect("instructions", "Model"), "tasks": _Aspect("file of tasks", "Data"),
         "tools": _Aspect("order of the tools", "Model"), "title": _Aspect("title", _TEXT),
@@ -243,7 +242,7 @@ _TOOL: Mapping[str, _Aspect] = MappingProxyType(
         "annotations": _Aspect("claims of the server", _TEXT),
     }
 )  # fmt: skip
-"""Of a tool of an MCP server, as the lock has it."""
+"""The aspects of an MCP server's tool, as in the lock file."""
 _SERVER: Mapping[str, _Aspect] = MappingProxyType(
     {
         "effect": _Aspect("effect", _ACT), "timeout": _Aspect("longest time of a call", _ACT),
@@ -259,7 +258,7 @@ _PARTS: Mapping[str, Mapping[str, _Aspect]] = MappingProxyType(
 )  # fmt: skip
 _WHOLE: Mapping[What, Group] = MappingProxyType(
     {
-        "state": "States", "edge": "Ways on", "rule": "Rules", "limit": "Limits",
+        "state": "States", "edge": "Edges", "rule": "Rules", "limit": "Limits",
         "variable": "Data", "definition": "Data", "reason": "Rules", "tool": "Model",
         "memory": "Data", "task": "Data", "child": "States", "model": "Model", "machine": "Data",
         "note": "Words", "server": "Model",
@@ -272,25 +271,24 @@ def _head(aspect: str) -> str:
 
 
 def _group(what: What, aspect: str) -> Group:
-    found = _PARTS.get(what, {}).get(_head(aspect))
-    return found.group if found is not None else _WHOLE[what]
+    known = _PARTS.get(what, {}).get(_head(aspect))
+    return known.group if known is not None else _WHOLE[what]
 
 
 def phrase(what: What, aspect: str) -> str:
-    """How an aspect is called: ``guard``, ```with.text```."""
+    """Return the name of an aspect in words: ``guard``, ```with.text```."""
     head, _, rest = aspect.partition(".")
     if rest:
         return f"`{aspect}`"
-    found = _PARTS.get(what, {}).get(head)
-    return found.says if found is not None else aspect
+    known = _PARTS.get(what, {}).get(head)
+    return known.words if known is not None else aspect
 
 
-_CALLED: Mapping[What, str] = MappingProxyType(
+_NOUNS: Mapping[What, str] = MappingProxyType(
     {
         "child": "child machine",
         "memory": "memory block",
         "reason": "stop reason",
-        "edge": "way",
         "server": "MCP server",
     }
 )
@@ -303,17 +301,17 @@ def _thing(change: Change, side: Side) -> str:
         return f"`model.{side.name}`"
     if change.what == "note":
         return f"`{side.name}`"
-    return f"{_CALLED.get(change.what, change.what)} `{side.name}`"
+    return f"{_NOUNS.get(change.what, change.what)} `{side.name}`"
 
 
 def quote(text: str) -> str:
-    """A text of a file for a sentence: one line, shortened where it is long."""
+    """Quote a text of a file within a sentence: on one line, shortened if long."""
     line = " ".join(text.split())
     return f"`{line if len(line) <= LONGEST else line[: LONGEST - 1] + '…'}`" if line else "nothing"
 
 
 LONGEST = 100
-"""Characters of a text that a sentence shows."""
+"""The most characters of a text that a sentence shows."""
 
 
 def _say(change: Change) -> str:
@@ -348,13 +346,13 @@ def _short(text: str) -> str:
 def _describe_change(change: Change, thing: str, old: str, new: str) -> str:
     if not change.aspect or (change.what in ("limit", "variable") and change.aspect == "value"):
         return f"{thing}: {_both(old, new)}"
-    named = phrase(change.what, change.aspect)
-    of = named if change.what == "machine" else f"{named} of {thing}"
+    name = phrase(change.what, change.aspect)
+    of = name if change.what == "machine" else f"{name} of {thing}"
     return f"{of}: {_both(old, new)}"
 
 
 def _both(old: str, new: str) -> str:
-    """Two texts, as far as they differ where they are long."""
+    """Two texts, or only their differing parts if they are long."""
     if len(old) + len(new) > LONGEST:
         old, new = differing(old, new)
     return f"{quote(old)} → {quote(new)}"
@@ -362,11 +360,11 @@ def _both(old: str, new: str) -> str:
 
 _TOKEN = re.compile(r"\s+|[\w.]+|[^\w\s]+")
 _CONTEXT = 3
-"""Words and blanks before and behind what differs that are shown with it."""
+"""The words and blanks of context around a differing part."""
 
 
 def differing(old: str, new: str) -> tuple[str, str]:
-    """Of two texts the part in which they differ, with a little of what is around it."""
+    """Return the differing parts of two texts, with a little context."""
     a, b = (_TOKEN.findall(" ".join(text.split())) for text in (old, new))
     shorter = min(len(a), len(b))
     head = next((n for n in range(shorter) if a[n] != b[n]), shorter)
@@ -377,5 +375,5 @@ def differing(old: str, new: str) -> tuple[str, str]:
 
 
 def _middle_tokens(tokens: list[str], first: int, last: int) -> str:
-    kept = "".join(tokens[first : len(tokens) - last]).strip()
-    return f"{'… ' if first else ''}{kept}{' …' if last else ''}"
+    middle = "".join(tokens[first : len(tokens) - last]).strip()
+    return f"{'… ' if first else ''}{middle}{' …' if last else ''}"

@@ -1,7 +1,7 @@
-"""What differs between two machines, in meaning: the specs, aspect by aspect.
+"""Compares two machines by meaning: their specs, aspect by aspect.
 
-Belongs here: from two specs to `Change` records, and which guard does what to the run. Never: how a
-difference is said (`change`), shown or drawn.
+Belongs here: from two specs to `Change` records, and the effects of guards on a run. Never: wording
+a difference (`change`), showing or drawing it.
 
 Source:      the issue "Pictures", 3
 """
@@ -38,41 +38,41 @@ from chartloop.versions.diff.machine_parts import (
 
 
 class Comparison(NamedTuple):
-    """What differs, and which thing of one machine is which of the other."""
+    """The changes, and the pairs of corresponding parts."""
 
     changes: tuple[Change, ...]
     pairs: Pairs
-    """Of the machines themselves; their children have their own pairs."""
+    """The pairs of the machines themselves, without those of their children."""
 
 
 class _Guard(NamedTuple):
-    """A guard that both machines have, under what it is called in each."""
+    """A guard that both machines have, with the name of its owner in each."""
 
     before: str
     after: str
     old: Expression
     new: Expression
     stops: int
-    """1 when the run stops where it holds, -1 when it stops where it does not, else 0."""
+    """1 if the run stops where it holds, -1 if it stops where it does not, else 0."""
     deadline: bool = False
-    """Whether it is not a guard but the time that an action or a wait is given."""
+    """Whether it is the deadline of an action or wait, not a guard."""
 
 
 def compare(a: MachineSpec, b: MachineSpec) -> Comparison:
-    """What must change to make the first machine the second, sorted as it is shown."""
-    made = _Comparing(a, b, ())
-    changes = [*made.all_changes()]
-    return Comparison(tuple(sorted(changes, key=_shown_at)), made.pairs())
+    """Return the changes from the first machine to the second, in order of display."""
+    comparator = _Comparator(a, b, ())
+    changes = [*comparator.all_changes()]
+    return Comparison(tuple(sorted(changes, key=_display_order)), comparator.pairs())
 
 
-def _shown_at(change: Change) -> tuple[Any, ...]:
+def _display_order(change: Change) -> tuple[Any, ...]:
     place = change.side.place
     return (change.within, GROUPS.index(change.group), place.line, place.column, str(change))
 
 
 @dataclass
-class _Comparing:
-    """One comparison of two machines, without their children's."""
+class _Comparator:
+    """A comparison of two machines; each child has its own."""
 
     a: MachineSpec
     b: MachineSpec
@@ -106,9 +106,9 @@ class _Comparing:
 
     def _states(self) -> Iterator[Change]:
         back = {new: old for old, new in self.states.items()}
-        gone = [state_part(s) for n, s in self.a.states.items() if n not in self.states]
-        new = [state_part(s) for n, s in self.b.states.items() if n not in back]
-        yield from self._come_and_gone(gone, new)
+        removed = [state_part(s) for n, s in self.a.states.items() if n not in self.states]
+        added = [state_part(s) for n, s in self.b.states.items() if n not in back]
+        yield from self._removed_and_added(removed, added)
         for old, now in self.states.items():
             before, after = self.a.states[old], self.b.states[now]
             one, other = state_part(before, self.names), state_part(after)
@@ -144,7 +144,7 @@ class _Comparing:
     def _named_changes(self) -> Iterator[Change]:
         ours, theirs = [*named_parts(self.a, self.names)], [*named_parts(self.b)]
         matched = match(ours, theirs, [lambda part: (part.what, part.name)])
-        yield from self._come_and_gone(matched.gone, matched.new)
+        yield from self._removed_and_added(matched.gone, matched.new)
         for one, other in matched.both:
             yield from self._differences(one, other)
         tools = [[p for p in parts if p.what == "tool"] for parts in (ours, theirs)]
@@ -164,31 +164,33 @@ class _Comparing:
             message = f"{len(spec.states)} states"
             return Part("child", name, name, ("machines", name), {}, message)
 
-        gone = [part(n, s) for n, s in self.a.machines.items() if n not in self.b.machines]
-        new = [part(n, s) for n, s in self.b.machines.items() if n not in self.a.machines]
-        yield from self._come_and_gone(gone, new)
+        removed = [part(n, s) for n, s in self.a.machines.items() if n not in self.b.machines]
+        added = [part(n, s) for n, s in self.b.machines.items() if n not in self.a.machines]
+        yield from self._removed_and_added(removed, added)
         for name in (n for n in self.a.machines if n in self.b.machines):
-            inner = _Comparing(self.a.machines[name], self.b.machines[name], (*self.within, name))
+            inner = _Comparator(self.a.machines[name], self.b.machines[name], (*self.within, name))
             yield from inner.all_changes()
 
     # records --------------------------------------------------------------------------------
 
-    def _come_and_gone(self, gone: Iterable[Part], new: Iterable[Part]) -> Iterator[Change]:
-        yield from (self._change("removed", part, None) for part in gone)
-        yield from (self._change("added", None, part) for part in new)
+    def _removed_and_added(
+        self, removed: Iterable[Part], added: Iterable[Part]
+    ) -> Iterator[Change]:
+        yield from (self._change("removed", part, None) for part in removed)
+        yield from (self._change("added", None, part) for part in added)
 
     def _list_changes(self, matched: Matched) -> Iterator[Change]:
         """The differences of two lists, apart from their order."""
-        yield from self._come_and_gone(matched.gone, matched.new)
+        yield from self._removed_and_added(matched.gone, matched.new)
         for one, other in matched.both:
             yield from self._differences(one, other)
 
     def _differences(self, one: Part, other: Part) -> Iterator[Change]:
-        """What differs between two parts, aspect by aspect."""
+        """Compare two parts, aspect by aspect."""
         for name in dict.fromkeys((*one.aspects, *other.aspects)):
             head = name.partition(".")[0]
             if head != name and (head in one.aspects) != (head in other.aspects):
-                continue  # the whole of it is new or gone, and told as one
+                continue  # added or removed as a whole, which is one change
             old, new = one.aspects.get(name), other.aspects.get(name)
             if old is not None and new is not None and old.guard and new.guard:
                 self._note_guard(name, (one, other), (old, new))
@@ -196,9 +198,9 @@ class _Comparing:
                 yield self._aspect(name, (one, other), (old, new))
 
     def _aspect(
-        self, name: str, parts: tuple[Part, Part], said: tuple[Aspect | None, Aspect | None]
+        self, name: str, parts: tuple[Part, Part], aspects: tuple[Aspect | None, Aspect | None]
     ) -> Change:
-        one, (old, new) = parts[0], said
+        one, (old, new) = parts[0], aspects
         kind: Kind = "removed" if new is None else "added" if old is None else "changed"
         effects: tuple[Effect, ...] = ()
         if old is not None and new is not None:
@@ -214,12 +216,12 @@ class _Comparing:
             None
             if aspect is None
             else Side(part.name, aspect.text, self._at(n, aspect.path), part.id)
-            for n, (part, aspect) in enumerate(zip(parts, said, strict=True))
+            for n, (part, aspect) in enumerate(zip(parts, aspects, strict=True))
         ]
         return Change(kind, one.what, name, sides[0], sides[1], effects, self.within)
 
     def _change(self, kind: Kind, one: Part | None, other: Part | None) -> Change:
-        """The whole of a part: new, gone or renamed."""
+        """The change of a whole part: added, removed or renamed."""
         sides = [
             None
             if part is None
@@ -233,7 +235,7 @@ class _Comparing:
     def _order(
         self, parts: tuple[Part, Part], aspect: str, ours: Sequence[Part], theirs: Sequence[Part]
     ) -> Change:
-        """The same entries in another order."""
+        """The change of the order of entries."""
         path = {"rules": ("rules",), "tools": ("tools",), "order": ("tasks",)}.get(aspect)
         orders = [_in_order(entries) for entries in (ours, theirs)]
         sides = [
@@ -257,10 +259,12 @@ class _Comparing:
         kind: Kind = "loosened" if moved > 0 else "tightened"
         return kind, (Effect("", "", way),) if way else ()
 
-    def _note_guard(self, name: str, parts: tuple[Part, Part], said: tuple[Aspect, Aspect]) -> None:
-        """Remember a guard that is written alike in both, for what the limits in it do to it."""
-        old, new = said[0].guard, said[1].guard
-        if old is None or new is None or said[0].value != said[1].value:
+    def _note_guard(
+        self, name: str, parts: tuple[Part, Part], aspects: tuple[Aspect, Aspect]
+    ) -> None:
+        """Remember a guard that is the same in both, for the effects of changed limits on it."""
+        old, new = aspects[0].guard, aspects[1].guard
+        if old is None or new is None or aspects[0].value != aspects[1].value:
             return
         if name not in ("when", "within"):
             return
@@ -270,12 +274,12 @@ class _Comparing:
         self.guards.append(_Guard(before, after, old, new, stops, deadline))
 
     def _stops(self, parts: tuple[Part, Part]) -> int:
-        """Whether the run stops where a guard holds, as both machines say."""
+        """Where the run stops by a guard, if both machines agree: see `_Guard.stops`."""
         one, other = _stops(self.a, parts[0]), _stops(self.b, parts[1])
         return one if one == other else 0
 
     def _of_limit(self, name: str) -> Iterator[Effect]:
-        """What another value of a limit does to the guards that read it."""
+        """The effects of a changed limit on the guards that read it."""
         old, new = self.a.limits[name].value, self.b.limits[name].value
         for guard in self.guards:
             if f"limits.{name}" not in guard.new.reads:
@@ -303,7 +307,7 @@ def _way(moved: int, stops: int) -> Way:
 
 
 def _stops(spec: MachineSpec, part: Part) -> int:
-    """Whether a run stops where the guard of a part holds (1), where not (-1), or neither."""
+    """1 if a run stops where the guard of a part holds, -1 if where it does not, else 0."""
     if part.what == "rule":
         return 1 if "stop" in part.aspects else 0
     if part.what == "edge":
@@ -320,11 +324,11 @@ def _is_stop(spec: MachineSpec, name: str) -> bool:
 
 
 _NAMED = 12
-"""Entries of a list whose order is told."""
+"""The most entries of a list that are named."""
 
 
 def _in_order(entries: Sequence[Part]) -> str:
-    """The names of a list's entries: where edges are meant, where they lead."""
-    named = [p.aspects["to"].text if p.what == "edge" else p.name for p in entries]
-    more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-    return ", ".join(named[:_NAMED]) + more
+    """The names of a list's entries; for edges, their targets."""
+    names = [p.aspects["to"].text if p.what == "edge" else p.name for p in entries]
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,4 +1,4 @@
-"""The difference of two machines as one thing to ask: in words, as data, as pictures.
+"""The public `Diff` of two machines: in words, as data, as pictures.
 
 Source:       the issue "Pictures", 3
 """
@@ -24,43 +24,43 @@ FORMAT = 1
 
 
 _COLOURS = {"+": "green", "−": "red", "~": "yellow"}
-_TOLD: tuple[tuple[str, tuple[Way, Way]], ...] = (
+_VERDICTS: tuple[tuple[str, tuple[Way, Way]], ...] = (
     ("stops", ("sooner", "later")),
     ("waits", ("longer", "shorter")),
 )
-"""What a verdict says of the effects."""
+"""The effects that a verdict sums up."""
 
 
 @dataclass(frozen=True)
 class Diff:
     """The changes that turn one machine into the other.
 
-        found = diff(load("old.yaml"), load("new.yaml"))
-        print(found.verdict)
-        found.picture().save("diff.svg")
+        changes = diff(load("old.yaml"), load("new.yaml"))
+        print(changes.verdict)
+        changes.picture().save("diff.svg")
 
-    True where the machines differ.
+    Truthy if the machines differ.
     """
 
     before: OfMachine
     after: OfMachine
     names: tuple[str, str] = ("", "")
-    """How the two are called: files, revisions."""
+    """The names of the two: files, revisions."""
     _comparison: Comparison | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def comparison(self) -> Comparison:
-        """The changes, and which thing of one machine is which of the other."""
+        """The changes, and the pairs of corresponding parts."""
         return self._comparison or compare(self.before.spec, self.after.spec)
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """Every difference, in the order in which they are shown."""
+        """Every difference, in order of display."""
         return self.comparison.changes
 
     @property
     def same(self) -> bool:
-        """Whether both files mean the same machine, however they are written."""
+        """Whether both files describe the same machine."""
         return not self.changes
 
     def __bool__(self) -> bool:
@@ -68,16 +68,16 @@ class Diff:
 
     @property
     def groups(self) -> Mapping[Group, tuple[Change, ...]]:
-        """The changes under the headings that they are shown under."""
-        found: dict[Group, tuple[Change, ...]] = {}
+        """The changes by heading, without empty headings."""
+        groups: dict[Group, tuple[Change, ...]] = {}
         for group in GROUPS:
             if changes := tuple(c for c in self.changes if c.group == group):
-                found[group] = changes
-        return found
+                groups[group] = changes
+        return groups
 
     @property
     def verdict(self) -> str:
-        """A summary in a line."""
+        """A summary in one line."""
         name = self.after.name
         if self.same:
             same = self.before.canonical() == self.after.canonical()
@@ -88,15 +88,15 @@ class Diff:
             return f"{name}: does the same; {_count(len(words))} of words"
         message = f"{name}: {_count(real)}" + (f" and {len(words)} of words" if words else "")
         ways = {e.way for change in self.changes for e in change.effects}
-        for verb, both in _TOLD:
-            if found := [way for way in both if way in ways]:
-                message += f"; {verb} {' and '.join(found)}"
+        for verb, both in _VERDICTS:
+            if effects := [way for way in both if way in ways]:
+                message += f"; {verb} {' and '.join(effects)}"
         return message
 
     def lines(self, width: int = 0) -> list[Line]:
-        """The verdict, the two names, then every difference with its place, under its heading.
+        """Return the verdict, the two names, and every difference with its place, by heading.
 
-        Sentences, of any width.
+        The lines are sentences and do not wrap.
         """
         return [*self._lines()]
 
@@ -112,23 +112,23 @@ class Diff:
             for change in changes:
                 sign = Span(change.sign, f"{_COLOURS[change.sign]} bold")
                 place = where(change, self.files)
-                found = ("  ", Span(f"({place})", "dim", whole=True)) if place else ()
-                yield Line.of("  ", sign, " ", *_mark_code(say(change)), *found)
+                suffix = ("  ", Span(f"({place})", "dim", whole=True)) if place else ()
+                yield Line.of("  ", sign, " ", *_mark_code(say(change)), *suffix)
 
     def text(self) -> str:
-        """The lines as one text, with a newline at its end."""
+        """Return the lines as one text that ends with a newline."""
         return f"{text_of(self.lines())}\n"
 
     @property
     def files(self) -> tuple[str, str]:
-        """The files of both machines, as places name them."""
+        """The files of both machines, as in places."""
         return self.before.spec.file, self.after.spec.file
 
     def __str__(self) -> str:
         return text_of(self.lines())
 
     def to_dict(self) -> dict[str, Any]:
-        """The public JSON shape; docs/review.md describes it."""
+        """Return the public JSON shape, which docs/review.md describes."""
         return {
             "format": FORMAT,
             "same": self.same,
@@ -149,34 +149,34 @@ class Diff:
 
     @cached_property
     def merged_chart(self) -> Merged:
-        """Both flowcharts as one."""
+        """Both flowcharts merged into one."""
         before, after = self.before.draw().chart, self.after.draw().chart
         return merge(before, after, self.comparison.pairs, self.changes, title=self.title)
 
     def picture(self, *, full: bool = False, prefix: str | None = None) -> ReviewPicture:
-        """Both flowcharts as one: what changed and what touches it, or all of it.
+        """Return both flowcharts as one: the changes and their neighbours or, if `full`, all.
 
-        A change in a child machine is in the words only: the child has its own flowchart.
+        A change in a child machine is only in the words: the child has its own flowchart.
         """
         merged = self.merged_chart if full else focus(self.merged_chart)
         return ReviewPicture(merged, prefix=prefix)
 
     @property
     def changes_picture(self) -> bool:
-        """Whether the flowcharts differ at all: not every difference can be seen in them."""
+        """Whether the flowcharts differ: not every difference shows in them."""
         marks = (*self.merged_chart.boxes.values(), *self.merged_chart.arrows.values())
         return any(marked.mark != "same" for marked in marks)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        """What a notebook shows: the words, and the focus picture where the flowcharts differ."""
+        """The notebook view: the words, and the focus picture if the flowcharts differ."""
         text = self.text()
         return self.picture().bundle(text) if self.changes_picture else {"text/plain": text}
 
 
 def _mark_code(text: str) -> list[Span]:
-    """What stands between backticks, apart from the rest."""
+    """Split a text into plain spans and code spans, at backticks."""
     parts = text.split("`")
-    if len(parts) % 2 == 0:  # the file has some of its own
+    if len(parts) % 2 == 0:  # unbalanced: the file has backticks of its own
         return [Span(text)]
     return [Span(f"`{p}`", "code") if n % 2 else Span(p) for n, p in enumerate(parts)]
 
@@ -186,14 +186,14 @@ def _count(number: int) -> str:
 
 
 def say(change: Change) -> str:
-    """A change in one line that may be shown anywhere."""
+    """Return a change in one line without control characters."""
     return one_line(str(change))
 
 
 def where(change: Change, files: tuple[str, str] = ("", "")) -> str:
-    """Where a change is: ``old.yaml:3 → new.yaml:5``, or the only side that there is.
+    """Return the place of a change: ``old.yaml:3 → new.yaml:5``, or its only side.
 
-    The names of `files` are known to whoever reads it, and left out: ``line 3 → 5``.
+    If both sides are in `files`, which the reader knows, only lines are given: ``line 3 → 5``.
     """
     sides = [(s, f) for s, f in zip((change.before, change.after), files, strict=True) if s]
     placed = [(side.place, known) for side, known in sides if side.place.line]
@@ -210,11 +210,11 @@ def _machine(machine: OfMachine, name: str) -> dict[str, Any]:
 
 
 def diff(before: OfMachine, after: OfMachine, *, names: tuple[str, str] = ("", "")) -> Diff:
-    """The changes that turn `before` into `after`; true if the two differ.
+    """Compare two machines. The result is truthy if they differ.
 
         print(diff(load("old.yaml"), load("new.yaml")))
 
-    `names` are what the two are called in words and pictures: files, revisions. Files that differ
-    only in comments, order of keys or ways of writing are the same machine.
+    `names` are the names of the two in words and pictures: files, revisions. Files that differ only
+    in comments, order of keys or notation are the same machine.
     """
     return Diff(before, after, names)

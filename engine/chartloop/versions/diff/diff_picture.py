@@ -1,4 +1,4 @@
-"""The picture of a difference, in whatever format is asked for; it shows itself in a notebook."""
+"""The picture of a difference, in every format of `Picture`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chartloop.view.text.draw import WIDTH, Drawing
 
 
 class ReviewPicture(Picture):
-    """A merged chart: `Picture` with what was added, removed and changed."""
+    """A `Picture` of a merged chart: parts are marked as added, removed or changed."""
 
     def __init__(
         self,
@@ -29,22 +29,22 @@ class ReviewPicture(Picture):
         self.merged = merged
 
     def mermaid(self) -> str:
-        """Mermaid text of fewer than 50,000 characters; what does not fit is counted in it."""
+        """Return Mermaid text of fewer than 50,000 characters, with a count of what did not fit."""
         return to_review_mermaid(self.merged)
 
     def dot(self) -> str:
         return to_dot(self.chart, prefix=self.prefix, dress=ReviewDress(self.merged))
 
     def drawing(self, *, width: int = WIDTH, here: str = "") -> Drawing | None:
-        """None: characters show the changes as a list."""
+        """None: as text, the changes are a list."""
         return None
 
     def bundle(self, text: str | None = None) -> dict[str, Any]:
-        """See `Picture.bundle`; `text` takes the place of the list."""
+        """See `Picture.bundle`; `text` replaces the list."""
         return self._bundle(self.text() if text is None else text)
 
     def outline(self) -> str:
-        """Boxes and arrows that are new, gone or changed, a line each."""
+        """Return a line for each box and arrow that was added, removed or changed."""
         merged = self.merged
         lines = [one_line(self.chart.title)]
         for box in self.chart.boxes:

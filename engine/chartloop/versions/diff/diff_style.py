@@ -1,9 +1,9 @@
-"""How a merged chart looks in Graphviz: green what is new, red what is gone, amber what changed.
+"""The look of a merged chart in Graphviz: additions green, removals red, changes amber.
 
-The old words stand struck through over the new. Signs (+ − ~) say the same as the colours, for who
-cannot tell them apart. Labels are HTML-like, so every text of a file passes `escaped`.
+The old label is struck through above the new. Signs (+ − ~) repeat the colours, for people who
+cannot tell these apart. Labels are HTML-like, so every text of a file passes `escape_label`.
 
-Belongs here: colours and labels. Never: what changed (`merged`).
+Belongs here: colours and labels. Never: finding changes (`merge`).
 
 Source:       design "look", `review_focus.png`
 """
@@ -53,20 +53,20 @@ INKS: Mapping[Mark, Ink] = MappingProxyType(
 _OLD = "#b91c1c"
 _SMALL = "9"
 _WIDE = 30
-"""Characters of a note on one line."""
+"""The most characters of a note on one line."""
 _LONG = 90
-"""Characters of a note in all."""
+"""The most characters of a note."""
 _LINE = 60
-"""Characters of a label on one line."""
+"""The most characters of a label on one line."""
 _LISTED = 84
-"""The same of a rule in its box."""
+"""The most characters of a rule on one line of its box."""
 
 
 _CLOSE = {"nodesep": ".2", "ranksep": ".22"}
-"""The distances of the focus view: changes that lie far apart are to be seen at once."""
+"""The distances of the focus view: short, so that distant changes are visible at once."""
 _BESIDE = {"fontsize": "9.5", "height": ".3"}
 _BESIDE_DIAMOND = {"width": "1.2", "height": ".72"}
-"""What only touches a change is smaller there."""
+"""The smaller size of unchanged boxes in the focus view."""
 
 
 class ReviewDress(Dress):
@@ -133,17 +133,17 @@ def _describe_note(note: Note) -> str:
 
 
 def escape_label(text: str) -> str:
-    """A text within an HTML-like label; never empty, which Graphviz refuses inside a tag."""
+    """Escape a text for an HTML-like label. Never empty, because Graphviz refuses an empty tag."""
     return html_text(text) or "&#160;"
 
 
-def _broken(text: str) -> str:
-    """A text with its line breaks."""
+def _with_breaks(text: str) -> str:
+    """A text with HTML line breaks."""
     return "<BR/>".join(escape_label(line) for line in _rows(text))
 
 
 def _rows(text: str) -> list[str]:
-    """The lines of a text; a very long one is broken, so that its box can be looked at."""
+    """The lines of a text, with very long ones broken."""
     return in_lines(printable(text).strip("\n"), narrowest=_LINE).split("\n")
 
 
@@ -152,14 +152,14 @@ def _small(text: str, colour: str) -> str:
 
 
 def _struck(text: str) -> str:
-    """The old words. Each line by itself: Graphviz draws no strike across a break."""
+    """A struck-through text, line by line: Graphviz draws no strike across a break."""
     return "<BR/>".join(f"<S>{escape_label(line)}</S>" for line in _rows(text))
 
 
 def _box_label(box: Box, marked: Marked) -> str:
     if marked.lines:
         return _rules(box, marked)
-    now = _broken(box.label)
+    now = _with_breaks(box.label)
     rows = [now]
     match marked.mark:
         case "added":
@@ -176,7 +176,7 @@ def _box_label(box: Box, marked: Marked) -> str:
 
 
 def _note(note: Note) -> str:
-    """What no label shows: its name, the old words struck through, the new ones."""
+    """A note: its name, the old value struck through, the new value."""
     colour = INKS["changed"].line
     if not note.name:
         return _small(f"<B>~ was </B><S>{escape_label(note.old)}</S>", colour)
@@ -194,15 +194,15 @@ def _note(note: Note) -> str:
 
 
 def _wrap_text(text: str) -> Iterator[str]:
-    """A text in short lines, shortened where it is long."""
+    """Yield a text in short lines, shortened if long."""
     text = text if len(text) <= _LONG else f"{text[: _LONG - 1]}…"
     yield from (escape_label(line) for line in textwrap.wrap(text, _WIDE, break_on_hyphens=False))
 
 
 def _rules(box: Box, marked: Marked) -> str:
-    """A box of rules: its title, and a line for each, aligned on the left."""
+    """The label of a box of rules: its title and a left-aligned line for each rule."""
     left = '<BR ALIGN="LEFT"/>'
-    title = f"{_broken(box.label)}{left}"
+    title = f"{_with_breaks(box.label)}{left}"
     return title + left.join(row for line in marked.lines for row in _rule(line)) + left
 
 
@@ -230,8 +230,8 @@ def _wrap_rule(text: str) -> list[str]:
 
 
 def _arrow_label(arrow: Arrow, marked: Marked) -> str:
-    shown = arrow.drawn_text.strip()
-    rows = [f"&#160;{escape_label(line)}&#160;" for line in _rows(shown)] if shown else []
+    text = arrow.drawn_text.strip()
+    rows = [f"&#160;{escape_label(line)}&#160;" for line in _rows(text)] if text else []
     sign = INKS[marked.mark].sign
     match marked.mark:
         case "same":

@@ -1,9 +1,9 @@
-"""How a guard moves when it is rewritten: whether it still holds wherever it held.
+"""The direction of a change to a guard: whether it still holds wherever it held.
 
-`shift` compares two checked trees and says whether the second is never below the first (+1), never
-above it (-1), the same (0), or neither can be shown (None); False counts as less than True. It
-reads the trees as `expression.monotone` reads one: that asks what happens as a fact grows, this
-what happens as a number in the text does. What it says always holds; None is all that it may miss.
+`Shift` compares two typed trees: the second is never below the first (+1), never above it (-1), the
+same (0), or unknown (None); False counts as less than True. It works like `expression.monotone`,
+which examines the growth of a fact; this examines the growth of a number in the text. A sign is
+always correct; None may mean that the proof was too hard.
 
 A *loosened* guard (+1) holds wherever it held, and perhaps elsewhere too.
 
@@ -40,12 +40,12 @@ from chartloop.language.expression.tree import (
 
 _RISES = frozenset({">=", ">"})
 _WRITING = ("type", "text")
-"""Fields of a node that follow from the others, or only say how it was written."""
+"""The fields of a node that follow from the others, or only concern its notation."""
 
 
 @lru_cache(4_096)
 def plain(text: str) -> str:
-    """An expression without what only its writing has: blanks, quotes, needless parentheses."""
+    """Normalise the notation of an expression: blanks, quotes, needless parentheses."""
     try:
         return ast.unparse(ast.parse(text.strip(), mode="eval"))
     except (SyntaxError, ValueError, RecursionError):
@@ -54,15 +54,15 @@ def plain(text: str) -> str:
 
 @dataclass(frozen=True)
 class Shift:
-    """Compares trees of two machines, each with the limits that its own file gives."""
+    """A comparison of trees of two machines, each with the limits of its own file."""
 
     before: Mapping[str, Any]
     after: Mapping[str, Any]
     rewritten: Callable[[str], str] = str
-    """A text of the first machine in the words of the second, whose states have other names."""
+    """Rewrites a text of the first machine with the state names of the second."""
 
     def of(self, a: Node, b: Node) -> Sign:
-        """How the value moves from `a` to `b`, whatever the facts."""
+        """The sign of the change from `a` to `b`, at any facts."""
         if self._same(a, b):
             return 0
         if (moved := self._of_numbers(a, b)) is not None:
@@ -86,9 +86,9 @@ class Shift:
                 return None
 
     def _same(self, a: Any, b: Any) -> bool:
-        """Whether two trees say the same, and the limits that they read have the same values.
+        """Whether two trees are equal, and so are the values of the limits that they read.
 
-        Trees, not texts: a name under `define` stands for a tree that may have changed.
+        Not the texts: a name under `define` stands for a tree that may have changed.
         """
         match a, b:
             case (Fact(), Fact()):
@@ -114,7 +114,7 @@ class Shift:
     # numbers --------------------------------------------------------------------------------
 
     def _of_numbers(self, a: Node, b: Node) -> Sign:
-        """Of two bounds, each a number or made of limits; None where one is no such thing."""
+        """The sign for two bounds made of numbers and limits; None for other nodes."""
         one, other = _number(a, self.before), _number(b, self.after)
         if one is None or other is None:
             return None
@@ -141,7 +141,7 @@ class Shift:
     # logic ----------------------------------------------------------------------------------
 
     def _of_logic(self, a: Node, b: Node) -> Sign:
-        """One part more of an `and` tightens, of an `or` loosens; equal parts are skipped."""
+        """The sign for `and` and `or`: a further part tightens an `and` and loosens an `or`."""
         ops = {node.op for node in (a, b) if isinstance(node, Logic)}
         if len(ops) > 1:
             return None
@@ -194,15 +194,15 @@ class Shift:
         apart = (left == 0 and self._of_numbers(x.right, y.right)) or (
             right == 0 and self._of_numbers(a, b)
         )
-        # a bound that lies elsewhere outweighs whether it is reached or passed
+        # a different bound matters more than whether it is inclusive
         return moved if apart else join((moved, strict))
 
     def _of_membership(self, a: Node, x: Link, b: Node, y: Link) -> Sign:
         one, other = _words(x.right), _words(y.right)
         if not self._same(a, b) or one is None or other is None:
             return None
-        grown: Sign = 0 if one == other else 1 if one < other else -1 if other < one else None
-        return grown if x.op == "in" else flip(grown)
+        growth: Sign = 0 if one == other else 1 if one < other else -1 if other < one else None
+        return growth if x.op == "in" else flip(growth)
 
 
 def _parts(node: Node) -> list[Node]:
@@ -218,7 +218,7 @@ def _scale_sign(moved: Sign, factor: Node) -> Sign:
 
 
 def _words(node: Node) -> frozenset[Any] | None:
-    """What a literal list holds."""
+    """The values of a literal list; None for any other node."""
     if not isinstance(node, Items):
         return None
     values = [item.value for item in node.items if isinstance(item, Const)]
@@ -232,7 +232,7 @@ _ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
 
 
 def _number(node: Node, limits: Mapping[str, Any]) -> float | None:
-    """The value of what only a person moves: a literal, a limit, or arithmetic of these."""
+    """The value of a literal, a limit, or arithmetic of these; None for any other node."""
     if not (node.type.numeric or node.type.kind == "duration"):
         return None
     if not all(fact.is_limit for fact in facts_of(node).values()):
@@ -252,5 +252,4 @@ def _number(node: Node, limits: Mapping[str, Any]) -> float | None:
                 value = _ARITHMETIC[op](one, other)
         case _:
             pass
-    measured = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return value if measured else None
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None

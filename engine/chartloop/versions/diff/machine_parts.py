@@ -1,10 +1,10 @@
-"""A machine as a flat list of named things, each with what can be said about it.
+"""A machine as a flat list of named parts, each with its aspects.
 
-Everything that a file can say is an aspect of some part: a law changes every key of every shipped
-machine and sees a difference. Left out is only what has no meaning: the order of keys of a mapping,
-`start` where it names the first state, the ways of writing a quantity or an expression.
+Everything in a file is an aspect of some part: a law changes every key of every shipped machine and
+sees a difference. Only what has no meaning is left out: the order of keys in a mapping, `start` if
+it names the first state, the notation of a quantity or an expression.
 
-Belongs here: what is compared, in a form that can be, and how people read it. Never: comparing.
+Belongs here: parts and aspects in comparable form, and as text for people. Never: comparing.
 """
 
 from __future__ import annotations
@@ -39,38 +39,38 @@ _VISITS = re.compile(r"\brun\.visits\.(\w+)")
 
 @dataclass(frozen=True)
 class Renaming:
-    """The states of one machine by the names that another machine has for them."""
+    """The states of one machine, mapped to their names in another."""
 
     names: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def state(self, name: str) -> str:
-        """The name of a state there."""
+        """Return the name of a state in the other machine."""
         return self.names.get(name, name)
 
     def text(self, text: str) -> str:
-        """The text of an expression or template there: ``run.visits.plan``."""
+        """Rewrite the states in an expression or template: ``run.visits.plan``."""
         if not self.names:
             return text
-        return _VISITS.sub(lambda found: f"run.visits.{self.state(found[1])}", text)
+        return _VISITS.sub(lambda match: f"run.visits.{self.state(match[1])}", text)
 
 
 SAME = Renaming()
 
 
 class Aspect(NamedTuple):
-    """One thing that is said about a part."""
+    """One property of a part."""
 
     value: str
-    """What is compared: the same text exactly when the same is said."""
+    """The canonical text for comparing: equal exactly if the meaning is."""
     text: str
-    """What people read."""
+    """The text for people."""
     path: Path
     guard: Expression | None = None
 
 
 @dataclass(frozen=True)
 class Part:
-    """A state, an edge, a limit ... of one machine."""
+    """A state, edge, limit or other named part of one machine."""
 
     what: What
     id: str
@@ -78,10 +78,10 @@ class Part:
     path: Path
     aspects: Mapping[str, Aspect] = field(default_factory=dict[str, Aspect])
     text: str = ""
-    """What it is, in a line: shown where it is new or gone."""
+    """A description in one line, shown if the part was added or removed."""
 
     def says(self, *aspects: str) -> tuple[str | None, ...]:
-        """The values of some aspects, None where nothing is said."""
+        """Return the values of some aspects, None for those that it lacks."""
         return tuple(a.value if (a := self.aspects.get(n)) else None for n in aspects)
 
 
@@ -89,7 +89,7 @@ class Part:
 
 
 def _data(value: Any) -> Any:
-    """A value of a spec as plain data, so that equal meanings are equal texts."""
+    """A value of a spec as plain data, equal exactly if the meaning is."""
     match value:
         case Expression(text=text):
             return {"=": plain(text)}
@@ -100,8 +100,8 @@ def _data(value: Any) -> Any:
         case Type():
             return str(value)
         case Mapping():
-            given = cast("Mapping[str, Any]", value)
-            return {str(k): _data(v) for k, v in given.items()}
+            mapping = cast("Mapping[str, Any]", value)
+            return {str(k): _data(v) for k, v in mapping.items()}
         case list() | tuple():
             return [_data(v) for v in cast("list[Any] | tuple[Any, ...]", value)]
         case float() if value.is_integer():
@@ -111,12 +111,12 @@ def _data(value: Any) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """A text that two values share when they mean the same."""
+    """Return the canonical text of a value: equal for values with equal meaning."""
     return json.dumps(_data(value), sort_keys=True, ensure_ascii=False, default=str)
 
 
 def format_value(value: Any) -> str:
-    """A value of a spec for people to read."""
+    """Return a value of a spec as text for people."""
     match value:
         case None:
             return "none"
@@ -135,11 +135,11 @@ def format_value(value: Any) -> str:
 
 
 def _read(value: Any) -> Any:
-    found = _data(value)
-    if isinstance(found, dict):
-        known = cast("dict[str, Any]", found)
+    data = _data(value)
+    if isinstance(data, dict):
+        known = cast("dict[str, Any]", data)
         return known["="] if set(known) == {"="} else {k: _read(v) for k, v in known.items()}
-    return [_read(v) for v in cast("list[Any]", found)] if isinstance(found, list) else found
+    return [_read(v) for v in cast("list[Any]", data)] if isinstance(data, list) else data
 
 
 def _seconds(value: Expression | float) -> str:
@@ -147,7 +147,7 @@ def _seconds(value: Expression | float) -> str:
 
 
 class _Aspects(dict[str, Aspect]):
-    """Collects the aspects of a part; what a file does not say is left out."""
+    """The aspects of a part under construction, without those that the file does not give."""
 
     def __init__(self, base: Path, renaming: Renaming = SAME) -> None:
         super().__init__()
@@ -158,31 +158,31 @@ class _Aspects(dict[str, Aspect]):
         self, name: str, value: Any, path: Path = (), *, text: str | None = None,
         guard: Expression | None = None,
     ) -> None:  # fmt: skip
-        """One aspect; `path` is taken from the part's."""
+        """Add an aspect; `path` is relative to the part's."""
         if value in (None, "", (), False) and not isinstance(value, (int, float)):
             return
         if value is False:
             return
         at = (*self.base, *(path or name.split(".")))
-        said = self.renaming.text(canonical(value))
-        self[name] = Aspect(said, format_value(value) if text is None else text, at, guard)
+        comparable = self.renaming.text(canonical(value))
+        self[name] = Aspect(comparable, format_value(value) if text is None else text, at, guard)
 
     def guard(self, name: str, guard: Expression | None, path: Path = ()) -> None:
-        """An expression."""
+        """Add an expression."""
         self.add(name, guard, path, guard=guard)
 
     def sets(self, assigns: Iterable[Assign]) -> None:
-        """What a `set` does, a variable at a time."""
+        """Add a `set`, one aspect for each variable."""
         for one in assigns:
             text = f"append {format_value(one.value)}" if one.append else format_value(one.value)
             self.add(f"set.{one.target}", [one.value, one.append], ("set", one.target), text=text)
 
     def saves(self, saves: Iterable[Save]) -> None:
-        """What a `save` keeps."""
+        """Add a `save`, one aspect for each variable."""
         for one in saves:
-            kept = _format_save(one)
-            text = f"append {kept}" if one.append else kept
-            self.add(f"save.{one.target}", [kept, one.append], ("save", one.target), text=text)
+            source = _format_save(one)
+            text = f"append {source}" if one.append else source
+            self.add(f"save.{one.target}", [source, one.append], ("save", one.target), text=text)
 
 
 def _format_save(save: Save) -> str:
@@ -196,7 +196,7 @@ def _format_save(save: Save) -> str:
 
 
 def state_part(state: StateSpec, names: Renaming = SAME) -> Part:
-    """A state without its edges. `names` puts names of states into the other machine's words."""
+    """Return a state without its edges, with state names of the other machine by `names`."""
     base: Path = ("states", state.name)
     aspects = _Aspects(base, names)
     aspects.add("job", state.job, ())
@@ -246,13 +246,13 @@ def _share(value: Expression | float) -> str:
 
 
 def _state_line(state: StateSpec) -> str:
-    """What a state does, in a line: ``decides: errors.rate >= limits.rate``."""
+    """A state in one line: ``decides: errors.rate >= limits.rate``."""
     match state.job:
         case "act":
             message = f"acts: {state.action.name if state.action else ''}"
         case "decide":
-            asked = next((e.when for e in state.edges if e.role == "then"), None) or state.of
-            message = f"decides: {format_value(asked)}" if asked else "decides"
+            question = next((e.when for e in state.edges if e.role == "then"), None) or state.of
+            message = f"decides: {format_value(question)}" if question else "decides"
         case "wait":
             events = dict.fromkeys(e.trigger for e in state.edges if e.role == "on")
             message = f"waits for {', '.join(events)}"
@@ -269,7 +269,7 @@ def _state_line(state: StateSpec) -> str:
 
 
 def edge_part(edge: Edge, names: Renaming = SAME) -> Part:
-    """An edge. The guard of a decision's `then` is the decision's."""
+    """Return an edge. The guard of a `then` belongs to its state."""
     aspects = _Aspects(edge.path, names)
     aspects.add("to", names.state(edge.target), ("to",), text=edge.target)
     if edge.role in ("next", "on"):
@@ -286,27 +286,27 @@ def edge_part(edge: Edge, names: Renaming = SAME) -> Part:
 
 
 def rule_part(rule: Rule, number: int, names: Renaming = SAME) -> Part:
-    """A rule, called by the reason that it raises or the state that it leads to."""
+    """Return a rule, named after the reason that it raises or the state that it leads to."""
     aspects = _Aspects(("rules", number), names)
     aspects.guard("when", rule.when)
     aspects.add("stop", rule.stop)
     aspects.add("signal", rule.signal)
     aspects.add("to", names.state(rule.to) if rule.to else None, text=rule.to)
     for name in ("at", "before"):
-        given = cast("tuple[str, ...]", getattr(rule, name))
-        aspects.add(name, tuple(sorted(map(names.state, given))), text=", ".join(given))
+        states = cast("tuple[str, ...]", getattr(rule, name))
+        aspects.add(name, tuple(sorted(map(names.state, states))), text=", ".join(states))
     aspects.add("message", rule.message)
     if rule.warn_at is not None:
         aspects.add("warn_at", rule.warn_at, text=_share(rule.warn_at))
-    called = rule.stop or rule.signal or f"to {rule.to}"
+    title = rule.stop or rule.signal or f"to {rule.to}"
     raises = f"{rule.kind} {rule.stop or rule.signal}".strip() if rule.kind != "detour" else ""
     does = ", ".join(part for part in (raises, f"to {rule.to}" if rule.to else "") if part)
     line = f"when {format_value(rule.when)}: {does}"
-    return Part("rule", rule.id, called, ("rules", number), aspects, line)
+    return Part("rule", rule.id, title, ("rules", number), aspects, line)
 
 
 def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
-    """What a machine has by name: limits, variables, definitions, reasons, blocks, tools, notes."""
+    """Yield the parts that have a name: limits, variables, definitions, reasons and so on."""
     for name, limit in spec.limits.items():
         aspects = _Aspects(("limits", name))
         text = "off" if limit.value is None else say_value(limit.value, limit.type)
@@ -323,11 +323,11 @@ def named_parts(spec: MachineSpec, names: Renaming = SAME) -> Iterator[Part]:
         aspects.add("value", [var.value], ("value",), text=text or '""')
         aspects.add("type", str(var.type), ("type",))
         yield Part("variable", name, name, ("vars", name), aspects, text or '""')
-    for name, made in spec.define.items():
+    for name, expression in spec.define.items():
         aspects = _Aspects(("define", name), names)
-        aspects.guard("", made)
+        aspects.guard("", expression)
         aspects[""] = aspects[""]._replace(path=("define", name))
-        yield Part("definition", name, name, ("define", name), aspects, format_value(made))
+        yield Part("definition", name, name, ("define", name), aspects, format_value(expression))
     for name, reason in spec.reasons.items():
         aspects = _Aspects(("reasons", name))
         aspects.add("priority", [reason.priority], text=f"{reason.priority}")
@@ -382,19 +382,19 @@ def _server_parts(spec: MachineSpec) -> Iterator[Part]:
 
 
 def _lock_aspects(spec: MachineSpec, tool: str) -> _Aspects:
-    """What the lock says of an MCP server's tool; nothing of a function of Python."""
+    """The aspects of an MCP server's tool in the lock; none for a Python function."""
     server, _, name = tool.partition(".")
-    found = spec.servers[server].tools.get(name) if server in spec.servers else None
+    lock = spec.servers[server].tools.get(name) if server in spec.servers else None
     aspects = _Aspects(("mcp_servers", server))
-    if found is not None:
-        for key, value in found.to_dict().items():
+    if lock is not None:
+        for key, value in lock.to_dict().items():
             for part, inner in _leaves({key: value}):
                 aspects.add(part, [inner], ("lock",), text=format_value(inner))
     return aspects
 
 
 def _leaves(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """What a schema says, each with its dotted path."""
+    """Yield the leaves of a schema with their dotted paths."""
     for name, inner in value.items():
         at = f"{path}.{name}" if path else name
         if isinstance(inner, Mapping) and inner:
@@ -408,8 +408,8 @@ def _is_seconds(type: Type, value: Any) -> bool:
 
 
 def _notes(spec: MachineSpec) -> Iterator[Part]:
-    """What people and programs read, and no run does."""
-    found: list[tuple[str, Path, Any]] = [
+    """The parts that people and programs read, but no run."""
+    notes: list[tuple[str, Path, Any]] = [
         *((f"metadata.{n}", ("metadata", n), v) for n, v in spec.metadata.items()),
         *((f"renamed.{old}", ("renamed", old), new) for old, new in spec.renamed.items()),
         *(
@@ -422,15 +422,15 @@ def _notes(spec: MachineSpec) -> Iterator[Part]:
         ),
     ]  # fmt: skip
     seen: dict[str, int] = {}
-    for name, path, value in found:
+    for name, path, value in notes:
         seen[name] = seen.get(name, 0) + 1
-        called = name if seen[name] == 1 else f"{name} ({seen[name]})"
+        title = name if seen[name] == 1 else f"{name} ({seen[name]})"
         aspects = {"": Aspect(canonical([value]), format_value(value), path)}
-        yield Part("note", called, called, path, aspects, format_value(value))
+        yield Part("note", title, title, path, aspects, format_value(value))
 
 
 def task_parts(spec: MachineSpec) -> list[Part]:
-    """The tasks that a file holds."""
+    """Return the tasks of a file."""
     out: list[Part] = []
     for number, task in enumerate(spec.tasks if isinstance(spec.tasks, tuple) else ()):
         aspects = _Aspects(("tasks", number))
@@ -443,7 +443,7 @@ def task_parts(spec: MachineSpec) -> list[Part]:
 
 
 def machine_part(spec: MachineSpec, names: Renaming = SAME) -> Part:
-    """What is said of the machine as a whole."""
+    """Return the machine as a whole, without its parts."""
     aspects = _Aspects((), names)
     aspects.add("machine", spec.name)
     for name in ("title", "about", "source", "instructions", "agent"):
@@ -455,8 +455,8 @@ def machine_part(spec: MachineSpec, names: Renaming = SAME) -> Part:
         aspects.add("tasks", spec.tasks)
     output = spec.output
     if isinstance(output, Mapping):
-        for name, made in output.items():
-            aspects.guard(f"output.{name}", made, ("output", name))
+        for name, expression in output.items():
+            aspects.guard(f"output.{name}", expression, ("output", name))
     else:
         aspects.guard("output", output)
     return Part("machine", spec.name, spec.name, (), aspects)

@@ -1,7 +1,7 @@
-"""Two charts as one: what is in both, what is new, what is gone, what changed its words.
+"""Merges two charts into one, and marks its parts: the same, added, removed, changed.
 
-Belongs here: which box and arrow of one chart is which of the other, the marks, and what the focus
-view keeps. Never: colours, a file format.
+Belongs here: pairing boxes and arrows, the marks, the selection of the focus view. Never: colours,
+a file format.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from chartloop.view.focus import near, part
 Mark = Literal["same", "added", "removed", "changed"]
 
 _FEW = 6
-"""Neighbours of a changed box that the focus view shows, where no arrow of it changed."""
+"""The most neighbours that the focus view shows of a changed box without changed arrows."""
 
 
 class Note(NamedTuple):
-    """Something that changed and that no label shows: ``with.base``, 1s, 2s."""
+    """A change that no label shows: ``with.base``, 1s, 2s."""
 
     name: str
     old: str = ""
@@ -38,14 +38,14 @@ class Line(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """What became of a box or an arrow."""
+    """The mark of a box or arrow, with the details of its change."""
 
     mark: Mark = "same"
     old: str = ""
-    """The label as it was, where it is another."""
+    """The old label, if it changed."""
     notes: tuple[Note, ...] = ()
     lines: tuple[Line, ...] = ()
-    """Of a box of rules: those that lead to no state."""
+    """For a box of rules: the rules that lead to no state."""
 
 
 UNCHANGED = Marked()
@@ -53,31 +53,31 @@ UNCHANGED = Marked()
 
 @dataclass(frozen=True)
 class Merged:
-    """One chart of two, and what became of each of its parts."""
+    """Two charts as one, with the marks of its parts."""
 
     chart: Flowchart
     boxes: Mapping[str, Marked] = field(default_factory=dict[str, Marked])
     arrows: Mapping[Arrow, Marked] = field(default_factory=dict[Arrow, Marked])
     hidden: int = 0
-    """Boxes that are left out."""
+    """The number of boxes that are left out."""
 
     def of_box(self, box: Box) -> Marked:
-        """What became of a box."""
+        """The mark of a box."""
         return self.boxes.get(box.id, UNCHANGED)
 
     def of_arrow(self, arrow: Arrow) -> Marked:
-        """What became of an arrow."""
+        """The mark of an arrow."""
         return self.arrows.get(arrow, UNCHANGED)
 
 
 def merge(
     a: Flowchart, b: Flowchart, pairs: Pairs, changes: Sequence[Change], *, title: str = ""
 ) -> Merged:
-    """Both charts as one; `changes` are those of the machines themselves."""
-    return _Merging(a, b, pairs, [c for c in changes if not c.within]).build(title)
+    """Merge two charts. Of `changes`, those of child machines are ignored."""
+    return _Merger(a, b, pairs, [c for c in changes if not c.within]).build(title)
 
 
-class _Merging:
+class _Merger:
     def __init__(self, a: Flowchart, b: Flowchart, pairs: Pairs, changes: Sequence[Change]) -> None:
         self.a, self.b, self.pairs = a, b, pairs
         self.changes = changes
@@ -99,14 +99,14 @@ class _Merging:
         for box in boxes:
             if box.role == "rules":
                 marks[box.id] = self._panel(box, marks[box.id])
-        arrows, found = self._arrows()
+        arrows, arrow_marks = self._arrows()
         boxes = [
             replace(box, label=box.label.partition("\n")[0]) if marks[box.id].lines else box
             for box in boxes
         ]
         new, title = self.b, title or self.b.title
         chart = Flowchart(title, tuple(boxes), tuple(arrows), new.rules, new.direction)
-        return Merged(chart, marks, found)
+        return Merged(chart, marks, arrow_marks)
 
     @property
     def _new(self) -> set[str]:
@@ -115,31 +115,31 @@ class _Merging:
     # boxes ----------------------------------------------------------------------------------
 
     def _paired_boxes(self) -> dict[str, str]:
-        """For each box of the first chart that the second has, its id there."""
+        """Map each box of the first chart that the second has to its id there."""
         there = {box.id for box in self.b.boxes}
-        found = {old: new for old, new in self.pairs.states.items() if new in there}
+        states = {old: new for old, new in self.pairs.states.items() if new in there}
         before, after = self.panels
         places = {group: name for name, group in after.items()}
         panels = {n: places[group] for n, group in before.items() if group in places}
         drawn = {box.id for box in self.a.boxes}
-        return {n: m for n, m in (found | panels).items() if n in drawn}
+        return {n: m for n, m in (states | panels).items() if n in drawn}
 
     def _in_order(self) -> Iterator[Box]:
-        """The boxes of the second chart, and behind each what stood behind it and is gone."""
-        gone: dict[str | None, list[Box]] = {}
+        """The boxes of the second chart, each followed by the removed ones that came after it."""
+        removed: dict[str | None, list[Box]] = {}
         last: str | None = None
         for box in self.a.boxes:
             if box.id in self.boxes:
                 last = self.boxes[box.id]
             else:
-                gone.setdefault(last, []).append(replace(box, id=self._merged_id(box.id)))
-        yield from gone.get(None, ())
+                removed.setdefault(last, []).append(replace(box, id=self._merged_id(box.id)))
+        yield from removed.get(None, ())
         for box in self.b.boxes:
             yield box
-            yield from gone.get(box.id, ())
+            yield from removed.get(box.id, ())
 
     def _merged_id(self, name: str) -> str:
-        """The id that a box of the old chart has in the merged one."""
+        """The id of an old chart's box in the merged chart."""
         if name in self.boxes:
             return self.boxes[name]
         return f"{name}-removed" if name in self._new else name
@@ -152,8 +152,8 @@ class _Merging:
         if was:
             notes = tuple(note for note in notes if note.name not in _IN_LABEL)
         else:
-            ways = " ".join(one_line(w.words) for w in self.b.arrows if w.source == new.id)
-            notes += tuple(_limits(self.changes, new.id, ways))
+            labels = " ".join(one_line(a.words) for a in self.b.arrows if a.source == new.id)
+            notes += tuple(_limits(self.changes, new.id, labels))
         look = (old.shape, old.role, old.entry) != (new.shape, new.role, new.entry)
         changed = bool(was or notes or look)
         return Marked("changed", was, notes) if changed else UNCHANGED
@@ -161,7 +161,7 @@ class _Merging:
     # rules ----------------------------------------------------------------------------------
 
     def _panel(self, box: Box, marked: Marked) -> Marked:
-        """The lines of a box of rules, each with what became of it."""
+        """The lines of a box of rules, each with its mark."""
         group_a, group_b = (panels.get(box.id) for panels in self.panels)
         group = group_b if box.id in self._new else group_a
         back = {new: old for old, new in self.pairs.rules.items()}
@@ -173,8 +173,8 @@ class _Merging:
                 was = old.get(back.get(line.id, ""))
                 lines.append(self._rule_line(line, was))
         for line in self._listed_rules(self.a, {box.id for box in self.a.boxes}):
-            kept = new.get(self.pairs.rules.get(line.id, ""))
-            stays = kept is not None and kept in self._listed_rules(self.b, self.states)
+            successor = new.get(self.pairs.rules.get(line.id, ""))
+            stays = successor in self._listed_rules(self.b, self.states)
             if _moment(line, self.pairs.states) == group and not stays:
                 lines.append(Line("removed", _words(line)))
         if marked.mark == "same" and any(line.mark != "same" for line in lines):
@@ -182,7 +182,7 @@ class _Merging:
         return marked._replace(lines=tuple(lines))
 
     def _listed_rules(self, chart: Flowchart, drawn: set[str]) -> list[RuleLine]:
-        """The rules that are lines of their box because they lead to none."""
+        """The rules that are lines of a box because they lead to no box."""
         return [line for line in chart.rules if line.to not in drawn]
 
     def _rule_line(self, line: RuleLine, was: RuleLine | None) -> Line:
@@ -216,8 +216,8 @@ class _Merging:
             ours = [arrow for arrow in ours if id(arrow) not in done]
             theirs = [arrow for arrow in theirs if id(arrow) not in done]
         marks |= {arrow: Marked("added") for arrow in theirs}
-        gone = [replace(arrow, id=f"-{arrow.id}") for arrow in ours]
-        return [*self.b.arrows, *gone], marks | {arrow: Marked("removed") for arrow in gone}
+        removed = [replace(arrow, id=f"-{arrow.id}") for arrow in ours]
+        return [*self.b.arrows, *removed], marks | {arrow: Marked("removed") for arrow in removed}
 
     def _by_id(self, arrow: Arrow, *, old: bool) -> Hashable:
         name = arrow.id.partition("→")[0]
@@ -264,8 +264,8 @@ _IN_LABEL = frozenset({"label", "question"})
 
 
 def _notes(changes: Iterable[Change], what: str) -> dict[str, tuple[Note, ...]]:
-    """For each state, edge or rule, by its id now, what changed that its label may not show."""
-    found: dict[str, tuple[Note, ...]] = {}
+    """The changes of each state, edge or rule that its label may not show, by its new id."""
+    notes: dict[str, tuple[Note, ...]] = {}
     for change in changes:
         if change.what != what or (change.after is None and not change.aspect):
             continue
@@ -279,18 +279,18 @@ def _notes(changes: Iterable[Change], what: str) -> dict[str, tuple[Note, ...]]:
         if change.kind == "renamed" and change.before is not None and change.after is not None:
             name, old, new = "", change.before.name, change.after.name
         key = (change.after or change.side).id
-        found[key] = (*found.get(key, ()), Note(name.replace("`", ""), old, new))
-    return found
+        notes[key] = (*notes.get(key, ()), Note(name.replace("`", ""), old, new))
+    return notes
 
 
-def _limits(changes: Iterable[Change], state: str, ways: str) -> Iterator[Note]:
-    """What limits do to the guard of a state whose label does not show them.
+def _limits(changes: Iterable[Change], state: str, labels: str) -> Iterator[Note]:
+    """The changed limits that affect a state whose label does not show them.
 
-    Nor is a deadline told again that is on one of the `ways` out of the state.
+    `labels` are those of the state's arrows: a deadline that they show is left out.
     """
     for change in changes:
         if change.what == "limit" and change.before is not None and change.after is not None:
-            on_arrow = change.after.text in ways
+            on_arrow = change.after.text in labels
             if any(e.after == state and not (e.deadline and on_arrow) for e in change.effects):
                 yield Note(f"limits.{change.side.name}", change.before.text, change.after.text)
 
@@ -305,12 +305,12 @@ _Moment = tuple[frozenset[str], frozenset[str]]
 
 
 def _moment(line: RuleLine, names: Mapping[str, str]) -> _Moment:
-    at, before = (frozenset(names.get(n, n) for n in given) for given in (line.at, line.before))
+    at, before = (frozenset(names.get(n, n) for n in states) for states in (line.at, line.before))
     return at, before
 
 
 def _panels(chart: Flowchart, names: Mapping[str, str]) -> dict[str, _Moment]:
-    """The boxes of rules, by the moments in which their rules are evaluated."""
+    """The boxes of rules, with the moment at which their rules are evaluated."""
     groups = dict.fromkeys((line.at, line.before) for line in chart.rules)
     firsts = {(line.at, line.before): line for line in reversed(chart.rules)}
     return {f"rules-{n}": _moment(firsts[group], names) for n, group in enumerate(groups, 1)}
@@ -324,24 +324,24 @@ def _words(line: RuleLine) -> str:
 
 
 def focus(merged: Merged) -> Merged:
-    """What changed and what touches it; how many boxes are hidden is in its own box."""
+    """Keep the changes and their neighbours, with a box that counts the hidden ones."""
     chart = merged.chart
     changed = [a for a in chart.arrows if merged.of_arrow(a).mark != "same"]
-    shown = {end for arrow in changed for end in (arrow.source, arrow.target)}
+    visible = {end for arrow in changed for end in (arrow.source, arrow.target)}
     for box in chart.boxes:
         if merged.of_box(box).mark != "same":
-            if box.id not in shown:
-                shown |= _around(chart, box.id)
-            shown.add(box.id)
-    hidden = len(chart.boxes) - len(shown)
-    if hidden == 1 and shown:  # to say so would take the same room
+            if box.id not in visible:
+                visible |= _around(chart, box.id)
+            visible.add(box.id)
+    hidden = len(chart.boxes) - len(visible)
+    if hidden == 1 and visible:  # the count would take the same room
         return merged
     nodes = "node" if hidden == 1 else "nodes"
-    message = f"… {hidden} unchanged {nodes} hidden" if shown else "The flowchart is the same"
-    return replace(merged, chart=part(chart, shown, message if hidden else ""), hidden=hidden)
+    message = f"… {hidden} unchanged {nodes} hidden" if visible else "The flowchart is the same"
+    return replace(merged, chart=part(chart, visible, message if hidden else ""), hidden=hidden)
 
 
 def _around(chart: Flowchart, name: str) -> set[str]:
-    """The neighbours of a box, where they are few."""
-    found = near(chart, name) - {name}
-    return found if len(found) <= _FEW else set()
+    """The neighbours of a box if they are few, else none."""
+    neighbours = near(chart, name) - {name}
+    return neighbours if len(neighbours) <= _FEW else set()

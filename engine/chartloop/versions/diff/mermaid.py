@@ -1,10 +1,10 @@
-"""A merged chart as Mermaid, for a comment under a pull request: GitHub draws it.
+"""A merged chart as Mermaid, which GitHub draws in a comment on a pull request.
 
-Old words stand struck through over the new; signs say what the colours say. The text stays within
-what Mermaid takes: a chart with more characters or arrows is cut at a whole box, and a box of its
-own says so.
+The old label is struck through above the new, and signs repeat the colours. The text stays within
+the limits of Mermaid: a chart with more characters or arrows is cut at a whole box, and another box
+gives the number of those left out.
 
-Belongs here: classes, lines and bounds. Never: what changed (`merged`), escapes (`view.mermaid`).
+Belongs here: classes, lines and bounds. Never: finding changes (`merge`), escapes (`view.mermaid`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chartloop.view.ids import safe_ids
 from chartloop.view.mermaid import ARROWS, BRACKETS, MOST, WAYS, WIDE, escape
 
 _LONGEST = 2_000
-"""Characters of one label that are written."""
+"""The most characters of one label."""
 
 _WIDTHS: Mapping[Mark, str] = MappingProxyType(
     {
@@ -37,32 +37,32 @@ _WORDS = {"same": "#5b6472"}
 _LABELS: Mapping[Mark, str] = MappingProxyType(
     {"added": "#14532d", "removed": "#7f1d1d", "changed": "#78350f", "same": "#4b5563"}
 )
-"""Of the words on arrows: dark, since Mermaid writes them on grey."""
+"""The colours of text on arrows: dark, because Mermaid writes it on grey."""
 _NOTE = 60
-"""Characters of a note's old and new words."""
+"""The most characters of a note's old and of its new value."""
 
 
 def to_review_mermaid(merged: Merged, *, most: int = MOST) -> str:
-    """The chart as Mermaid text of fewer than `most` characters, ending with a newline.
+    """Write the chart as Mermaid text of fewer than `most` characters, ending with a newline.
 
-    It has no more arrows than Mermaid draws.
+    It has at most as many arrows as Mermaid draws.
     """
     boxes, arrows = list(merged.chart.boxes), list(merged.chart.arrows)
     while True:
         text = _write_flowchart(merged, boxes, arrows, cut=len(merged.chart.boxes) - len(boxes))
         if (len(text) < most and len(arrows) <= ARROWS) or not boxes:
             return text
-        # of arrows between boxes that are all joined half the boxes have a quarter
+        # with half of the boxes, a complete graph has a quarter of the arrows
         share = min(most / len(text), (ARROWS / max(1, len(arrows))) ** 0.5)
         keep = max(0, min(len(boxes) - 1, int(len(boxes) * share) - 1))
-        boxes = _most_telling(merged, boxes)[:keep]
+        boxes = _changed_first(merged, boxes)[:keep]
         kept = {box.id for box in boxes}
         boxes = [box for box in merged.chart.boxes if box.id in kept]
         arrows = [arrow for arrow in arrows if {arrow.source, arrow.target} <= kept]
 
 
-def _most_telling(merged: Merged, boxes: list[Box]) -> list[Box]:
-    """What changed before what did not."""
+def _changed_first(merged: Merged, boxes: list[Box]) -> list[Box]:
+    """Sort changed boxes before unchanged ones."""
     return sorted(boxes, key=lambda box: merged.of_box(box).mark == "same")
 
 
@@ -83,7 +83,7 @@ def _write_flowchart(merged: Merged, boxes: list[Box], arrows: list[Arrow], *, c
 
 
 def _summary(merged: Merged) -> str:
-    """What a screen reader says of the picture: how much is new, gone or changed."""
+    """The text for screen readers: the numbers of added, removed and changed parts."""
     parts = [merged.of_box(box).mark for box in merged.chart.boxes]
     parts += [merged.of_arrow(arrow).mark for arrow in merged.chart.arrows]
     counts = Counter(mark for mark in parts if mark != "same")
@@ -97,11 +97,11 @@ def _styles(merged: Merged, arrows: list[Arrow]) -> Iterator[str]:
         yield f"classDef {mark} fill:{ink.fill},stroke:{line},color:{words},{_WIDTHS[mark]}"
     yield f"classDef note fill:none,stroke:none,color:{_WORDS['same']}"
     for mark, ink in INKS.items():
-        found = [str(n) for n, arrow in enumerate(arrows) if merged.of_arrow(arrow).mark == mark]
-        if found:
+        numbers = [str(n) for n, arrow in enumerate(arrows) if merged.of_arrow(arrow).mark == mark]
+        if numbers:
             colour = _LINE.get(mark, ink.line)
             style = f"stroke:{colour},color:{_LABELS[mark]},{_WIDTHS[mark]}"
-            yield f"linkStyle {','.join(found)} {style}"
+            yield f"linkStyle {','.join(numbers)} {style}"
 
 
 def _node(box: Box, name: str, marked: Marked) -> str:
@@ -161,8 +161,8 @@ def _rule(line: Line) -> Iterator[str]:
 def _link(arrow: Arrow, ids: Mapping[str, str], marked: Marked) -> str:
     dashed = arrow.kind in ("rule", "return") or marked.mark == "removed"
     label = _link_label(arrow, marked)
-    shown = f'|"{label}"|' if label else ""
-    return f"{ids[arrow.source]} {'-.->' if dashed else '-->'}{shown} {ids[arrow.target]}"
+    text = f'|"{label}"|' if label else ""
+    return f"{ids[arrow.source]} {'-.->' if dashed else '-->'}{text} {ids[arrow.target]}"
 
 
 def _link_label(arrow: Arrow, marked: Marked) -> str:

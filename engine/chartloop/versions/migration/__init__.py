@@ -1,1 +1,1 @@
-"""Upgrades: which recorded runs may continue with an edited file, why others may not."""
+"""Upgrades: which recorded runs may continue with an edited file, and why others may not."""

@@ -1,11 +1,11 @@
-"""Whether the children that an action has started fit the machine that its run is to continue.
+"""Whether the children of the current action fit the new machine of their parent.
 
-A child is known by its id, which starts with its parent's: an action that is done again takes it
-up where it is. So the action must still run that child, of the very same machine: else what it
-has done is done once more, or is read by rules that are not its own. All that the current action
-has started are asked, those that have ended too, whether or not its parent's records tell of them.
+A child is identified by its id, which starts with its parent's: a repeated action resumes it. So
+the action must still run that child, with exactly the same machine: otherwise its work is done
+again, or judged by other rules. All children that the current action has started are checked, ended
+ones included, whether or not the parent's records mention them.
 
-Belongs here: questions about children. Never: what else a run holds (`standing`).
+Belongs here: children. Never: other data of a run (`compatibility`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def misfit_children(
     spec: MachineSpec, old: MachineSpec | None, position: Position, rows: Sequence[RunRow],
     was: str,
 ) -> Iterator[Cause]:  # fmt: skip
-    """A cause for each child that does not fit. `was` is the state of its parent under `old`."""
+    """Yield a cause for each child that does not fit. `was`: the parent's state under `old`."""
     if not rows and position.child_question is not None:
         yield from _asking_child(spec, old, position.child_question, position.state)
         return
@@ -44,28 +44,28 @@ def misfit_children(
 
 
 def _child(spec: MachineSpec, state: StateSpec, position: Position, row: RunRow) -> Iterator[Cause]:
-    message = f"its child `{row.run_id}` {_stands(row)}, and"
+    message = f"its child `{row.run_id}` {_describe_state(row)}, and"
     at = spec.place(("states", state.name), key=True)
     machine = _machine_of(state, position, row)
     if machine is None:
         yield Cause(f"{message} `{state.name}` does not run it any more", _ENDED, place=at)
         return
-    found = spec.machines.get(machine)
-    if found is None:
+    child = spec.machines.get(machine)
+    if child is None:
         yield Cause(f"{message} machine `{machine}` is gone", _ENDED, place=at)
-    elif digest(canonical(found)) != row.machine_hash:
+    elif digest(canonical(child)) != row.machine_hash:
         here = spec.place(("machines", machine), key=True)
         yield Cause(f"{message} machine `{machine}` has changed", _ENDED, place=here)
 
 
-def _stands(row: RunRow) -> str:
+def _describe_state(row: RunRow) -> str:
     if row.ended:
         return f"has ended at `{row.state}`"
     return f"waits at `{row.state}`" if row.status == "paused" else f"was started, at `{row.state}`"
 
 
 def _machine_of(state: StateSpec, position: Position, row: RunRow) -> str | None:
-    """The name of the machine that the action runs under that child's id; None: it runs none."""
+    """The name of the machine that the action runs under the child's id; None if it runs none."""
     steps = position.facts.run.steps
     behind = row.run_id.removeprefix(row.parent).partition(f"{CHILD_MARK}{steps}")[2]
     name = behind.removeprefix(CHILD_MARK)
@@ -94,16 +94,16 @@ def _each(state: StateSpec) -> str:
 
 
 def _asking_child(
-    spec: MachineSpec, old: MachineSpec | None, asked: Asked, state: str
+    spec: MachineSpec, old: MachineSpec | None, question: Asked, state: str
 ) -> Iterator[Cause]:
-    """The child that asks, where an export holds only the records of its parent."""
-    if old is None or not asked.machines:
+    """The cause for a child that asks, if an export holds only the records of its parent."""
+    if old is None or not question.machines:
         return
-    name = asked.machines[0]
+    name = question.machines[0]
     before, now = old.machines.get(name), spec.machines.get(name)
     if before is None or (now is not None and canonical(before) == canonical(now)):
         return
     how = "is gone" if now is None else "has changed"
     path = ("machines", name) if now is not None else ("states", state)
-    what = f"its child `{asked.run}` waits at `{asked.state}`, and machine `{name}` {how}"
+    what = f"its child `{question.run}` waits at `{question.state}`, and machine `{name}` {how}"
     yield Cause(what, _ENDED, place=spec.place(path, key=True))

@@ -1,10 +1,10 @@
-"""Whether what a run holds fits a new machine, and what comes of it there at once.
+"""Whether the data of a run fit a new machine, and the immediate consequences there.
 
-The position is the fold of the run's records under the new machine: its state is one of that
-machine's. Left to ask is what no decision has looked at yet: values that came from outside, an
-action that was started, its children, and limits that are used up already.
+The position is the fold of the run's records under the new machine, so its state exists there. What
+remains to check is what no decision has read yet: values from outside, an action that was started,
+its children, and limits that are already used up.
 
-Belongs here: questions about one position. Never: records that are decided differently (`upgrade`).
+Belongs here: checks of one position. Never: records that are decided differently (`cause`).
 """
 
 from __future__ import annotations
@@ -28,43 +28,43 @@ from chartloop.versions.migration.verdict import Cause
 
 
 class Standing(NamedTuple):
-    """A run where it is, under both machines."""
+    """The position of a run under both machines."""
 
     chart: Chart
     position: Position
     old: Chart | None = None
     before: Position | None = None
-    """The same under the machine that it was started with."""
+    """The position under the machine that it was started with."""
     begun: bool = False
-    """Its action was started, and no record says what came of it."""
+    """Whether its action was started and has no record."""
     now: float | None = None
-    """When the run would continue, in seconds since the epoch; None: when it stopped."""
+    """The time at which it would continue, in seconds since the epoch; None: its last record's."""
     children: Sequence[RunRow] = ()
-    """Those that its action at hand has started."""
+    """The children that its current action has started."""
     was: str = ""
-    """What its state is called under the old machine."""
+    """The name of its state in the old machine."""
 
 
-def misfit(given: Standing) -> Cause | None:
-    """The first reason why what the run holds does not fit; None when it does."""
-    return next(_misfits(given), None)
+def misfit(standing: Standing) -> Cause | None:
+    """Return the first reason why the run's data do not fit; None if they do."""
+    return next(_misfits(standing), None)
 
 
-def _misfits(given: Standing) -> Iterator[Cause]:
-    position = given.position
+def _misfits(standing: Standing) -> Iterator[Cause]:
+    position = standing.position
     if position.ended:
         return
-    yield from _values(given.chart.spec, position.facts)
-    if given.begun or position.blocked_on == IN_DOUBT:
+    yield from _values(standing.chart.spec, position.facts)
+    if standing.begun or position.blocked_on == IN_DOUBT:
         what = f"the action of `{position.state}` is in doubt: it was started and has no record"
         cure = CURE.format("that is settled: a fork would pay for the call again")
         yield Cause(what, cure)
-    old = None if given.old is None else given.old.spec
-    yield from misfit_children(given.chart.spec, old, position, given.children, given.was)
+    old = None if standing.old is None else standing.old.spec
+    yield from misfit_children(standing.chart.spec, old, position, standing.children, standing.was)
 
 
 def _values(spec: MachineSpec, facts: Facts) -> Iterator[Cause]:
-    """Limits and variables of another type, and memory that is too long."""
+    """Yield causes for limits and variables of another type, and memory that is too long."""
     for root, declared, held in (
         ("limits", spec.limits, facts.limits),
         ("vars", spec.vars, facts.vars),
@@ -85,32 +85,32 @@ def _values(spec: MachineSpec, facts: Facts) -> Iterator[Cause]:
             yield Cause(what, "raise its `limit`", place=spec.place(("memory", name)))
 
 
-# what comes of it -----------------------------------------------------------------------------
+# consequences -------------------------------------------------------------------------------
 
 
-def stops(given: Standing) -> tuple[str, str]:
-    """The reason for which the run stops when the rules are next evaluated, and why.
+def stops(standing: Standing) -> tuple[str, str]:
+    """Return the reason for which the run stops when rules are next evaluated, and its guard.
 
-    Empty where it continues, and where it would have stopped all the same.
+    Empty if the run continues, or if it would have stopped under the old machine too.
     """
-    position = given.position
+    position = standing.position
     if position.ended or position.stopping:
         return "", ""
-    facts = _advance_clock(position.facts, given.now)
-    held = _holding_guards(given.old, given.before, given.now)
-    for rule in _looked_at(given.chart.spec, position.state):
+    facts = _advance_clock(position.facts, standing.now)
+    held = _holding_guards(standing.old, standing.before, standing.now)
+    for rule in _stop_rules(standing.chart.spec, position.state):
         if _holds(rule, facts) and rule.when.text not in held:
-            guard = say_guard(rule.when, facts, None, given.chart.spec.roots)
+            guard = say_guard(rule.when, facts, None, standing.chart.spec.roots)
             return rule.stop, guard
     return "", ""
 
 
 def _holding_guards(chart: Chart | None, position: Position | None, now: float | None) -> set[str]:
-    """The guards of the old machine's stop rules that hold at this position."""
+    """The texts of the old machine's stop rules that hold at this position."""
     if chart is None or position is None:
         return set()
     facts = _advance_clock(position.facts, now)
-    rules = _looked_at(chart.spec, position.state)
+    rules = _stop_rules(chart.spec, position.state)
     return {rule.when.text for rule in rules if _holds(rule, facts)}
 
 
@@ -118,7 +118,7 @@ def _advance_clock(facts: Facts, now: float | None) -> Facts:
     return facts if now is None else tick(facts, max(now, facts.marks.now))
 
 
-def _looked_at(spec: MachineSpec, state: str) -> Iterator[Rule]:
+def _stop_rules(spec: MachineSpec, state: str) -> Iterator[Rule]:
     for rule in spec.rules:
         named = (*rule.at, *rule.before)
         if rule.kind == "stop" and (not named or state in named):
@@ -126,7 +126,7 @@ def _looked_at(spec: MachineSpec, state: str) -> Iterator[Rule]:
 
 
 def _holds(rule: Rule, facts: Facts) -> bool:
-    """Whether a budget is used up: then it stays so. What may turn back no one can foretell."""
+    """Whether a budget is used up, which is final; other guards may change back."""
     if rule.when.kind != "budget" or rule.when.opaque:
         return False
     try:
@@ -135,9 +135,9 @@ def _holds(rule: Rule, facts: Facts) -> bool:
         return False
 
 
-def notes(given: Standing, begun: Mapping[str, Any]) -> Iterator[str]:
-    """What the run holds now and did not hold before. `begun` is the data of its `start`."""
-    position, before, spec = given.position, given.before, given.chart.spec
+def notes(standing: Standing, begun: Mapping[str, Any]) -> Iterator[str]:
+    """Yield notes on data that differ under the new file. `begun` is the data of the `start`."""
+    position, before, spec = standing.position, standing.before, standing.chart.spec
     for root in ("limits", "vars"):
         declared = getattr(spec, root)
         known: Mapping[str, Any] = begun.get(root) or EMPTY
@@ -156,5 +156,5 @@ def notes(given: Standing, begun: Mapping[str, Any]) -> Iterator[str]:
                 if name in had and held[name] != had[name]
             )
     if opaque := sorted({name for rule in spec.rules for name in rule.when.opaque}):
-        asked = ", ".join(f"`{name}`" for name in opaque)
-        yield f"what {asked} says is taken from the records; whether it would say the same is open"
+        guards = ", ".join(f"`{name}`" for name in opaque)
+        yield f"what {guards} says is taken from the records; whether it would say the same is open"

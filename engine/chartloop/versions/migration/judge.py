@@ -1,12 +1,12 @@
-"""What a new file means for the recorded runs of an old one: a verdict for each, and why.
+"""Judges whether recorded runs can continue under a new file: a verdict for each, with the reason.
 
-    records ─▶ decided again by the new machine, under the names of now ─▶ as recorded?
-       yes ─▶ does what the run holds fit? ─▶ safe, with what differs from here on
-       no  ─▶ with the names that the alignment of the files proposes? ─▶ needs a state map
+    records ─▶ replayed by the new machine, under the new names ─▶ as recorded?
+       yes ─▶ does the data of the run fit? ─▶ safe, with the changes ahead
+       no  ─▶ with the names that aligning the files proposes? ─▶ needs a state map
               else ─▶ unsafe: the first record that is decided differently
 
-Nothing is run and nothing is written. A run that may continue continues as a fork whose records are
-those of the new machine.
+Nothing is run or written. A run that may continue does so as a fork, whose records are those of the
+new machine.
 
 Source:      the issue "Proofs", 5
 """
@@ -40,10 +40,10 @@ OVER = "the run is over: it is read with the machine that it was started with"
 
 
 class Upgrade:
-    """From an old machine to a new one: asked for each of the old one's runs.
+    """The step from an old machine to a new one, which judges each run of the old.
 
-    Without `old`, where no one has kept it, runs are decided again all the same; which state was
-    renamed and what is ahead no one can say then.
+    Without `old`, if it was not kept, runs are replayed all the same, but renamed states and the
+    changes ahead are unknown.
     """
 
     def __init__(self, old: Chart | None, new: Chart) -> None:
@@ -52,44 +52,44 @@ class Upgrade:
 
     @cached_property
     def hash(self) -> str:
-        """That of the new machine's canonical text."""
+        """The hash of the new machine's canonical text."""
         return digest(self.new.text)
 
     @cached_property
     def comparison(self) -> Comparison:
-        """What differs between the two files, as if the new one named every state that it can."""
+        """The changes between the two files, with states paired that only alignment can pair."""
         if self.old is None:
             return Comparison((), Pairs({}, {}, {}))
         old, new = self.old.spec, self.new.spec
-        found = compare(old, new)
-        if more := align_states(old, new, found.pairs.states):
+        comparison = compare(old, new)
+        if more := align_states(old, new, comparison.pairs.states):
             return compare(old, replace(new, renamed={**new.renamed, **more}))
-        return found
+        return comparison
 
     @cached_property
     def naming(self) -> Naming:
-        """Which state and edge is which."""
+        """The new names of states and edges."""
         old = None if self.old is None else self.old.spec
         return naming(old, self.new.spec, self.comparison.pairs)
 
     @cached_property
     def only_words(self) -> bool:
-        """Whether no difference is one that a run can meet."""
+        """Whether no change affects a run."""
         return self.old is not None and all(c.only_words for c in self.comparison.changes)
 
     @cached_property
     def only_names(self) -> bool:
-        """Whether a run does the same under both, but for the names of states."""
+        """Whether only the names of states affect a run."""
         changes = self.comparison.changes
         return self.old is not None and all(c.only_words or c.kind == "renamed" for c in changes)
 
     def judge(self, run: RecordedRun, *, begun: bool = False, now: float | None = None) -> Verdict:
-        """The verdict for one run.
+        """Return the verdict for one run.
 
-        `begun`: an action was started before its newest records and has none yet. `now` is when it
-        would continue, in seconds since the epoch: what is spent by then is spent.
+        `begun`: an action was started and has no record yet. `now` is the time at which the run
+        would continue, in seconds since the epoch, for its time limits.
         """
-        return _Judging(self, run, begun or _in_doubt(run), now).verdict()
+        return _Judge(self, run, begun or _in_doubt(run), now).verdict()
 
 
 def _in_doubt(run: RecordedRun) -> bool:
@@ -97,11 +97,11 @@ def _in_doubt(run: RecordedRun) -> bool:
 
 
 class _Undecidable(Exception):
-    """A record that no run of any machine has."""
+    """A record that cannot be from any run."""
 
 
-class _Judging:
-    """One run."""
+class _Judge:
+    """The judgement of one run."""
 
     def __init__(self, upgrade: Upgrade, run: RecordedRun, begun: bool, now: float | None) -> None:
         self.upgrade = upgrade
@@ -125,11 +125,11 @@ class _Judging:
 
     def _decide(self) -> Verdict:
         naming = self.upgrade.naming
-        found = self._replay(naming.given)
-        if found.same:
-            return self._fitting(found.position, naming.given, {})
+        replayed = self._replay(naming.given)
+        if replayed.same:
+            return self._fitting(replayed.position, naming.given, {})
         if not (lines := used(self.run.records, naming.lines)):
-            return self._otherwise(found, naming.given)
+            return self._otherwise(replayed, naming.given)
         mapped = self._replay(naming.proposed)
         if mapped.same:
             return self._fitting(mapped.position, naming.proposed, lines)
@@ -141,8 +141,8 @@ class _Judging:
         except Exception as error:  # an export may hold anything
             raise _Undecidable(f"{type(error).__name__}: {error}") from error
 
-    def _otherwise(self, found: Replay, names: Names) -> Verdict:
-        return self._unsafe(cause_of(self.upgrade.new, self.run.records, found, names))
+    def _otherwise(self, replayed: Replay, names: Names) -> Verdict:
+        return self._unsafe(cause_of(self.upgrade.new, self.run.records, replayed, names))
 
     def _unsafe(self, cause: Cause) -> Verdict:
         if self.base.status in ENDED:
@@ -150,27 +150,27 @@ class _Judging:
         return replace(self.base, kind="unsafe", why=str(cause), cause=cause)
 
     def _fitting(self, position: Position, names: Names, lines: Mapping[str, str]) -> Verdict:
-        """Every record is decided as it was: the verdict by what the run holds."""
+        """The verdict if every record is decided as it was: it depends on the run's data."""
         upgrade = self.upgrade
         before = position if upgrade.only_names else self._before()
-        given = Standing(
+        standing = Standing(
             upgrade.new, position, upgrade.old, before, self.begun, self.now,
             self.run.children, self.base.state,
         )  # fmt: skip
-        if (cause := misfit(given)) is not None:
+        if (cause := misfit(standing)) is not None:
             return self._unsafe(cause)
         verdict = replace(self.base, names=names)
         if upgrade.only_words and not lines:
             words = len(upgrade.comparison.changes)
             why = f"it differs in words only: {say_count(words, 'difference')}" if words else ""
             return replace(verdict, why=why or "it is the same machine, written differently")
-        stopped, why = stops(given)
+        reason, why = stops(standing)
         data = self.run.records[0].input.data
         return replace(
             verdict, kind="map" if lines else "safe", why=self._why(lines), renamed=lines,
-            stops=stopped, ahead=self._ahead(given), cause=None,
-            notes=(*((f"{why}: it stops for `{stopped}`",) if stopped else ()),
-                   *notes(given, data)),
+            stops=reason, ahead=self._ahead(standing), cause=None,
+            notes=(*((f"{why}: it stops for `{reason}`",) if reason else ()),
+                   *notes(standing, data)),
         )  # fmt: skip
 
     def _why(self, lines: Mapping[str, str]) -> str:
@@ -181,26 +181,26 @@ class _Judging:
         return f"{message} now, which the file does not say; then {was}"
 
     def _before(self) -> Position | None:
-        """Where the run is under the machine that it was started with."""
+        """The position under the machine that the run was started with."""
         old = self.upgrade.old
         if old is None:
             return None
-        found = replay(old, self.run.records, self.run.run_id)
-        return found.position if found.same else None
+        replayed = replay(old, self.run.records, self.run.run_id)
+        return replayed.position if replayed.same else None
 
-    def _ahead(self, given: Standing) -> tuple[Ahead, ...]:
-        old, position = self.upgrade.old, given.position
+    def _ahead(self, standing: Standing) -> tuple[Ahead, ...]:
+        old, position = self.upgrade.old, standing.position
         if old is None or position.ended:
             return ()
         back = {new: old for old, new in self.upgrade.comparison.pairs.states.items()}
-        pending = [given.chart.interruptible.get(one.point, "") for one in position.returns]
+        pending = [standing.chart.interruptible.get(one.point, "") for one in position.returns]
         here = [position.state, *pending]
-        reach = [Reach(old, [back.get(name, name) for name in here]), Reach(given.chart, here)]
+        reach = [Reach(old, [back.get(name, name) for name in here]), Reach(standing.chart, here)]
         chosen: Mapping[str, object] = self.run.records[0].input.data.get("limits") or EMPTY
-        files = (old.spec.file, given.chart.spec.file)
+        files = (old.spec.file, standing.chart.spec.file)
         comparison = self.upgrade.comparison
         met = ahead(comparison.changes, *reach, given=chosen, files=files)
-        return (*met, *changed_routes(old, given.chart, comparison.pairs.states))
+        return (*met, *changed_routes(old, standing.chart, comparison.pairs.states))
 
 
 _FOR_PEOPLE = frozenset({"label", "ask", "about", "role", "shape"})
@@ -209,17 +209,17 @@ Sign = frozenset[Hashable]
 
 
 def align_states(old: MachineSpec, new: MachineSpec, known: Mapping[str, str]) -> dict[str, str]:
-    """The states, next to the `known` pairs, that are in the same place and look alike."""
-    found: dict[str, str] = {}
-    while more := dict(_unique_pairs(old, new, {**known, **found})):
-        found |= more
-    return found
+    """Pair more states, beyond the `known` pairs, by equal content and neighbourhood."""
+    pairs: dict[str, str] = {}
+    while more := dict(_unique_pairs(old, new, {**known, **pairs})):
+        pairs |= more
+    return pairs
 
 
 def _unique_pairs(
     old: MachineSpec, new: MachineSpec, states: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """Unpaired states of both that look alike, where no third one does."""
+    """Yield unpaired states of both machines with the same signature, if it is unique in each."""
     back = {there: here for here, there in states.items()}
     names = Renaming(states)
     ours, theirs = dict[Sign, list[str]](), dict[Sign, list[str]]()
@@ -229,23 +229,23 @@ def _unique_pairs(
     for name in (n for n in new.states if n not in back):
         sign = _sign(new, name, lambda n: n if n in back else "", Renaming())
         theirs.setdefault(sign, []).append(name)
-    for sign, found in ours.items():
-        if len(found) == 1 and len(there := theirs.get(sign, [])) == 1:
-            yield found[0], there[0]
+    for sign, here in ours.items():
+        if len(here) == 1 and len(there := theirs.get(sign, [])) == 1:
+            yield here[0], there[0]
 
 
 def _sign(spec: MachineSpec, name: str, known: Callable[[str], str], names: Renaming) -> Sign:
-    """What a state says and where it is, in names that both machines have."""
+    """The signature of a state: its aspects and neighbours, in names that both machines have."""
     aspects = state_part(spec.states[name], names).aspects.items()
     sign: set[Hashable] = {("says", n, a.value) for n, a in aspects if n not in _FOR_PEOPLE}
     for edge in spec.edges():
-        way = edge.id[len(edge.source) :]
+        suffix = edge.id[len(edge.source) :]
         if edge.target == name and known(edge.source):
-            sign.add(("from", known(edge.source), way))
+            sign.add(("from", known(edge.source), suffix))
         if edge.source == name:
-            sign.add(("to", known(edge.target), way))
-    led = (rule for rule in spec.rules if rule.to == name)
-    sign |= {("rule", rule.stop, names.text(rule.when.text)) for rule in led}
+            sign.add(("to", known(edge.target), suffix))
+    leading = (rule for rule in spec.rules if rule.to == name)
+    sign |= {("rule", rule.stop, names.text(rule.when.text)) for rule in leading}
     if spec.on_stop == name:
         sign.add("on_stop")
     if spec.on_error is not None and spec.on_error.target == name:

@@ -1,9 +1,9 @@
-"""What a run has still before it that differs: the changes that it can meet from where it is.
+"""The changes that a run can still meet from its position.
 
-Of a run that has ended nothing is before it. A change of words alone is none; what only counts
-when a run starts (first tasks, first values) is none either.
+A run that has ended meets none. A change of words does not count, nor one that matters only at the
+start of a run (initial tasks, initial values).
 
-Belongs here: which of the differences of two files a run can meet. Never: finding them (`diff`).
+Belongs here: selecting from the changes between two files. Never: finding them (`versions.diff`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from chartloop.versions.diff.diff import say, where
 from chartloop.versions.migration.verdict import Ahead
 
 ON_ERROR = "on_error"
-"""The id of the edge that a failed action takes where nothing else handles that."""
+"""The id of the edge for failures that nothing else handles."""
 
 
 class Reach:
-    """What a run of a machine may still come to from some of its states."""
+    """The part of a machine that a run can still reach from some of its states."""
 
     def __init__(self, chart: Chart, begin: Collection[str]) -> None:
         self.spec: MachineSpec = chart.spec
@@ -36,7 +36,7 @@ class Reach:
 
     @cached_property
     def acts(self) -> bool:
-        """Whether any of these states does something."""
+        """Whether any of these states has an action."""
         return any(self.spec.states[name].action is not None for name in self.states)
 
     @cached_property
@@ -46,23 +46,23 @@ class Reach:
 
     @cached_property
     def reads(self) -> frozenset[str]:
-        """The facts that are read there, by rules too."""
-        found: set[str] = set(_read(self.spec.output))
+        """The facts that are read there, including by rules."""
+        reads: set[str] = set(_read(self.spec.output))
         for name in self.states:
-            found |= set(_read(self.spec.states[name]))
+            reads |= set(_read(self.spec.states[name]))
         for rule in self.spec.rules:
             if self.covers(rule):
-                found |= set(_read(rule))
-        return frozenset(found)
+                reads |= set(_read(rule))
+        return frozenset(reads)
 
     def has_edge(self, id: str) -> bool:
-        """Whether the edge of that id may be taken there: `on_error` from wherever one acts."""
+        """Whether an edge may be taken there; `on_error` from any state with an action."""
         if id == ON_ERROR:
             return self.acts
         return id.partition(".")[0] in self.states
 
     def has_rule(self, id: str) -> bool:
-        """Whether the rule of that id is looked at there."""
+        """Whether a rule, by id, is evaluated there."""
         return any(rule.id == id and self.covers(rule) for rule in self.spec.rules)
 
     def covers(self, rule: Rule) -> bool:
@@ -87,7 +87,7 @@ def _reachable_states(chart: Chart, begin: Collection[str]) -> frozenset[str]:
 
 
 def _read(value: Any) -> Iterator[str]:
-    """The facts that the expressions and templates of a part of a file read."""
+    """Yield the facts that the expressions and templates of a part of a file read."""
     if isinstance(value, (Expression, Template, Label)):
         yield from value.reads
     elif isinstance(value, Mapping):
@@ -105,37 +105,38 @@ def ahead(
     changes: tuple[Change, ...], before: Reach, after: Reach, *,
     given: Collection[str], files: tuple[str, str],
 ) -> tuple[Ahead, ...]:  # fmt: skip
-    """The changes that a run can meet. `given` are limits that it was started with."""
-    met = (c for c in changes if _tells(c) and _meets(c, before, after, given))
+    """Return the changes that a run can meet. `given` are limits that it was started with."""
+    met = (c for c in changes if _affects_runs(c) and _meets(c, before, after, given))
     return tuple(Ahead(say(change), _where(change, files)) for change in met)
 
 
 def changed_routes(old: Chart, new: Chart, states: Mapping[str, str]) -> Iterator[Ahead]:
-    """Stops that lead to another end, because a state that takes them has come or gone.
+    """Yield stops that lead to another end, because a state for them was added or removed.
 
-    `states` are the old machine's by their names now. An `on_stop` that changed says it itself.
+    `states` maps the old machine's states to their new names. A changed `on_stop` is a change of
+    its own.
     """
-    called = {**states, "": ""}
-    if called.get(old.spec.on_stop or "", old.spec.on_stop) != (new.spec.on_stop or ""):
+    names = {**states, "": ""}
+    if names.get(old.spec.on_stop or "", old.spec.on_stop) != (new.spec.on_stop or ""):
         return
-    found: dict[tuple[str, str], list[str]] = {}
+    moved: dict[tuple[str, str], list[str]] = {}
     for reason in (r for r in old.spec.reasons if r in new.spec.reasons):
         was, now = old.route(reason), new.route(reason)
         if states.get(was, was) != now:
-            found.setdefault((was, now), []).append(f"`{reason}`")
-    for (was, now), reasons in found.items():
+            moved.setdefault((was, now), []).append(f"`{reason}`")
+    for (was, now), reasons in moved.items():
         words = f"a stop for {' or '.join(reasons)} leads to `{now}` instead of `{was}`"
         place = new.spec.place(("states", now), key=True) if now in new.spec.states else NOWHERE
         yield Ahead(words, str(place) if place.line else "")
 
 
-def _tells(change: Change) -> bool:
-    """Whether a run does anything else for it: under another name a state is the same."""
+def _affects_runs(change: Change) -> bool:
+    """Whether a change affects runs: a new name for a state does not."""
     return not change.only_words and change.kind != "renamed"
 
 
 def _where(change: Change, files: tuple[str, str]) -> str:
-    """Its place in both files; of a machine that only a journal has, in the new one."""
+    """The place of a change in both files; only in the new one if the old is from a journal."""
     if "<" not in files[0]:
         return where(change, ("", ""))
     return str(change.after.place) if change.after is not None and change.after.place.line else ""

@@ -1,9 +1,9 @@
-"""Which state, edge and rule of an old machine is which of a new one, for reading its records.
+"""The names of an old machine's states, edges and rules in a new one, for reading its records.
 
-What the new file says under `renamed` counts. What it does not say, and the alignment of the two
-files finds, is a proposal: it goes into the file first.
+The new file's `renamed` counts. Names that only the alignment of the two files finds are proposals,
+to be written into the file first.
 
-Belongs here: names. Never: deciding anything with them (`upgrade`).
+Belongs here: names. Never: deciding anything with them (`judge`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from chartloop.run.renaming import START, Names
 from chartloop.versions.diff.align import Pairs
 
 GONE = ", which is gone"
-"""Behind the id of an edge or rule that the new machine does not have: no id is like it."""
+"""The suffix for the id of an edge or rule that the new machine lacks: no real id has it."""
 
 
 class Naming(NamedTuple):
-    """The names that the new file gives, and those that it would have to give."""
+    """The names that the new file gives, and those that it lacks."""
 
     given: Names
     proposed: Names
-    """With `lines` in the file."""
+    """The names if the file had `lines`."""
     lines: Mapping[str, str]
-    """States that are called otherwise now, and the file does not say so."""
+    """The renamed states that are missing under `renamed`."""
 
 
 def naming(old: MachineSpec | None, new: MachineSpec, pairs: Pairs) -> Naming:
-    """The names of `old`'s states, edges and rules in `new`. Without `old`, what the file says."""
+    """Return the names of `old`'s states, edges and rules in `new`; without `old`, those given."""
     if old is None:
         return Naming(Names(new.renamed), Names(new.renamed), {})
     given = {**dict(_through(old, new)), **new.renamed}
@@ -41,7 +41,7 @@ def naming(old: MachineSpec | None, new: MachineSpec, pairs: Pairs) -> Naming:
 
 
 def _through(old: MachineSpec, new: MachineSpec) -> Iterator[tuple[str, str]]:
-    """``a: b`` in the old file and ``a: c`` in the new one: what was recorded as `b` is `c`."""
+    """Yield indirect renames: ``a: b`` in the old file and ``a: c`` in the new one make `b` `c`."""
     return (
         (middle, new.renamed[first])
         for first, middle in old.renamed.items()
@@ -50,7 +50,7 @@ def _through(old: MachineSpec, new: MachineSpec) -> Iterator[tuple[str, str]]:
 
 
 def _aligned_names(old: MachineSpec, pairs: Pairs) -> Iterator[tuple[str, str]]:
-    """Each name that a record may have, with its aligned name of now."""
+    """Yield each name that a record may have, with its aligned new name."""
     yield from ((o, n) for o, n in pairs.states.items() if o != n)
     for first, middle in old.renamed.items():
         if middle in pairs.states:
@@ -58,7 +58,7 @@ def _aligned_names(old: MachineSpec, pairs: Pairs) -> Iterator[tuple[str, str]]:
 
 
 def _edges(old: MachineSpec, pairs: Pairs) -> Iterator[tuple[str, str]]:
-    """The edges and rules by id, as any record may name them."""
+    """Yield the id of each edge and rule, as any record may have it, with its new id."""
     known = {**pairs.edges, **pairs.rules}
     before: dict[str, list[str]] = {}
     for first, middle in old.renamed.items():
@@ -73,12 +73,12 @@ def _edges(old: MachineSpec, pairs: Pairs) -> Iterator[tuple[str, str]]:
 
 
 def used(records: Iterable[Record], lines: Mapping[str, str]) -> dict[str, str]:
-    """Those of the lines that these records need."""
-    named: set[str] = set()
+    """Return the lines that these records need."""
+    names: set[str] = set()
     for record in records:
-        named |= {record.state, record.next, str(record.input.data.get(START, ""))}
-        named |= {_state_of(id) for id in record.taken}
-    return {old: new for old, new in lines.items() if old in named}
+        names |= {record.state, record.next, str(record.input.data.get(START, ""))}
+        names |= {_state_of(id) for id in record.taken}
+    return {old: new for old, new in lines.items() if old in names}
 
 
 def _state_of(id: str) -> str:
@@ -87,5 +87,5 @@ def _state_of(id: str) -> str:
 
 
 def block(lines: Mapping[str, str]) -> str:
-    """The lines as they are in a machine's file."""
+    """Return the lines as YAML for a machine's file."""
     return "".join(["renamed:\n", *(f"  {old}: {new}\n" for old, new in lines.items())])

@@ -1,11 +1,11 @@
-"""What is said of one run of an old machine under a new one.
+"""The verdict on one run of an old machine under a new one.
 
     unchanged   the same machine, or one that differs only in words
-    safe        every record is decided as it was, and what the run holds fits
-    map         the same, once the file says under `renamed` which state is which
-    unsafe      a record is decided differently, or what the run holds does not fit
+    safe        every record is decided as it was, and the run's data fit
+    map         the same, once the file gives the new names of states under `renamed`
+    unsafe      a record is decided differently, or the run's data do not fit
 
-Belongs here: the values, and how they are written. Never: finding a verdict (`upgrade`).
+Belongs here: the values, and their text. Never: finding a verdict (`judge`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from chartloop.run.renaming import Names
 Kind = Literal["unchanged", "safe", "map", "unsafe"]
 
 KINDS: tuple[Kind, ...] = ("unchanged", "safe", "map", "unsafe")
-"""From the best to the worst."""
+"""The kinds, from best to worst."""
 
-SAID: Mapping[Kind, str] = MappingProxyType(
+LABELS: Mapping[Kind, str] = MappingProxyType(
     {"unchanged": "unchanged", "safe": "safe", "map": "needs a state map", "unsafe": "unsafe"}
 )
 _TONES: Mapping[Kind, Tone] = MappingProxyType(
@@ -41,15 +41,15 @@ class Cause:
     """``record 5 at `think`: it continued to `act`; now it stops for `steps_limit`: ...``"""
     cure: str = ""
     record: int | None = None
-    """The first record that is decided differently; None where all are decided as they were."""
+    """The number of the first record that is decided differently; None if there is none."""
     place: Place = NOWHERE
-    """Where in the new file that is decided."""
+    """The place in the new file that decides it."""
 
     def __str__(self) -> str:
         return f"{self.what} ({self.place})" if self.place.line else self.what
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Return it as plain data."""
         place = self.place
         return {
             "what": self.what, "cure": self.cure or None, "record": self.record,
@@ -59,7 +59,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """One difference of the files that the run has still before it."""
+    """One change between the files that the run may still meet."""
 
     words: str
     where: str = ""
@@ -71,52 +71,52 @@ class Ahead:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a new file means for one recorded run. True where the run may continue with it."""
+    """Whether one recorded run may continue under a new file, and why. Truthy if it may."""
 
     run_id: str
     kind: Kind
     why: str
-    """One sentence without its full stop."""
+    """The reason: one sentence without a full stop."""
     state: str = ""
-    """Where the run is, by the name that it was recorded under."""
+    """The state of the run, by its recorded name."""
     status: str = ""
     records: int = 0
     cause: Cause | None = None
-    """Of an unsafe run."""
+    """The cause, if the run is unsafe."""
     renamed: Mapping[str, str] = field(default_factory=lambda: EMPTY)
-    """The lines that are missing under `renamed`, old name to new."""
+    """The lines that are missing under `renamed`: old name to new name."""
     stops: str = ""
-    """The reason for which it stops when the rules are next evaluated; empty when it continues."""
+    """The reason for which it stops when rules are next evaluated; empty if it continues."""
     ahead: tuple[Ahead, ...] = ()
-    """What differs from here on; nothing of a run that has ended."""
+    """The changes that it may still meet; empty if it has ended."""
     notes: tuple[str, ...] = ()
-    """What the run holds now that it did not hold before, and what no one can tell."""
+    """Values that differ under the new file, and questions that stay open."""
     names: Names = field(default=Names(), repr=False, compare=False)
-    """What its records' states and edges are called in the new machine."""
+    """The new names of the states and edges in its records."""
 
     @property
     def goes_on(self) -> bool:
-        """Whether the run may continue with the new file as it is."""
+        """Whether the run may continue under the new file as it is."""
         return self.kind in ("unchanged", "safe")
 
     def __bool__(self) -> bool:
         return self.goes_on
 
     def __str__(self) -> str:
-        return f"{SAID[self.kind]}: {self.why}"
+        return f"{LABELS[self.kind]}: {self.why}"
 
     @property
     def title(self) -> str:
-        """The run, and what is said of it: ``run 3kf: safe``."""
-        return f"run {self.run_id}: {SAID[self.kind]}"
+        """The run and its verdict: ``run 3kf: safe``."""
+        return f"run {self.run_id}: {LABELS[self.kind]}"
 
     @property
     def flow(self) -> str:
-        """The missing lines in one: ``{work: labour}``."""
+        """The missing lines as one line of YAML: ``{work: labour}``."""
         return f"{{{', '.join(f'{old}: {new}' for old, new in self.renamed.items())}}}"
 
     def details(self) -> list[tuple[str, str]]:
-        """All that is known, a name and a text for each line; the first names may repeat."""
+        """Return everything known as lines of a name and a text; names may repeat."""
         cause = self.cause
         stops = (
             f"it stops for `{self.stops}` when the rules are next evaluated" if self.stops else ""
@@ -136,7 +136,7 @@ class Verdict:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """The public JSON shape of one run's verdict."""
+        """Return the public JSON shape of the verdict."""
         return {
             "run": self.run_id,
             "verdict": self.kind,
@@ -153,15 +153,15 @@ class Verdict:
         }
 
     def origin(self, row_hash: str) -> dict[str, Any]:
-        """What the `start` of a run keeps that continues from this one under the new file."""
+        """Return the data that the `start` of the continuing run keeps about this one."""
         return {
             "run": self.run_id, "machine": row_hash, "verdict": self.kind, "why": self.why,
             "ahead": [one.words for one in self.ahead],
         }  # fmt: skip
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: the verdict, then what belongs to it."""
-        head = (("run", Cell(self.run_id, "code")), ("verdict", Cell(SAID[self.kind], self.tone)))
+        """The notebook view: the verdict and its details."""
+        head = (("run", Cell(self.run_id, "code")), ("verdict", Cell(LABELS[self.kind], self.tone)))
         return bundle(pairs((*head, *self.details())), self.text())
 
     @property
@@ -170,5 +170,5 @@ class Verdict:
         return _TONES[self.kind]
 
     def text(self) -> str:
-        """The verdict, and what belongs to it, a line for each."""
+        """Return the verdict and its details, line by line."""
         return "\n".join((self.title, *(f"  {name:<8}{text}" for name, text in self.details())))
