@@ -26,7 +26,7 @@ from chartloop.analysis.coverage.collect import Seeing
 from chartloop.analysis.simulation.distributions import Amount
 from chartloop.analysis.simulation.play import Player
 from chartloop.analysis.simulation.simulate import make_plan
-from chartloop.analysis.simulation.world import Happens, World
+from chartloop.analysis.simulation.world import Behaviour, World
 from chartloop.api import examine, lifecycle, load
 from chartloop.core.outcome import Outcome, Reply, Spent
 from chartloop.core.records import Input, Record
@@ -276,7 +276,7 @@ def simulating(runs: int = 5_000) -> Figures:
     """The agent in its assumed world, and in one where no two replies are alike. CPU time."""
     known = load("agent")
     size = Amount("lognormal", (200, 800))
-    varied = World(actions={"infer": Happens(prompt_tokens=size, completion_tokens=size)})
+    varied = World(actions={"infer": Behaviour(prompt_tokens=size, completion_tokens=size)})
     players = [
         make_plan(known, world, 0, limits={}, vars={}, tasks=None).player()
         for world in (World(), varied)

@@ -184,7 +184,7 @@ async def every_run(moves: Moves, start: Start, longest: int) -> dict[Target, in
     while layer:
         behind: list[Node] = []
         for node in layer:
-            if node.wait_over:
+            if node.rests:
                 for target in (t for at in node.way() for t in at.shown):
                     found[target] = min(node.length, found.get(target, node.length))
             if node.length < longest:

@@ -176,7 +176,7 @@ states:
 @pytest.mark.parametrize("case", REACHED, ids=lambda case: case.id)
 def test_everything_is_reached(case: Reach, tmp_path: Path) -> None:
     made = generate(machine(tmp_path, case.text), tmp_path)
-    assert [f"{u.target}: {u.said}" for u in made.unreached if u.why != "proven"] == []
+    assert [f"{u.target}: {u.text}" for u in made.unreached if u.why != "proven"] == []
     made.write()
     assert all_pass(tmp_path)
     again = generate(tmp_path / "it.yaml", tmp_path)
@@ -274,7 +274,7 @@ states:
 """
     made = generate(machine(tmp_path, text), tmp_path, tools=[is_sound], work=300)
     assert left(made) == {"think.next.0": "opaque", "completed": "opaque"}
-    assert "`is_sound`" in made.unreached[0].said
+    assert "`is_sound`" in made.unreached[0].text
 
 
 CALLED: list[str] = []
@@ -295,7 +295,7 @@ def test_an_own_action_with_effects_is_run_only_when_it_may_be(tmp_path: Path) -
     made = generate(path, tmp_path, tools=[file_it])
     assert CALLED == []
     assert left(made)["file.next.0"] == "own action"
-    assert "`file`" in made.unreached[0].said
+    assert "`file`" in made.unreached[0].text
     made = generate(path, tmp_path, tools=[file_it], run_actions=True)
     assert "file.next.0" in names(made)
     assert CALLED != []
@@ -387,7 +387,7 @@ states:
 @pytest.mark.parametrize("case", PROOFS, ids=lambda case: case.id)
 def test_what_no_run_can_show_is_proven_and_nothing_else(case: Proof, tmp_path: Path) -> None:
     made = generate(machine(tmp_path, IGNORE + case.text), tmp_path, work=2_000)
-    said = {u.target.name: u.said for u in made.unreached if u.why == "proven"}
+    said = {u.target.name: u.text for u in made.unreached if u.why == "proven"}
     assert said.keys() == case.proven.keys()
     for name, word in case.proven.items():
         assert said[name].startswith("proven impossible: ")
@@ -406,7 +406,7 @@ def test_of_the_shipped_machines_one_edge_is_proven_and_nothing_is_left(name: st
 def test_a_search_says_how_much_it_has_done(tmp_path: Path) -> None:
     made = generate("agent", tmp_path, work=3)
     assert made.unreached
-    assert "moves" in made.unreached[-1].said
+    assert "moves" in made.unreached[-1].text
     assert made.tried < 200
 
 

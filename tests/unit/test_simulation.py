@@ -486,7 +486,7 @@ def test_children_are_said_not_to_be_played() -> None:
     said = str(found)
     assert "not played: the child machines of ask_kid" in said
     assert found.to_dict()["unplayed"] == ["ask_kid"]
-    assert simulate(asking(), runs=5).unplayed_said() == ""
+    assert simulate(asking(), runs=5).unplayed_note() == ""
 
 
 def test_a_child_that_spends_more_than_it_could_is_named_where_the_bound_is_passed() -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from chartloop.analysis.whatif.unaffected import Rising, counters_of
+from chartloop.analysis.whatif.unaffected import CounterHistory, counters_of
 from chartloop.api import load
 from chartloop.core.position import Position
 from chartloop.machine.evolve import evolve
@@ -66,5 +66,5 @@ def test_how_far_it_is_certain(was: int | None, now: int | None, alike: int) -> 
         positions.append(position)
     counters = counters_of(machine.spec, "limits.n")
     assert counters is not None
-    rising = Rising(counters, positions)
-    assert rising.count_unaffected(was, now) == alike
+    history = CounterHistory(counters, positions)
+    assert history.count_unaffected(was, now) == alike

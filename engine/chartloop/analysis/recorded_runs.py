@@ -1,4 +1,4 @@
-"""Recorded runs from whatever a caller has: runs, a journal, the path of one, an export."""
+"""Recorded runs, read from runs, journals, the files of journals, and exports."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Runs: TypeAlias = "Journal | Run | RecordedRun | Unread | str | Path | Iterable[
 
 
 def recorded_runs(given: Runs, machine: str = "", *, children: bool = False) -> Iterator[Recorded]:
-    """The runs, one by one, each read when it is asked for; those that cannot be read as `Unread`.
+    """Yield recorded runs, each read when it is reached; an unreadable one as `Unread`.
 
-    Of a journal: the runs of `machine` (its name; empty: of all machines), the newest first,
-    without those of child machines, which `children` brings behind their parent. `SetupError` for
-    what holds no runs.
+    From a journal come the runs of the machine named `machine` (empty: of all machines), the newest
+    first. With `children`, the runs of its child machines follow each run. `SetupError` for
+    anything that holds no runs.
     """
     if isinstance(given, (RecordedRun, Unread)):
         yield given
@@ -54,7 +54,7 @@ def _of_run(run: Run) -> Recorded:
     journal = run.session.journal
     row = wait(journal.row(run.id), suspends=journal.suspends) or run.session.row
     read = wait(read_run(journal, row), suspends=journal.suspends)
-    if isinstance(read, RecordedRun) and not read.machine:  # kept in memory, without its text
+    if isinstance(read, RecordedRun) and not read.machine:  # a journal in memory keeps no text
         return read._replace(machine=run.machine.canonical())
     return read
 
@@ -74,8 +74,8 @@ def _of_file(path: Path, machine: str, children: bool) -> Iterator[Recorded]:
 
 
 def _of_journal(journal: Journal, machine: str, children: bool) -> Iterator[Recorded]:
-    found = journal.rows(machine=machine or None, children=False)
-    for row in wait(found, suspends=journal.suspends):
+    rows = journal.rows(machine=machine or None, children=False)
+    for row in wait(rows, suspends=journal.suspends):
         yield wait(read_run(journal, row), suspends=journal.suspends)
         if children:
             yield from _below(journal, row.run_id)

@@ -1,4 +1,4 @@
-"""`upgrade`: verdicts for many recorded runs, in words, as data, as a table.
+"""`upgrade`: whether recorded runs can continue under an edited file, as text, data and tables.
 
 Belongs here: which runs are judged and which are skipped, and how the verdicts are shown.
 Never: a verdict (`versions.migration.judge`).
@@ -29,9 +29,9 @@ from chartloop.versions.migration.verdict import KINDS, LABELS, Kind, Verdict
 FORMAT = 1
 """The version of the JSON shape: fields are added, never renamed."""
 NAMED = 8
-"""Runs of which one says the same that a heading names."""
+"""How many runs a heading names."""
 LISTED = 20
-"""Runs of the table, and reasons below it, that are listed: the worst."""
+"""How many runs the table lists, and how many groups follow it: the worst."""
 _COLOURS = {"unchanged": "dim", "safe": "green", "map": "yellow", "unsafe": "red"}
 HEAD = ("verdict", "run", "stands at", "records")
 
@@ -48,7 +48,7 @@ class Upgraded:
     """The new machine's name."""
     verdicts: tuple[Verdict, ...]
     passed_over: tuple[Unread, ...] = ()
-    """Runs of other machines, and those that cannot be read."""
+    """The runs of other machines, and unreadable ones."""
     known: Mapping[str, str] | None = None
     """The new file's `renamed`."""
 
@@ -59,25 +59,25 @@ class Upgraded:
 
     @property
     def counts(self) -> Mapping[Kind, int]:
-        """How many runs there are of each verdict."""
+        """The number of runs with each verdict."""
         kinds = [verdict.kind for verdict in self.verdicts]
         return {kind: kinds.count(kind) for kind in KINDS}
 
     @property
     def summary(self) -> str:
-        """A summary in a line."""
+        """The summary line: the number of runs, and of each verdict."""
         if not self.verdicts:
             return f"{self.machine}: no recorded runs to judge"
-        found = ", ".join(
+        counts = ", ".join(
             f"{count:,} {_describe_kind(kind, count)}"
             for kind, count in self.counts.items()
             if count
         )
-        return f"{self.machine}: {say_count(len(self.verdicts), 'run')}, {found}"
+        return f"{self.machine}: {say_count(len(self.verdicts), 'run')}, {counts}"
 
     @property
     def missing_renames(self) -> Mapping[str, str]:
-        """All that is missing under `renamed`. Of two names for one state, the first run's."""
+        """The lines missing under `renamed`. If runs disagree on a state, the first run's."""
         lines: dict[str, str] = {}
         for verdict in self.verdicts:
             lines = {**verdict.renamed, **lines}
@@ -85,16 +85,16 @@ class Upgraded:
 
     @property
     def torn(self) -> tuple[str, ...]:
-        """Old states that are one state for some runs and another for others."""
+        """The old states that runs map to different new states."""
         pairs = {pair for verdict in self.verdicts for pair in verdict.renamed.items()}
         names = [old for old, _ in pairs]
         return tuple(sorted({old for old in names if names.count(old) > 1}))
 
     def map_block(self) -> str:
-        """The whole `renamed:` block for the new file; empty when nothing is missing."""
+        """The whole `renamed:` block for the new file; empty if nothing is missing."""
         return block({**(self.known or {}), **self.missing_renames}) if self.missing_renames else ""
 
-    # showing --------------------------------------------------------------------------------
+    # display --------------------------------------------------------------------------------
 
     @property
     def by_severity(self) -> list[Verdict]:
@@ -102,21 +102,21 @@ class Upgraded:
         return sorted(self.verdicts, key=lambda verdict: -KINDS.index(verdict.kind))
 
     def groups(self) -> Iterator[tuple[list[Verdict], list[tuple[str, str]]]]:
-        """Runs of which the same is said, and what that is; without the unchanged ones."""
-        found: dict[tuple[Any, ...], list[Verdict]] = {}
+        """The verdicts with equal details, and these details; without the unchanged runs."""
+        groups: dict[tuple[Any, ...], list[Verdict]] = {}
         for verdict in self.by_severity:
             if verdict.kind != "unchanged":
-                found.setdefault((verdict.kind, *verdict.details()), []).append(verdict)
-        yield from ((alike, alike[0].details()) for alike in found.values())
+                groups.setdefault((verdict.kind, *verdict.details()), []).append(verdict)
+        yield from ((group, group[0].details()) for group in groups.values())
 
     def rows(self) -> list[dict[str, Any]]:
-        """A mapping of plain data for each run."""
+        """Plain data, a dict for each run."""
         return [verdict.to_dict() for verdict in self.verdicts]
 
     def frame(self) -> Any:
         """A pandas frame with a row for each run."""
-        kept = ("run", "verdict", "goes_on", "state", "status", "records", "stops", "why")
-        return frame([{name: row[name] for name in kept} for row in self.rows()], "run")
+        columns = ("run", "verdict", "goes_on", "state", "status", "records", "stops", "why")
+        return frame([{name: row[name] for name in columns} for row in self.rows()], "run")
 
     def to_dict(self) -> dict[str, Any]:
         """The public JSON shape; docs/upgrading.md describes it."""
@@ -131,27 +131,27 @@ class Upgraded:
         }
 
     def cells(self) -> list[tuple[str, ...]]:
-        """The table: verdict, run, where it is, records."""
+        """The rows of the table: verdict, run, position, number of records."""
         return [
             (LABELS[v.kind], v.run_id, f"{v.state}, {v.status}", f"{v.records:,}")
             for v in self.by_severity
         ]
 
     def more(self, listed: int) -> str:
-        """How many runs are behind the first of the table, the worst first, and what they are."""
+        """A line on the runs after the first `listed` of the table; empty if there are none."""
         rest = Counter[Kind](verdict.kind for verdict in self.by_severity[listed:])
         text = ", ".join(f"{count:,} {_describe_kind(kind, count)}" for kind, count in rest.items())
         return f"and {say_count(rest.total(), 'more run')}: {text}" if text else ""
 
     def lines(self, width: int = 100, listed: int = LISTED) -> list[Line]:
-        """The summary, the table, then what is said of runs; of both the first `listed`.
+        """The summary, the table and the groups of runs, both cut to the first `listed`.
 
-        It names the option of the command line that prints a state map.
+        A hint names the command-line option that prints a state map.
         """
         return [*_lines(self, width, listed)]
 
     def remarks(self) -> list[str]:
-        """Notes on no single run."""
+        """Notes on the whole: states that runs map differently, and runs that were skipped."""
         torn = (
             f"`{name}` is one state for some runs and another for others: a file can say one"
             for name in self.torn
@@ -159,39 +159,39 @@ class Upgraded:
         return [*torn, *map(str, self.passed_over)]
 
     def __str__(self) -> str:
-        passed = (Line(str(one), "dim") for one in self.passed_over)
-        return text_of([*self.lines(_WIDEST), *passed])
+        skipped = (Line(str(one), "dim") for one in self.passed_over)
+        return text_of([*self.lines(_WIDEST), *skipped])
 
     def __repr__(self) -> str:
         return f"<Upgraded {self.summary}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: the summary, the table, and what is said of each run."""
-        shown = line(self.summary, "strong")
+        """The notebook view: the summary, the table, and the details of each group of runs."""
+        html = line(self.summary, "strong")
         if self.verdicts:
             rows = [
                 (Cell(cells[0], verdict.tone), Cell(cells[1], "code"), *cells[2:])
                 for verdict, cells in zip(self.by_severity, self.cells(), strict=True)
             ]
-            shown += table(rows, head=HEAD, right={3})
-        for alike, details in self.groups():
-            shown += line(heading(alike), "strong") + pairs(details)
-        return bundle(shown + "".join(line(said, "dim") for said in self.remarks()), str(self))
+            html += table(rows, head=HEAD, right={3})
+        for group, details in self.groups():
+            html += line(heading(group), "strong") + pairs(details)
+        return bundle(html + "".join(line(text, "dim") for text in self.remarks()), str(self))
 
 
 _WIDEST = 120
 """Columns of a printed table."""
 
 
-def heading(alike: list[Verdict]) -> str:
-    """The runs of which the same is said: ``unsafe: 3kf, 4ab and 2 more``."""
-    named = ", ".join(verdict.run_id for verdict in alike[:NAMED])
-    more = f" and {len(alike) - NAMED:,} more" if len(alike) > NAMED else ""
-    return f"{LABELS[alike[0].kind]}: {named}{more}"
+def heading(group: list[Verdict]) -> str:
+    """The heading of runs with equal details: ``unsafe: 3kf, 4ab and 2 more``."""
+    names = ", ".join(verdict.run_id for verdict in group[:NAMED])
+    more = f" and {len(group) - NAMED:,} more" if len(group) > NAMED else ""
+    return f"{LABELS[group[0].kind]}: {names}{more}"
 
 
-def unsaid(groups: int) -> str:
-    """That there is more to be said of other runs than is listed."""
+def more_groups(groups: int) -> str:
+    """The line on groups that are not listed."""
     return f"and {say_count(groups, 'more verdict')} with other reasons"
 
 
@@ -199,26 +199,26 @@ def _describe_kind(kind: Kind, count: int) -> str:
     return "need a state map" if kind == "map" and count > 1 else LABELS[kind]
 
 
-def _lines(found: Upgraded, width: int, listed: int) -> Iterator[Line]:
-    yield Line(found.summary, "green bold" if found.all_go_on else "bold")
-    colours = [_COLOURS[verdict.kind] for verdict in found.by_severity]
-    rows = [Row(cells, colour) for cells, colour in zip(found.cells(), colours, strict=True)]
+def _lines(result: Upgraded, width: int, listed: int) -> Iterator[Line]:
+    yield Line(result.summary, "green bold" if result.all_go_on else "bold")
+    colours = [_COLOURS[verdict.kind] for verdict in result.by_severity]
+    rows = [Row(cells, colour) for cells, colour in zip(result.cells(), colours, strict=True)]
     if rows:
         head = Row(HEAD, "dim")
         yield from (Line(""), *lay_out([head, *rows[:listed]], width=width, right=(3,)))
-    if more := found.more(listed):
+    if more := result.more(listed):
         yield Line(more, "dim")
-    groups = list(found.groups())
-    for alike, details in groups[:listed]:
-        yield from (Line(""), Line(heading(alike), f"{_COLOURS[alike[0].kind]} bold"))
+    groups = list(result.groups())
+    for group, details in groups[:listed]:
+        yield from (Line(""), Line(heading(group), f"{_COLOURS[group[0].kind]} bold"))
         yield from lay_out([Row((f"  {name}", text)) for name, text in details], width=width)
     if len(groups) > listed:
-        yield from (Line(""), Line(unsaid(len(groups) - listed), "dim"))
-    if needy := found.counts["map"]:
-        more = "1 more run may" if needy == 1 else f"{needy:,} more runs may"
+        yield from (Line(""), Line(more_groups(len(groups) - listed), "dim"))
+    if count := result.counts["map"]:
+        more = "1 more run may" if count == 1 else f"{count:,} more runs may"
         cure = f"{more} continue with the lines under `renamed:` in the new file"
         yield from (Line(""), Line(f"{cure}; --write-map - prints them", "dim"))
-    for name in found.torn:
+    for name in result.torn:
         yield Line(
             f"`{name}` is one state for some runs and another for others: a file can say one"
         )
@@ -228,15 +228,15 @@ def _lines(found: Upgraded, width: int, listed: int) -> Iterator[Line]:
 
 
 def upgrade(new: Machine, old: Machine | None, runs: Runs, *, now: float | None = None) -> Upgraded:
-    """For each recorded run of `old`: unchanged, safe, needs a state map, or unsafe, and why.
+    """Judge each recorded run of `old`: unchanged, safe, needs a state map, or unsafe, and why.
 
         print(upgrade(load("new.yaml"), load("old.yaml"), ".chartloop/journal.db"))
 
-    Every record is decided again by `new`; nothing is run or written. `old` None takes each run's
-    own machine as the journal has it. `runs` is a journal or the path of its file, a run, an
-    exported ``.jsonl``, or a list of these. Runs of other machines, and those that cannot be read,
-    are in `passed_over`. `now`, in seconds since the epoch, is when runs would continue: what is
-    spent by then is spent. A run continues with `Machine.open(run_id, changed=True)`.
+    Every record is decided again by `new`; nothing runs or is written. Without `old`, each run is
+    compared with its own machine from the journal. `runs` is a journal or its path, a run, an
+    exported ``.jsonl``, or a list of these. Runs of other machines and unreadable ones are in
+    `passed_over`. `now`, in seconds since the epoch, is when the runs would continue: time limits
+    count up to it. A run continues with `Machine.open(run_id, changed=True)`.
     """
     name = new.name if old is None else old.name
     return judge_runs(
@@ -249,23 +249,23 @@ def judge_runs(
     new: Chart, runs: Iterable[Recorded], *, old: Chart | None,
     chart_of: Callable[[str], Chart | None], now: float | None = None,
 ) -> Upgraded:  # fmt: skip
-    """The verdict for each run that the old machine has started.
+    """Judge the runs that the old machine started.
 
-    Without `old`, each run's own machine, which `chart_of` makes of its recorded text, as far as
-    it has the name of the new one.
+    Without `old`, the runs of machines with the name of the new one are judged, each against its
+    own machine, which `chart_of` compiles from its recorded text.
     """
-    judges = _Judges(new, old, chart_of)
+    upgrades = _Upgrades(new, old, chart_of)
     verdicts: list[Verdict] = []
-    passed: list[Unread] = []
+    skipped: list[Unread] = []
     for run in runs:
-        judge = None if isinstance(run, Unread) else judges.of(run)
+        change = None if isinstance(run, Unread) else upgrades.of(run)
         if isinstance(run, Unread):
-            passed.append(run)
-        elif judge is None:
-            passed.append(_foreign(run))
+            skipped.append(run)
+        elif change is None:
+            skipped.append(_foreign(run))
         else:
-            verdicts.append(judge.judge(run, now=now))
-    return Upgraded(new.name, tuple(verdicts), tuple(passed), new.spec.renamed)
+            verdicts.append(change.judge(run, now=now))
+    return Upgraded(new.name, tuple(verdicts), tuple(skipped), new.spec.renamed)
 
 
 def _foreign(run: RecordedRun) -> Unread:
@@ -273,8 +273,8 @@ def _foreign(run: RecordedRun) -> Unread:
     return Unread(run.run_id, f"it is of another machine, {of}")
 
 
-class _Judges:
-    """Which change a run is judged by; two runs of one machine share it."""
+class _Upgrades:
+    """The upgrade that each run is judged by, shared by all runs of one machine."""
 
     def __init__(
         self, new: Chart, old: Chart | None, chart_of: Callable[[str], Chart | None]
@@ -286,7 +286,7 @@ class _Judges:
         self.made: dict[str, Upgrade | None] = {}
 
     def of(self, run: RecordedRun) -> Upgrade | None:
-        """The change that it is judged by; None: it is of another machine."""
+        """The upgrade for a run; None if the run is of another machine."""
         hash = run.row.machine_hash
         if hash not in self.made:
             self.made[hash] = self._make(run)
@@ -298,7 +298,7 @@ class _Judges:
         if self.old is None and run.row.machine not in ("", self.new.name):
             return None
         own = self.chart_of(run.machine) if run.machine else None
-        if self.old is not None:  # an earlier version of chartloop may have written it otherwise
+        if self.old is not None:  # an earlier version of chartloop may have hashed another text
             same = own is not None and own.text == self.old.text
             return Upgrade(self.old, self.new) if same else None
         return Upgrade(own, self.new)

@@ -38,7 +38,7 @@ def generate_and_report(paths: Sequence[str], folder: str, options: GenerateOpti
     try:
         found = generate(
             path, folder, tools=own_of(options), only=options.only,
-            work=options.work or WORK, run_actions=options.run_actions, told=line.paint,
+            work=options.work or WORK, run_actions=options.run_actions, progress=line.paint,
         )  # fmt: skip
     except SpecError as error:
         raise SpecError(with_tools_hint(error.findings, options)) from None
@@ -82,7 +82,7 @@ class _Line:
         self._next = now + _EVERY
         found, wanted = say_number(progress.found), say_number(progress.wanted)
         tried, work = say_number(progress.tried), say_number(progress.work)
-        doing = progress.said or f"{tried} of {work} moves tried"
+        doing = progress.phase or f"{tried} of {work} moves tried"
         self._write(f"{found} of {wanted} found, {doing}; Ctrl-C keeps what is found")
 
     def clear(self) -> None:

@@ -4,7 +4,7 @@
 
     scenario("agent", "Say hello.", replies=["Hello."], expect={"reason": "completed"})
 
-Everything that is public is imported from here, and loaded when it is first used.
+All public names are here; each is imported when it is first used.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a scenario expects of a run: checked against the machine, compared with what came.
+"""The expectations of a scenario: checked against the machine, compared with the result.
 
-A fact is expected to be a value (``3``, ``30s``, ``95%``, ``null``), or to satisfy a comparison in
-the guard language: ``">= 3"``, ``"< limits.tokens"``, ``is not None``, ``'in ["a", "b"]'``.
+A fact is expected to have a value (``3``, ``30s``, ``95%``, ``null``), or to satisfy a comparison
+in the guard language: ``">= 3"``, ``"< limits.tokens"``, ``is not None``, ``'in ["a", "b"]'``.
 
 Belongs here: reason, kind, path, facts, output. Never: running.
 
@@ -32,9 +32,9 @@ from chartloop.scenarios.side_by_side import WIDEST, beside
 
 _FACT = re.compile(r"[a-z_]\w*(?:\.\w+)*", re.ASCII)
 _COMPARISON = re.compile(r"(?:>=|<=|==|!=|>|<|is (?:not )?None$|(?:not )?in \[)")
-"""How a text starts that is a comparison and no value."""
+"""The start of a text that is a comparison instead of a value."""
 _OF_TEXT = re.compile(r"(?:==|!=|is (?:not )?None$|(?:not )?in \[)")
-"""The same for a fact that is a text: it may well start with `<PLAN>`."""
+"""The same for a fact of type text, whose value may start with `<`, as in `<PLAN>`."""
 
 
 class Difference(NamedTuple):
@@ -59,11 +59,11 @@ class FactCheck(NamedTuple):
     place: Place
     fact: Expression
     guard: Expression | None
-    """The comparison; None where a value is expected."""
+    """The comparison; None if a value is expected."""
     value: Any = None
 
     def differs(self, result: Result) -> Difference | None:
-        """What is wrong with the fact at the end of a run, or None."""
+        """Compare the fact at the end of a run; None if it is as expected."""
         try:
             got = as_data(self.fact.value(result.facts), self.fact.type)
         except GuardFailed as error:
@@ -89,13 +89,13 @@ class FactCheck(NamedTuple):
 
 @dataclass(frozen=True)
 class Expectation:
-    """Everything that a scenario expects, compiled."""
+    """The compiled expectations of a scenario."""
 
     scenario: Scenario
     facts: tuple[FactCheck, ...]
 
     def differences(self, result: Result) -> Iterator[Difference]:
-        """What came otherwise, in the order of `reason`, `kind`, `path`, `facts`, `output`."""
+        """The differences, in the order of `reason`, `kind`, `path`, `facts`, `output`."""
         wanted = self.scenario.expect
         reason = None if result.reason is None else str(result.reason)
         for name, got in (("reason", reason), ("kind", result.kind)):
@@ -104,8 +104,8 @@ class Expectation:
         if "path" in wanted and tuple(wanted["path"]) != result.path:
             yield self._difference("path", wanted["path"], result.path)
         for check in self.facts:
-            if (found := check.differs(result)) is not None:
-                yield found
+            if (difference := check.differs(result)) is not None:
+                yield difference
         if "output" in wanted and not same(wanted["output"], output := plain(result.output)):
             yield self._difference("output", _lines(wanted["output"]), _lines(output))
 
@@ -114,7 +114,7 @@ class Expectation:
 
 
 def expectation(scenario: Scenario, spec: MachineSpec) -> tuple[Expectation, list[Finding]]:
-    """What a scenario expects of a machine, and what of it the machine does not have."""
+    """Compile the expectations of a scenario, with findings for names that the machine lacks."""
     wanted, document = scenario.expect, scenario.document
     findings: list[Finding] = []
     reason = wanted.get("reason")
@@ -133,16 +133,16 @@ def expectation(scenario: Scenario, spec: MachineSpec) -> tuple[Expectation, lis
     checks: list[FactCheck] = []
     facts: Mapping[str, Any] = wanted.get("facts") or {}
     for name, value in facts.items():
-        found = _fact(scenario, spec, name, value)
-        if isinstance(found, FactCheck):
-            checks.append(found)
+        check = _fact(scenario, spec, name, value)
+        if isinstance(check, FactCheck):
+            checks.append(check)
         else:
-            findings.append(found)
+            findings.append(check)
     return Expectation(scenario, tuple(checks)), findings
 
 
 def _fact(scenario: Scenario, spec: MachineSpec, name: str, value: Any) -> FactCheck | Finding:
-    """One expected fact. What may be None is compared as it comes: None meets no bound."""
+    """Compile one expected fact. Facts that may be None are allowed; None meets no comparison."""
     defines = {n: e.text for n, e in spec.define.items()}
     bare = Scope(spec.roots, defines=defines, guards=spec.registry.guards)
     path = ("expect", "facts", name)
@@ -169,7 +169,7 @@ def _fact(scenario: Scenario, spec: MachineSpec, name: str, value: Any) -> FactC
 
 
 def _fault(scenario: Scenario, name: str, fault: ExpressionFault) -> Finding:
-    """A fault of `name` or of the comparison behind it, at the place where that was written."""
+    """A fault of `name` or of its comparison, as a finding at its place."""
     path, offset = ("expect", "facts", name), fault.offset - len(name) - 1
     if offset < 0:
         place = scenario.document.key(path).inside(fault.offset, fault.width)
@@ -179,7 +179,7 @@ def _fault(scenario: Scenario, name: str, fault: ExpressionFault) -> Finding:
 
 
 def as_data(value: Any, type: Type) -> Any:
-    """A fact as plain data: of a struct, the fields that the language has."""
+    """A fact as plain data: a struct with the fields that the language has."""
     if value is None or type.kind not in ("struct", "list"):
         return plain(value)
     if type.kind == "list":
@@ -190,7 +190,7 @@ def as_data(value: Any, type: Type) -> Any:
 
 
 def same(expected: Any, got: Any) -> bool:
-    """Whether two pieces of plain data say the same. `true` is not 1; floats may differ by 1e-9."""
+    """Whether plain data is equal; `true` differs from 1, floats may differ by 1e-9 (relative)."""
     if isinstance(expected, bool) or isinstance(got, bool):
         return expected is got
     if isinstance(expected, float) or isinstance(got, float):
@@ -209,7 +209,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _format_fact(value: Any, type: Type) -> list[str]:
-    """A fact's value: as exact as it is compared, durations and shares with their unit."""
+    """Format a fact with the precision of the comparison, durations and shares with units."""
     if isinstance(value, float) and type.kind in ("duration", "fraction"):
         exact = f"{value:.12g} s" if type.kind == "duration" else f"{value * 100:.12g}%"
         return [exact]
@@ -218,7 +218,7 @@ def _format_fact(value: Any, type: Type) -> list[str]:
 
 
 def _lines(value: Any) -> list[str]:
-    """Data as lines: a text by its own, anything else as indented JSON."""
+    """Data as lines: the lines of a text, or indented JSON."""
     if isinstance(value, str):
         return value.split("\n")
     return json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True, default=str).split("\n")

@@ -1,20 +1,20 @@
-"""The form of a scenario file: text to a `Scenario`, or everything that is wrong with it.
+"""The format of scenario files: text to a `Scenario`, or every error in it at once.
 
     machine: ../adder.yaml            # beside this file, or the name of a shipped machine
     task: Add 2 and 3.
     replies: [...]                    # one for each model call, in order
-    events: [...]                     # from outside, by the step after which they come
-    tools: {add: [5, {error: no}]}    # what the tools give, call by call, instead of their code
+    events: [...]                     # from outside, each with the step that it follows
+    tools: {add: [5, {error: no}]}    # the results of tools, call by call, instead of their code
     limits: {steps: 10}
     tasks: [mend it, {text: test it}] # in place of the machine's
     vars: {approach: sums}
     memory: {persona: Terse.}         # also `agent`, `session`, `messages`, `settings` of the model
     clock: simulated
-    requests: [...]                   # what the model was asked when the replies were recorded
+    requests: [...]                   # the model requests for which the replies were recorded
     expect: {reason, kind, path, facts, output}
 
-Belongs here: keys, kinds of value, places. Never: a machine, a run. Whether a fact, a state or a
-limit is one of the machine's is said by `scenario_check`.
+Belongs here: keys, kinds of values, places. Never: a machine, a run. `scenario_check` checks facts,
+states and limits against the machine.
 
 Source:       design "language", section 10
 """
@@ -48,7 +48,7 @@ Count = Annotated[int, Strict(), Field(ge=0)]
 
 
 class EventShape(Shape):
-    """Something from outside; it has one of `EVENT_KINDS`."""
+    """An event from outside, with exactly one key of `EVENT_KINDS`."""
 
     after: Count
     at: Text | None = None
@@ -63,7 +63,7 @@ class EventShape(Shape):
 
 
 class RequestShape(Shape):
-    """What the model was asked: see `scenarios.model_requests`."""
+    """A recorded model request: see `scenarios.model_requests`."""
 
     keeps: Count | None = None
     messages: list[dict[str, JsonValue]] | None = None
@@ -71,7 +71,7 @@ class RequestShape(Shape):
 
 
 class ExpectShape(Shape):
-    """What the run must come to. What is left out is not looked at."""
+    """The expected end of the run. Keys that are left out are not checked."""
 
     reason: Text | None = None
     kind: Literal["natural", "human", "limit", "error", "waiting"] | None = None
@@ -102,26 +102,26 @@ class ScenarioShape(Shape):
 
 
 STARTS = ("memory", "messages", "agent", "session", "settings")
-"""What else a run may be started with."""
+"""Further arguments of `Machine.start` that a scenario may give."""
 
 
 class OutsideEvent(NamedTuple):
-    """An answer, a cancel, a pause, a resume, more tasks or an edit, and when it comes."""
+    """An answer, a cancel, a pause, a resume, new tasks or an edit, and when it comes."""
 
     number: int
-    """Its place in the list, from 0."""
+    """Its index in the list."""
     after: int
-    """Finished steps: 0 is before the first action."""
+    """The number of finished steps that it follows: 0 is before the first action."""
     kind: EventKind
     word: str = ""
-    """The event that is sent, or the reason of a cancel."""
+    """The event of an answer, or the reason of a cancel."""
     data: Mapping[str, Any] = EMPTY
     tasks: tuple[Any, ...] = ()
-    """Those that are added to the queue."""
+    """The tasks that are added to the queue."""
     at: str = ""
-    """The state in which the run is then; empty: in any."""
+    """The state that the run must be in; empty: any state."""
     delay: float = 0.0
-    """Seconds on the simulated clock that pass before it comes."""
+    """Seconds on the simulated clock before it comes."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.word}".strip()
@@ -129,53 +129,53 @@ class OutsideEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class Scenario:
-    """One scenario, read. It is checked against its machine when it is run."""
+    """A scenario as its file gives it. It is checked against its machine when it runs."""
 
     name: str
     machine: str
-    """As the file says it."""
+    """The path or name of the machine, as the file writes it."""
     document: Document = field(repr=False, compare=False)
     folder: Path | None = None
-    """Where relative paths start."""
+    """The folder that relative paths start from."""
     task: str = ""
     replies: tuple[Any, ...] = ()
     events: tuple[OutsideEvent, ...] = ()
     tools: Mapping[str, tuple[Any, ...]] = field(default_factory=dict[str, tuple[Any, ...]])
     tasks: tuple[Any, ...] | None = None
-    """In place of the machine's; None leaves those."""
+    """The tasks in place of the machine's; None keeps those."""
     limits: Mapping[str, Any] = field(default_factory=dict[str, Any])
     vars: Mapping[str, Any] = field(default_factory=dict[str, Any])
     start: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Of `STARTS` what the file says, as `Machine.start` takes it."""
+    """The keys of `STARTS` that the file has, as `Machine.start` takes them."""
     requests: tuple[Request, ...] = ()
-    """What the model was asked when the replies were recorded; empty: no one compares."""
+    """The recorded model requests; empty: requests are not compared."""
     expect: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Only what the file says: `reason: null` is an expectation, its absence is none."""
+    """The keys that the file has: a missing `reason` is not checked, `reason: null` is."""
 
     @property
     def own_reason(self) -> str:
-        """The reason of its caller's own, which no machine declares: it cancels and is expected."""
+        """A reason that only the caller knows: the run is cancelled for it and expected to be."""
         wanted = self.expect.get("reason")
-        given = (e.word for e in self.events if e.kind == "cancel")
-        return next((word for word in given if word == wanted), "")
+        cancels = (e.word for e in self.events if e.kind == "cancel")
+        return next((word for word in cancels if word == wanted), "")
 
     def place(self, *path: str | int) -> Place:
-        """Where a part of it stands; nowhere, when it was given in Python."""
+        """The place of a part of the file; without a line if it was given in Python."""
         return self.document.at(path)
 
     def at(self, *path: str | int) -> str:
-        """The same, to be behind a text."""
+        """The place in brackets, to follow a text; or empty."""
         place = str(self.place(*path))
         return f"  ({place})" if place else ""
 
 
 def read_scenario(text: str, *, file: str, name: str, folder: Path | None) -> Scenario:
-    """The scenario that a text says. Raises `SpecError` with every finding."""
+    """Read a scenario from text. Raises `SpecError` with every finding."""
     return scenario_of(read(text, file), name=name, folder=folder)
 
 
 def scenario_of(document: Document, *, name: str, folder: Path | None) -> Scenario:
-    """The scenario that a document says. Raises `SpecError` with every finding."""
+    """Read a scenario from a document. Raises `SpecError` with every finding."""
     shape, findings = _shape(document)
     findings += [*document.findings, *_of_replies(document)]
     if shape is not None:
@@ -229,7 +229,7 @@ _KINDS = {
 def _fault(
     document: Document, kind: str, path: At, message: str, context: Mapping[str, Any]
 ) -> Finding:
-    """What pydantic objects to, as a finding."""
+    """A fault found by pydantic, as a finding."""
     name, where = str(path[-1]), ".".join(map(str, path))
     if kind == "extra_forbidden":
         known = _model(path).model_fields
@@ -259,12 +259,12 @@ _REPLY = re.compile(r"(replies(?:\.\w+)*): (.*)", re.DOTALL)
 
 
 def _of_replies(document: Document) -> Iterator[Finding]:
-    """What is wrong with the replies, with the place of each fault."""
-    given: object = document.data
-    replies = cast(dict[str, Any], given).get("replies") if isinstance(given, dict) else None
+    """The faults of the replies, with their places."""
+    data: object = document.data
+    replies = cast(dict[str, Any], data).get("replies") if isinstance(data, dict) else None
     for problem in parse_replies(replies)[1] if isinstance(replies, list) else ():
         match = _REPLY.match(problem)
-        assert match is not None, problem  # every problem of a script says first where it is
+        assert match is not None, problem  # every problem of a script starts with its place
         path: At = tuple(int(p) if p.isdecimal() else p for p in match[1].split("."))
         yield finding("CL606", match[2], document.at(path), at=match[1])
 
@@ -285,12 +285,12 @@ def _of_event(document: Document, number: int, event: EventShape) -> Iterator[Fi
 
 
 def kinds_of(event: EventShape) -> list[EventKind]:
-    """What an event is; a good one is one of them."""
+    """The kinds of an event; a valid one has exactly one."""
     return [k for k in EVENT_KINDS if getattr(event, k) is not None]
 
 
 def event_of(number: int, event: EventShape) -> OutsideEvent:
-    """An event of one kind as it comes to a run."""
+    """Convert a valid event of a file."""
     word, tasks = event.send or event.cancel or "", tuple(event.enqueue or ())
     data = event.data or event.set or EMPTY
     kind, delay = kinds_of(event)[0], read_duration(event.delay) or 0.0

@@ -1,9 +1,9 @@
-"""Many scenarios of the same machine: it is loaded once for each set of tools that they script.
+"""A cache of loaded machines for many scenarios of the same machine.
 
-Loading and checking a machine takes far longer than most scenarios. Whoever plays hundreds of one
-machine in a row plays them here; that the file does not change meanwhile is for the caller to know.
+Loading and checking a machine takes far longer than most scenarios, so it is loaded once for each
+set of scripted tools. The caller makes sure that the file does not change meanwhile.
 
-Belongs here: which machines are kept. Never: what a scenario is, how it is played.
+Belongs here: which machines are kept. Never: how a scenario is played.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from chartloop.scenarios.runner import machine_of
 from chartloop.testing.clock import ManualClock
 
 MOST = 32
-"""Loaded machines that are kept."""
+"""Maximum number of cached machines."""
 
 
-class Rehearsals:
-    """Plays scenarios with these tools, actions and guards of one's own."""
+class CachingPlayer:
+    """A player of scenarios with the caller's tools, actions and guards, which caches machines."""
 
     def __init__(self, own: Own) -> None:
         self._own = own
         self._known: dict[tuple[Path, tuple[str, ...]], Prepared] = {}
 
     def know(self, source: Path, machine: Machine) -> None:
-        """A machine that was loaded already, with these tools and nothing scripted."""
+        """Cache a machine that was loaded with the caller's tools and no scripted ones."""
         self._known[source, ()] = Prepared(machine, (), ManualClock())
 
     def play(self, made: Scenario) -> ScenarioReport:
-        """The same as `run_scenario`."""
+        """Play a scenario, as `run_scenario` does."""
         key = (machine_of(made), tuple(made.tools))
         prepared = self._known.get(key)
         if prepared is None:
@@ -43,5 +43,5 @@ class Rehearsals:
             self._known[key] = prepared
         prepared.clock.set(ManualClock().now())
         for tool in prepared.tools:
-            tool.results, tool.asked = made.tools[tool.name], 0
+            tool.results, tool.calls = made.tools[tool.name], 0
         return play_prepared(made, prepared)

@@ -1,15 +1,15 @@
-"""What a model was asked, as a scenario keeps it, and whether it is asked the same again.
+"""Model requests as a scenario records them, and their comparison in a replay.
 
     requests:
       - {messages: [{user: What is 2 + 3?}], tools: [add]}
-      - keeps: 1                              # messages of the request before it that come again
+      - keeps: 1                              # leading messages repeated from the previous request
         messages:
           - {assistant: Let me add., calls: ['add({"a": 2, "b": 3})']}
           - {tool: "5"}
         tools: [add]
 
-A reply is given for the request that it was recorded for. Another request is a miss: it is said
-which recorded one is nearest, and where the two part.
+A reply is given only for the request that it was recorded for. Any other request is a miss; its
+error shows the nearest recorded request and the differences.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from chartloop.run.ports import Model, ModelReply, ModelRequest, OnText
 from chartloop.scenarios.side_by_side import beside, common
 
 COMPARED = 400
-"""Lines of a request that are compared with others to find the nearest."""
+"""How many of a request's last lines are compared to find the nearest request."""
 
 
 class Request(NamedTuple):
-    """A request as it is compared: the lines of its messages, and the tools that it offers."""
+    """A request in the form that is compared: its messages and the names of its tools."""
 
     messages: tuple[Mapping[str, Any], ...]
     tools: tuple[str, ...] = ()
 
     @property
     def lines(self) -> list[str]:
-        """One line for each message, its calls on their own lines, then the tools."""
+        """The lines of the messages, with a line for each call and each tool."""
         return [*_lines(self.messages), *(f"offers {tool}" for tool in self.tools)]
 
 
 def request_of(asked: ModelRequest) -> Request:
-    """A model request as it is compared."""
+    """Convert a model request to the form that is compared."""
     tools = (tool.get("function", tool).get("name", "") for tool in asked.tools)
     return Request(tuple(map(_message, asked.messages)), tuple(map(str, tools)))
 
@@ -64,7 +64,7 @@ def _lines(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def scenario_requests(requests: Sequence[Request]) -> list[dict[str, Any]]:
-    """The requests as a scenario has them: each with its new messages only."""
+    """Write requests as data of a scenario, each with only its new messages."""
     out: list[dict[str, Any]] = []
     before: tuple[Mapping[str, Any], ...] = ()
     for request in requests:
@@ -78,7 +78,7 @@ def scenario_requests(requests: Sequence[Request]) -> list[dict[str, Any]]:
 
 
 def read(entries: Sequence[Mapping[str, Any]]) -> tuple[Request, ...]:
-    """What `written` wrote, whole."""
+    """Read what `scenario_requests` wrote; each request has all its messages."""
     out: list[Request] = []
     before: tuple[Mapping[str, Any], ...] = ()
     for entry in entries:
@@ -89,18 +89,18 @@ def read(entries: Sequence[Mapping[str, Any]]) -> tuple[Request, ...]:
 
 
 class Matching(ModelWrapper):
-    """A model that answers only what it was asked when its replies were recorded, and notes it."""
+    """A model that answers only recorded requests, and keeps those that it answered."""
 
     def __init__(self, model: Model, recorded: Sequence[Request]) -> None:
         super().__init__(model)
         self._recorded = recorded
         self.requests: list[Request] = []
-        """What it has answered, call by call."""
+        """The answered requests, call by call."""
         self.missed = False
-        """It was asked what was not recorded: what came of the run after that says nothing."""
+        """Whether a request was a miss, after which the rest of the run means nothing."""
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        """The reply that was recorded for this request. `ScriptError` when none was."""
+        """Return the reply recorded for this request. `ScriptError` for a miss."""
         asked = request_of(request)
         if request.number < len(self._recorded) and asked != self._recorded[request.number]:
             self.missed = True
@@ -110,7 +110,7 @@ class Matching(ModelWrapper):
 
 
 def miss(asked: Request, number: int, recorded: Sequence[Request]) -> ScriptError:
-    """What is wrong with a request that is not the one that was recorded, number from 0."""
+    """The error for a request that differs from the recorded one; `number` counts from 0."""
     lines = asked.lines
     alike = [(_likeness(known.lines, lines), n == number) for n, known in enumerate(recorded)]
     nearest = alike.index(max(alike))

@@ -1,14 +1,14 @@
-"""What comes to a run from outside, by the step after which it comes.
+"""The events from outside that a scenario sends to its run.
 
-One event comes before each action or wait that is due, in the order of the list:
+At most one event comes before each action or wait, in the order of the list:
 
-- `cancel`, `pause`, `enqueue` and `set` as soon as so many steps are finished,
-- `send` when so many steps are finished and the run waits, or a child machine of it does,
-- `resume` likewise, when the run is paused. A paused run takes no steps: if its number lies further
-  on, it comes when nothing else can.
+- `cancel`, `pause`, `enqueue` and `set` once `after` steps are finished,
+- `send` once `after` steps are finished and the run, or a child machine of it, waits,
+- `resume` likewise, when the run is paused. A paused run takes no steps: if `after` is not reached,
+  it comes when nothing else can happen.
 
-With `at` an event comes only when the run is in that state, with `delay` after so much time on the
-simulated clock.
+An event with `at` comes only while the run is in that state. A `delay` passes on the simulated
+clock before the event.
 
 Belongs here: when an event comes. Never: what it does to the run.
 """
@@ -26,10 +26,10 @@ from chartloop.scenarios.file import OutsideEvent
 def play(
     run: Run, events: Sequence[OutsideEvent] = (), *, most: int | None = None
 ) -> list[OutsideEvent]:
-    """Drive a run to where it rests, with these events. Gives those that never came.
+    """Drive a run with these events until it rests. Returns the events that never came.
 
-    Whatever the run raises passes through: `ScriptError`, `AnswerError` and other `RunError`s.
-    So does a `RunError` of our own when it takes more than `most` records.
+    Errors of the run pass through: `ScriptError`, `AnswerError` and other `RunError`s. `RunError`
+    if the run takes more than `most` records.
     """
     left = list(events)
     turns = 0
@@ -55,7 +55,7 @@ def play(
 
 
 def _wait(run: Run, event: OutsideEvent) -> None:
-    """Let the time pass that lies before an event. The clock of a scenario is simulated."""
+    """Let the delay of an event pass on the simulated clock."""
     if event.delay:
         clock = run.session.ports.clock
         by_hand(clock.sleep(event.delay))
@@ -63,9 +63,9 @@ def _wait(run: Run, event: OutsideEvent) -> None:
 
 def _is_due(run: Run, event: OutsideEvent, *, rests: bool) -> bool:
     position = run.session.position
-    asked = position.child_question
-    state = run.state if asked is None else asked.state
-    asks = asked is not None or position.form is not None
+    question = position.child_question
+    state = run.state if question is None else question.state
+    asks = question is not None or position.form is not None
     waits = run.status == "paused" and (asks or state in run.machine.chart.waiting)
     reached = run.facts.run.steps >= event.after and event.at in ("", state)
     match event.kind:

@@ -1,6 +1,6 @@
-"""A scenario played: a real run of its machine, and everything that went otherwise.
+"""Playing a scenario: a real run of its machine, and a report of all differences.
 
-Belongs here: one run, from its start to where it rests. Never: files, where the machine is found.
+Belongs here: one run, from its start until it rests. Never: files, finding the machine.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from chartloop.scenarios.scripted_tools import ScriptedTool
 from chartloop.testing.clock import ManualClock
 
 LONGEST = 10_000
-"""Records of a run. One that takes more never ends."""
+"""A run that takes more records than this is taken to be endless."""
 
 
 @dataclass(frozen=True)
 class _Stage:
-    """A scenario, ready to be played."""
+    """A scenario with everything that its run needs."""
 
     scenario: Scenario
     expected: Expectation
     machine: Machine
     tools: tuple[ScriptedTool, ...]
     model: Scripted | None
-    """None when another model than the scenario's is asked."""
+    """None if another model takes the place of the scenario's replies."""
 
 
 class Prepared(NamedTuple):
-    """A machine that is loaded with the scripted tools of a scenario."""
+    """A machine loaded with the scripted tools of a scenario."""
 
     machine: Machine
     tools: tuple[ScriptedTool, ...]
@@ -52,7 +52,7 @@ class Prepared(NamedTuple):
 
 
 def prepare(made: Scenario, source: str | Path, own: Own) -> Prepared:
-    """Load the machine of a scenario, with what it scripts in the place of tools."""
+    """Load the machine of a scenario, with its scripted tools in place of the real ones."""
     clock = ManualClock()
     tools = tuple(ScriptedTool(name, results, clock) for name, results in made.tools.items())
     return Prepared(load(source, tools=[_with(tools, specs_of(own))]), tools, clock)
@@ -62,7 +62,7 @@ def play_scenario(
     made: Scenario, source: str | Path, own: Own, *, model: Model | str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> ScenarioReport:  # fmt: skip
-    """Play it; whatever goes wrong is in the report."""
+    """Load the machine and play the scenario; all problems are in the report."""
     return play_prepared(made, prepare(made, source, own), model=model, settings=settings)
 
 
@@ -70,15 +70,15 @@ def play_prepared(
     made: Scenario, prepared: Prepared, *, model: Model | str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> ScenarioReport:  # fmt: skip
-    """Play it on a loaded machine: its tools have given nothing yet, its clock is at its start."""
+    """Play a scenario on a loaded machine whose scripted tools and clock are at their start."""
     machine, tools, clock = prepared
     script = Scripted(made.replies, clock=clock) if model is None else None
-    asked = None if script is None else Matching(script, made.requests)
+    matching = None if script is None else Matching(script, made.requests)
     stage = _Stage(made, check_scenario(made, machine), machine, tools, script)
     start, chosen = made.start, {**made.start.get("settings", {}), **(settings or {})}
     try:
         run = machine.start(
-            made.task, model=asked or model, settings=chosen, clock=clock, limits=made.limits,
+            made.task, model=matching or model, settings=chosen, clock=clock, limits=made.limits,
             vars=made.vars, memory=start.get("memory"), messages=start.get("messages", ()),
             tasks=made.tasks, agent=start.get("agent"), session=start.get("session"),
         )  # fmt: skip
@@ -86,43 +86,43 @@ def play_prepared(
         return ScenarioReport(made.name, passed=False, problems=(str(error),))
     problems = [*_drive(stage, run)]
     count_run(run)
-    if asked is None or not asked.missed:
+    if matching is None or not matching.missed:
         problems += _left_over(stage, run)
         problems += [str(d) for d in stage.expected.differences(run.result)]
-    requests = tuple(asked.requests) if asked is not None else ()
+    requests = tuple(matching.requests) if matching is not None else ()
     return ScenarioReport(made.name, not problems, tuple(problems), run.result, run, requests)
 
 
 def _with(tools: Sequence[ScriptedTool], own: Registry) -> Registry:
-    """The caller's registry, with scripted tools in the place of those they stand for."""
+    """The caller's registry, with scripted tools in place of the real ones."""
     known = {**builtin().tools, **own.tools}
     scripted = {t.name: t.spec(known.get(t.name)) for t in tools}
     return Registry(own.actions, {**own.tools, **scripted}, own.guards)
 
 
 def _drive(stage: _Stage, run: Run) -> Iterator[str]:
-    """Drive the run, and say what kept it from continuing or from hearing an event."""
+    """Drive the run. Yields an error that ended it, and the events that never came."""
     made = stage.scenario
     try:
         for event in play(run, made.events, most=LONGEST):
             at = made.at("events", event.number)
-            yield f"`{event}` never came{at}\n  {_why_not(run, event)}"
+            yield f"`{event}` never came{at}\n  {_explain_missed(run, event)}"
     except RunError as error:
-        spent = [t.name for t in stage.tools if t.asked > len(t.results)]
+        spent = [t.name for t in stage.tools if t.calls > len(t.results)]
         key = "replies" if isinstance(error, ScriptError) else "events"
         at = made.at("tools", *spent[:1]) if spent else made.at(key)
         yield f"step {run.facts.run.steps + 1} at `{run.state}`{at}\n  {error}"
 
 
-def _why_not(run: Run, event: OutsideEvent) -> str:
+def _explain_missed(run: Run, event: OutsideEvent) -> str:
     steps = run.facts.run.steps
     count = "1 step" if steps == 1 else f"{steps} steps"
-    stands = f"the run {'ended' if run.ended else 'rests'} at `{run.state}` after {count}"
+    end = f"the run {'ended' if run.ended else 'rests'} at `{run.state}` after {count}"
     if event.kind == "resume":
-        return f"{stands}, and was not paused"
+        return f"{end}, and was not paused"
     if steps < event.after:
-        return f"{stands}; it was to come after {event.after}"
-    return f"{stands}, and did not wait then" if event.kind == "send" else stands
+        return f"{end}; it was to come after {event.after}"
+    return f"{end}, and did not wait then" if event.kind == "send" else end
 
 
 def _left_over(stage: _Stage, run: Run) -> Iterator[str]:
@@ -133,6 +133,6 @@ def _left_over(stage: _Stage, run: Run) -> Iterator[str]:
         message = f"{left} of {len(made.replies)} replies were never asked for"
         yield f"{message}{made.at('replies', used)}"
     for tool in stage.tools:
-        if (left := len(tool.results) - tool.asked) > 0:
+        if (left := len(tool.results) - tool.calls) > 0:
             message = f"{left} of {len(tool.results)} results were never asked for"
-            yield f"tool `{tool.name}`: {message}{made.at('tools', tool.name, tool.asked)}"
+            yield f"tool `{tool.name}`: {message}{made.at('tools', tool.name, tool.calls)}"

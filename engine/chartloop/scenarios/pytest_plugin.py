@@ -9,8 +9,8 @@
     [tool.pytest.ini_options]
     chartloop_tools = ["tools.py"]                # files are taken from pytest's root folder
 
-It is loaded wherever chartloop and pytest are installed, and imports next to nothing before it
-meets a scenario.
+pytest loads it wherever chartloop is installed, so it imports almost nothing before the first
+scenario.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 SUFFIX = ".scenario.yaml"
 _COVERAGE, _FAIL_UNDER = "--chartloop-coverage", "--chartloop-coverage-fail-under"
-_HANDED = "chartloop_coverage"
-"""Under this name a worker of pytest-xdist hands its part to the controller."""
+_WORKER_KEY = "chartloop_coverage"
+"""The key of `workeroutput` under which a worker of pytest-xdist sends its coverage."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--chartloop-tools` and `--chartloop-plugin`, as settings too; coverage and its threshold."""
+    """Add the options for tools and plugins, which are settings too, and for coverage."""
     about = "tools, actions and guards of scenarios' machines: a module, a file or module:name"
     group = parser.getgroup("chartloop")
     group.addoption("--chartloop-tools", action="append", default=[], metavar="TOOLS", help=about)
@@ -59,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Collect the coverage of scenarios, where someone asks for it."""
+    """Register the coverage plugin if one of its options is given."""
     named: list[str] = config.getoption(_COVERAGE) or []
     wanted: list[str] = config.getoption(_FAIL_UNDER) or []
     if named or wanted or config.getoption("--chartloop-coverage-save"):
@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
-    """Scenario files are collected; all others are someone else's."""
+    """Collect scenario files."""
     if not file_path.name.endswith(SUFFIX):
         return None
     return ScenarioFile.from_parent(parent, path=file_path)  # pyright: ignore[reportUnknownMemberType]
@@ -89,36 +89,36 @@ class ScenarioItem(pytest.Item):
     """A scenario as a test."""
 
     def runtest(self) -> None:
-        """Play it. Faults of its file or its machine fail it too."""
+        """Play the scenario; faults of its file or its machine fail the test."""
         report = scenarios.run_scenario(self.path, tools=_own(self.config))
         if not report.passed:
             raise scenarios.ScenarioFailed(report)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """What was expected and what came; for faults, the findings. No traceback."""
+        """The report or the findings, without a traceback."""
         if isinstance(excinfo.value, (scenarios.ScenarioFailed, ChartloopError)):
             return str(excinfo.value)
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """How pytest calls it."""
+        """The heading of the test in pytest's report."""
         return self.path, 0, f"scenario {self.name}"
 
 
 def _own(config: pytest.Config) -> list[object]:
-    """The tools, actions and guards of one's own."""
-    named: list[str] = config.getoption("--chartloop-tools") or config.getini("chartloop_tools")
+    """The tools, actions and guards that the options or the settings name."""
+    names: list[str] = config.getoption("--chartloop-tools") or config.getini("chartloop_tools")
     plugins: list[str] = config.getoption("--chartloop-plugin") or config.getini(
         "chartloop_plugins"
     )
     from chartloop.api.plugins import load_plugins  # noqa: PLC0415  pytest starts without it
     from chartloop.api.user_code import own_from  # noqa: PLC0415
 
-    return [*(own_from(name, folder=config.rootpath) for name in named), *load_plugins(plugins)]
+    return [*(own_from(name, folder=config.rootpath) for name in names), *load_plugins(plugins)]
 
 
 class CoveragePlugin:
-    """The coverage of all scenarios of a session; of workers, each hands in its part."""
+    """The coverage of all scenarios of a session; workers of pytest-xdist send their parts."""
 
     def __init__(self, config: pytest.Config, named: list[str], wanted: list[str]) -> None:
         from chartloop.analysis.coverage.coverage import wanted_of  # noqa: PLC0415
@@ -132,47 +132,47 @@ class CoveragePlugin:
         own = _own(config)
         self._covering = scenarios.Covering(load(name, tools=own) for name in named)
         self._collecting = scenarios.collecting(self._covering)
-        self._handed: list[str] = []
-        self._found: tuple[Coverage, ...] = ()
-        self._short: list[str] = []
+        self._parts: list[str] = []
+        self._totals: tuple[Coverage, ...] = ()
+        self._shortfalls: list[str] = []
 
     def pytest_sessionstart(self) -> None:
-        """Count from now on."""
+        """Start counting."""
         self._collecting.__enter__()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object) -> None:
-        """A worker of pytest-xdist is done: take its part."""
+        """Take the part of a finished worker of pytest-xdist."""
         del error
-        if (part := getattr(node, "workeroutput", {}).get(_HANDED)) is not None:
-            self._handed.append(part)
+        if (part := getattr(node, "workeroutput", {}).get(_WORKER_KEY)) is not None:
+            self._parts.append(part)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Hand in, or add up and hold against the threshold."""
+        """Send the part of a worker, or add all up and compare with the thresholds."""
         from chartloop.analysis.coverage.coverage import from_json, to_json, total  # noqa: PLC0415
 
         self._collecting.__exit__(None, None, None)
         mine = self._covering.coverages()
-        handing: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
-        if handing is not None:
-            handing[_HANDED] = to_json(mine)
+        output: dict[str, Any] | None = getattr(self._config, "workeroutput", None)
+        if output is not None:
+            output[_WORKER_KEY] = to_json(mine)
             return
-        self._found = total((*mine, *(one for part in self._handed for one in from_json(part))))
-        self._short = [said for one in self._found for said in one.below(self._wanted)]
+        self._totals = total((*mine, *(one for part in self._parts for one in from_json(part))))
+        self._shortfalls = [text for one in self._totals for text in one.below(self._wanted)]
         if file := self._config.getoption("--chartloop-coverage-save"):
-            Path(file).write_text(to_json(self._found), "utf-8")
-        if self._short and session.exitstatus == pytest.ExitCode.OK:
+            Path(file).write_text(to_json(self._totals), "utf-8")
+        if self._shortfalls and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The table, and what was not seen."""
+        """Print the table, the skipped runs and the shortfalls."""
         from chartloop.analysis.coverage.coverage_table import coverage_lines  # noqa: PLC0415  when it is asked for
 
         terminalreporter.section("chartloop coverage")
-        for line in coverage_lines(self._found):
+        for line in coverage_lines(self._totals):
             terminalreporter.write_line(printable(line.text))
-        for said in self._covering.skipped_runs:
-            terminalreporter.write_line(printable(said), yellow=True)
-        for said in self._short:
-            terminalreporter.write_line(f"FAILED: {printable(said)}", red=True)
+        for note in self._covering.skipped_runs:
+            terminalreporter.write_line(printable(note), yellow=True)
+        for shortfall in self._shortfalls:
+            terminalreporter.write_line(f"FAILED: {printable(shortfall)}", red=True)

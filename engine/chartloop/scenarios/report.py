@@ -1,4 +1,4 @@
-"""What a scenario came to, in words that show where it went wrong.
+"""The report of a played scenario, which shows where it failed.
 
     tests/adds.scenario.yaml failed:
 
@@ -9,7 +9,7 @@
     The last decision: record 12, step 11 at `tool_call`
       rule rules.0  run.steps >= limits.steps (10 against 10)  → done
 
-Each line names its place in the scenario.
+Each difference names its place in the scenario.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from chartloop.scenarios.model_requests import Request
 
 @dataclass(frozen=True)
 class ScenarioReport:
-    """How a scenario went."""
+    """The result of playing a scenario."""
 
     name: str
     passed: bool
     problems: tuple[str, ...] = ()
-    """What was not as expected; each says what, where, and both sides."""
+    """The differences, each with its place and both sides."""
     result: Result | None = None
-    """None when the run could not be started."""
+    """None if the run could not start."""
     run: Run | None = field(default=None, repr=False)
     requests: tuple[Request, ...] = field(default=(), repr=False)
-    """What the model was asked, call by call; empty when it was another model than the script."""
+    """The model requests, call by call; empty if another model replaced the script."""
 
     def __str__(self) -> str:
         if self.passed:
@@ -46,39 +46,39 @@ class ScenarioReport:
         parts = [f"{self.name} failed:", *self.problems]
         if self.result is not None:
             parts.append(self.result.explain())
-        if self.run is not None and (said := last_decision(self.run)):
-            parts.append(said)
+        if self.run is not None and (decision := last_decision(self.run)):
+            parts.append(decision)
         return "\n\n".join(parts)
 
 
 @dataclass(frozen=True)
 class Played:
-    """How the scenario of one file went, also where the file itself has a fault."""
+    """The result of a scenario file, which may itself be faulty."""
 
     file: str
     passed: bool
     problems: tuple[str, ...]
     text: str
-    """Everything about a failure, for people."""
+    """The whole failure, for people; empty if it passed."""
 
     @classmethod
     def of(cls, file: str, report: ScenarioReport) -> Played:
-        """The scenario of a file that could be played."""
+        """The result of a file that could be played."""
         text = "" if report.passed else str(report)
         return cls(file, report.passed, report.problems, text)
 
     @classmethod
     def faulty(cls, file: str, error: ChartloopError) -> Played:
-        """A file that could not be played, or the machine that it names."""
+        """The result of a file that could not be played: it, or its machine, has faults."""
         if not isinstance(error, SpecError):
             return cls(file, False, (str(error),), str(error))
         findings = tuple(finding.render() for finding in error.findings)
         return cls(file, False, findings, "\n".join([*findings, count_findings(error.findings)]))
 
     def lines(self, width: int = 0, *, same_as: str = "") -> list[Line]:
-        """The file and what went wrong. `same_as` names a file that failed in the same words.
+        """The file and its failure, or a reference to `same_as`, a file with the same failure.
 
-        Sentences, of any width.
+        `width` is not used: lines are not wrapped.
         """
         if self.passed:
             return [Line.of(Span("✓", "green"), f" {self.file}")]
@@ -87,26 +87,26 @@ class Played:
         return [Line.of(Span("✗", "red"), f" {self.file}"), *lines, Line("")]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what `chartloop test --format json` prints of a file."""
+        """Plain data, as `chartloop test --format json` prints it."""
         return {"file": self.file, "passed": self.passed, "problems": list(self.problems),
                 "said": self.text}  # fmt: skip
 
 
 def played_lines(played: Iterable[Played]) -> list[Line]:
-    """How each file went, the same failure told once, and how many there are of both."""
+    """The result of each file, equal failures only once, and the counts."""
     lines: list[Line] = []
     first: dict[str, str] = {}
     passed = failed = 0
     for one in played:
-        told_by = first.setdefault(one.text, one.file)
-        lines += one.lines(same_as="" if told_by == one.file else told_by)
+        earlier = first.setdefault(one.text, one.file)
+        lines += one.lines(same_as="" if earlier == one.file else earlier)
         passed, failed = passed + one.passed, failed + (not one.passed)
     count = f"{passed} passed" + (f", {failed} failed" if failed else "")
     return [*lines, Line(count, "red" if failed else "green")]
 
 
 class ScenarioFailed(AssertionError):
-    """A scenario was not met. `report` says how."""
+    """A scenario failed; `report` has the differences."""
 
     def __init__(self, report: ScenarioReport) -> None:
         self.report = report
@@ -114,7 +114,7 @@ class ScenarioFailed(AssertionError):
 
 
 def last_decision(run: Run) -> str:
-    """The newest decision of a run: what was taken, and every rule and edge looked at."""
+    """The newest decision of a run: each rule and edge that was evaluated, and those taken."""
     records = run.records
     if not records:
         return ""
@@ -132,6 +132,6 @@ def _table(rows: tuple[Row, ...]) -> Iterator[str]:
         mark = "→" if row.taken else " "
         held = {True: "holds", False: "no", None: ""}[row.holds]
         values = "; ".join(f"{a.left} against {a.right}" for a in row.atoms if a.right)
-        message = f"{row.text} ({values})" if values else row.text
+        text = f"{row.text} ({values})" if values else row.text
         to = f" → {row.to}" if row.taken else ""
-        yield f"  {mark} {row.id:{width}}  {held:5}  {message}{to}".rstrip()
+        yield f"  {mark} {row.id:{width}}  {held:5}  {text}{to}".rstrip()

@@ -1,14 +1,14 @@
-"""Scenarios: whole runs of a machine, written down in YAML and played without Python.
+"""Scenarios: whole runs of a machine, written in YAML and played without Python.
 
     report = run_scenario("tests/adds.scenario.yaml")
     assert report.passed, str(report)
 
-A scenario names a machine, what its model and its tools answer, what comes from outside, and
-what the run must come to. The clock is simulated: waits and back-offs take no time. Replies and
-results must fit exactly: one too few or left over is a failure.
+A scenario names a machine, the replies of its model, the results of its tools, the events from
+outside, and the expected end of the run. The clock is simulated: waits and back-offs take no time.
+A missing or unused reply or result is a failure.
 
-`pytest` collects the files through `scenarios.pytest_plugin`; `chartloop test` runs them
-from a shell; `scenario` is the same thing written in a Python test.
+`pytest` collects the files through `scenarios.pytest_plugin`, `chartloop test` runs them from a
+shell, and `scenario` takes the same keys in a Python test.
 
 Source: design "language", section 10
 """
@@ -39,19 +39,19 @@ SUFFIX = ".scenario.yaml"
 
 
 def find_scenarios(paths: Iterable[str | Path]) -> list[Path]:
-    """The scenario files among these, and in these folders and all below; each once, sorted.
+    """Find scenario files: these files, and those in these folders and below; sorted, each once.
 
-    Hidden folders are skipped. `SetupError` for a path that is not there.
+    Hidden folders are skipped. `SetupError` for a path that does not exist.
     """
-    found: set[Path] = set()
-    for given in map(Path, paths):
-        if given.is_file():
-            found.add(given)
-        elif given.is_dir():
-            found.update(_below(given))
+    files: set[Path] = set()
+    for path in map(Path, paths):
+        if path.is_file():
+            files.add(path)
+        elif path.is_dir():
+            files.update(_below(path))
         else:
-            raise SetupError(f"there is no file or folder `{given}`")
-    return sorted(found)
+            raise SetupError(f"there is no file or folder `{path}`")
+    return sorted(files)
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -61,28 +61,27 @@ def _below(folder: Path) -> Iterator[Path]:
 
 
 def load_scenario(path: str | Path) -> Scenario:
-    """The scenario of a file. Raises `SpecError` with every fault of its form.
+    """Read a scenario file. Raises `SpecError` with every fault of its format.
 
-    Whether the machine has what the scenario names is checked when it is run.
+    It is checked against its machine when it runs.
     """
     path = Path(path)
-    shown = catalog.display_path(path)
+    file = catalog.display_path(path)
     name = path.name.removesuffix(SUFFIX)
     text = catalog.read_text(path)
-    return read_scenario(text, file=shown, name=name, folder=path.parent)
+    return read_scenario(text, file=file, name=name, folder=path.parent)
 
 
 def run_scenario(
     source: str | Path | Scenario, *, tools: Own = (), model: Model | str | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> ScenarioReport:  # fmt: skip
-    """Play a scenario, and compare.
+    """Play a scenario and compare its result with the expectations.
 
-    `tools` are the tools, actions and guards that the machine names and that are not built in;
-    a tool for which the scenario gives results needs none. `model` with its `settings` takes the
-    place of the scenario's replies, as in `Machine.start`: a `LoopbackServer` gives the same ones
-    over HTTP. Raises `SpecError` when the scenario
-    or its machine has faults; whatever goes wrong after that is in the report.
+    `tools` are the machine's tools, actions and guards that are not built in, except tools whose
+    results the scenario gives. `model` with its `settings` replaces the scenario's replies, as in
+    `Machine.start`: a `LoopbackServer` gives the same replies over HTTP. Raises `SpecError` if the
+    scenario or its machine has faults; all later problems are in the report.
     """
     made = source if isinstance(source, Scenario) else load_scenario(source)
     return play_scenario(made, machine_of(made), tools, model=model, settings=settings)
@@ -109,13 +108,13 @@ class ScenarioKeys(TypedDict, total=False):
 def scenario(
     machine: str | Path, task: str = "", *, own: Own = (), **keys: Unpack[ScenarioKeys]
 ) -> ScenarioReport:
-    """A scenario in a Python test, with the keys of a file. `ScenarioFailed` when it is not met.
+    """Play a scenario in a Python test, with the keys of a file. `ScenarioFailed` if it fails.
 
         scenario("agent", "Say hello.", replies=["Hello."], expect={"reason": "completed"})
 
     `machine` is a path, the name of a shipped machine, or YAML text with a newline in it; `own`
-    are the tools, actions and guards that it names. What `expect` leaves out can be asserted on
-    the report's `result` and `run`.
+    are the tools, actions and guards that it names. Further assertions can use the report's
+    `result` and `run`.
     """
     data = {"machine": str(machine), "task": task, **keys}
     document = Document(_to_lists(data), "", "")
@@ -127,7 +126,7 @@ def scenario(
 
 
 def _to_lists(value: Any) -> Any:
-    """Python data as YAML would give it: tuples as lists."""
+    """Convert Python data to the form that YAML gives: tuples to lists."""
     if isinstance(value, Mapping):
         return {str(k): _to_lists(v) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     if isinstance(value, (list, tuple)):
@@ -136,9 +135,9 @@ def _to_lists(value: Any) -> Any:
 
 
 def machine_of(made: Scenario) -> Path:
-    """The file of a scenario's machine: next to the scenario, or a shipped one."""
+    """Find the file of a scenario's machine: relative to the scenario, or a shipped one."""
     beside = (made.folder or Path()) / made.machine
-    if os.path.isfile(beside):  # noqa: PTH113  a name that no file can have is not an error here
+    if os.path.isfile(beside):  # noqa: PTH113  returns False for a name that no file can have
         return beside
     shipped = catalog.shipped_machines()
     if made.machine in shipped:

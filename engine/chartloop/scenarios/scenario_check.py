@@ -1,6 +1,6 @@
-"""A scenario against its machine: does what it names exist there, and fit?
+"""The check of a scenario against its machine: whether its names exist there and its values fit.
 
-All of it is found before the run starts, with the places of the scenario's file.
+All findings come before the run starts, with places in the scenario's file.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chartloop.scenarios.file import OutsideEvent, Scenario
 
 
 def check_scenario(scenario: Scenario, machine: Machine) -> Expectation:
-    """The compiled expectation of the scenario. Raises `SpecError` with every finding."""
+    """Check a scenario and compile its expectations. Raises `SpecError` with every finding."""
     spec = machine.spec
     expected, findings = expectation(scenario, spec)
     findings += _values(scenario, "limits", scenario.limits, spec, limit_value)
@@ -59,7 +59,7 @@ def _tools(scenario: Scenario, spec: MachineSpec) -> Iterator[Finding]:
 
 
 def _doing(tasks: Iterable[Any]) -> Iterator[str]:
-    """The tools that do tasks of a scenario: the machine need not name them."""
+    """The tools that tasks of a scenario name in `by`: the machine need not name them."""
     for task in tasks:
         by: Any = cast("Mapping[str, Any]", task).get("by") if isinstance(task, Mapping) else None
         if isinstance(by, Mapping) and "tool" in by:
@@ -67,14 +67,14 @@ def _doing(tasks: Iterable[Any]) -> Iterator[str]:
 
 
 def _used(spec: MachineSpec) -> set[str]:
-    """The tools that a machine names, and those of its children."""
+    """The tools of a machine and of its children."""
     return {*spec.tools, *_tools_of_states(spec)}.union(
         *(_used(child) for child in spec.machines.values())
     )
 
 
 def _tools_of_states(spec: MachineSpec) -> Iterator[str]:
-    """The tools that states call without a model."""
+    """The tools that states call directly, without a model."""
     for state in spec.states.values():
         for arg in state.action.args if state.action is not None else ():
             if arg.names == "tool" and arg.name in state.args:
@@ -97,9 +97,9 @@ def _event(scenario: Scenario, spec: MachineSpec, event: OutsideEvent) -> Findin
     if event.kind == "cancel" and event.word not in (*spec.reasons, scenario.own_reason):
         message, hint = f"unknown reason `{event.word}`", nearest(event.word, spec.reasons)
         return finding("CL408", message, scenario.document.at(path), hint=hint, at=at)
-    taken = {e.trigger for part in spec.family() for e in part.edges() if e.role == "on"}
-    if event.kind == "send" and event.word not in taken:
+    known = {e.trigger for part in spec.family() for e in part.edges() if e.role == "on"}
+    if event.kind == "send" and event.word not in known:
         message = f"machine `{spec.name}` waits for no event `{event.word}`"
-        hint = nearest(event.word, taken, otherwise="" if taken else "it has no waits")
+        hint = nearest(event.word, known, otherwise="" if known else "it has no waits")
         return finding("CL410", message, scenario.document.at(path), hint=hint, at=at)
     return None

@@ -1,13 +1,13 @@
-"""The coverage of what scenarios run, while someone collects it.
+"""The coverage of scenarios that are played inside `collecting`.
 
     with collecting() as found:
         run_scenario("tests/adds.scenario.yaml")
     print(found.coverages()[0])
 
-Every scenario that is played inside counts, also one that fails, and one that a Python test plays
-with `scenario`; the runs of child machines count with theirs.
+Every scenario counts, including failing ones and those of `scenario` in Python tests; the runs of
+child machines count with those of their parents.
 
-Belongs here: what is counted, and when. Never: options, tables.
+Belongs here: collecting runs. Never: options, tables.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Covering:
-    """What scenarios have shown so far."""
+    """A collector of scenario runs and their coverage so far."""
 
     def __init__(self, machines: Iterable[Machine] = ()) -> None:
         self._gathering: Gathering | None = None
@@ -37,7 +37,7 @@ class Covering:
 
     @property
     def _counting(self) -> Gathering:
-        """Made with the first run: who collects nothing pays for nothing."""
+        """Made with the first run, because its imports are slow."""
         from chartloop.analysis.coverage.gather import Gathering  # noqa: PLC0415  see above
 
         if self._gathering is None:
@@ -45,25 +45,25 @@ class Covering:
         return self._gathering
 
     def add(self, run: Run) -> None:
-        """Count a run in, and those of its children."""
+        """Count a run and those of its children."""
         from chartloop.analysis.recorded_runs import recorded_runs  # noqa: PLC0415  when it is asked for
 
         counting = self._counting
         counting.know(run.machine.chart)
-        for found in recorded_runs(run, children=True):
-            if isinstance(found, Unread):
-                counting.pass_over(found.run_id, found.why)
+        for recorded in recorded_runs(run, children=True):
+            if isinstance(recorded, Unread):
+                counting.pass_over(recorded.run_id, recorded.why)
             else:
-                counting.add(found.run_id, found.row.machine_hash, found.records)
+                counting.add(recorded.run_id, recorded.row.machine_hash, recorded.records)
 
     def coverages(self) -> tuple[Coverage, ...]:
-        """One for each machine; where machines were named, theirs only."""
-        found = self._counting.coverages()
-        return tuple(c for c in found if not self._named or c.machine in self._named)
+        """The coverage of each machine; if machines were named, only theirs."""
+        every = self._counting.coverages()
+        return tuple(c for c in every if not self._named or c.machine in self._named)
 
     @property
     def skipped_runs(self) -> tuple[str, ...]:
-        """The runs that were not counted, in words."""
+        """The runs that were not counted, each with the reason."""
         return tuple(map(str, self._counting.skipped))
 
 
@@ -72,7 +72,7 @@ _COLLECTING: ContextVar[Covering | None] = ContextVar("chartloop_covering", defa
 
 @contextmanager
 def collecting(covering: Covering | None = None) -> Generator[Covering]:
-    """Count every scenario that is played inside."""
+    """Count every scenario that is played inside the context."""
     made = Covering() if covering is None else covering
     token = _COLLECTING.set(made)
     try:
@@ -82,7 +82,7 @@ def collecting(covering: Covering | None = None) -> Generator[Covering]:
 
 
 def count_run(run: Run) -> None:
-    """Count the run of a scenario where a coverage is collected."""
+    """Count the run of a scenario if coverage is being collected."""
     covering = _COLLECTING.get()
     if covering is not None:
         covering.add(run)

@@ -1,12 +1,12 @@
-"""Tools that give what a scenario says, call by call, instead of running their code.
+"""Tools that return the scripted results of a scenario, call by call, instead of running.
 
-A result is any data; `{error: text}` is a failure that the model is told, and
-`{stop: message}`, with a `reason` or without, asks the run to stop. `{returns: {text, ok, result,
-changes, partial, progressed, category}}` is what a tool says that returns a `ToolResult`, and
-`{delay: 3s, result: ...}` any of these after a while on the run's clock.
+A result is any data. `{error: text}` is a failure that is reported to the model; `{stop: message}`,
+with an optional `reason`, asks the run to stop. `{returns: {text, ok, result, changes, partial,
+progressed, category}}` is a whole `ToolResult`, and `{delay: 3s, result: ...}` is any of these
+after a delay on the run's clock.
 
-A tool that is known keeps its description, its arguments and their checks, its effect: only its
-code is not run. One that is not known takes any arguments.
+A declared tool keeps its description, its effect, and its arguments with their checks; only its
+code does not run. An undeclared one takes any arguments.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from chartloop.run.ports import Clock
 
 
 class ScriptedTool:
-    """The results of one tool, given in order, and how many were asked for."""
+    """The results of one tool in order, with a counter of its calls."""
 
     def __init__(self, name: str, results: tuple[Any, ...], clock: Clock | None = None) -> None:
         self.name = name
         self.results = results
-        self.asked = 0
+        self.calls = 0
         self._clock = clock
 
     def spec(self, known: ToolSpec | None) -> ToolSpec:
-        """The tool as a machine may name it."""
+        """The tool's spec for a machine, based on the declared tool if there is one."""
         return stand_in(self.name, known, self._give)
 
     async def _give(self, **arguments: Any) -> Any:
-        """The next result. `ScriptError` when there is none left."""
-        self.asked += 1
-        if self.asked > len(self.results):
-            given = json.dumps(arguments, ensure_ascii=False, default=str)
+        """Return the next result. `ScriptError` if there is none left."""
+        self.calls += 1
+        if self.calls > len(self.results):
+            text = json.dumps(arguments, ensure_ascii=False, default=str)
             raise ScriptError(
                 f"tool `{self.name}` has {len(self.results)} scripted results,"
-                f" and call {self.asked} was made, with {given[:200]}"
+                f" and call {self.calls} was made, with {text[:200]}"
             )
-        result, delay = late(self.results[self.asked - 1])
+        result, delay = split_delay(self.results[self.calls - 1])
         if delay and self._clock is not None:
             await self._clock.sleep(delay)
-        return given_result(result)
+        return tool_result(result)
 
 
-def late(result: Any) -> tuple[Any, float]:
-    """A result as a scenario writes it, and the seconds after which it comes."""
+def split_delay(result: Any) -> tuple[Any, float]:
+    """Split a scripted result into the result itself and its delay in seconds."""
     if isinstance(result, dict):
         fields = cast(dict[str, Any], result)
         seconds = read_duration(fields.get("delay"))
@@ -63,14 +63,14 @@ def late(result: Any) -> tuple[Any, float]:
 
 
 def stand_in(name: str, known: ToolSpec | None, give: Callable[..., Any]) -> ToolSpec:
-    """A tool whose results come from elsewhere; one that is not known takes any arguments."""
+    """A tool whose results come from `give`; an undeclared one takes any arguments."""
     if known is None:
         known = ToolSpec(name, "", {"type": "object"}, _any_arguments, give)
     return replace(known, call=give, blocking=False, suspends=True, wants_context=False)
 
 
-def given_result(result: Any) -> Any:
-    """A result as a scenario writes it, to what a tool gives. `AgentStop` where it says so."""
+def tool_result(result: Any) -> Any:
+    """Convert a scripted result to the return value of a tool. Raises `AgentStop` for `stop`."""
     if not isinstance(result, dict):
         return result
     fields = cast(dict[str, Any], result)
@@ -84,11 +84,12 @@ def given_result(result: Any) -> Any:
     return fields
 
 
-def _whole(said: dict[str, Any]) -> Any:
-    if "text" not in said or not set(said) <= set(_PARTS):
-        return {"returns": said}  # it is data of that name
-    given: dict[str, Any] = {**said, **{n: tuple(said.get(n, ())) for n in ("partial", "warnings")}}
-    return ToolResult(**given)
+def _whole(parts: dict[str, Any]) -> Any:
+    if "text" not in parts or not set(parts) <= set(_PARTS):
+        return {"returns": parts}  # plain data that happens to have this key
+    lists = {name: tuple(parts.get(name, ())) for name in ("partial", "warnings")}
+    fields: dict[str, Any] = {**parts, **lists}
+    return ToolResult(**fields)
 
 
 _PARTS = ("text", "ok", "result", "changes", "partial", "progressed", "category", "warnings")
@@ -96,9 +97,9 @@ _PARTS = ("text", "ok", "result", "changes", "partial", "progressed", "category"
 
 def _any_arguments(text: str) -> dict[str, Any]:
     try:
-        read = json.loads(text or "{}")
+        arguments = json.loads(text or "{}")
     except (ValueError, RecursionError) as error:
         raise ValueError(f"the arguments are not JSON: {error}") from None
-    if not isinstance(read, dict):
-        raise ValueError("the arguments are not JSON object")  # noqa: TRY004  goes to the model
-    return cast(dict[str, Any], read)
+    if not isinstance(arguments, dict):
+        raise ValueError("the arguments are not a JSON object")  # noqa: TRY004  goes to the model
+    return cast(dict[str, Any], arguments)

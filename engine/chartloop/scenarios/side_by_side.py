@@ -1,4 +1,4 @@
-"""Two lists of lines side by side: what was expected, what came, and where they part.
+"""Expected and actual lines side by side, with their differences marked.
 
     expected         got
     user_message     user_message
@@ -6,7 +6,7 @@
   ≠ tool_call        done
   ≠ llm_inference
 
-Bounded: of long lists the neighbourhood of the first differences is shown, and of long lines the
+The table is bounded: long lists are cut to the context of the first differences, long lines to the
 part where they differ.
 """
 
@@ -17,18 +17,18 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 
 WIDEST = 44
-"""Characters of a column."""
+"""Maximum width of a column, in characters."""
 _LONGEST = 400
-"""Lines of each side that are compared, from the first difference on."""
+"""How many lines of each side are compared, from the first difference on."""
 _AROUND = 3
-"""Equal lines that are shown before and behind a difference."""
+"""How many equal lines are shown before and after a difference."""
 
 Row = tuple[str, str, str]
-"""A mark, the expected line, the line that came."""
+"""A mark, the expected line, the actual line."""
 
 
 def beside(expected: Sequence[str], got: Sequence[str]) -> list[str]:
-    """The lines of a table of both, with `≠` where they differ."""
+    """The lines of a table of both sides, with `≠` where they differ."""
     rows: list[Row] = [(" ", "expected", "got"), *_rows(expected, got)]
     width = max(len(row[1]) for row in rows)
     return [f"{mark} {left:{width}}   {right}".rstrip() for mark, left, right in rows]
@@ -54,7 +54,7 @@ def _rows(expected: Sequence[str], got: Sequence[str]) -> Iterator[Row]:
 
 
 def common(left: Sequence[object], right: Sequence[object]) -> int:
-    """How many items both start with."""
+    """The length of the common prefix."""
     pairs = enumerate(zip(left, right, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(left), len(right)))
 
@@ -65,7 +65,7 @@ def _skip_row(count: int) -> Row:
 
 
 def _shorten_both(left: str, right: str) -> tuple[str, str]:
-    """Both lines; long ones start shortly before they differ."""
+    """Shorten both lines to a part that starts shortly before their first difference."""
     start = 0
     if max(len(left), len(right)) > WIDEST:
         start = max(0, common(left, right) - WIDEST // 2)

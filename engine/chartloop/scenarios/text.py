@@ -1,6 +1,6 @@
-"""A scenario as the text of its file: short things on one line, long texts as blocks.
+"""The text of a scenario file: short values on one line, long texts as blocks.
 
-Belongs here: YAML, its quotes, comments. Never: what a scenario says.
+Belongs here: YAML, its quotes, comments. Never: the content of a scenario.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, cast
 from chartloop.language.yaml.scalar import plain
 
 WIDEST = 100
-"""Characters of a line."""
+"""Maximum length of a line."""
 _BLOCKS = frozenset({"replies", "events", "requests", "expect"})
-"""Keys whose entries are on their own lines, however short they are."""
+"""Keys whose entries always get lines of their own."""
 _PLAIN = re.compile(r"[A-Za-z0-9_][\w./()?!'+;= -]*[\w./)?!]|[A-Za-z0-9_]", re.ASCII)
 _SHARE = re.compile(r"\d+(?:\.\d+)?%", re.ASCII)
 _BLOCK = re.compile(
@@ -29,25 +29,25 @@ _INVISIBLE = re.compile(
 
 
 def scenario_text(keys: Mapping[str, Any], head: Iterable[str] = ()) -> str:
-    """The file of a scenario that is given as plain data; `head`: what is above it.
+    """Write a scenario from plain data, below the comments of `head`.
 
-    A text of the head that starts with two spaces belongs to the one before it.
+    A comment that starts with two spaces continues the one before it.
     """
-    lines = [line for said in head for line in _comment(said)]
+    lines = [line for comment in head for line in _comment(comment)]
     for name, value in keys.items():
         lines += _entry(f"{_scalar(name)}:", value, 0, block=name in _BLOCKS)
     return "\n".join(lines) + "\n"
 
 
-def _comment(said: str) -> list[str]:
-    clean = "".join(c if c.isprintable() else " " for c in said)
+def _comment(text: str) -> list[str]:
+    clean = "".join(c if c.isprintable() else " " for c in text)
     body = clean.lstrip(" ")
-    deep = "# " + clean[: len(clean) - len(body)]
-    return textwrap.wrap(body, WIDEST, initial_indent=deep, subsequent_indent=f"{deep}  ")
+    indent = "# " + clean[: len(clean) - len(body)]
+    return textwrap.wrap(body, WIDEST, initial_indent=indent, subsequent_indent=f"{indent}  ")
 
 
 def _entry(head: str, value: Any, indent: int, *, block: bool = False) -> Iterator[str]:
-    """`head` and its value: on one line where that fits, else below it."""
+    """`head` and its value, on one line if it fits, else below it."""
     if isinstance(value, str) and "\n" in value and _is_block(value):
         yield f"{head} |{_chomp(value)}"
         yield from (f"{' ' * (indent + 2)}{line}".rstrip(" ") for line in _lines(value))
@@ -78,7 +78,7 @@ def _list(head: str, values: Sequence[Any], indent: int, *, block: bool) -> Iter
 
 
 def _wrap_list(parts: Sequence[str], indent: str) -> Iterator[str]:
-    """A long list of short things, in brackets on several lines; each round on its own lines."""
+    """Wrap a long list of short values in brackets; each repetition starts a line."""
     line = f"{indent}["
     turn, times = Counter(parts).most_common(1)[0]
     for number, part in enumerate(parts):
@@ -109,18 +109,18 @@ def _scalar(value: Any) -> str:
     if '"' in value and "'" not in value and value.isprintable() and not _INVISIBLE.search(value):
         return f"'{value}'"
     quoted = json.dumps(value.encode("utf-8", "replace").decode(), ensure_ascii=False)
-    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+    return _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
 def _is_block(text: str) -> bool:
-    """Whether a text can stand as a block: YAML would read back every character of it."""
+    """Whether a text can be written as a block: YAML reads it back without a change."""
     lines = text.split("\n")
     blank = any(line != line.rstrip(" \t") for line in lines)
     return not blank and lines[0][:1] not in ("", " ", "\t") and _BLOCK.fullmatch(text) is not None
 
 
 def _chomp(text: str) -> str:
-    """How the end of a block is kept: `-` no line end, nothing for one, `+` for more."""
+    """The chomping indicator of a block: `-` for no final line end, empty for one, `+` for more."""
     ends = len(text) - len(text.rstrip("\n"))
     return "-" if ends == 0 else "" if ends == 1 else "+"
 

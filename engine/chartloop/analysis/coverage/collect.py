@@ -1,9 +1,9 @@
-"""Records to counts: each is decided again, and what was taken and looked at is counted.
+"""Counts of a chart's items, collected by deciding the records of its runs again.
 
-The work of a record does not depend on how many came before it. What a run shows is counted only
-when all of it could be decided again as it was recorded.
+The work of a record does not depend on how many came before it. A run counts only if all of its
+records are decided again as they were recorded.
 
-Belongs here: one chart, its runs, numbers. Never: what there is to see (`items`), words.
+Belongs here: one chart, its runs, numbers. Never: which items a chart has (`targets`), words.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from chartloop.machine.regions import Holds
 from chartloop.run.replay import as_now
 
 _BROKEN = (StatusError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
-"""What deciding a record may raise that is not a record of this machine."""
+"""Errors that deciding a record of another machine may raise."""
 
 
 class NotDecided(RunError):
-    """A run cannot be decided again by this machine as it was recorded."""
+    """This machine does not decide a run as it was recorded."""
 
 
 class Seeing:
-    """Counts what runs of one chart show, by the key of each item."""
+    """Counters of one chart's items by key, to which runs are added."""
 
     def __init__(self, chart: Chart) -> None:
         self.chart = chart
         self.counts: Counter[str] = Counter()
         self.status: Counter[str] = Counter()
-        """What the runs have shown of the machine of their status, which runs next to each."""
+        """Counts of the items of the lifecycle machine, which runs beside each run."""
         self.runs = 0
         self.records = 0
         self._rules = [_GuardReader(rule.id, rule.when) for rule in chart.spec.rules]
@@ -48,7 +48,7 @@ class Seeing:
         self._edges: dict[tuple[str, str, str], tuple[_Branch, ...]] = {}
 
     def add(self, run_id: str, records: Iterable[Record]) -> None:
-        """Count one run in. `NotDecided` leaves everything as it was."""
+        """Count a run. `NotDecided` leaves the counters unchanged."""
         counts, status, number = Counter[str](), Counter({"state:idle": 1}), 0
         for decision, ended in self._decide_again(run_id, records):
             number += 1
@@ -63,7 +63,7 @@ class Seeing:
     def _decide_again(
         self, run_id: str, records: Iterable[Record]
     ) -> Iterator[tuple[Decision, bool]]:
-        """The records decided again, each with whether the run had ended then."""
+        """Decide the records again: each decision, and whether the run had then ended."""
         chart = self.chart
         position, renamed = chart.position(run_id), chart.spec.renamed
         for recorded in records:
@@ -105,25 +105,25 @@ class Seeing:
                 counts[key] += 1
 
     def _note_edges(self, counts: Counter[str], look: Look) -> None:
-        """The guards of a state's ways, one after the other, up to the way that was taken."""
+        """Count the atoms of a state's guards in order, up to the branch that was taken."""
         recall = look.oracle.recall
         place = (look.kind, look.state, look.trigger)
         tried = self._edges.get(place)
         if tried is None:
             tried = self._edges[place] = tuple(self._branches(look))
-        for way in tried:
-            if way.watched is not None:
-                for key in way.watched.keys(look.facts, recall):
+        for branch in tried:
+            if branch.guard is not None:
+                for key in branch.guard.keys(look.facts, recall):
                     counts[key] += 1
-                if not look.taken and way.watched.raises(look.facts, recall):
+                if not look.taken and branch.guard.raises(look.facts, recall):
                     return
-            if way.origin == look.taken:
+            if branch.origin == look.taken:
                 if look.kind == "status":
-                    _note_status(counts, way)
+                    _note_status(counts, branch)
                 return
 
     def _branches(self, look: Look) -> Iterator[_Branch]:
-        """The branches of a state at a trigger, each once though it may lead to several."""
+        """The branches of a state at a trigger, each once even where it has several targets."""
         region = self.chart.status if look.kind == "status" else self.chart.step
         event = region.triggers.get(look.trigger)
         seen: set[str] = set()
@@ -131,12 +131,12 @@ class Seeing:
             if t.origin not in seen:
                 seen.add(t.origin)
                 guard = next((g.expression for g in t.guards if isinstance(g, Holds)), None)
-                watched = None if guard is None else _GuardReader(t.origin, guard)
-                yield _Branch(t.origin, t.dest or "", watched)
+                reader = None if guard is None else _GuardReader(t.origin, guard)
+                yield _Branch(t.origin, t.dest or "", reader)
 
 
 class _GuardReader:
-    """A guard, read atom by atom."""
+    """A guard that is evaluated atom by atom."""
 
     def __init__(self, owner: str, guard: Expression) -> None:
         self._functions = [function(atom.node) for atom in guard.atoms]
@@ -145,51 +145,51 @@ class _GuardReader:
         self._known: dict[tuple[Value, ...], tuple[str, ...]] = {}
         self._guard = guard.fn
 
-    def keys(self, facts: Facts, said: Any) -> Sequence[str]:
-        """The keys of the atoms that decided, each with its value; none where the guard raises."""
+    def keys(self, facts: Facts, recall: Any) -> Sequence[str]:
+        """The keys of the atoms that decided, each with its value; empty if the guard raises."""
         values: list[Value] = []
-        for read in self._functions:
+        for evaluate in self._functions:
             try:
-                values.append(bool(read(facts, said)))
+                values.append(bool(evaluate(facts, recall)))
             except GUARD_ERRORS:
                 values.append(None)
-        if None in values and self.raises(facts, said):
+        if None in values and self.raises(facts, recall):
             return ()
-        came = tuple(values)
-        found = self._known.get(came)
-        if found is None:
-            found = self._known[came] = tuple(
+        pattern = tuple(values)
+        keys = self._known.get(pattern)
+        if keys is None:
+            keys = self._known[pattern] = tuple(
                 f"{self._names[number]}={'true' if value else 'false'}"
-                for number, value in deciding(self._shape, came)
+                for number, value in deciding(self._shape, pattern)
             )
-        return found
+        return keys
 
-    def raises(self, facts: Facts, said: Any) -> bool:
-        """Whether the guard has no value: nothing behind it was tried."""
+    def raises(self, facts: Facts, recall: Any) -> bool:
+        """Whether the guard raises; the branches after it were then not tried."""
         try:
-            self._guard(facts, said)
+            self._guard(facts, recall)
         except GUARD_ERRORS:
             return True
         return False
 
 
 class _Branch(NamedTuple):
-    """One branch of a state, with its guard where the file gives one."""
+    """One branch of a state, with its guard if the file gives one."""
 
     origin: str
     to: str
-    watched: _GuardReader | None
+    guard: _GuardReader | None
 
 
-def _note_status(counts: Counter[str], way: _Branch) -> None:
-    counts[f"edge:{way.origin}"] += 1
-    counts[f"state:{way.to}"] += 1
-    if way.to in ("completed", "error"):
-        counts[f"reason:{way.to}"] += 1
+def _note_status(counts: Counter[str], branch: _Branch) -> None:
+    counts[f"edge:{branch.origin}"] += 1
+    counts[f"state:{branch.to}"] += 1
+    if branch.to in ("completed", "error"):
+        counts[f"reason:{branch.to}"] += 1
 
 
 def _machines_of(result: Any) -> Iterator[str]:
-    """The machines of the children whose results are in what an action returned."""
+    """The machines of the children whose results an action returned."""
     if not isinstance(result, Mapping):
         return
     data = cast("Mapping[str, Any]", result)

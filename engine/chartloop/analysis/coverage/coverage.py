@@ -1,9 +1,9 @@
-"""The coverage of a machine: what its runs have shown, of all that there is to see.
+"""The coverage of a machine: how often its runs went through each of its items.
 
-A value: it adds up with the coverage of other runs, is written as JSON and read back, so that
-several processes and several days come to one figure. It knows no chart, except to be drawn.
+A value that can be added to the coverage of other runs, written as JSON and read back, so that
+several processes and several days give one figure. It needs a chart only to be drawn.
 
-Belongs here: figures, sums, JSON, what a threshold says. Never: tables (`table`), pictures.
+Belongs here: figures, sums, JSON, thresholds. Never: tables (`coverage_table`), pictures.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from chartloop.view.from_graph import flowchart
 
 FORMAT = "chartloop-coverage/1"
 _LISTED = 6
-"""Items that a refusal names."""
+"""How many items an error names."""
 
 
 class OtherItemsError(RunError):
-    """Coverages of different machines do not add up; the message says in what they differ."""
+    """Coverages of different machines cannot be added; the message lists the differences."""
 
     def __init__(self, machine: str, one: Mapping[str, str], other: Mapping[str, str]) -> None:
         super().__init__(
@@ -44,7 +44,7 @@ class OtherItemsError(RunError):
 
 
 def changes(old: Chart, new: Chart) -> str:
-    """Which items differ between two charts, in words; empty where coverages of both add up."""
+    """Describe which items differ between two charts; empty if their coverages can be added."""
     one, other = ({i.key: i.meaning for i in items_of(chart)} for chart in (old, new))
     return "" if one == other else _differences(one, other)
 
@@ -65,30 +65,30 @@ def _quote_names(keys: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The coverage of one machine's runs. `coverage + coverage` covers the runs of both."""
+    """The coverage of a machine by its runs. `one + other` is the coverage by the runs of both."""
 
     machine: str
     covered: tuple[Covered, ...]
-    """Everything that there is to see, in the order of the file."""
+    """All items of the machine with their counts, in the order of the file."""
     runs: int = 0
     records: int = 0
     beside: Mapping[str, int] = field(default_factory=dict[str, int])
-    """What came and is none of the file's: exits and ends that the engine adds, and reasons
-    from outside, by key: ``reason:user_requested``."""
+    """Counts of what the file does not contain, by key (``reason:user_requested``): exits and ends
+    that the engine adds, and reasons from outside."""
     inside: tuple[Coverage, ...] = ()
-    """Those of its child machines, of the same runs."""
+    """The coverages of its child machines by the same runs."""
     skipped_runs: tuple[str, ...] = field(default=(), compare=False)
     """The runs that were not counted, each with the reason."""
     open_question: str = field(default="", compare=False)
-    """Why it is not known of all items whether they can be reached; empty where it is."""
+    """Why some items may or may not be reachable; empty if each is proven or covered."""
     chart: Chart | None = field(default=None, compare=False, repr=False)
-    """What it is drawn on; a coverage that was read back has none."""
+    """The chart to draw it on; None in a coverage that was read back."""
 
     # figures --------------------------------------------------------------------------------
 
     @property
     def figures(self) -> Mapping[Kind, Figure]:
-        """How many of each kind were seen; kinds that the machine has none of are left out."""
+        """How many items of each kind were seen; a kind without items is left out."""
         return self._figures
 
     @cached_property
@@ -96,7 +96,7 @@ class Coverage:
         return {kind: figure_of(self.of(kind)) for kind in KINDS if any(self.of(kind))}
 
     def of(self, kind: Kind) -> tuple[Covered, ...]:
-        """The items of a kind, also those that cannot be reached."""
+        """The items of a kind, including unreachable ones."""
         return self._by_kind.get(kind, ())
 
     @cached_property
@@ -104,28 +104,28 @@ class Coverage:
         return {k: tuple(c for c in self.covered if c.item.kind == k) for k in KINDS}
 
     def roles(self, kind: Kind) -> dict[str, Figure]:
-        """The figures of a kind by role: of the edges `on`, `expired`, `retry`, `all` ..."""
+        """The figures of a kind by role: for edges `on`, `expired`, `retry`, `all` ..."""
         return _by_role(self.of(kind))
 
     @property
     def missing(self) -> tuple[Covered, ...]:
-        """Items not seen that could be."""
+        """The items that no run has shown although one could."""
         return tuple(c for c in self.covered if not c.times and not c.unreachable)
 
     @property
     def unreachable(self) -> tuple[Covered, ...]:
-        """Items that no run can show, each with the proof's reason."""
+        """The items that no run can show, each with the proof's reason."""
         return tuple(c for c in self.covered if c.unreachable)
 
     def times(self, kind: Kind) -> dict[str, int]:
-        """How often each item of a kind was seen, by id; of an atom both ways together."""
+        """How often each item of a kind was seen, by id; the two ways of an atom are added."""
         out: dict[str, int] = {}
         for one in self.of(kind):
             out[one.item.id] = out.get(one.item.id, 0) + one.times
         return out
 
     def below(self, wanted: Mapping[Kind, float]) -> tuple[str, ...]:
-        """The figures below these percentages, in words; empty if there are none."""
+        """Describe each figure that is below its percentage in `wanted`."""
         out: list[str] = []
         for kind, least in wanted.items():
             figure = self.figures.get(kind)
@@ -138,16 +138,16 @@ class Coverage:
 
     @property
     def file(self) -> str:
-        """Where the machine is; empty if unknown."""
+        """The file of the machine; empty if unknown."""
         return self.covered[0].item.file if self.covered else ""
 
     @cached_property
     def meanings(self) -> Mapping[str, str]:
-        """The text of each item, by key: equal for machines whose coverages add up."""
+        """The text of each item, by key: coverages with equal meanings can be added."""
         return {c.item.key: c.item.meaning for c in self.covered}
 
     def __add__(self, other: Coverage) -> Coverage:
-        """The coverage of the runs of both. `OtherItemsError` for another machine."""
+        """The coverage by the runs of both. `OtherItemsError` for another machine."""
         if (self.machine, self.meanings) != (other.machine, other.meanings):
             if self.machine != other.machine:
                 raise RunError(f"`{self.machine}` and `{other.machine}` do not add up")
@@ -166,7 +166,7 @@ class Coverage:
     # data -----------------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: the figures, and every item with how often it was seen."""
+        """Plain data: the figures, and each item with its count."""
         return {
             "format": FORMAT, "machine": self.machine, "runs": self.runs, "records": self.records,
             "figures": {
@@ -181,7 +181,7 @@ class Coverage:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Coverage:
-        """Read back what `to_dict` wrote. `SetupError` for what is none."""
+        """Read what `to_dict` wrote. `SetupError` for anything else."""
         try:
             if data["format"] != FORMAT:
                 raise SetupError(f"a coverage of another format: `{data['format']}`")
@@ -200,15 +200,15 @@ class Coverage:
         rows = [{"key": c.item.key, **c.item._asdict(), **c.counts_dict} for c in self.covered]
         return frame(rows, "key")
 
-    # shown ----------------------------------------------------------------------------------
+    # display --------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        message = ", ".join(f"{figure} {PLURAL[kind]}" for kind, figure in self.figures.items())
+        figures = ", ".join(f"{figure} {PLURAL[kind]}" for kind, figure in self.figures.items())
         runs = say_count(self.runs, "run")
-        return f"<Coverage of {self.machine} by {runs}: {message}>"
+        return f"<Coverage of {self.machine} by {runs}: {figures}>"
 
     def lines(self, width: int = WIDEST) -> list[Line]:
-        """Its figures and what was not seen; of a machine with children a line for each."""
+        """The figures and the items not seen; with child machines, a line for each machine."""
         return coverage_lines((self, *self.inside), width)
 
     def __str__(self) -> str:
@@ -233,9 +233,9 @@ class Coverage:
         return bundle_of(self)
 
 
-def _by_role(found: Iterable[Covered]) -> dict[str, Figure]:
+def _by_role(covered: Iterable[Covered]) -> dict[str, Figure]:
     by_role: dict[str, list[Covered]] = {}
-    for one in found:
+    for one in covered:
         by_role.setdefault(one.item.role, []).append(one)
     return {role: figure_of(ones) for role, ones in by_role.items()}
 
@@ -246,24 +246,24 @@ def _no_coverage(error: Exception) -> SetupError:
 
 
 def total(coverages: Iterable[Coverage]) -> tuple[Coverage, ...]:
-    """Coverages of several machines, those of one machine added up; in order of first sight.
+    """Add up the coverages of each machine; machines in the order of their first coverage.
 
-    Two of one name that are not the same machine stay two.
+    Different machines of the same name stay apart.
     """
     same: dict[tuple[str, frozenset[tuple[str, str]]], list[Coverage]] = {}
     for one in coverages:
         same.setdefault((one.machine, frozenset(one.meanings.items())), []).append(one)
-    return tuple(reduce(add, found) for found in same.values())
+    return tuple(reduce(add, group) for group in same.values())
 
 
 def to_json(coverages: Iterable[Coverage]) -> str:
-    """Coverages as the text of a file that `from_json` reads."""
+    """Write coverages as the text of a file that `from_json` reads."""
     data = {"format": FORMAT, "machines": [one.to_dict() for one in coverages]}
     return json.dumps(data, ensure_ascii=False, indent=1) + "\n"
 
 
 def from_json(text: str) -> tuple[Coverage, ...]:
-    """What `to_json` wrote. `SetupError` for what is none."""
+    """Read what `to_json` wrote. `SetupError` for anything else."""
     try:
         data: Any = json.loads(text)
         return tuple(Coverage.from_dict(one) for one in data["machines"])
@@ -272,9 +272,9 @@ def from_json(text: str) -> tuple[Coverage, ...]:
 
 
 def wanted_of(texts: Iterable[str]) -> dict[Kind, float]:
-    """Thresholds as a command line says them: ``90`` (of the edges), ``atoms=80``.
+    """Read thresholds as written on a command line: ``90`` (of the edges), ``atoms=80``.
 
-    `SetupError` for what is none.
+    Percentages by kind. `SetupError` for anything else.
     """
     kinds: dict[str, Kind] = {word: kind for kind, word in PLURAL.items()}
     out: dict[Kind, float] = {}

@@ -1,4 +1,4 @@
-"""The table of a coverage: figures, then what was not seen, with its place and its guard.
+"""The table of a coverage: figures, then the items not seen, with their places and guards.
 
 Belongs here: rows and cells, in text and in HTML. Never: colours of a terminal.
 """
@@ -25,7 +25,7 @@ _ROLES: Mapping[str, str] = {
     "failed": "failures", "error": "failures not handled", "return": "ways back",
     "detour": "detours",
 }  # fmt: skip
-"""Roles of edges and rules that have their own line."""
+"""The roles of edges and rules that get a line of their own, with its heading."""
 
 
 class CoverageFigures(Protocol):
@@ -57,18 +57,18 @@ class CoverageFigures(Protocol):
         ...
 
 
-def head_of(told: CoverageFigures) -> str:
-    """``team (machines/team.yaml): 14 runs, 96 records``."""
-    runs, records = say_count(told.runs, "run"), say_count(told.records, "record")
-    where = f" ({told.file})" if told.file else ""
-    return f"{told.machine}{where}: {runs}, {records}"
+def head_of(coverage: CoverageFigures) -> str:
+    """The heading of a machine: ``team (machines/team.yaml): 14 runs, 96 records``."""
+    runs, records = say_count(coverage.runs, "run"), say_count(coverage.records, "record")
+    where = f" ({coverage.file})" if coverage.file else ""
+    return f"{coverage.machine}{where}: {runs}, {records}"
 
 
-def figure_rows(told: CoverageFigures) -> Iterator[Row]:
-    """What, how many of how many, percent; green, yellow or red by how much is left."""
-    for kind, figure in told.figures.items():
+def figure_rows(coverage: CoverageFigures) -> Iterator[Row]:
+    """Rows of kind, seen of all, and percentage; green, yellow or red by what is missing."""
+    for kind, figure in coverage.figures.items():
         yield Row((WORDS[kind], str(figure), f"{figure.percent:g} %"), _colour(figure))
-        for role, part in told.roles(kind).items() if kind in ("edge", "rule") else ():
+        for role, part in coverage.roles(kind).items() if kind in ("edge", "rule") else ():
             if role in _ROLES:
                 yield Row((f"  {_ROLES[role]}", str(part), f"{part.percent:g} %"), "dim")
 
@@ -78,7 +78,7 @@ def _colour(figure: Figure) -> str:
 
 
 def missing_rows(covered: Iterable[Covered]) -> Iterator[Row]:
-    """Kind, place, what, guard or reason: a line for each item that was not seen."""
+    """A row for each item not seen: kind, place, id, and its guard or reason."""
     for one in covered:
         item = one.item
         yield Row(
@@ -87,18 +87,18 @@ def missing_rows(covered: Iterable[Covered]) -> Iterator[Row]:
 
 
 def _place(one: Covered) -> str:
-    """``machine.yaml:12``; of a file elsewhere its name, the head of the table has its path."""
+    """``machine.yaml:12``; of an absolute path only the name: the heading has the path."""
     place = one.item.place
     return place.rpartition("/")[2] if place.startswith("/") else place
 
 
 def _describe_item(one: Covered) -> str:
-    """What the file says of the item, and why no run can reach it where that is so."""
+    """What the file says of the item, or why no run can reach it."""
     item = one.item
     match item.kind:
         case "rule":
             does = f"{item.role}: {item.reason}" if item.reason else ""
-            to = "" if does and "-" in item.to else item.to  # an end of the engine's own
+            to = "" if does and "-" in item.to else item.to  # an end that the engine adds
             text = f"{item.text} → {', '.join(part for part in (does, to) if part)}"
         case "edge":
             text = f"{item.text} → {item.to}".lstrip() if item.to else item.text
@@ -115,87 +115,91 @@ def _describe_item(one: Covered) -> str:
     return text
 
 
-def beside_line(told: CoverageFigures) -> str:
-    """The reasons that came and are none of the file's: from outside, or the engine's own."""
-    reasons = [f"{k.partition(':')[2]} ×{n}" for k, n in told.beside.items() if k[:7] == "reason:"]
+def beside_line(coverage: CoverageFigures) -> str:
+    """The reasons that are not in the file: from outside, or added by the engine."""
+    counts = coverage.beside.items()
+    reasons = [f"{k.partition(':')[2]} ×{n}" for k, n in counts if k[:7] == "reason:"]
     return f"also stopped for {', '.join(reasons)}" if reasons else ""
 
 
-def lines_of(told: CoverageFigures, width: int = WIDEST) -> list[Line]:
-    """Everything about one machine: its figures, and what was not seen."""
+def lines_of(coverage: CoverageFigures, width: int = WIDEST) -> list[Line]:
+    """The full table of one machine: its figures, and the items not seen."""
     return [
-        Line(head_of(told), "bold"),
-        *lay_out([*figure_rows(told)], width=width, right={1, 2}),
-        *missing_lines(told, width),
+        Line(head_of(coverage), "bold"),
+        *lay_out([*figure_rows(coverage)], width=width, right={1, 2}),
+        *missing_lines(coverage, width),
     ]
 
 
-def missing_lines(told: CoverageFigures, width: int = WIDEST) -> list[Line]:
-    """What was not seen, what cannot be, and what else there is to say."""
+def _sections(coverage: CoverageFigures) -> tuple[tuple[str, Sequence[Covered]], ...]:
+    return ("not seen", coverage.missing), ("cannot be reached", coverage.unreachable)
+
+
+def missing_lines(coverage: CoverageFigures, width: int = WIDEST) -> list[Line]:
+    """The items not seen, the unreachable ones, and notes; the first line is empty."""
     lines: list[Line] = []
-    for title, found in (("not seen", told.missing), ("cannot be reached", told.unreachable)):
-        if found:
+    for title, items in _sections(coverage):
+        if items:
             lines += [Line(""), Line(title)]
-            lines += lay_out([*missing_rows(found)], width=width, indent="  ")
-    for said in (beside_line(told), told.open_question, *told.skipped_runs):
-        if said:
-            lines += [Line(""), Line(said, "dim")]
+            lines += lay_out([*missing_rows(items)], width=width, indent="  ")
+    for note in (beside_line(coverage), coverage.open_question, *coverage.skipped_runs):
+        if note:
+            lines += [Line(""), Line(note, "dim")]
     return lines
 
 
-def summary(all_told: Sequence[CoverageFigures], width: int = WIDEST) -> list[Line]:
-    """A line for each machine: so many of so many of each kind, and the percentage."""
-    kinds: list[Kind] = [k for k in KINDS if any(k in told.figures for told in all_told)]
+def summary(coverages: Sequence[CoverageFigures], width: int = WIDEST) -> list[Line]:
+    """A line for each machine: for each kind the items seen of all, and the percentage."""
+    kinds: list[Kind] = [k for k in KINDS if any(k in one.figures for one in coverages)]
     head = Row(("machine", "runs", *(PLURAL[kind] for kind in kinds)), "dim")
     rows = [
-        Row((told.machine, f"{told.runs:,}", *(_cell(told, kind) for kind in kinds)), _worst(told))
-        for told in all_told
+        Row((one.machine, f"{one.runs:,}", *(_cell(one, kind) for kind in kinds)), _worst(one))
+        for one in coverages
     ]
     return lay_out([head, *rows], width=width, right=range(1, len(kinds) + 2))
 
 
-def coverage_lines(all_told: Sequence[CoverageFigures], width: int = WIDEST) -> list[Line]:
-    """One machine with all its figures; of several a line for each, and what they lack."""
-    if not all_told:
+def coverage_lines(coverages: Sequence[CoverageFigures], width: int = WIDEST) -> list[Line]:
+    """The full table of one machine; for several a summary, then the items that each lacks."""
+    if not coverages:
         return [Line("no machine was run", "dim")]
-    if len(all_told) == 1:
-        return lines_of(all_told[0], width)
-    lines = summary(all_told, width)
-    for told in all_told:
-        if told.missing or told.unreachable or told.skipped_runs or told.open_question:
-            said = missing_lines(told, width)
-            lines += [Line(""), Line(head_of(told), "bold"), *said[1:]]
+    if len(coverages) == 1:
+        return lines_of(coverages[0], width)
+    lines = summary(coverages, width)
+    for one in coverages:
+        if one.missing or one.unreachable or one.skipped_runs or one.open_question:
+            details = missing_lines(one, width)
+            lines += [Line(""), Line(head_of(one), "bold"), *details[1:]]
     return lines
 
 
-def _cell(told: CoverageFigures, kind: Kind) -> str:
-    figure = told.figures.get(kind)
+def _cell(coverage: CoverageFigures, kind: Kind) -> str:
+    figure = coverage.figures.get(kind)
     return "" if figure is None else f"{figure} {figure.percent:g} %"
 
 
-def _worst(told: CoverageFigures) -> str:
-    """The colour of the edges, which a threshold is about if nothing else is said."""
-    return _colour(told.figures["edge"]) if "edge" in told.figures else ""
+def _worst(coverage: CoverageFigures) -> str:
+    """The colour of the edges' figure, to which a threshold applies by default."""
+    return _colour(coverage.figures["edge"]) if "edge" in coverage.figures else ""
 
 
 _TONES: Mapping[str, Tone] = {"green": "good", "yellow": "warn", "red": "bad", "dim": "dim"}
 
 
-def bundle_of(told: CoverageFigures) -> dict[str, str]:
-    """What a notebook shows."""
-    rows = [tuple(Cell(c, _TONES[row.colour]) for c in row.cells) for row in figure_rows(told)]
-    shown = paragraph(head_of(told), "strong") + table(rows, head=("", "seen", ""), right={1, 2})
-    for title, found in (("not seen", told.missing), ("cannot be reached", told.unreachable)):
-        if found:
-            listed = table(
+def bundle_of(coverage: CoverageFigures) -> dict[str, str]:
+    """The notebook view, as HTML and text."""
+    rows = [tuple(Cell(c, _TONES[row.colour]) for c in row.cells) for row in figure_rows(coverage)]
+    html = paragraph(head_of(coverage), "strong") + table(rows, head=("", "seen", ""), right={1, 2})
+    for title, items in _sections(coverage):
+        if items:
+            listing = table(
                 [
-                    (Cell(kind, "dim"), Cell(place, "dim"), Cell(id, "code"), Cell(said, "code"))
-                    for kind, place, id, said in (row.cells for row in missing_rows(found))
+                    (Cell(kind, "dim"), Cell(place, "dim"), Cell(id, "code"), Cell(text, "code"))
+                    for kind, place, id, text in (row.cells for row in missing_rows(items))
                 ],
                 head=("", "where", "what", ""),
             )
-            shown += details_element(f"{title}: {len(found)}", listed)
-    shown += "".join(
-        paragraph(said, "warn") for said in (told.open_question, *told.skipped_runs) if said
-    )
-    return bundle(shown, str(told))
+            html += details_element(f"{title}: {len(items)}", listing)
+    notes = (coverage.open_question, *coverage.skipped_runs)
+    html += "".join(paragraph(note, "warn") for note in notes if note)
+    return bundle(html, str(coverage))

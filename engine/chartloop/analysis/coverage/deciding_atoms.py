@@ -1,14 +1,13 @@
-"""Which atoms of a guard decide it: those without which it would have come out otherwise.
+"""The atoms of a guard that decide its value.
 
-An atom decides when the value of the whole guard would be the other one, were the atom's value the
-other one and those of all other atoms as they were. Of ``a and b`` with both true, both decide;
-with ``a`` false and ``b`` true only ``a`` does; with both false neither. An atom that has no value
-by itself, as the second half of ``x is not None and x.y > 3`` where ``x`` is None, never decides,
-and is in no one's way: the others are taken to decide if they do for one of its values.
+An atom decides if flipping its value, with all other atoms unchanged, flips the value of the guard.
+In ``a and b`` with both true, both decide; with ``a`` false and ``b`` true only ``a`` does; with
+both false neither. An atom without a value, like the second half of ``x is not None and x.y > 3``
+where ``x`` is None, never decides; another atom decides if it does for one of its values.
 
-Seen with both values, each time deciding, an atom has shown that it matters: for guards in which
-no atom depends on another this is masking MC/DC (the condition coverage of DO-178C, and of GCC's
-``-fcondition-coverage``) without its short circuit: what was not evaluated has its value here.
+An atom is fully covered once it has decided with each of its values. Where no atom depends on
+another, this is masking MC/DC (the condition coverage of DO-178C, and of GCC's
+``-fcondition-coverage``) without the short circuit: atoms after it are evaluated here too.
 
 Belongs here: the structure of one guard. Never: facts, runs, counts.
 """
@@ -21,11 +20,11 @@ from typing import NamedTuple
 from chartloop.language.expression.tree import Choice, Compare, Logic, Node, Not
 
 Value = bool | None
-"""None: the atom, or a part of the guard, has no value."""
+"""The value of an atom or of a part of a guard; None where it has none."""
 
 
 class Leaf(NamedTuple):
-    """The atom of that number."""
+    """An atom, by its number."""
 
     number: int
 
@@ -37,7 +36,7 @@ class Inverse(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """``a and b``, ``a or b``; the links of ``a < b < c`` are joined by `and`."""
+    """``a and b`` or ``a or b``; the links of ``a < b < c`` are joined by `and`."""
 
     all: bool
     parts: tuple[Shape, ...]
@@ -55,7 +54,7 @@ Shape = Leaf | Inverse | Joined | Chosen
 
 
 def shape_of(root: Node) -> Shape:
-    """How the value of a guard comes of those of its atoms, numbered as `reading.atoms` does."""
+    """The structure of a guard over its atoms, numbered as in `reading.atoms`."""
     return _shape(root, iter(range(10_000)))
 
 
@@ -66,8 +65,8 @@ def _shape(node: Node, numbers: Iterator[int]) -> Shape:
         case Not(part=part):
             return Inverse(_shape(part, numbers))
         case Choice(test=test, then=then, other=other):
-            first, asked = _shape(then, numbers), _shape(test, numbers)
-            return Chosen(asked, first, _shape(other, numbers))
+            first, condition = _shape(then, numbers), _shape(test, numbers)
+            return Chosen(condition, first, _shape(other, numbers))
         case Compare(links=links) if len(links) > 1:
             return Joined(True, tuple(Leaf(next(numbers)) for _ in links))
         case _:
@@ -75,28 +74,28 @@ def _shape(node: Node, numbers: Iterator[int]) -> Shape:
 
 
 def value_of(shape: Shape, values: Sequence[Value]) -> Value:
-    """The value of a part; None where that depends on what has none."""
+    """The value of a part; None where it depends on an atom without a value."""
     match shape:
         case Leaf(number=number):
             return values[number]
         case Inverse(part=part):
-            found = value_of(part, values)
-            return None if found is None else not found
+            value = value_of(part, values)
+            return None if value is None else not value
         case Joined(all=whole, parts=parts):
-            found_all = [value_of(part, values) for part in parts]
-            if (not whole) in found_all:
+            results = [value_of(part, values) for part in parts]
+            if (not whole) in results:
                 return not whole
-            return None if None in found_all else whole
+            return None if None in results else whole
         case Chosen(test=test, then=then, other=other):
-            found = value_of(test, values)
-            if found is not None:
-                return value_of(then if found else other, values)
+            condition = value_of(test, values)
+            if condition is not None:
+                return value_of(then if condition else other, values)
             one, two = value_of(then, values), value_of(other, values)
             return one if one == two else None
 
 
 def deciding(shape: Shape, values: Sequence[Value]) -> Iterator[tuple[int, bool]]:
-    """The atoms that decide, each with its value."""
+    """Yield the numbers of the atoms that decide, each with its value."""
     match shape:
         case Leaf(number=number):
             if (value := values[number]) is not None:
@@ -109,11 +108,11 @@ def deciding(shape: Shape, values: Sequence[Value]) -> Iterator[tuple[int, bool]
                 if not any(against[:number]) and not any(against[number + 1 :]):
                     yield from deciding(part, values)
         case Chosen(test=test, then=then, other=other):
-            asked = value_of(test, values)
+            condition = value_of(test, values)
             one, two = value_of(then, values), value_of(other, values)
             if one is None or one is not two:
                 yield from deciding(test, values)
-            if asked is not False:
+            if condition is not False:
                 yield from deciding(then, values)
-            if asked is not True:
+            if condition is not True:
                 yield from deciding(other, values)

@@ -1,4 +1,4 @@
-"""Single items with how often runs have shown them, and so many of so many."""
+"""Items with their counts, and the share of items that were seen."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ PLURAL: Mapping[Kind, str] = {
 
 
 class Covered(NamedTuple):
-    """One item, and how often runs have shown it."""
+    """An item, and how often runs have shown it."""
 
     item: Item
     times: int = 0
     unreachable: str = ""
-    """Why no run can show it, where the checker proves that; it is not counted then."""
+    """Why no run can show it, as proven by the checker; such an item is not counted."""
 
     def __add__(self, other: Covered) -> Covered:  # type: ignore[override]
         times = self.times + other.times
         return Covered(self.item, times, "" if times else self.unreachable or other.unreachable)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data without what is empty."""
+        """Plain data, without empty fields."""
         item = self.item
         data: dict[str, Any] = {"kind": item.kind, "id": item.id}
         if item.way is not None:
@@ -41,12 +41,12 @@ class Covered(NamedTuple):
 
     @property
     def counts_dict(self) -> dict[str, Any]:
-        """What runs have shown of it."""
+        """The count and the reason, as columns of a frame."""
         return {"times": self.times, "unreachable": self.unreachable}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Covered:
-        """Read back what `to_dict` wrote. Raises what Python does for what is none."""
+        """Read what `to_dict` wrote. `KeyError`, `TypeError` or `ValueError` for other data."""
         kind, id = data["kind"], data["id"]
         if kind not in KINDS or not isinstance(id, str):
             raise ValueError(f"an item of no kind: `{kind}`")
@@ -62,21 +62,21 @@ _WORDS = ("role", "text", "source", "to", "file", "reason")
 
 
 class Figure(NamedTuple):
-    """So many of so many."""
+    """How many items were seen, of all that can be reached."""
 
     seen: int
     all: int
 
     @property
     def percent(self) -> float:
-        """Rounded down to a tenth, so that 100 is all of them; 100 of nothing."""
+        """Rounded down to a tenth, so that only all items give 100; 100 if there are none."""
         return int(1_000 * self.seen / self.all) / 10 if self.all else 100.0
 
     def __str__(self) -> str:
         return f"{self.seen}/{self.all}"
 
 
-def figure_of(found: Iterable[Covered]) -> Figure:
-    """So many of those that can be reached."""
-    counted = [c for c in found if not c.unreachable]
+def figure_of(covered: Iterable[Covered]) -> Figure:
+    """Count the items seen and those that can be reached."""
+    counted = [c for c in covered if not c.unreachable]
     return Figure(sum(1 for c in counted if c.times), len(counted))

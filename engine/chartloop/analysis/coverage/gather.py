@@ -1,7 +1,7 @@
-"""Many runs of several machines to the coverage of each.
+"""The coverages of several machines, gathered from their runs.
 
-A machine is known by what there is to see in it, and by its name: one that only differs in the
-tools it was given, its limits or its words adds up with itself.
+A machine is identified by its name and its items: texts that differ only in tools, limits or
+labels count as one machine.
 
 Belongs here: which runs belong together. Never: reading a journal, words for people.
 """
@@ -33,14 +33,14 @@ class UncountedRun(NamedTuple):
 
 
 def family(chart: Chart) -> Iterator[Chart]:
-    """A chart, its children's, theirs, and so on."""
+    """Yield a chart and the charts of all its descendants."""
     yield chart
     for name in chart.spec.machines:
         yield from family(chart.child(name))
 
 
 class Gathering:
-    """Runs as they come; `coverages` is what they have come to."""
+    """A collector of runs; `coverages` computes their coverages so far."""
 
     def __init__(self) -> None:
         self._seen: dict[str, Seeing] = {}
@@ -48,9 +48,9 @@ class Gathering:
         """Runs that were not counted, each with the reason."""
 
     def know(self, chart: Chart, machine_hash: str = "") -> None:
-        """A machine that is reported, whether or not anything runs it; and its children.
+        """Register a machine and its children, to be reported even without runs.
 
-        `machine_hash` is what its runs are known by, where that is not the hash of its text.
+        `machine_hash` is the hash that its runs are recorded under, if not that of its text.
         """
         for one in family(chart):
             hash = machine_hash if machine_hash and one is chart else digest(one.text)
@@ -62,7 +62,7 @@ class Gathering:
         return machine_hash in self._seen
 
     def add(self, run_id: str, machine_hash: str, records: Iterable[Record]) -> None:
-        """Count a run of a known machine; one that cannot be decided again is skipped."""
+        """Count a run of a registered machine; skip one that is decided differently."""
         try:
             self._seen[machine_hash].add(run_id, records)
         except NotDecided as error:
@@ -73,15 +73,15 @@ class Gathering:
         self.skipped.append(UncountedRun(run_id, why))
 
     def coverages(self) -> tuple[Coverage, ...]:
-        """One for each machine that is known, in the order in which they became so."""
-        found: dict[tuple[str, tuple[str, ...]], list[Seeing]] = {}
+        """The coverage of each registered machine, in the order of registration."""
+        groups: dict[tuple[str, tuple[str, ...]], list[Seeing]] = {}
         items: dict[tuple[str, tuple[str, ...]], tuple[Item, ...]] = {}
         for seeing in self._seen.values():
             mine = items_of(seeing.chart)
             same = (seeing.chart.name, tuple(f"{i.key} {i.meaning}" for i in mine))
-            found.setdefault(same, []).append(seeing)
+            groups.setdefault(same, []).append(seeing)
             items.setdefault(same, mine)
-        return tuple(self._coverage(items[same], ones) for same, ones in found.items())
+        return tuple(self._coverage(items[same], ones) for same, ones in groups.items())
 
     def _coverage(self, items: tuple[Item, ...], seen: list[Seeing]) -> Coverage:
         counts = sum((one.counts for one in seen), Counter[str]())
@@ -99,11 +99,11 @@ class Gathering:
         )  # fmt: skip
 
     def _beside(self, chart: Chart) -> list[Seeing]:
-        """The machines of whose runs this chart is the status, which runs beside their states."""
+        """The counters of the machines that have this chart as their lifecycle machine."""
         return [one for one in self._seen.values() if one.chart.lifecycle == chart.spec]
 
     def _starts(self, name: str) -> Iterator[str]:
-        """Where the parents that are known start this machine, if not at its start."""
+        """The states at which registered parents start this machine, other than its start."""
         for one in self._seen.values():
             spec = one.chart.spec
             for alias, child in spec.machines.items():

@@ -1,9 +1,9 @@
-"""The heat map: the picture in colours and counts that say how often runs were where.
+"""The heat map: the picture of a machine, coloured by how often runs passed each part.
 
-A count is a line more in its box and a word more on its arrow, so that a printed map and a PNG,
-which have no tooltips, can be read too. The legend is made of the fills of the boxes.
+The counts are also written into the boxes and onto the arrows, because a printed map and a PNG have
+no tooltips. The scale is logarithmic, in a few shades of one hue.
 
-The scale is logarithmic, in a few colours of one hue. Belongs here: looks. Never: counts.
+Belongs here: looks. Never: counting.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from chartloop.view.text.outline import to_outline
 
 _BARE = 'BORDER="0" CELLBORDER="0"'
 _PALE = "#93c5fd"
-"""The darkest fill where a format always writes in black."""
+"""The darkest fill in formats that always write in black."""
 
 
 class HeatDress(Dress):
@@ -68,7 +68,7 @@ class HeatDress(Dress):
         return title_style(chart) | {"label": Html(label)}
 
     def _legend(self) -> str:
-        """What the colours mean: small boxes with the fills and borders of the large ones."""
+        """The legend: small boxes with the fills and borders of the large ones."""
         marks = [_swatch(shade, times) for times, shade in self.scale.ranges]
         missing = [c for c in self._found.values() if not c.times]
         if any(not c.unreachable for c in missing):
@@ -79,7 +79,7 @@ class HeatDress(Dress):
         return f'<TABLE {_BARE} CELLSPACING="2" CELLPADDING="2"><TR>{cells}</TR></TABLE>'
 
     def box(self, box: Box) -> Style:
-        """A state by its entries; a list of rules line by line."""
+        """The style of a state by its count; of a list of rules line by line."""
         style: dict[str, str] = dict(box_style(self._marked_box(box)))
         if box.id in self._listed:
             return style | {
@@ -97,7 +97,7 @@ class HeatDress(Dress):
         )
 
     def arrow(self, arrow: Arrow) -> Style:
-        """An edge or a rule by how often it was taken."""
+        """The style of an edge or a rule by how often it was taken."""
         style = dict(arrow_style(self._marked_arrow(arrow)))
         found = self._found.get(("way", edge_of(arrow)))
         if found is None:
@@ -114,18 +114,18 @@ class HeatDress(Dress):
         return LOST if found.unreachable else self.scale.shade(found.times)
 
     def _rules(self, box: Box) -> str:
-        """The lines of a box of rules, each in the colour of what it says."""
+        """The label of a box of rules, each line in the ink of its count."""
         return inked_rules(box, map(self._ink, self._listed[box.id]), LOST.ink)
 
     def _ink(self, rule: RuleLine) -> str:
-        """The colour of words: the pale shades are for borders."""
+        """The colour of a rule's line. Seen rules share one: pale shades are hard to read."""
         found = self._found.get(("way", rule.id))
         if found is None or not found.times:
             return LOST.ink if found is None else self._shade(found).ink
         return SEEN_INK
 
     def chart_with_counts(self) -> Flowchart:
-        """The chart with the counts in its labels, and fills for formats that know no style."""
+        """The chart with the counts in its labels, and fills for formats without styles."""
         boxes = tuple(self._marked_box(box) for box in self._chart.boxes)
         arrows = tuple(self._marked_arrow(arrow) for arrow in self._chart.arrows)
         return replace(self._chart, boxes=boxes, arrows=arrows)
@@ -159,7 +159,7 @@ def _broken(style: str, found: Covered) -> dict[str, str]:
 
 
 def _count(found: Covered) -> str:
-    """How often, as the map shows it."""
+    """A count as the map shows it."""
     return say_times(found.times) or ("(cannot be)" if found.unreachable else "(never)")
 
 
@@ -167,11 +167,11 @@ def _small(text: str) -> str:
     return f'<FONT FACE="{FONT}" POINT-SIZE="10">{text}</FONT>'
 
 
-def _swatch(shade: Shade, said: str, border: str = "SOLID") -> str:
-    """Two cells: a small box in a shade, and what it stands for."""
+def _swatch(shade: Shade, caption: str, border: str = "SOLID") -> str:
+    """Two cells: a small box in a shade, and its caption."""
     look = f'BORDER="1" STYLE="{border}" COLOR="{shade.line}" BGCOLOR="{shade.fill}"'
     size = 'CELLBORDER="0" CELLSPACING="0" FIXEDSIZE="TRUE" WIDTH="18" HEIGHT="11"'
-    return f"<TD><TABLE {look} {size}><TR><TD></TD></TR></TABLE></TD><TD>{_small(said)}</TD>"
+    return f"<TD><TABLE {look} {size}><TR><TD></TD></TR></TABLE></TD><TD>{_small(caption)}</TD>"
 
 
 def _describe_count(found: Covered) -> str:
@@ -186,13 +186,13 @@ class Shade(NamedTuple):
     """One step of the scale."""
 
     fill: str
-    """Of a box."""
+    """The fill of a box."""
     ink: str
-    """Of the words in it."""
+    """The colour of the text in a box."""
     line: str
-    """Of its border, and of an arrow."""
+    """The colour of a border or an arrow."""
     width: str
-    """Of an arrow."""
+    """The width of an arrow."""
 
 
 SHADES = (
@@ -204,14 +204,14 @@ SHADES = (
 )
 NEVER = Shade("#ffffff", "#b91c1c", "#dc2626", "1.8")
 LOST = Shade("#ffffff", "#6b7280", "#9ca3af", "1.2")
-"""Of what no run can come to."""
+"""The shade of unreachable parts."""
 
 SEEN_INK = "#1d4ed8"
-"""Of words on white that stand for something that was seen, however often."""
+"""The colour of text on white for anything that was seen."""
 
 
 class Scale:
-    """The shades of one picture: from once to the most often, each step the same factor."""
+    """The shades of one picture: steps of equal factor from 1 to the highest count."""
 
     def __init__(self, counts: Iterable[int]) -> None:
         most = max(counts, default=0)
@@ -221,12 +221,12 @@ class Scale:
         self._shades = [SHADES[_spread(n, len(ends))] for n in range(len(ends))]
 
     def shade(self, times: int) -> Shade:
-        """The step that a count falls into."""
+        """The shade of a count."""
         return self._shades[bisect_left(self._ends, times)] if times else NEVER
 
     @property
     def ranges(self) -> list[tuple[str, Shade]]:
-        """Each step with the counts that it stands for: ``3–9``."""
+        """Each step as its range of counts (``3–9``) and its shade."""
         starts = [1, *(end + 1 for end in self._ends)]
         return [
             (_format_range(start, end), shade)
@@ -235,7 +235,7 @@ class Scale:
 
 
 def _spread(number: int, count: int) -> int:
-    """Of a few steps which shades: the palest, the darkest, and those between."""
+    """The index in `SHADES` of step `number` of `count`, spread from palest to darkest."""
     return round(number * (len(SHADES) - 1) / (count - 1)) if count > 1 else len(SHADES) // 2
 
 
@@ -244,7 +244,7 @@ def _format_range(start: int, end: int) -> str:
 
 
 class HeatPicture(Picture):
-    """A machine's picture, coloured by how often runs went where, with the counts on it."""
+    """The picture of a machine, coloured by how often runs passed each part, with the counts."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ class HeatPicture(Picture):
         self._dress = HeatDress(chart, covered)
 
     def dot(self) -> str:
-        """Text in the language of Graphviz."""
+        """The Graphviz text."""
         return to_dot(self.chart, prefix=self.prefix, dress=self._dress)
 
     def mermaid(self) -> str:
@@ -270,5 +270,5 @@ class HeatPicture(Picture):
         return Picture(self._dress.chart_with_counts()).drawing(width=width, here=here)
 
     def outline(self) -> str:
-        """A line for each box and each arrow, with how often."""
+        """A line for each box and each arrow, with its count."""
         return to_outline(self._dress.chart_with_counts())

@@ -1,6 +1,6 @@
 """`coverage`: which parts of a machine recorded runs have gone through.
 
-Belongs here: reading and counting what a caller gives. Never: what is counted (`targets`).
+Belongs here: reading runs and counting them. Never: which items are counted (`targets`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from chartloop.machine.build import Chart
 from chartloop.run.recorded import Recorded, RecordedRun, Unread
 
 Tick = Callable[[], object]
-"""Called after each run, for whoever shows how far it has come."""
+"""Called after each run, to show progress."""
 
 
 def coverage(
@@ -30,10 +30,10 @@ def coverage(
 
         print(coverage(load("agent"), ".chartloop/journal.db"))
 
-    Every record is decided again, and nothing is run. `runs` are a journal or the path of one,
-    runs, exported ``.jsonl`` files, or a list of these; runs of child machines are counted with
-    them, in `Coverage.inside`. `saved` are coverages, or files of `chartloop coverage --save`, that
-    are added; `OtherItemsError` for one of another machine.
+    Every record is decided again; nothing runs. `runs` are a journal or its path, runs, exported
+    ``.jsonl`` files, or a list of these; the runs of child machines are counted too, in
+    `Coverage.inside`. `saved` are coverages, or files of `chartloop coverage --save`, to add;
+    `OtherItemsError` for one of another machine.
     """
     return coverage_of(machine, recorded_runs(runs, machine.name, children=True), saved)
 
@@ -42,7 +42,7 @@ def coverage_of(
     machine: Machine, runs: Iterable[Recorded], saved: Iterable[Coverage | str | Path] = (),
     tick: Tick | None = None,
 ) -> Coverage:  # fmt: skip
-    """The coverage of a machine by these runs, with what was saved before."""
+    """The coverage of a machine by these runs, added to the saved coverages."""
     gathering = Gathering()
     gathering.know(machine.chart)
     reading = _Reading(machine.chart, gathering)
@@ -51,14 +51,14 @@ def coverage_of(
         if tick is not None:
             tick()
     own, *inside = gathering.coverages()
-    found = replace(own, inside=total(inside), skipped_runs=tuple(map(str, gathering.skipped)))
+    result = replace(own, inside=total(inside), skipped_runs=tuple(map(str, gathering.skipped)))
     for one in saved:
-        found += _read(one, machine.name) if isinstance(one, (str, Path)) else one
-    return found
+        result += _read(one, machine.name) if isinstance(one, (str, Path)) else one
+    return result
 
 
 def _read(path: str | Path, machine: str) -> Coverage:
-    """The coverage of a machine that a file holds."""
+    """Read the coverage of a machine from a file."""
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -72,29 +72,29 @@ def _read(path: str | Path, machine: str) -> Coverage:
 
 
 class _Reading:
-    """Counts runs in, also those of the machine as it was where nothing that counts changed."""
+    """Adds runs to a gathering; those of an older text count if its items are the same."""
 
     def __init__(self, chart: Chart, gathering: Gathering) -> None:
         self._chart = chart
         self._gathering = gathering
-        self._why = cache(self._otherwise)
+        self._why = cache(self._explain_other)
 
     def add(self, run: Recorded) -> None:
-        """Count one run in, or note why not."""
+        """Count a run, or note why it is not counted."""
         if isinstance(run, Unread):
             self._gathering.pass_over(run.run_id, run.why)
-        elif why := self._unknown(run):
+        elif why := self._explain_unknown(run):
             self._gathering.pass_over(run.run_id, why)
         else:
             self._gathering.add(run.run_id, run.row.machine_hash, run.records)
 
-    def _unknown(self, run: RecordedRun) -> str:
+    def _explain_unknown(self, run: RecordedRun) -> str:
         if self._gathering.knows(run.row.machine_hash):
             return ""
         return self._why(run.row.machine, run.row.machine_hash, run.machine)
 
-    def _otherwise(self, name: str, machine_hash: str, text: str) -> str:
-        """Why runs of a machine are not counted; empty where they are: it is known from now on."""
+    def _explain_other(self, name: str, machine_hash: str, text: str) -> str:
+        """Why runs of a machine are not counted; empty if they are, which registers the machine."""
         now = {chart.name: chart for chart in family(self._chart)}
         if name not in now:
             return f"it is a run of `{name}`, not of `{self._chart.name}`"
@@ -102,7 +102,7 @@ class _Reading:
         if spec is None:
             return f"the machine that it was started with ({machine_hash[:8]}) cannot be read"
         was = Chart(spec, self._chart.lifecycle)
-        if said := changes(was, now[name]):
-            return f"the machine has changed since: {said}"
+        if differences := changes(was, now[name]):
+            return f"the machine has changed since: {differences}"
         self._gathering.know(was, machine_hash)
         return ""

@@ -1,10 +1,10 @@
-"""What there is to see in a machine: the denominators of its coverage.
+"""The items of a machine that runs can cover: the denominators of its coverage.
 
-An item has the id that records hold: ``think`` (a state), ``tool_wanted.then`` (an edge),
-``rules.0``. An atom's id is that of its edge or rule, with its number in the text of the guard:
-``tool_wanted.then#0``; it is two items, one for each way in which it can decide.
+An item has the id that records use: ``think`` (a state), ``tool_wanted.then`` (an edge),
+``rules.0``. An atom's id is that of its edge or rule with its number in the guard:
+``tool_wanted.then#0``; it is two items, one for each value with which it can decide.
 
-Belongs here: which items a chart has, their words and places. Never: a run.
+Belongs here: which items a chart has, their texts and places. Never: a run.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from chartloop.language.yaml.reading import Path
 from chartloop.machine.build import Chart
 
 Kind = Literal["state", "edge", "rule", "atom", "guard", "reason", "child"]
-"""`guard`: an atom that asks a registered Python guard, which no one sees into."""
+"""`guard`: an atom that calls a registered Python guard, whose inside is not covered."""
 
 KINDS: tuple[Kind, ...] = ("state", "edge", "rule", "atom", "guard", "reason", "child")
 _UNREAD = "<"
-"""How the name of a file starts that is none: a text, a machine out of a journal."""
+"""First character of a file name that stands for a text: of a caller, or from a journal."""
 
 
 class Item(NamedTuple):
-    """One thing that a run can show."""
+    """One part of a machine that a run can cover."""
 
     kind: Kind
     id: str
     way: bool | None = None
-    """Of an atom: the value with which it decides."""
+    """The value with which an atom decides; None for other items."""
     role: str = ""
-    """Of a state its job, of an edge its role, of a rule `stop`, `signal` or `detour`."""
+    """The job of a state, the role of an edge, or `stop`, `signal` or `detour` of a rule."""
     text: str = ""
-    """The guard of an edge or a rule, the atom, the label of a state."""
+    """The guard of an edge or a rule, the atom, or the label of a state."""
     source: str = ""
-    """The state that an edge leaves, the edge or rule that an atom belongs to."""
+    """The state that an edge leaves, or the edge or rule that an atom belongs to."""
     to: str = ""
-    """Where an edge or a rule leads."""
+    """The target of an edge or a rule."""
     file: str = ""
     line: int = 0
     reason: str = ""
-    """Why a rule stops the run, or what it signals."""
+    """The reason that a rule stops for or signals."""
 
     @property
     def key(self) -> str:
-        """What tells it from every other item of its machine: ``atom:think.then#0=true``."""
+        """The identity of the item within its machine: ``atom:think.then#0=true``."""
         way = "" if self.way is None else f"={str(self.way).lower()}"
         return f"{self.kind}:{self.id}{way}"
 
@@ -64,9 +64,9 @@ class Item(NamedTuple):
 
     @property
     def meaning(self) -> str:
-        """What it says, wherever it stands: with another meaning it is another item."""
-        message = self.text if self.kind in ("edge", "rule", "atom", "guard") else ""
-        return " ".join(part for part in (self.role, message, self.to) if part)
+        """The content of the item without its place: items of different meanings are different."""
+        text = self.text if self.kind in ("edge", "rule", "atom", "guard") else ""
+        return " ".join(part for part in (self.role, text, self.to) if part)
 
 
 class Guard(NamedTuple):
@@ -76,20 +76,20 @@ class Guard(NamedTuple):
     """The id of the edge or rule."""
     expression: Expression
     path: Path
-    """Where it is in the machine."""
+    """Its path in the machine."""
 
 
 def items_of(chart: Chart) -> tuple[Item, ...]:
-    """Everything there is to see in runs of a chart, in the order of the file."""
+    """All items of a chart that runs can cover, in the order of the file."""
     spec, facts = chart.spec, chart.position("").facts
-    found = [_state(spec, state, facts) for state in spec.states.values()]
-    found += _edges(spec)
-    found += [_rule(chart, number, rule) for number, rule in enumerate(spec.rules)]
+    items = [_state(spec, state, facts) for state in spec.states.values()]
+    items += _edges(spec)
+    items += [_rule(chart, number, rule) for number, rule in enumerate(spec.rules)]
     for guard in guards_of(spec):
-        found += _atoms(spec, guard)
-    found += _reasons(spec)
-    found += _children(spec)
-    return tuple(found)
+        items += _atoms(spec, guard)
+    items += _reasons(spec)
+    items += _children(spec)
+    return tuple(items)
 
 
 def _at(place: Place) -> dict[str, Any]:
@@ -100,22 +100,22 @@ def _at(place: Place) -> dict[str, Any]:
 def _state(spec: MachineSpec, state: StateSpec, facts: Facts) -> Item:
     label = state.ask or state.label
     where = _at(spec.place(("states", state.name), key=True))
-    message = "" if label is None else " ".join(label.show(facts).split())
-    return Item("state", state.name, role=state.job, text=message, **where)
+    text = "" if label is None else " ".join(label.show(facts).split())
+    return Item("state", state.name, role=state.job, text=text, **where)
 
 
 def _edges(spec: MachineSpec) -> Iterator[Item]:
     for state in spec.states.values():
-        if said := state.attempts_label:
+        if attempts := state.attempts_label:
             key = ("retry",) if state.retry is not None else ("with",)
             where = _at(spec.place(("states", state.name, *key), key=True))
-            yield Item("edge", f"{state.name}.retry", None, "retry", said, state.name, state.name,
-                       **where)  # fmt: skip
+            yield Item("edge", f"{state.name}.retry", None, "retry", attempts, state.name,
+                       state.name, **where)  # fmt: skip
         for edge in state.edges:
             yield _edge(spec, state, edge)
-    if (failed := spec.on_error) is not None:
-        where = _at(spec.place(failed.path or ("on_error",)))
-        yield Item("edge", "on_error", None, "error", "failed, not handled", "", failed.target,
+    if (edge := spec.on_error) is not None:
+        where = _at(spec.place(edge.path or ("on_error",)))
+        yield Item("edge", "on_error", None, "error", "failed, not handled", "", edge.target,
                    **where)  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def _edge(spec: MachineSpec, state: StateSpec, edge: Edge) -> Item:
 
 
 def edge_text(state: StateSpec, edge: Edge) -> str:
-    """When an edge is taken, in the words of the file; empty for the only way on."""
+    """When an edge is taken, in the words of the file; empty for a state's only `next`."""
     guard = f" when {edge.when.text}" if edge.when is not None else ""
     match edge.role:
         case "case" if state.of is not None:
@@ -156,7 +156,7 @@ def _rule(chart: Chart, number: int, rule: Rule) -> Item:
 
 
 def guards_of(spec: MachineSpec) -> Iterator[Guard]:
-    """Every guard whose atoms are evaluated. The cases of an `of` are edges, and counted there."""
+    """Every guard whose atoms are items. The cases of an `of` are counted as edges."""
     for state in spec.states.values():
         for edge in state.edges:
             if edge.when is not None:
@@ -168,7 +168,7 @@ def guards_of(spec: MachineSpec) -> Iterator[Guard]:
 
 @lru_cache(maxsize=4_096)
 def atom_kind(expression: Expression, number: int) -> Kind:
-    """`guard` for an atom that asks a registered Python guard."""
+    """`guard` for an atom that calls a registered Python guard, else `atom`."""
     atom = expression.atoms[number]
     sides = (atom.left, *(() if atom.link is None else (atom.link.right,)))
     asks = any(isinstance(node, Opaque) for side in sides for node in walk(side))
@@ -188,11 +188,11 @@ def _atoms(spec: MachineSpec, guard: Guard) -> Iterator[Item]:
 
 
 def raised_by(spec: MachineSpec) -> dict[str, list[str]]:
-    """The reasons that the file itself can stop for, each with the ids of what raises it.
+    """The reasons that the file itself can stop for, each with the ids of its sources.
 
-    Rules, states, edges, `stop` and `signal` actions; `completed` and `error` for an end that is
-    come to with no reason raised. What may be raised from outside or by the engine alone, as
-    `user_requested`, is none of the file's.
+    Sources are rules, states, edges, and `stop` and `signal` actions; `completed` and `error` come
+    from an end that is reached without a signal. A reason that only the engine or the outside
+    raises, such as `user_requested`, is not among them.
     """
     out: dict[str, list[str]] = {}
     for rule in spec.rules:
@@ -243,7 +243,7 @@ def _children(spec: MachineSpec) -> Iterator[Item]:
 
 
 def _machines_in(args: Mapping[str, Given]) -> Iterator[str]:
-    """The children that a state names: one, one for each item of a list, or several by name."""
+    """The child machines that a state names, in `machine` or in `children`."""
     if (one := args.get("machine")) is not None:
         yield str(one.value)
     several: Iterable[Any] = args["children"].value.values() if "children" in args else ()

@@ -1,8 +1,8 @@
-"""What no run can come to, proven by the checker: it does not count against a coverage.
+"""The items that no run can reach, proven by the checker; a coverage does not count them.
 
-States that nothing leads to; edges whose guard is refuted for every value that its facts can have
-where it is; rules that can never hold; atoms that cannot decide with one of their values;
-reasons and children of these. What the checker cannot settle counts as something to be seen.
+These are states that no path leads to, edges whose guard is refuted where it is evaluated, rules
+that can never hold, atoms that cannot decide with one of their values, and the reasons and children
+that depend on these. An item that the checker cannot settle counts as reachable.
 
 Belongs here: questions to the checker's proofs. Never: proofs, counts.
 """
@@ -36,7 +36,7 @@ from chartloop.machine.build import Chart
 from chartloop.proofs.guards.prover import Claim, Prover
 
 WORK = 6_000_000
-"""The work of one search, in the units of `proof.solve`: some seconds."""
+"""The budget of one search, in the units of work of `proofs.guards`: a few seconds."""
 UNSETTLED = (
     "not all is known of what cannot be reached: proving it takes more work than it may, and what "
     "is not proven counts as something to be seen"
@@ -46,7 +46,7 @@ UNSETTLED = (
 def unreachable(
     chart: Chart, items: Iterable[Item], starts: Collection[str] = ()
 ) -> dict[str, str]:
-    """Of these items those that no run can show, by key, each with the reason.
+    """The keys of those items that no run can show, each with the reason.
 
     `starts` are states at which a parent starts the machine.
     """
@@ -54,26 +54,29 @@ def unreachable(
 
 
 class Search:
-    """Looks for what is lost, within a bound on the work; what then is open: `open_question`."""
+    """A search for unreachable items, within a budget of work.
+
+    If the budget runs out, `open_question` says so.
+    """
 
     def __init__(self, chart: Chart, starts: Collection[str] = (), *, work: int = WORK) -> None:
         self._chart, self._starts, self._work = chart, frozenset(starts), work
         self.open_question = ""
-        """Why it is not known of all items; empty where it is."""
+        """Why some items are not settled; empty if all are."""
 
     def unreachable(self, items: Iterable[Item]) -> dict[str, str]:
-        """Of these items those that no run can show, by key, each with the reason."""
+        """The keys of those items that no run can show, each with the reason."""
         wanted = list(items)
         if not wanted:
             return {}
-        lost = _Lost(self._chart, self._starts, self._work)
-        found = {item.key: why for item in wanted if (why := lost.why(item))}
-        self.open_question = UNSETTLED if lost.prover.is_exhausted else ""
-        return found
+        proofs = _Unreachable(self._chart, self._starts, self._work)
+        reasons = {item.key: why for item in wanted if (why := proofs.why(item))}
+        self.open_question = UNSETTLED if proofs.prover.is_exhausted else ""
+        return reasons
 
 
-class _Lost:
-    """What is lost in one chart."""
+class _Unreachable:
+    """Proofs that items of one chart cannot be reached."""
 
     def __init__(self, chart: Chart, starts: frozenset[str], work: int) -> None:
         self._chart = chart
@@ -81,11 +84,11 @@ class _Lost:
         self.prover = Prover(self._context.prover.world, work=work)
         self._known = StateKnowledge(self._context)
         self._before: dict[str, Known] = {r.id: self._known.at_rule(r) for r in chart.spec.rules}
-        """What is known where the guard of each edge and rule is evaluated, by its id."""
-        self._ways = dict(self._edges())
+        """The claims that hold where the guard of each edge and rule is evaluated, by its id."""
+        self._refuted = dict(self._edges())
 
     def why(self, item: Item) -> str:
-        """Why no run shows it; empty where one may."""
+        """Why no run shows the item; empty if a run may."""
         match item.kind:
             case "state":
                 return self._state(item.id)
@@ -103,7 +106,7 @@ class _Lost:
     # states and edges -----------------------------------------------------------------------
 
     def _edges(self) -> Iterator[tuple[str, str]]:
-        """The edges that are never taken where they are, with the reason."""
+        """The edges whose guards never hold where they are evaluated, each with the reason."""
         for state in self._chart.spec.states.values():
             for group in groups(state):
                 known = self._known.at(state.name) if group[0].role != "failed" else ()
@@ -122,7 +125,7 @@ class _Lost:
 
     @cached_property
     def _reachable_states(self) -> set[str]:
-        """The states that a run can reach over edges that can be taken."""
+        """The states that a run can reach over edges that are not refuted."""
         spec, route = self._chart.spec, self._chart.route
         seen: set[str] = set()
         opened = set(self._context.opened)
@@ -135,7 +138,7 @@ class _Lost:
                 continue
             seen.add(name)
             for edge in spec.states[name].edges:
-                if edge.id not in self._ways and edge.target in spec.states:
+                if edge.id not in self._refuted and edge.target in spec.states:
                     pending.append(edge.target)
         return seen
 
@@ -143,8 +146,8 @@ class _Lost:
         return "" if not name or name in self._reachable_states else "no path leads to it"
 
     def _edge(self, source: str, id: str) -> str:
-        lost = self._state(source)
-        return f"no path leads to `{source}`" if lost else self._ways.get(id, "")
+        unreached = self._state(source)
+        return f"no path leads to `{source}`" if unreached else self._refuted.get(id, "")
 
     @cached_property
     def _rules(self) -> Mapping[str, str]:
@@ -218,7 +221,7 @@ def _never(guard: Node | None) -> str:
 
 
 def _siblings(node: Node, beside: tuple[Claim, ...] = ()) -> Iterator[tuple[Claim, ...]]:
-    """For each atom what must hold of its neighbours that have a value, if it is to decide.
+    """For each atom, what must hold of its neighbours for it to decide.
 
     In the order of `reading.atoms`.
     """
@@ -240,7 +243,7 @@ def _siblings(node: Node, beside: tuple[Claim, ...] = ()) -> Iterator[tuple[Clai
 
 
 def _all(nodes: Iterable[Node], holds: bool) -> Iterator[Claim]:
-    """Claims on the neighbours that always have a value: of one without, nothing is asked."""
+    """Claims on the neighbours that always have a value; others are not constrained."""
     return (Claim(node, holds) for node in nodes if _has_value(node))
 
 
@@ -260,6 +263,6 @@ def _has_value(node: Node) -> bool:
 
 
 def _has_answer(left: Node, link: Link) -> bool:
-    """Whether a comparison has an answer: for None too, where it asks for that or says so."""
+    """Whether a comparison always has a value: also for None, if it handles that."""
     asked = link.absent is not None or is_none(link.right)
     return all(_has_value(n) or (asked and isinstance(n, Fact)) for n in (left, link.right))

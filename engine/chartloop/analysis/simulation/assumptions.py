@@ -1,7 +1,7 @@
-"""What is taken for granted of a state where no world says it, and in which words.
+"""The default behaviour of states where a world says nothing, with its wording.
 
-Plain figures, the same for every machine, chosen so that they are easy to name and to replace:
-every one that a simulation used is listed with its result.
+Round figures, the same for every machine, so that they are easy to name and to replace. Each
+assumption that a simulation used is listed with its result.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, cast
 
 from chartloop.analysis.simulation.distributions import NOTHING, constant, weighted_values
-from chartloop.analysis.simulation.world import NOBODY, Choice, Happens, choice
+from chartloop.analysis.simulation.world import NOBODY, Behaviour, Choice, choice
 from chartloop.core.traits import Family
 from chartloop.core.types import Type
 from chartloop.language.spec import MachineSpec, StateSpec
@@ -28,84 +28,84 @@ KEYS: Mapping[Family, frozenset[str]] = {
     "own": _ANY,
     "wait": frozenset({"answers", "delay", "data"}),
 }
-"""What a world may say of each family."""
+"""The keys that a world file may have for states of each family."""
 
 
 class Assumption(NamedTuple):
-    """One thing that was taken for granted, and of which states."""
+    """One assumption, and the states that it was made for."""
 
-    said: str
+    text: str
     states: tuple[str, ...]
 
     def __str__(self) -> str:
-        return f"{', '.join(self.states)}: {self.said}"
+        return f"{', '.join(self.states)}: {self.text}"
 
 
 def keys_of(state: StateSpec) -> frozenset[str]:
-    """What a world may say of a state."""
+    """The keys that a world file may have for a state."""
     own = KEYS[family_of(state)]
     return own | _TOKENS if asks_for_itself(state) else own
 
 
 def asks_for_itself(state: StateSpec) -> bool:
-    """Whether it is an action that draws its result, and asks the model for it."""
+    """Whether the state's action has a drawn result that costs a model call."""
     return family_of(state) in ("own", "said") and state.asks_model != "never"
 
 
 def family_of(state: StateSpec) -> Family:
-    """What a state is, as far as its outcomes go."""
+    """The family of a state, which decides how its outcomes are simulated."""
     family = state.traits.family
     return "own" if family == "tools" and state.calls == "none" else family
 
 
-def default_behaviour(spec: MachineSpec, state: StateSpec) -> Happens:
-    """The assumptions about a state of which the world says nothing."""
+def default_behaviour(spec: MachineSpec, state: StateSpec) -> Behaviour:
+    """The assumed behaviour of a state."""
     results = {} if state.action is None else result_of(state.result, known=state.action.is_builtin)
     match family_of(state):
         case "model":
             tools = _tools(spec, state)
             schema = state.args.get("output")
-            return Happens(
+            return Behaviour(
                 {"TRANSIENT": 0.02}, weighted_values({0: 0.5, 1: 0.5}) if tools else NOTHING,
                 choice(dict.fromkeys(tools, 1.0)), 0.05, (("", 1.0),),
                 {} if schema is None else data_of(schema.value), constant(500), constant(200), True,
                 duration=constant(2.0),
             )  # fmt: skip
         case "tools":
-            return Happens({}, call_fails=0.05, adds=constant(100), duration=constant(1.0))
+            return Behaviour({}, call_fails=0.05, adds=constant(100), duration=constant(1.0))
         case "child":
-            return Happens(
+            return Behaviour(
                 {"RECOVERABLE": 0.05}, results=_output(spec, state), prompt_tokens=constant(500),
                 completion_tokens=constant(200), calls=constant(3), reasons=(("completed", 1.0),),
                 duration=constant(10.0),
             )  # fmt: skip
         case "work":
-            return Happens(
+            return Behaviour(
                 {"TRANSIENT": 0.02, "RECOVERABLE": 0.05}, results={}, prompt_tokens=constant(500),
                 completion_tokens=constant(200), duration=constant(30.0),
             )  # fmt: skip
         case "prune" | "said":
-            return Happens({}, duration=NOTHING)
+            return Behaviour({}, duration=NOTHING)
         case "pure":
-            return Happens(duration=NOTHING)
+            return Behaviour(duration=NOTHING)
         case "wait":
             events = dict.fromkeys((e.trigger for e in state.edges_of("on")), 1.0)
             silent = {NOBODY: len(events) / 9} if state.within is not None else {}
             fields = {n: t for e in state.edges_of("on") for n, t in e.data}
-            return Happens(
+            return Behaviour(
                 answers=choice(events | silent), delay=constant(60.0),
                 data={n: ((plain_value(t), 1.0),) for n, t in fields.items()},
             )  # fmt: skip
         case _:
             sizes = (constant(500), constant(200)) if asks_for_itself(state) else (None, None)
-            return Happens(
+            return Behaviour(
                 {"RECOVERABLE": 0.05}, results=results, prompt_tokens=sizes[0],
                 completion_tokens=sizes[1], duration=constant(1.0),
             )  # fmt: skip
 
 
 def _output(spec: MachineSpec, state: StateSpec) -> dict[str, Choice]:
-    """What the output of a child holds, field by field."""
+    """The assumed output of a child machine, by field."""
     named = state.args.get("machine")
     child = spec.machines.get(str(named.value)) if named is not None else None
     output = child.output if child is not None else None
@@ -115,7 +115,7 @@ def _output(spec: MachineSpec, state: StateSpec) -> dict[str, Choice]:
 
 
 def in_words(spec: MachineSpec, state: StateSpec, missing: frozenset[str]) -> list[str]:
-    """What was assumed of a state, of what a world could have said and did not."""
+    """The assumptions about a state's missing keys, in words."""
     own = default_behaviour(spec, state)
     out: list[str] = []
     if "fails" in missing and own.fails:
@@ -142,8 +142,8 @@ def in_words(spec: MachineSpec, state: StateSpec, missing: frozenset[str]) -> li
         and any(len(c) > 1 for c in (own.results or {}).values())
     ):
         assert own.results is not None
-        message = ", ".join(f"`{p}` {_describe_choice(c)}" for p, c in own.results.items())
-        out.append(f"of its result {message}")
+        fields = ", ".join(f"`{p}` {_describe_choice(c)}" for p, c in own.results.items())
+        out.append(f"of its result {fields}")
     if "answers" in missing and own.answers is not None:
         share = ", ".join(f"{p:.0%} {w}" for w, p in own.answers)
         out.append(f"answers: {share}, after a minute")
@@ -165,7 +165,7 @@ def _tools(spec: MachineSpec, state: StateSpec) -> tuple[str, ...]:
 
 
 def plain_value(type: Type) -> Any:
-    """The plainest value of a type."""
+    """The neutral value of a type: False, 0, an empty text or collection, None."""
     match type.kind:
         case "bool":
             return False
@@ -188,9 +188,9 @@ def plain_value(type: Type) -> Any:
 
 
 def result_of(type: Type, *, known: bool) -> dict[str, Choice]:
-    """What a result of a type holds: words and flags each as likely as the others, else nothing.
+    """The assumed result of a type: enums and flags evenly, all else neutral.
 
-    `known`: the action is one of ours, whose flags say what seldom happens.
+    `known`: the action is built in; its flags mark rare cases, and are assumed to be false.
     """
     if known:
         value = plain_value(type)
@@ -214,7 +214,7 @@ _PLAIN: Mapping[str, Any] = {
 
 
 def data_of(schema: object) -> dict[str, Choice]:
-    """What data of a JSON Schema holds, field by field."""
+    """The assumed data of a JSON Schema, by field."""
     fields = cast("dict[str, Any]", schema) if isinstance(schema, dict) else dict[str, Any]()
     parts = cast("Mapping[str, Any]", fields.get("properties") or {})
     return {name: _of_schema(cast("Mapping[str, Any]", part)) for name, part in parts.items()}

@@ -1,6 +1,6 @@
-"""What may come of an action or a wait: cases with their weights, to be drawn or gone through.
+"""The possible outcomes of an action or a wait: weighted cases, drawn or enumerated.
 
-Belongs here: weights and draws. Never: what an outcome is (`analysis.simulation.outcomes`).
+Belongs here: weights and draws. Never: the outcomes themselves (`analysis.simulation.outcomes`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from chartloop.core.outcome import Blocked, Outcome
 from chartloop.core.position import Position
 
 Make = Callable[[Position, float, float], Outcome | Blocked]
-"""A position and two amounts to what comes: tokens sent and written, or tokens added."""
+"""Makes an outcome from a position and two amounts: tokens sent and written, or tokens added."""
 
 
 class Case(NamedTuple):
-    """One thing that may come of an action."""
+    """One possible outcome of an action."""
 
     weight: float
     make: Make
@@ -29,7 +29,7 @@ class Case(NamedTuple):
 
 
 class Cases:
-    """All that may come of an action at one position; the weights sum to 1."""
+    """All possible outcomes of an action at one position; the weights sum to 1."""
 
     __slots__ = ("_drawing", "all", "fixed", "steps")
 
@@ -37,7 +37,7 @@ class Cases:
         total = sum(case.weight for case in cases)
         self.all = [case._replace(weight=case.weight / total) for case in cases if case.weight > 0]
         self.steps = [*accumulate(case.weight for case in self.all[:-1])]
-        """Their weights, summed up; without the last."""
+        """The cumulative weights, without the last."""
         self._drawing = [
             (
                 c.make, _sampler(c.first), _sampler(c.second), _sampler(c.duration),
@@ -50,12 +50,12 @@ class Cases:
             all(amount.single_value is not None for amount in (c.first, c.second, c.duration))
             for c in self.all
         ]
-        """Of each case: whether it comes to the same every time."""
+        """For each case, whether it has no drawn amounts."""
 
     def come(
         self, number: int, position: Position, chance: Random
     ) -> tuple[Outcome | Blocked, float]:
-        """What comes in that case, and how long it took."""
+        """Draw the outcome of that case and its duration in seconds."""
         make, first, second, duration, a, b, seconds = self._drawing[number]
         if first is not None:
             a = first(chance)
@@ -65,15 +65,15 @@ class Cases:
 
 
 def _sampler(amount: Amount) -> Callable[[Random], float] | None:
-    """A function that draws one value; None where the amount is fixed."""
+    """A function that draws one value; None if the amount is fixed."""
     return None if amount.single_value is not None else drawing(amount)
 
 
 class Wait(NamedTuple):
-    """Who answers a wait, and when."""
+    """The possible answers to a wait, and their delay in seconds."""
 
     answers: tuple[tuple[str, Mapping[str, Any], float], ...]
-    """The event, its data, the probability; `nobody` is an event of no name."""
+    """Event, its data and its probability; the event `nobody` stands for no answer."""
     delay: Amount
     steps: tuple[float, ...]
-    """The probabilities, summed up; without the last."""
+    """The cumulative probabilities, without the last."""

@@ -1,4 +1,4 @@
-"""What decides where a run goes: the facts and texts that guards, `set` and actions read."""
+"""The facts and texts that decide where a run goes: guards, `set` and actions read them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from chartloop.language.template.template import Template
 
 
 def facts_read(spec: MachineSpec) -> frozenset[str]:
-    """The facts that decide where a run goes: read by a guard, a `set`, a field of an action."""
+    """The facts that a guard, a `set` or a field of a simulated action reads."""
     return frozenset(name for part in expressions(spec) for name in part.reads)
 
 
 def expressions(spec: MachineSpec) -> Iterator[Expression | Template]:
-    """What decides where a run goes: guards, assignments, fields of actions that are done."""
+    """The guards, the assignments, and the fields of actions that a simulation executes."""
     yield from (rule.when for rule in spec.rules)
     for edge in (*spec.edges(), *([spec.on_error] if spec.on_error is not None else ())):
         yield from _in((edge.when, edge.set))
@@ -41,6 +41,6 @@ def _in(value: Any) -> Iterator[Expression | Template]:
 
 
 def reads_texts(spec: MachineSpec) -> bool:
-    """Whether what a reply says decides where a run goes."""
+    """Whether the text of a reply may decide where a run goes."""
     parsed = any(state.traits.reads_reply for state in spec.states.values())
     return parsed or "last.text" in facts_read(spec)

@@ -1,6 +1,6 @@
-"""Amounts: a number that is fixed, or drawn from a distribution.
+"""Amounts: numbers that are fixed, or drawn from a distribution.
 
-Belongs here: what a file may write for one, its mean, its draw. Never: what it is an amount of.
+Belongs here: an amount's form in a file, its mean, its draw. Never: what it is an amount of.
 
     12                            always 12
     [10, 20, 20]                  one of these, each as likely as the others
@@ -24,24 +24,24 @@ from typing import Any, NamedTuple
 from chartloop.core.units import write_duration
 
 P95 = 1.6448536269514722
-"""Standard deviations above the mean that one in twenty exceeds."""
+"""The 95th percentile of a normal distribution, in standard deviations above the mean."""
 MOST_VALUES = 200
-"""Values of a distribution that was learnt; more are thinned out to so many quantiles."""
+"""Maximum number of values of a learnt distribution; more are reduced to this many quantiles."""
 
 
 class Amount(NamedTuple):
-    """A number: one of `values` by `weights`, or drawn between or around two others."""
+    """A distribution of a number: weighted values, a uniform or a log-normal distribution."""
 
     kind: str
     """``values``, ``even`` or ``lognormal``."""
     values: tuple[float, ...]
-    """The values; or low and high; or median and 95th percentile."""
+    """The values; low and high; or median and 95th percentile."""
     weights: tuple[float, ...] = ()
-    """Of `values`: the shares, which sum to 1."""
+    """The weights of `values`, which sum to 1."""
 
     @property
     def single_value(self) -> float | None:
-        """The value, where there is only one."""
+        """The value, if it is the only one; else None."""
         return self.values[0] if self.finite and len(self.values) == 1 else None
 
     @property
@@ -61,7 +61,7 @@ class Amount(NamedTuple):
         return low * math.exp(sigma * sigma / 2)
 
     def to_data(self, *, seconds: bool = False) -> Any:
-        """As a world file writes it."""
+        """The amount as a world file writes it."""
         write: Any = write_duration if seconds else _number
         if self.kind == "even":
             return {"low": write(self.values[0]), "high": write(self.values[1])}
@@ -74,7 +74,7 @@ class Amount(NamedTuple):
 
 
 def drawing(amount: Amount) -> Callable[[Random], float]:
-    """What draws one value of it, worked out once: this is done in every simulated step."""
+    """A function that draws one value, prepared once because every simulated step calls it."""
     if (value := amount.single_value) is not None:
         return lambda _: value
     if amount.finite:
@@ -91,24 +91,24 @@ NOTHING = Amount("values", (0.0,), (1.0,))
 
 
 def constant(value: float) -> Amount:
-    """Always this."""
+    """The amount that is always this value."""
     return Amount("values", (value,), (1.0,))
 
 
 def weighted_values(weights: Mapping[float, float]) -> Amount:
-    """One of the keys, by weight."""
+    """The amount that is one of the keys, by weight."""
     total = sum(weights.values())
     kept = {value: weight / total for value, weight in sorted(weights.items()) if weight > 0}
     return Amount("values", tuple(kept), tuple(kept.values()))
 
 
 def empirical(values: Iterable[float]) -> Amount:
-    """The empirical distribution of these values; of very many, their quantiles."""
-    found: Sequence[float] = sorted(values)
-    if len(set(found)) > MOST_VALUES:
-        step = len(found) / MOST_VALUES
-        found = [found[int((n + 0.5) * step)] for n in range(MOST_VALUES)]
-    return weighted_values(Counter(found))
+    """The empirical distribution of these values; above `MOST_VALUES`, of their quantiles."""
+    ordered: Sequence[float] = sorted(values)
+    if len(set(ordered)) > MOST_VALUES:
+        step = len(ordered) / MOST_VALUES
+        ordered = [ordered[int((n + 0.5) * step)] for n in range(MOST_VALUES)]
+    return weighted_values(Counter(ordered))
 
 
 def _sigma(median: float, p95: float) -> float:

@@ -1,4 +1,4 @@
-"""How the figures of a simulation are named and said."""
+"""Names, units and number formats of a simulation's figures."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ NAMES = {
     "actions": "actions", "requests": "requests", "tool_calls": "tool calls",
     "tokens": "tokens", "usd": "USD", "elapsed": "time", "waiting": "of it waiting",
 }  # fmt: skip
-"""The figures of a run in words."""
+"""The names of a run's figures, for people."""
 UNITS = {
     "requests": "requests a run, failed ones too", "tool_calls": "calls a run", "usd": "USD a run",
     "tokens": "tokens a run (no price is known)",
     "elapsed": "from start to end, waiting included",
 }  # fmt: skip
-"""What is below the axis of a plot."""
+"""The labels of the plots' axes."""
 
 
 def say(name: str, value: float) -> str:
-    """A figure as people write it next to its name: dollars without their sign."""
+    """Format a figure to stand next to its name: USD without the unit."""
     if name in ("elapsed", "waiting"):
         return say_elapsed(value)
     if name == "usd":

@@ -1,8 +1,8 @@
-"""A world from recorded runs: how often, how many, how long, as it was in them.
+"""A world learnt from recorded runs: their shares, counts and durations.
 
-Each state's outcomes are counted by themselves; what depends on what (long replies after failures,
-say) is not learnt. `smooth` mixes in what would be assumed, as so many samples more: with few
-samples a failure that was not seen is not impossible.
+Each state is counted by itself; dependencies (long replies after failures, say) are not learnt.
+`smooth` adds this many samples of the default assumptions, so that with few samples a failure that
+never came is still possible.
 
 Belongs here: counting. Never: reading journals (`run.recorded`), or deciding anything again.
 """
@@ -19,7 +19,7 @@ from chartloop.analysis.simulation.dependencies import reads_texts
 from chartloop.analysis.simulation.distributions import empirical
 from chartloop.analysis.simulation.outcomes import prices_of
 from chartloop.analysis.simulation.play import opaque_guards
-from chartloop.analysis.simulation.world import NOBODY, Choice, Happens, World, choice
+from chartloop.analysis.simulation.world import NOBODY, Behaviour, Choice, World, choice
 from chartloop.core.facts import ToolCall
 from chartloop.core.outcome import Outcome
 from chartloop.core.records import Record
@@ -31,12 +31,12 @@ from chartloop.machine.build import Chart
 from chartloop.run.recorded import RecordedRun
 
 MOST_WORDS = 50
-"""Different texts or values of a field; of more, the most frequent are kept."""
+"""Maximum number of distinct texts or values of a field; the most frequent are kept."""
 
 
 @dataclass
-class _Seen:
-    """What was seen of one state."""
+class _StateSamples:
+    """The counters and samples of one state."""
 
     count: int = 0
     fails: Counter[str] = field(default_factory=Counter[str])
@@ -62,115 +62,115 @@ class _Seen:
 
 
 def learn(chart: Chart, runs: Iterable[RecordedRun], *, smooth: float = 0.0) -> World:
-    """The world in which these runs of a machine happened. Runs of other machines are left out."""
+    """Learn the world of a machine from its runs. Runs of other machines are left out."""
     spec = chart.spec
     learning = _Learning(chart)
     for run in runs:
         if run.row.machine == spec.name:
             learning.add(run.records)
-    states: dict[str, Happens] = {}
-    for name, found in learning.seen.items():
-        states[name] = _happens(spec, spec.states[name], found, smooth)
-    samples = {name: found.count for name, found in learning.seen.items()}
-    message = f"Learnt from {say_count(learning.runs, 'recorded run')} of {spec.name}."
+    states: dict[str, Behaviour] = {}
+    for name, seen in learning.seen.items():
+        states[name] = _behaviour(spec, spec.states[name], seen, smooth)
+    samples = {name: seen.count for name, seen in learning.seen.items()}
+    about = f"Learnt from {say_count(learning.runs, 'recorded run')} of {spec.name}."
     if smooth:
-        message += f" Smoothed with {smooth:g} samples of what is assumed without them."
+        about += f" Smoothed with {smooth:g} samples of what is assumed without them."
     return World(
-        states, guards=learning.guards(), task=learning.task or "a task", about=message,
+        states, guards=learning.guards(), task=learning.task or "a task", about=about,
         samples=samples, runs=learning.runs,
     )  # fmt: skip
 
 
 class _Learning:
-    """What was seen so far."""
+    """The counters of all states so far."""
 
     def __init__(self, chart: Chart) -> None:
         self.chart = chart
         self.runs = 0
         self.task = ""
-        self.seen: dict[str, _Seen] = {}
-        self._said: Counter[bool] = Counter()
+        self.seen: dict[str, _StateSamples] = {}
+        self._guard_results: Counter[bool] = Counter()
         self._texts = reads_texts(chart.spec)
         self._opaque = opaque_guards(chart)
 
     def add(self, records: Iterable[Record]) -> None:
-        """One run."""
+        """Count a run."""
         self.runs += 1
         asked: tuple[ToolCall, ...] = ()
         before = 0.0
         first = True
         for record in records:
-            given, outcome = record.input, record.input.outcome
-            self._said.update(given.opaque)
+            input, outcome = record.input, record.input.outcome
+            self._guard_results.update(input.opaque)
             state = self.chart.spec.states.get(record.state)
-            if given.kind == "start":
-                self.task = self.task or str(given.data.get("task", ""))
-            elif state is not None and given.kind in ("answer", "expired"):
-                found = self._of(state)
-                found.answers[given.event or NOBODY] += 1
-                if given.kind == "answer":
-                    found.delays.append(max(0.0, given.at - before))
+            if input.kind == "start":
+                self.task = self.task or str(input.data.get("task", ""))
+            elif state is not None and input.kind in ("answer", "expired"):
+                seen = self._of(state)
+                seen.answers[input.event or NOBODY] += 1
+                if input.kind == "answer":
+                    seen.delays.append(max(0.0, input.at - before))
             elif state is not None and outcome is not None and state.action is not None:
-                found = self._of(state)
-                found.seconds.append(max(0.0, given.at - given.started))
-                self._outcome(found, state, outcome, asked, first)
+                seen = self._of(state)
+                seen.seconds.append(max(0.0, input.at - input.started))
+                self._outcome(seen, state, outcome, asked, first)
                 if outcome.reply is not None:
                     asked, first = outcome.reply.tool_calls, False
-            before = given.at
+            before = input.at
 
-    def _of(self, state: StateSpec) -> _Seen:
-        found = self.seen.setdefault(state.name, _Seen())
-        found.count += 1
-        return found
+    def _of(self, state: StateSpec) -> _StateSamples:
+        seen = self.seen.setdefault(state.name, _StateSamples())
+        seen.count += 1
+        return seen
 
     def _outcome(
-        self, found: _Seen, state: StateSpec, outcome: Outcome, asked: tuple[ToolCall, ...],
+        self, seen: _StateSamples, state: StateSpec, outcome: Outcome, asked: tuple[ToolCall, ...],
         first: bool,
     ) -> None:  # fmt: skip
         if outcome.error is not None:
-            found.fails[outcome.error.category] += 1
+            seen.fails[outcome.error.category] += 1
         family, spent, reply = family_of(state), outcome.spent, outcome.reply
         if spent.llm_calls:
             if first or family != "model":  # later calls send the conversation
-                found.sent.append(spent.prompt_tokens / spent.llm_calls)
-            found.written.append(spent.completion_tokens / spent.llm_calls)
+                seen.sent.append(spent.prompt_tokens / spent.llm_calls)
+            seen.written.append(spent.completion_tokens / spent.llm_calls)
             if spent.cost is not None:
-                found.usd.append(spent.cost / spent.llm_calls)
+                seen.usd.append(spent.cost / spent.llm_calls)
         if reply is not None:
-            found.asked.append(len(reply.tool_calls))
-            found.tools.update(call.name for call in reply.tool_calls)
-            found.replies_with_calls += bool(reply.tool_calls)
-            found.repeated += bool(reply.tool_calls) and _same(reply.tool_calls, asked)
+            seen.asked.append(len(reply.tool_calls))
+            seen.tools.update(call.name for call in reply.tool_calls)
+            seen.replies_with_calls += bool(reply.tool_calls)
+            seen.repeated += bool(reply.tool_calls) and _same(reply.tool_calls, asked)
             if self._texts:
-                found.texts[reply.text] += 1
+                seen.texts[reply.text] += 1
         if family == "tools" and outcome.ok:
             count = sum(spent.tools.values())
-            found.calls += count
-            found.failed_calls += len(outcome.tool_errors)
+            seen.calls += count
+            seen.failed_calls += len(outcome.tool_errors)
             if count:
-                found.adds.append(estimate_messages(outcome.messages) / count)
+                seen.adds.append(estimate_messages(outcome.messages) / count)
         if outcome.ok:
-            _count_result(found, family, outcome)
+            _count_result(seen, family, outcome)
 
     def guards(self) -> dict[str, float]:
-        """How often the Python guard said yes: of several no one knows whose answers they were."""
-        count = sum(self._said.values())
+        """How often the only Python guard held; with several, records do not tell them apart."""
+        count = sum(self._guard_results.values())
         if len(self._opaque) != 1 or not count:
             return {}
-        return {self._opaque[0]: self._said[True] / count}
+        return {self._opaque[0]: self._guard_results[True] / count}
 
 
 def _same(calls: tuple[ToolCall, ...], others: tuple[ToolCall, ...]) -> bool:
     return [(c.name, c.arguments) for c in calls] == [(c.name, c.arguments) for c in others]
 
 
-def _count_result(found: _Seen, family: Family, outcome: Outcome) -> None:
+def _count_result(seen: _StateSamples, family: Family, outcome: Outcome) -> None:
     result: Any = outcome.result
     if family == "child":
-        found.made.append(outcome.spent.llm_calls)
+        seen.made.append(outcome.spent.llm_calls)
         data = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
         if reason := data.get("reason"):
-            found.reasons[str(reason)] += 1
+            seen.reasons[str(reason)] += 1
         result = data.get("output")
     elif family == "model":
         data = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
@@ -180,60 +180,62 @@ def _count_result(found: _Seen, family: Family, outcome: Outcome) -> None:
     if isinstance(result, dict):
         for name, value in cast("dict[str, Any]", result).items():
             if isinstance(value, str | int | float | bool | None):
-                found.fields[str(name)][value] += 1
+                seen.fields[str(name)][value] += 1
 
 
 # figures ------------------------------------------------------------------------------------
 
 
-def _happens(spec: MachineSpec, state: StateSpec, found: _Seen, smooth: float) -> Happens:
+def _behaviour(
+    spec: MachineSpec, state: StateSpec, seen: _StateSamples, smooth: float
+) -> Behaviour:
     family, prior = family_of(state), default_behaviour(spec, state)
     if family == "wait":
-        return Happens(
-            answers=_smooth_choice(found.answers, prior.answers, smooth),
-            delay=empirical(found.delays) if found.delays else None,
+        return Behaviour(
+            answers=_smooth_choice(seen.answers, prior.answers, smooth),
+            delay=empirical(seen.delays) if seen.delays else None,
         )  # fmt: skip
     values: dict[str, Any] = {}
-    if found.seconds and family != "pure":
-        values["duration"] = empirical(round(s, 3) for s in found.seconds)
+    if seen.seconds and family != "pure":
+        values["duration"] = empirical(round(s, 3) for s in seen.seconds)
     if family != "pure":
-        values["fails"] = _fails(found, prior, smooth)
-    amounts = {"prompt_tokens": found.sent, "completion_tokens": found.written}
+        values["fails"] = _fails(seen, prior, smooth)
+    amounts = {"prompt_tokens": seen.sent, "completion_tokens": seen.written}
     values |= {name: empirical(map(round, some)) for name, some in amounts.items() if some}
-    # where the file has a price, a call costs by its tokens: an average would not fit the bound
-    if found.usd and not (family == "model" and prices_of(spec)):
-        values["usd"] = sum(found.usd) / len(found.usd)
+    # with prices in the file, cost follows from tokens: an average would not fit the bound
+    if seen.usd and not (family == "model" and prices_of(spec)):
+        values["usd"] = sum(seen.usd) / len(seen.usd)
     if family == "model":
-        values |= _replies(found)
-    elif family == "tools" and found.calls:
+        values |= _replies(seen)
+    elif family == "tools" and seen.calls:
         share = prior.call_fails or 0.0
-        values["call_fails"] = (found.failed_calls + smooth * share) / (found.calls + smooth)
-        values["adds"] = empirical(map(round, found.adds))
-    elif family == "child" and found.made:
-        values["calls"] = empirical(found.made)
-        values["reasons"] = _words(found.reasons) or None
-    if found.fields and family in ("model", "child", "own"):
-        values["results"] = {name: _words(counts) for name, counts in found.fields.items()}
-    return Happens(**values)
+        values["call_fails"] = (seen.failed_calls + smooth * share) / (seen.calls + smooth)
+        values["adds"] = empirical(map(round, seen.adds))
+    elif family == "child" and seen.made:
+        values["calls"] = empirical(seen.made)
+        values["reasons"] = _words(seen.reasons) or None
+    if seen.fields and family in ("model", "child", "own"):
+        values["results"] = {name: _words(counts) for name, counts in seen.fields.items()}
+    return Behaviour(**values)
 
 
-def _fails(found: _Seen, prior: Happens, smooth: float) -> dict[str, float]:
+def _fails(seen: _StateSamples, prior: Behaviour, smooth: float) -> dict[str, float]:
     expected: Mapping[str, float] = prior.fails or {}
-    names = sorted({*found.fails, *(expected if smooth else ())})
-    total = found.count + smooth
-    return {n: (found.fails[n] + smooth * expected.get(n, 0.0)) / total for n in names}
+    names = sorted({*seen.fails, *(expected if smooth else ())})
+    total = seen.count + smooth
+    return {n: (seen.fails[n] + smooth * expected.get(n, 0.0)) / total for n in names}
 
 
-def _replies(found: _Seen) -> dict[str, Any]:
+def _replies(seen: _StateSamples) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    if found.asked:
-        values["tool_calls"] = empirical(found.asked)
-    if found.tools:
-        values["tools"] = _words(found.tools)
-    if found.replies_with_calls:
-        values["repeats"] = found.repeated / found.replies_with_calls
-    if found.texts:
-        values["texts"] = _words(found.texts)
+    if seen.asked:
+        values["tool_calls"] = empirical(seen.asked)
+    if seen.tools:
+        values["tools"] = _words(seen.tools)
+    if seen.replies_with_calls:
+        values["repeats"] = seen.repeated / seen.replies_with_calls
+    if seen.texts:
+        values["texts"] = _words(seen.texts)
     return values
 
 

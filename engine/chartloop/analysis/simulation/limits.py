@@ -1,11 +1,11 @@
-"""Suggestions for limits: the least value that seldom stops a run that would have ended by itself.
+"""Suggestions for limits: the least value that rarely stops a run that would end by itself.
 
-For each limit that a guard holds a fact against: runs are simulated with this limit lifted and the
-others as they are; of those that end naturally, the greatest value of the fact is kept. The
-suggested limit is the least that at most the given share of them would have reached. Then runs are
-simulated with it, for what it saves, and its bound is proven.
+For each limit that a guard compares a fact with, runs are simulated with this limit lifted and the
+others as they are; those that end naturally give the greatest values of the fact. The suggestion is
+the least limit that at most the given share of them would have reached. A second simulation
+measures what it saves, and its bound is proven.
 
-It holds in the world that was simulated, and nowhere else.
+A suggestion is valid only in the simulated world.
 """
 
 from __future__ import annotations
@@ -27,43 +27,43 @@ from chartloop.language.spec import MachineSpec
 from chartloop.proofs.bound import Bound
 
 RUNS = 2_000
-"""Runs for each limit, twice."""
+"""Runs of each simulation; a limit takes three."""
 LIFTED = 10**12
-"""Stands for no limit: limits that are numbers cannot all be off."""
+"""The value of a lifted limit: not every limit can be switched off."""
 FEWEST = 30
-"""Natural ends below which nothing is suggested."""
+"""Below this many natural ends, nothing is suggested."""
 
 
 class LimitedFact(NamedTuple):
-    """A limit and the fact that is compared with it."""
+    """A limit and the fact that a guard compares with it."""
 
     limit: str
     fact: str
     strict: bool
-    """The guard says `>`, and not `>=`."""
+    """Whether the guard compares with `>` instead of `>=`."""
 
 
 class Suggestion(NamedTuple):
-    """What is suggested for one limit, or why nothing is."""
+    """A suggested value for one limit, or the reason why there is none."""
 
     limit: str
     fact: str
     now: Any
     suggested: Any
-    """None: nothing is, and `because` says why."""
+    """None if there is no suggestion; `because` gives the reason."""
     because: str
     stops: Share | None = None
-    """The natural ends that it would stop, of those that were simulated with the limit lifted."""
+    """The share of natural ends that it would stop, of those simulated without the limit."""
     saves: Mapping[str, float] = {}
-    """What the mean of each quantity falls by, against the limit as it is."""
+    """The decrease of each quantity's mean, compared with the current limit."""
     bound: Mapping[str, float | None] = {}
     """The proven bound with the suggested limit."""
     before: Mapping[str, float | None] = {}
-    """The proven bound with the limit as it is."""
+    """The proven bound with the current limit."""
     type: Type = ANY
 
     def text(self, value: Any) -> str:
-        """A value of the limit as people write it."""
+        """Format a value of the limit with its unit."""
         return "" if value is None else say_value(value, self.type)
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,16 +80,16 @@ def suggestions(
     plan: Plan, *, at_most: float, bound: Callable[[Mapping[str, Any]], Bound],
     progress: Progress | None = None, runs: int = RUNS,
 ) -> tuple[Suggestion, ...]:  # fmt: skip
-    """One for each limit that a guard holds a fact against."""
+    """A suggestion for each limit that a guard compares a fact with."""
     spec = plan.machine.chart.spec
-    given: Mapping[str, Any] = plan.start.get("limits", {})
-    values = {name: given.get(name, limit.value) for name, limit in spec.limits.items()}
+    overrides: Mapping[str, Any] = plan.start.get("limits", {})
+    values = {name: overrides.get(name, limit.value) for name, limit in spec.limits.items()}
     out: list[Suggestion] = []
     for one in limits_watched(spec):
         now = values[one.limit]
         if now is None:
             out.append(Suggestion(one.limit, one.fact, None, None, "it is off"))
-        elif why := _read_otherwise(spec, one.limit):
+        elif why := _explain_other_use(spec, one.limit):
             type = spec.limits[one.limit].type
             out.append(Suggestion(one.limit, one.fact, now, None, why, type=type))
         else:
@@ -99,29 +99,29 @@ def suggestions(
 
 
 def limits_watched(spec: MachineSpec) -> list[LimitedFact]:
-    """The limits that facts are held against: the first guard of each."""
-    found: dict[str, LimitedFact] = {}
+    """The limits that guards compare facts with, each as in its first guard."""
+    limits: dict[str, LimitedFact] = {}
     for guard in _guards(spec):
         for bound in guard.bounds:
             root, _, name = bound.bound_text.partition(".")
             if root == "limits" and name in spec.limits:
-                found.setdefault(name, LimitedFact(name, bound.fact, bound.strict))
-    return list(found.values())
+                limits.setdefault(name, LimitedFact(name, bound.fact, bound.strict))
+    return list(limits.values())
 
 
 def _guards(spec: MachineSpec) -> Iterator[Expression]:
-    """Guards that may end a run; a detour comes back, and stops nothing."""
+    """The guards that may end a run, which those of detours cannot."""
     yield from (rule.when for rule in spec.rules if rule.kind != "detour")
     yield from (edge.when for edge in spec.edges() if edge.when is not None)
 
 
-def _read_otherwise(spec: MachineSpec, limit: str) -> str:
-    """Why a limit cannot be lifted to see what happens without it, or nothing."""
+def _explain_other_use(spec: MachineSpec, limit: str) -> str:
+    """Why a limit cannot be lifted: it is read other than as a bound; empty if it can."""
     for part in expressions(spec):
         if f"limits.{limit}" not in part.reads:
             continue
-        held = isinstance(part, Expression) and part.bounds
-        if not held or all(b.bound_text != f"limits.{limit}" for b in held):
+        bounds = isinstance(part, Expression) and part.bounds
+        if not bounds or all(b.bound_text != f"limits.{limit}" for b in bounds):
             return f"`{part.text}` reads it differently"
     return ""
 
@@ -129,7 +129,7 @@ def _read_otherwise(spec: MachineSpec, limit: str) -> str:
 class _Search:
     """The search for one limit's value."""
 
-    def __init__(  # noqa: PLR0917  what a search is about
+    def __init__(  # noqa: PLR0917  the inputs of one search
         self,
         plan: Plan,
         one: LimitedFact,
@@ -142,7 +142,7 @@ class _Search:
         self.runs, self.progress = runs, progress
 
     def suggestion(self, at_most: float, bound: Callable[[Mapping[str, Any]], Bound]) -> Suggestion:
-        """What is suggested."""
+        """Simulate without the limit, then with the suggested value."""
         limit, fact = self.one.limit, self.one.fact
         lifted = self._with(LIFTED)
         reached = sorted(
@@ -155,10 +155,10 @@ class _Search:
             why = "no run that ends by itself comes above 0"
             return Suggestion(limit, fact, self.now, None, why, type=self.type)
         value = self.least(reached, at_most)
-        tried, present = self._with(value), self._with(self.now)
+        suggested, present = self._with(value), self._with(self.now)
         stops = share(sum(1 for most in reached if self._stops(most, value)), len(reached))
         before, after = _figures(bound({})), _figures(bound({limit: value}))
-        because, saves = self._because(value, stops), _mean_savings(present, tried)
+        because, saves = self._because(value, stops), _mean_savings(present, suggested)
         return Suggestion(
             limit, fact, self.now, value, because, stops, saves, after, before, self.type
         )
@@ -171,7 +171,7 @@ class _Search:
         )
 
     def least(self, reached: Sequence[float], at_most: float) -> float:
-        """The least limit that at most so large a share of these reaches."""
+        """The least limit that at most the share `at_most` of these values reaches."""
         highest = reached[len(reached) - 1 - math.floor(at_most * len(reached))]
         if self.one.strict:
             return highest
@@ -192,7 +192,7 @@ class _Search:
 
 
 def rounded_up(value: float) -> float:
-    """A little more, in two digits: 0.213 is 0.22, 0 is 0.01, 47.3 is 48."""
+    """The next greater number of two digits: 0.22 for 0.213, 0.01 for 0, 48 for 47.3."""
     if value <= 0:
         return 0.01
     unit = 10.0 ** (math.floor(math.log10(value)) - 1)
@@ -201,7 +201,7 @@ def rounded_up(value: float) -> float:
 
 
 def _mean_savings(now: Sample, then: Sample) -> dict[str, float]:
-    """How far the means fall. The same seed gives the same runs up to where the limit decides."""
+    """The decrease of each mean. With the same seed, runs differ only where the limit decides."""
     out: dict[str, float] = {}
     for name in ("actions", "requests", "tool_calls", "tokens", "usd", "elapsed"):
         before, after = (spread(_values(sample, name)) for sample in (now, then))

@@ -1,10 +1,8 @@
-"""A world and a position to the outcomes that may come, each with its probability.
+"""The possible outcomes of an action at a position, in a world, with their probabilities.
 
-One table of cases for each state, made once: the simulator draws from it. A case is what can be
-told apart (which failure, how many calls, which word); amounts (tokens, seconds) belong to a case
-and are drawn after it.
-
-Source: actions.talking, actions.calling, actions.children, actions.tasks
+Each state has one table of cases, made once, from which the simulator draws. A case fixes what
+guards can distinguish (which failure, how many calls, which value); its amounts (tokens, seconds)
+are drawn after it.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ from chartloop.analysis.simulation.assumptions import (
 from chartloop.analysis.simulation.cases import Case, Cases, Wait
 from chartloop.analysis.simulation.dependencies import facts_read, reads_texts
 from chartloop.analysis.simulation.distributions import NOTHING
-from chartloop.analysis.simulation.pure_actions import Doing
-from chartloop.analysis.simulation.world import SAYS_NOTHING, Choice, Happens, World
+from chartloop.analysis.simulation.pure_actions import PureAction
+from chartloop.analysis.simulation.world import UNSPECIFIED, Behaviour, Choice, World
 from chartloop.core.errors import SetupError
 from chartloop.core.facts import EMPTY, Failure, ToolCall
 from chartloop.core.outcome import NOTHING_SPENT, Blocked, Message, Outcome, Reply, Spent
@@ -39,13 +37,13 @@ from chartloop.machine.abstract.signals import carried_out
 from chartloop.machine.build import Chart
 
 MOST_RESULTS = 2_000
-"""Different results of one state."""
-_SAID: tuple[Message, ...] = ({"role": "assistant", "content": ""},)
-_TOLD: Message = {"role": "tool", "content": ""}
+"""Maximum number of distinct results of one state."""
+_REPLY_MESSAGES: tuple[Message, ...] = ({"role": "assistant", "content": ""},)
+_TOOL_MESSAGE: Message = {"role": "tool", "content": ""}
 
 
-class _Carrying(NamedTuple):
-    """How a state carries calls out. `failing`: one that fails fails the action."""
+class _Execution(NamedTuple):
+    """The tool calls that a state executes. `failing`: a failed call fails the action."""
 
     allowed: frozenset[str]
     failing: bool
@@ -56,7 +54,7 @@ class _Carrying(NamedTuple):
 
 
 class Outcomes:
-    """What may come at each state of a machine in a world."""
+    """The possible outcomes at each state of a machine in a world."""
 
     def __init__(self, chart: Chart, world: World) -> None:
         self.chart = chart
@@ -68,30 +66,31 @@ class Outcomes:
         reads = facts_read(self.spec)
         saves = any(state.save for state in self.spec.states.values())
         self._looked_at = saves or any(n == "last" or n.startswith("last.result") for n in reads)
-        """Whether anybody looks at the results of actions."""
+        """Whether the machine reads results of actions."""
         self._most = int(self.spec.model.get("max_tokens") or 0)
         self.assumptions: list[Assumption] = []
         self.unplayed = tuple(s.name for s in chart.spec.states.values() if family_of(s) == "child")
-        """The states whose child machines are not played: they are what the world says."""
+        """The states whose child machines are not simulated: the world gives their results."""
         self._at: dict[str, Callable[[Position], Cases]] = {}
         self._so_far: dict[str, Callable[[Position], Outcome]] = {}
         self.waits: dict[str, Wait] = {}
-        self.told: dict[str, Happens] = {}
-        """What the world says of each state, and what was assumed of it."""
+        self.behaviours: dict[str, Behaviour] = {}
+        """The behaviour of each state: of the world, completed by assumptions."""
         states_by_text: dict[str, list[str]] = {}
         unread = frozenset[str]() if reads_texts(self.spec) else {"texts"}
         for state in self.spec.states.values():
             if state.action is None and state.job != "wait":
                 continue
-            happens = stated_behaviour(world, state)
-            missing = keys_of(state) - happens.set_fields - unread
+            behaviour = stated_behaviour(world, state)
+            missing = keys_of(state) - behaviour.set_fields - unread
             for line in in_words(self.spec, state, missing):
                 states_by_text.setdefault(line, []).append(state.name)
-            happens = self.told[state.name] = happens.over(default_behaviour(self.spec, state))
+            behaviour = behaviour.over(default_behaviour(self.spec, state))
+            self.behaviours[state.name] = behaviour
             if state.action is None:
-                self.waits[state.name] = _wait(happens)
+                self.waits[state.name] = _wait(behaviour)
             else:
-                self._at[state.name] = self._source(state, happens)
+                self._at[state.name] = self._source(state, behaviour)
         self.assumptions += [
             Assumption(line, tuple(names)) for line, names in states_by_text.items()
         ]
@@ -100,57 +99,60 @@ class Outcomes:
             self.assumptions.append(Assumption("no price is known: the USD are left out", ("all",)))
 
     def at(self, position: Position) -> Cases:
-        """What may come of the current action."""
+        """The possible outcomes of the current action."""
         return self._at[position.state](position)
 
     def so_far(self, position: Position) -> Outcome:
-        """What the current action has come to when its deadline cuts it off."""
+        """The outcome of the current action when its deadline cuts it off."""
         begun = self._so_far.get(position.state)
         return Outcome() if begun is None else begun(position)
 
     # families -----------------------------------------------------------------------------------
 
-    def _source(self, state: StateSpec, happens: Happens) -> Callable[[Position], Cases]:
+    def _source(self, state: StateSpec, behaviour: Behaviour) -> Callable[[Position], Cases]:
         match family_of(state):
             case "model":
-                return _always([*self._replies(happens), *_failures(happens, 1, state)])
+                return _always([*self._replies(behaviour), *_failures(behaviour, 1, state)])
             case "tools":
-                return self._tools(state, happens)
+                return self._tools(state, behaviour)
             case "child":
-                return _always([*self._children(happens), *_failures(happens, 0)])
+                return _always([*self._children(behaviour), *_failures(behaviour, 0)])
             case "work":
-                return _always([*self._work(state, happens)])
+                return _always([*self._work(state, behaviour)])
             case "pure":
-                doing = Doing(self.chart, state)
-                duration = happens.duration or NOTHING
-                return _always([Case(1.0, partial(_do_action, doing), duration)])
+                action = PureAction(self.chart, state)
+                duration = behaviour.duration or NOTHING
+                return _always([Case(1.0, partial(_do_action, action), duration)])
             case "prune":
                 keep = partial(_prune_outcome, state)
-                done = Case(_succeeds(happens), keep, happens.duration or NOTHING)
-                return _always([done, *_failures(happens, 0)])
+                done = Case(_succeeds(behaviour), keep, behaviour.duration or NOTHING)
+                return _always([done, *_failures(behaviour, 0)])
             case family:
-                only = {"text": (("", 1.0),)} if family == "said" else happens.results or {}
-                asked = int(asks_for_itself(state))
-                return _always([*self._own(state, happens, only), *_failures(happens, asked)])
+                only = {"text": (("", 1.0),)} if family == "said" else behaviour.results or {}
+                requests = int(asks_for_itself(state))
+                return _always(
+                    [*self._own(state, behaviour, only), *_failures(behaviour, requests)]
+                )
 
     def _own(
-        self, state: StateSpec, happens: Happens, results: Mapping[str, Choice]
+        self, state: StateSpec, behaviour: Behaviour, results: Mapping[str, Choice]
     ) -> Iterator[Case]:
         spent = NOTHING_SPENT
         if state.calls == "named":
             spent = Spent(tools={state.named_tool: 1})
-        make = partial(self._outcome_of_call, happens.usd) if asks_for_itself(state) else _same
+        make = partial(self._outcome_of_call, behaviour.usd) if asks_for_itself(state) else _same
         for result, weight in _results(results):
             outcome = Outcome(result=result, spent=spent)
             yield Case(
-                weight * _succeeds(happens), partial(make, outcome), happens.duration or NOTHING,
-                happens.prompt_tokens or NOTHING, happens.completion_tokens or NOTHING,
+                weight * _succeeds(behaviour), partial(make, outcome),
+                behaviour.duration or NOTHING, behaviour.prompt_tokens or NOTHING,
+                behaviour.completion_tokens or NOTHING,
             )  # fmt: skip
 
     def _outcome_of_call(
         self, usd: float | None, outcome: Outcome, _: Position, sent: float, written: float
     ) -> Outcome:
-        """The outcome of an action that has asked the model once, for itself."""
+        """The outcome of an action that made one model call of its own."""
         sent, written = max(int(sent), 1), int(min(written, self._most or written))
         return outcome.replace(
             spent=outcome.spent.replace(
@@ -161,21 +163,21 @@ class Outcomes:
 
     # models -------------------------------------------------------------------------------------
 
-    def _replies(self, happens: Happens) -> Iterator[Case]:
-        """Each kind of reply: how many calls, of which tool, asked before or not, data, text."""
-        ok, repeats = _succeeds(happens), happens.repeats or 0.0
-        structured = [*_results(happens.results or {})]
-        for (text, p), (data, q) in product(happens.texts or (), structured):
-            for calls, tool, again, share in _call_cases(happens, repeats):
+    def _replies(self, behaviour: Behaviour) -> Iterator[Case]:
+        """The cases of a reply: number of calls, tool, repeated or new, data, text."""
+        ok, repeats = _succeeds(behaviour), behaviour.repeats or 0.0
+        structured = [*_results(behaviour.results or {})]
+        for (text, p), (data, q) in product(behaviour.texts or (), structured):
+            for calls, tool, again, share in _call_cases(behaviour, repeats):
                 make = partial(
-                    self._reply, str(text), calls, tool, again, data, happens.grows, happens.usd
+                    self._reply, str(text), calls, tool, again, data, behaviour.grows, behaviour.usd
                 )
                 yield Case(
-                    ok * p * q * share, make, happens.duration or NOTHING,
-                    happens.prompt_tokens or NOTHING, happens.completion_tokens or NOTHING,
+                    ok * p * q * share, make, behaviour.duration or NOTHING,
+                    behaviour.prompt_tokens or NOTHING, behaviour.completion_tokens or NOTHING,
                 )  # fmt: skip
 
-    def _reply(  # noqa: PLR0913, PLR0917  all but the last three are the case's own
+    def _reply(  # noqa: PLR0913, PLR0917  all but the last three are bound by the case
         self, text: str, count: int, tool: str, again: bool, data: Any, grows: bool | None,
         usd: float | None, position: Position, sent: float, written: float,
     ) -> Outcome:  # fmt: skip
@@ -193,14 +195,14 @@ class Outcomes:
         elif again and facts.last.tool_calls:
             reply = Reply(text, "tool_calls", facts.last.tool_calls, facts.last.wants_memory)
         else:
-            # arguments that no earlier call had: of a new call, guards see that it is one
+            # unique arguments, so that guards on repeated calls see a new one
             calls = _new_calls(count, tool, facts.run.steps)
             reply = Reply(text, "tool_calls", calls, tool in self._memory)
-        result: Any = None  # no one looks at it
+        result: Any = None  # unless the machine reads it
         if self._looked_at:
             result = {**reply.result, "data": data} if data else reply.result
         return Outcome(
-            result=result, reply=reply, messages=_SAID,
+            result=result, reply=reply, messages=_REPLY_MESSAGES,
             spent=Spent(1, sent, written, self._cost(usd, sent, written)),
             context_tokens=sent + written if position.prompt is None else None,
         )  # fmt: skip
@@ -213,34 +215,34 @@ class Outcomes:
 
     # tools --------------------------------------------------------------------------------------
 
-    def _tools(self, state: StateSpec, happens: Happens) -> Callable[[Position], Cases]:
-        """The calls of the newest reply: of so many, so many fail."""
+    def _tools(self, state: StateSpec, behaviour: Behaviour) -> Callable[[Position], Cases]:
+        """The cases of executing the newest reply's calls, by the number of failed ones."""
         most = 1 if state.calls == "first" else state.most_calls
-        given = state.args.get("on_error")
-        failing = given is not None and given.value == "fail"
-        how = _Carrying(carried_out(self.spec, state), failing)
-        ok, share = _succeeds(happens), happens.call_fails or 0.0
+        on_error = state.args.get("on_error")
+        failing = on_error is not None and on_error.value == "fail"
+        how = _Execution(carried_out(self.spec, state), failing)
+        ok, share = _succeeds(behaviour), behaviour.call_fails or 0.0
 
         @cache
         def of(count: int) -> Cases:
             cases = [
                 Case(
                     ok * comb(count, bad) * share**bad * (1 - share) ** (count - bad),
-                    partial(self._carried_out, how, count, bad),
-                    happens.duration or NOTHING,
-                    happens.adds or NOTHING,
+                    partial(self._execute_calls, how, count, bad),
+                    behaviour.duration or NOTHING,
+                    behaviour.adds or NOTHING,
                 )
                 for bad in range(count + 1)
             ]
-            return Cases([*cases, *_failures(happens, 0)])
+            return Cases([*cases, *_failures(behaviour, 0)])
 
         def at(position: Position) -> Cases:
             return of(min(len(how.open(position)), most))
 
         return at
 
-    def _carried_out(
-        self, how: _Carrying, count: int, bad: int, position: Position, adds: float, _: float
+    def _execute_calls(
+        self, how: _Execution, count: int, bad: int, position: Position, adds: float, _: float
     ) -> Outcome:
         facts, failing = position.facts, how.failing
         open_ = how.open(position)
@@ -257,7 +259,7 @@ class Outcomes:
         return Outcome(
             ok=not (failing and bad),
             error=Failure("RECOVERABLE", "a tool failed", "", "tool") if failing and bad else None,
-            result=result, messages=(_TOLD,) * count, changes=changes,
+            result=result, messages=(_TOOL_MESSAGE,) * count, changes=changes,
             spent=Spent(tools=tools) if count else NOTHING_SPENT,
             tool_errors=("a tool failed",) * (bad + refused), dropped=open_[count:],
             context_tokens=facts.usage.context_tokens + int(adds) * count,
@@ -265,21 +267,21 @@ class Outcomes:
 
     # children and tasks -------------------------------------------------------------------------
 
-    def _children(self, happens: Happens) -> Iterator[Case]:
-        counts = happens.calls or NOTHING
-        for reason, p in happens.reasons or ():
+    def _children(self, behaviour: Behaviour) -> Iterator[Case]:
+        counts = behaviour.calls or NOTHING
+        for reason, p in behaviour.reasons or ():
             kind = self.spec.reason(str(reason)).kind
-            for result, q in _results(happens.results or {}):
+            for result, q in _results(behaviour.results or {}):
                 output = result or None
                 data: dict[str, Any] = {
                     "reason": reason, "kind": kind, "success": kind == "natural", "text": "",
                     "output": output, "children": [], "outputs": output or {},
                 }  # fmt: skip
                 for count, r in zip(counts.values, counts.weights, strict=True):
-                    make = partial(self._child, int(count), data, happens.usd)
+                    make = partial(self._child, int(count), data, behaviour.usd)
                     yield Case(
-                        _succeeds(happens) * p * q * r, make, happens.duration or NOTHING,
-                        happens.prompt_tokens or NOTHING, happens.completion_tokens or NOTHING,
+                        _succeeds(behaviour) * p * q * r, make, behaviour.duration or NOTHING,
+                        behaviour.prompt_tokens or NOTHING, behaviour.completion_tokens or NOTHING,
                     )  # fmt: skip
 
     def _child(
@@ -291,44 +293,44 @@ class Outcomes:
             cost *= calls
         return Outcome(result=data, spent=Spent(calls, sent, written, cost))
 
-    def _work(self, state: StateSpec, happens: Happens) -> Iterator[Case]:
-        doing = Doing(self.chart, state)
-        self._so_far[state.name] = partial(_cut_off, doing)
+    def _work(self, state: StateSpec, behaviour: Behaviour) -> Iterator[Case]:
+        action = PureAction(self.chart, state)
+        self._so_far[state.name] = partial(_cut_off, action)
 
         def make(
             category: str, result: Any, position: Position, sent: float, written: float
         ) -> Outcome:
-            ctx, fields = doing.call_arguments(position)
+            ctx, fields = action.call_arguments(position)
             queue = ctx.queue
             by: Mapping[str, Any] = queue[0].by if queue else EMPTY
             written = int(min(written, self._most or written))
-            window = position.facts.usage.context_window  # no call is longer than that
+            window = position.facts.usage.context_window  # the maximum size of a call
             sent = max(int(min(sent, window - written) if window else sent), 1)
-            spent = Spent(1, sent, written, self._cost(happens.usd, sent, written))
+            spent = Spent(1, sent, written, self._cost(behaviour.usd, sent, written))
             if "tool" in by:
                 spent = Spent(tools={str(by["tool"]): 1})
             error = Failure(category, "it failed", "", "task") if category else None
-            asked = 0 if error is None or "tool" in by else 1
-            made = Outcome(
+            unanswered = 0 if error is None or "tool" in by else 1
+            outcome = Outcome(
                 ok=error is None, error=error, spent=NOTHING_SPENT if error else spent,
-                unanswered=asked,
+                unanswered=unanswered,
             )  # fmt: skip
-            return attempt_outcome(ctx, Attempt(made, "", result), **fields)
+            return attempt_outcome(ctx, Attempt(outcome, "", result), **fields)
 
-        amounts = (happens.prompt_tokens or NOTHING, happens.completion_tokens or NOTHING)
-        duration = happens.duration or NOTHING
-        for result, weight in _results(happens.results or {}):
-            ok = weight * _succeeds(happens)
+        amounts = (behaviour.prompt_tokens or NOTHING, behaviour.completion_tokens or NOTHING)
+        duration = behaviour.duration or NOTHING
+        for result, weight in _results(behaviour.results or {}):
+            ok = weight * _succeeds(behaviour)
             yield Case(ok, partial(make, "", result or ""), duration, *amounts)
-        for category, weight in (happens.fails or {}).items():
+        for category, weight in (behaviour.fails or {}).items():
             yield Case(weight, partial(make, category, ""), duration, *amounts)
 
 
-def _cut_off(doing: Doing, position: Position) -> Outcome:
-    """An attempt at a task that its deadline cuts off: it counts as one that failed."""
-    ctx, fields = doing.call_arguments(position)
-    asked = 0 if ctx.queue and "tool" in ctx.queue[0].by else 1  # else a model was being asked
-    failure = Outcome.failure("TRANSIENT", "cut off", kind="timeout", unanswered=asked)
+def _cut_off(action: PureAction, position: Position) -> Outcome:
+    """The outcome of an attempt at a task that its deadline cuts off: a failed attempt."""
+    ctx, fields = action.call_arguments(position)
+    unanswered = 0 if ctx.queue and "tool" in ctx.queue[0].by else 1  # a model call was in flight
+    failure = Outcome.failure("TRANSIENT", "cut off", kind="timeout", unanswered=unanswered)
     return attempt_outcome(ctx, Attempt(failure), **fields)
 
 
@@ -338,16 +340,16 @@ _OVERFLOW = Outcome.failure(
 )
 
 
-def stated_behaviour(world: World, state: StateSpec) -> Happens:
-    """What a world says of a state, by its name and by its action."""
-    by_name = world.states.get(state.name, SAYS_NOTHING)
+def stated_behaviour(world: World, state: StateSpec) -> Behaviour:
+    """The behaviour that a world gives to a state, by its name and by its action."""
+    by_name = world.states.get(state.name, UNSPECIFIED)
     if state.action is None:
         return by_name
-    return by_name.over(world.actions.get(state.action.name, SAYS_NOTHING))
+    return by_name.over(world.actions.get(state.action.name, UNSPECIFIED))
 
 
 def prices_of(spec: MachineSpec) -> tuple[float, float] | None:
-    """What a token costs by the file, sent and written; None where it does not say that of each."""
+    """USD for a token sent and a token written; None if the file does not give both prices."""
     model = spec.model
     sent, written = model.get("input_cost_per_token"), model.get("output_cost_per_token")
     if sent is None or written is None or model.get("fallbacks"):
@@ -356,40 +358,41 @@ def prices_of(spec: MachineSpec) -> tuple[float, float] | None:
 
 
 def _always(cases: list[Case]) -> Callable[[Position], Cases]:
-    made = Cases(cases)
-    return lambda _: made
+    table = Cases(cases)
+    return lambda _: table
 
 
-def _do_action(doing: Doing, position: Position, _a: float, _b: float) -> Outcome | Blocked:
-    return doing.do(position)
+def _do_action(action: PureAction, position: Position, _a: float, _b: float) -> Outcome | Blocked:
+    return action.do(position)
 
 
 def _same(outcome: Outcome, _position: Position, _a: float, _b: float) -> Outcome:
     return outcome
 
 
-def _succeeds(happens: Happens) -> float:
-    return max(0.0, 1.0 - sum((happens.fails or {}).values()))
+def _succeeds(behaviour: Behaviour) -> float:
+    return max(0.0, 1.0 - sum((behaviour.fails or {}).values()))
 
 
-def _failures(happens: Happens, asked: int, state: StateSpec | None = None) -> Iterator[Case]:
-    """The failures, which cost a model call each where one is made.
+def _failures(
+    behaviour: Behaviour, requests: int, state: StateSpec | None = None
+) -> Iterator[Case]:
+    """The failure cases, each with this many model calls without a reply.
 
-    Where a state asks again for a reply that breaks its schema, a failure that something can be
-    done about is such a reply.
+    Where a state repairs replies that break its schema, a recoverable failure is such a reply.
     """
-    for category, weight in (happens.fails or {}).items():
-        outcome = Outcome.failure(category, f"it failed ({category})", unanswered=asked)
+    for category, weight in (behaviour.fails or {}).items():
+        outcome = Outcome.failure(category, f"it failed ({category})", unanswered=requests)
         make = partial(_same, outcome)
         if state is not None and state.repairs and category == "RECOVERABLE":
             make = partial(_broken, outcome, state)
-        yield Case(weight, make, happens.duration or NOTHING)
+        yield Case(weight, make, behaviour.duration or NOTHING)
 
 
 def _broken(
     outcome: Outcome, state: StateSpec, position: Position, _a: float, _b: float
 ) -> Outcome:
-    """A reply that breaks its schema, asked for again while the state says so."""
+    """A reply that breaks its schema, repeated up to the state's `repair`."""
     times = repair_count(position.kept, state.name, position.attempt)
     if times >= state.repairs or position.stopping:
         return outcome
@@ -398,7 +401,7 @@ def _broken(
 
 
 def _results(fields: Mapping[str, Choice]) -> Iterator[tuple[Any, float]]:
-    """Every result that the fields can make, each field independent of the others."""
+    """Every combination of the fields' values, with its probability; fields are independent."""
     if (size := prod(len(values) for values in fields.values())) > MOST_RESULTS:
         raise SetupError(
             f"{', '.join(fields)} can be {size:,} things together, more than {MOST_RESULTS:,}",
@@ -420,17 +423,17 @@ def _with(data: Any, path: list[str], value: Any) -> Any:
     return {**inner, path[0]: _with(inner.get(path[0], {}), path[1:], value)}
 
 
-def _call_cases(happens: Happens, repeats: float) -> Iterator[tuple[int, str, bool, float]]:
-    """How many calls a reply asks for, of which tool, and whether it repeats the ones before."""
-    counts = happens.tool_calls or NOTHING
+def _call_cases(behaviour: Behaviour, repeats: float) -> Iterator[tuple[int, str, bool, float]]:
+    """Number of calls, tool, whether they repeat the previous ones, and probability."""
+    counts = behaviour.tool_calls or NOTHING
     for count, p in zip(counts.values, counts.weights, strict=True):
-        if not count or not happens.tools:
+        if not count or not behaviour.tools:
             yield 0, "", False, p
             continue
-        for tool, q in happens.tools:
+        for tool, q in behaviour.tools:
             yield int(count), str(tool), False, p * q * (1 - repeats)
         if repeats:
-            first = str(happens.tools[0][0])
+            first = str(behaviour.tools[0][0])
             yield int(count), first, True, p * repeats
 
 
@@ -440,17 +443,17 @@ def _new_calls(count: int, tool: str, step: int) -> tuple[ToolCall, ...]:
     return tuple(ToolCall(f"call_{n}", tool, f'{{"n":"{step}.{n}"}}') for n in range(count))
 
 
-def _wait(happens: Happens) -> Wait:
-    data = [*_results(happens.data or {})]
+def _wait(behaviour: Behaviour) -> Wait:
+    data = [*_results(behaviour.data or {})]
     answers = tuple(
-        (str(event), values, p * q) for event, p in happens.answers or () for values, q in data
+        (str(event), values, p * q) for event, p in behaviour.answers or () for values, q in data
     )
     steps = (*accumulate(share for *_, share in answers[:-1]),)
-    return Wait(answers, happens.delay or NOTHING, steps)
+    return Wait(answers, behaviour.delay or NOTHING, steps)
 
 
 def _prune_outcome(state: StateSpec, position: Position, _a: float, _b: float) -> Outcome:
-    """The conversation, shortened to its share of the window: as far as guards can tell."""
+    """The outcome of shortening the conversation, in the figures that guards can read."""
     usage = position.facts.usage
     args = {name: given.value for name, given in state.args.items() if given.kind == "constant"}
     window = usage.context_window or usage.context_tokens
@@ -461,14 +464,14 @@ def _prune_outcome(state: StateSpec, position: Position, _a: float, _b: float) -
     if args.get("strategy") == "essentials":
         target = min(target, 200)
     if before <= target or count <= 2:
-        done = {"before": before, "after": before, "removed": 0}
-        return Outcome(result=done, prunable=False)
+        unchanged = {"before": before, "after": before, "removed": 0}
+        return Outcome(result=unchanged, prunable=False)
     left = max(2, count * target // max(before, 1))
     result = {"before": before, "after": target, "removed": count - left}
     spent = NOTHING_SPENT
     if args.get("strategy") == "summarize":
         spent = Spent(1, max(before, 1), 200)
     return Outcome(
-        result=result, rewrite=_SAID * left, context_tokens=target + keep, prunable=left > 2,
-        spent=spent,
+        result=result, rewrite=_REPLY_MESSAGES * left, context_tokens=target + keep,
+        prunable=left > 2, spent=spent,
     )  # fmt: skip

@@ -1,8 +1,7 @@
-"""One simulated run: draw what comes, let `evolve` decide, again, until it ends.
+"""One simulated run: draw an outcome, let `evolve` decide, repeat until it ends.
 
-The clock is simulated; chance is a seeded generator of the run's own. The same
-seed and number give the same run, whatever other runs there are.
-
+The clock is simulated. Each run has its own seeded random generator: the same seed and number give
+the same run, whatever other runs there are.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ from chartloop.machine.rules import time_allowed
 from chartloop.run.exceptions import too_long
 
 LONGEST = 10_000
-"""Steps after which a run is left, where nothing ends it before."""
+"""Steps after which a run is abandoned."""
 KEPT = 10_000
-"""Moments that are kept: runs go the same ways at first. Some 40 MB at most."""
+"""Capacity of the cache of moments, some 40 MB: runs take the same paths at first."""
 UNFINISHED, WAITING = "unfinished", "waiting"
-"""What is for a reason where a run was left, or waits for a person who never answers."""
+"""The reasons of a run that was abandoned, and of one whose wait is never answered."""
 BEGIN = 1.0
-"""The clock's first reading: soon after 0, which would stand for no reading at all."""
+"""The clock's first reading, in seconds; 0 would mean that there is no reading."""
 NO_TASK = "no_task"
-"""The kind of failure of `work` where the queue is empty."""
+"""The kind of failure of `work` when the queue is empty."""
 A_HAIR = 1e-9
-"""Seconds past a deadline at which an action is cut off, so that rounding cannot undo it."""
+"""Seconds past its deadline at which an action is cut off, so that rounding cannot undo it."""
 _SPREAD = 2**32
 
 Watch = tuple[str, Callable[[Facts], Any]]
-"""A name, and what is read of the facts after every step: its greatest value is kept."""
+"""A name, and a function of the facts whose greatest value over the steps is kept."""
 
 
 class Simulated(NamedTuple):
-    """What came of one run. Times in seconds, USD None where no price is known."""
+    """The figures of one run. Times in seconds; `usd` is None without prices."""
 
     number: int
     reason: str
@@ -56,19 +55,19 @@ class Simulated(NamedTuple):
     state: str
     actions: int
     requests: int
-    """Calls that were made, those that failed too."""
+    """Model calls, including failed ones."""
     tool_calls: int
     tokens: int
     usd: float | None
     elapsed: float
     waiting: float
-    """Seconds of `elapsed` that it waited or backed off."""
+    """The part of `elapsed` spent waiting or backing off."""
     most: tuple[Any, ...] = ()
-    """The greatest value of what was watched."""
+    """The greatest value of each watch."""
 
 
 class _Moment:
-    """Where a run is after an input, and what came of it in the runs before."""
+    """A position with the input that led to it, and a cache of the moments that followed."""
 
     __slots__ = ("asked", "decision", "input", "kept", "onward", "position")
 
@@ -78,16 +77,16 @@ class _Moment:
         self.decision = decision
         self.asked = 0 if input.outcome is None else input.outcome.unanswered
         self.kept = False
-        """Whether another run may come to this very moment."""
+        """Whether the moment is in the cache, so that other runs pass it too."""
         self.onward: dict[int, _Moment] | None = None
-        """What came after it, by the number of the case; of cases that are always the same."""
+        """The next moments by the number of the case, for cases without drawn amounts."""
 
     def after(self, number: int) -> _Moment | None:
-        """What came after it in that case, where it is known."""
+        """The cached next moment in that case; None if there is none."""
         return None if self.onward is None else self.onward.get(number)
 
     def keep(self, number: int, after: _Moment) -> None:
-        """Know it from now on."""
+        """Cache the next moment in that case."""
         if self.onward is None:
             self.onward = {}
         self.onward[number] = after
@@ -95,7 +94,7 @@ class _Moment:
 
 
 class Player:
-    """Plays runs of one machine in one world, and counts the ways that they take."""
+    """A simulator of one machine in one world, which counts the states, edges and rules taken."""
 
     def __init__(
         self, chart: Chart, world: World, start: Mapping[str, Any] = EMPTY, *,
@@ -119,7 +118,7 @@ class Player:
         self._oracle = self._guessing() if self._opaque else None
         self.idle = chart.position("simulated")
         self.room = KEPT
-        """How many moments more may be kept."""
+        """How many more moments fit into the cache."""
         self._first = None if self._opaque else self._begin()
         if self._first is not None:
             self._first.kept = True
@@ -130,11 +129,11 @@ class Player:
 
     # one run ------------------------------------------------------------------------------------
 
-    def play(self, seed: int, number: int, heard: list[Record] | None = None) -> Simulated:
-        """Run number so-and-so. `heard` gets its records."""
+    def play(self, seed: int, number: int, records: list[Record] | None = None) -> Simulated:
+        """Play the run of this number. Its records are appended to `records`."""
         chance = self._chance
         chance.seed(seed * _SPREAD + number)
-        counting, taking = self.visits, self.taken
+        visits, taken = self.visits, self.taken
         moment = self._first or self._begin()
         most: list[Any] | None = [None] * len(self.watch) if self.watch else None
         asked = steps = 0
@@ -142,14 +141,14 @@ class Player:
         while True:
             position, decision = moment.position, moment.decision
             for name in decision.path:
-                counting[name] += 1
+                visits[name] += 1
             for origin in decision.taken:
-                taking[origin] = taking.get(origin, 0) + 1
+                taken[origin] = taken.get(origin, 0) + 1
             asked += moment.asked
             if most is not None:
                 _note(most, self.watch, position.facts)
-            if heard is not None:
-                heard.append(_record(steps, before.state, moment))
+            if records is not None:
+                records.append(_record(steps, before.state, moment))
             if position.ended or steps >= self.longest:
                 break
             after = self._after(moment, chance)
@@ -161,7 +160,7 @@ class Player:
         return summary(number, position, asked, tuple(most or ()))
 
     def _after(self, moment: _Moment, chance: Random) -> _Moment | None:
-        """What comes next; None when the run waits for a person who never comes."""
+        """The next moment; None when the run waits for an answer that never comes."""
         position = moment.position
         if position.status != "paused":
             cases = self.outcomes.at(position)
@@ -189,23 +188,23 @@ class Player:
             return None
         after = _Moment(input, *evolve(self.chart, position, input, oracle=self._oracle))
         if same and moment.kept and self.room and self._oracle is None:
-            # `evolve` is pure: what it made of a position and an input need not be asked again
+            # `evolve` is pure: the same position and input give the same decision again
             self.room -= 1
             moment.keep(number, after)
         return after
 
     def _begin(self) -> _Moment:
-        """The start of a run."""
+        """The moment after a run's start."""
         return _Moment(self.begun, *evolve(self.chart, self.idle, self.begun, oracle=self._oracle))
 
     def finish_input(self, position: Position, made: Outcome | Blocked, duration: float) -> Input:
-        """The input that ends an action, cut off where it took too long."""
+        """The input that ends an action, cut off at its deadline."""
         now = position.facts.marks.now
         if isinstance(made, Blocked):
             data = {n: v for n, v in (("until", made.until), ("on", made.on)) if v is not None}
             return Input("blocked", started=now, at=now, data=data)
         if made.error is not None and made.error.kind == NO_TASK:
-            duration = 0.0  # nothing is started that could take time
+            duration = 0.0  # without a task nothing starts that could take time
         if position.state in self._timed:
             state = self._timed[position.state]
             allowed = time_allowed(self.chart, state, position)
@@ -221,14 +220,14 @@ class Player:
     def answer_input(
         self, position: Position, event: str, data: Mapping[str, Any], delay: float
     ) -> Input | None:
-        """The answer after this delay, or the end of the wait before it; None: no end."""
+        """The answer after this delay, or the wait's expiry if earlier; None if it never ends."""
         now, due = position.facts.marks.now, position.wake_at
         if due is not None and (event == NOBODY or now + delay >= due):
             return Input("expired", at=max(now, due))
         return None if event == NOBODY else Input("answer", event, at=now + delay, data=data)
 
     def _guessing(self) -> Oracle:
-        """What Python guards say: yes as often as the world has it."""
+        """An oracle that answers for Python guards with the world's probabilities."""
         guards, chance = self.world.guards, self._chance
         return lambda name, _: chance.random() < guards[name]
 
@@ -251,7 +250,7 @@ def _note(most: list[Any], watch: Sequence[Callable[[Facts], Any]], facts: Facts
 
 
 def summary(number: int, position: Position, asked: int, most: tuple[Any, ...]) -> Simulated:
-    """What a run has come to. `asked` are model calls that gave no reply."""
+    """The figures of a run at a position. `asked` counts model calls without a reply."""
     facts = position.facts
     run, usage = facts.run, facts.usage
     top = position.signals.highest
@@ -271,16 +270,16 @@ def summary(number: int, position: Position, asked: int, most: tuple[Any, ...]) 
 
 
 def opaque_guards(chart: Chart) -> tuple[str, ...]:
-    """The registered Python guards that the machine asks."""
+    """The registered Python guards that the machine's guards call."""
     spec = chart.spec
-    asked = [rule.when for rule in spec.rules]
-    asked += [edge.when for edge in spec.edges() if edge.when is not None]
-    asked += [state.of for state in spec.states.values() if state.of is not None]
-    return tuple(dict.fromkeys(name for guard in asked for name in sorted(guard.opaque)))
+    guards = [rule.when for rule in spec.rules]
+    guards += [edge.when for edge in spec.edges() if edge.when is not None]
+    guards += [state.of for state in spec.states.values() if state.of is not None]
+    return tuple(dict.fromkeys(name for guard in guards for name in sorted(guard.opaque)))
 
 
 def refuse_unknown_guards(opaque: Sequence[str], world: World) -> None:
-    """`SetupError` for a Python guard of which no one says how often it holds."""
+    """Raise `SetupError` for a Python guard without a probability, or for an unknown guard."""
     if missing := [name for name in opaque if name not in world.guards]:
         raise SetupError(
             f"guard `{missing[0]}` is Python: how often it holds is unknown",

@@ -1,6 +1,6 @@
-"""Actions that have no effects are done as they are, by the code that a real run calls.
+"""Actions without effects, executed by the code that a real run calls.
 
-Belongs here: what such a call is given in place of a run. Never: a port that reaches outside.
+Belongs here: stand-ins for the run, its clock and its ports. Never: a port that reaches outside.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from chartloop.run.journal import RunRow
 from chartloop.run.tally import Tally
 
 
-class Still:
-    """A clock that shows the time of the position; nothing waits by it."""
+class PositionClock:
+    """A clock that stands at the time of the position; nothing waits for it."""
 
     suspends = False
 
@@ -34,19 +34,19 @@ class Still:
         self.at = 0.0
 
     def now(self) -> float:
-        """The reading."""
+        """The time, in seconds."""
         return self.at
 
     async def sleep(self, seconds: float) -> None:
-        """Nothing sleeps: the simulator moves time."""
+        """Return at once: the simulator moves time."""
 
     def deadline(self, at: float) -> AbstractContextManager[Any]:
-        """Nothing is cut off here."""
+        """A context without a deadline: the simulator cuts actions off."""
         return nullcontext()
 
 
-class Nobody:
-    """What is in the place of the run: no one listens, no one asks for anything."""
+class NullHost:
+    """A host of actions without a run: it records nothing and has no listeners."""
 
     def __init__(self, chart: Chart) -> None:
         self.chart = chart
@@ -57,62 +57,62 @@ class Nobody:
     async def note(
         self, type: str, key: str, data: Mapping[str, Any], *, last: bool = False
     ) -> None:
-        """Nothing is written down."""
+        """Record nothing."""
 
     async def settle(self) -> None:
-        """Nothing is written down."""
+        """Record nothing."""
 
     def tell(self, state: str, text: str) -> None:
-        """No one listens."""
+        """Do nothing: there is no listener."""
 
     def tell_reasoning(self, state: str, text: str) -> None:
-        """No one listens."""
+        """Do nothing: there is no listener."""
 
     def tell_call(self, state: str, number: int, call: ToolCall) -> None:
-        """No one listens."""
+        """Do nothing: there is no listener."""
 
     async def find_any_stop_request(self) -> StopRequest | None:
-        """No one asks."""
+        """None: a simulated run gets no requests."""
         return None
 
     async def find_children(self) -> list[RunRow]:
-        """There are none."""
+        """No children."""
         return []
 
     def child(self, machine: str, run_id: str) -> Any:
-        """A child is simulated by what its world says, never run."""
-        raise TypeError(f"a simulation runs no child `{machine}`")
+        """Refuse: the world gives the results of children, which never run."""
+        raise TypeError(f"a simulation does not run the child `{machine}`")
 
     def ask_to_save(self) -> None:
-        """Nothing is written down."""
+        """Record nothing."""
 
 
 class _At(NamedTuple):
-    """What the fields of `with` are evaluated over."""
+    """The values that the fields of `with` are evaluated with."""
 
     chart: Chart
     position: Position
 
     def ask(self, name: str, args: tuple[Any, ...]) -> bool:
-        """No one answers: a field that asks a Python guard cannot be evaluated."""
+        """Raise: a field that calls a Python guard cannot be evaluated."""
         return no_oracle(name, args)
 
 
-class Doing:
-    """The action of one state, done without a run."""
+class PureAction:
+    """The action of one state, executed without a run."""
 
     def __init__(self, chart: Chart, state: StateSpec) -> None:
         self.chart = chart
         self.state = state
-        self._clock = Still()
+        self._clock = PositionClock()
         self._ports = Ports(clock=self._clock)
-        self._host = Nobody(chart)
+        self._host = NullHost(chart)
         self._job = job_of(chart.spec, state, self._ports)
 
     def call_arguments(self, position: Position) -> tuple[Context, dict[str, Any]]:
-        """What the action is called with: its context and the fields of `with`."""
+        """The arguments of the action's call: its context and the fields of `with`."""
         facts = position.facts
-        if facts.last.tool_calls:  # messages have no texts here: these are the open calls
+        if facts.last.tool_calls:  # simulated messages are empty, but actions read the open calls
             message = assistant("", facts.last.tool_calls)
             position = position.replace(messages=Conversation([message]))
         self._clock.at = facts.marks.now
@@ -123,7 +123,7 @@ class Doing:
         return context, fields_of(_At(self.chart, position), self._job)
 
     def do(self, position: Position) -> Outcome | Blocked:
-        """What comes of it; as in a run, a field that cannot be evaluated is its failure."""
+        """The outcome of the action; as in a run, it fails if a field cannot be evaluated."""
         action = self.state.action
         assert action is not None
         assert action.run is not None

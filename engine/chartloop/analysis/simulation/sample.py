@@ -19,14 +19,14 @@ from chartloop.core.errors import SetupError
 from chartloop.machine.build import Chart
 
 PART = 500
-"""Runs between two words to whoever watches the progress."""
+"""Runs between two reports of progress."""
 
 Progress = Callable[[int], None]
-"""Is told how many more runs are done."""
+"""Called with the number of runs finished since the last call."""
 
 
-class OfChart(Protocol):
-    """What is simulated. A `Machine` is one; it is pickled for other processes."""
+class HasChart(Protocol):
+    """An object with a chart, such as a `Machine`; it is pickled for other processes."""
 
     @property
     def chart(self) -> Chart:
@@ -36,7 +36,7 @@ class OfChart(Protocol):
 
 @dataclass
 class Sample:
-    """The runs that were simulated, and the ways that they took together."""
+    """Simulated runs, with counters of the states, edges and rules that they took."""
 
     runs: list[Simulated] = field(default_factory=list[Simulated])
     visits: dict[str, int] = field(default_factory=dict[str, int])
@@ -44,10 +44,10 @@ class Sample:
     taken: dict[str, int] = field(default_factory=dict[str, int])
     """How often each edge and rule was taken, by id."""
     steps: int = 0
-    """Records of all runs but the first of each."""
+    """The records of all runs, without the first of each."""
 
     def add(self, other: Sample) -> None:
-        """The runs of both."""
+        """Add the runs of another sample."""
         self.runs += other.runs
         for mine, theirs in ((self.visits, other.visits), (self.taken, other.taken)):
             for name, count in theirs.items():
@@ -57,9 +57,9 @@ class Sample:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is simulated."""
+    """The inputs of a simulation."""
 
-    machine: OfChart
+    machine: HasChart
     world: World
     start: Mapping[str, Any]
     """The data of each run's `start`: limits, variables, tasks."""
@@ -67,12 +67,12 @@ class Plan:
     longest: int = LONGEST
 
     def player(self, watch: Sequence[Watch] = ()) -> Player:
-        """Someone who plays its runs."""
+        """Make a player for its runs."""
         return Player(self.machine.chart, self.world, self.start, longest=self.longest, watch=watch)
 
 
 def sample(plan: Plan, runs: int, *, jobs: int = 1, progress: Progress | None = None) -> Sample:
-    """So many runs, in the order of their numbers."""
+    """Play this many runs in `jobs` processes; they come in the order of their numbers."""
     progress = progress or _silent
     parts = [range(n, min(n + PART, runs)) for n in range(0, runs, PART)]
     whole = Sample()
@@ -86,11 +86,11 @@ def sample(plan: Plan, runs: int, *, jobs: int = 1, progress: Progress | None = 
     packed = _pickle_plan(plan)
     spread = [parts[n::jobs] for n in range(min(jobs, len(parts)))]
     with ProcessPoolExecutor(len(spread), mp_context=get_context("spawn")) as pool:
-        waiting = [pool.submit(_elsewhere, packed, some) for some in spread]
-        for done in as_completed(waiting):
-            found = done.result()
-            whole.add(found)
-            progress(len(found.runs))
+        futures = [pool.submit(_play_in_worker, packed, some) for some in spread]
+        for future in as_completed(futures):
+            part_sample = future.result()
+            whole.add(part_sample)
+            progress(len(part_sample.runs))
     whole.runs.sort(key=lambda run: run.number)
     return whole
 
@@ -98,7 +98,7 @@ def sample(plan: Plan, runs: int, *, jobs: int = 1, progress: Progress | None = 
 def sample_runs(
     plan: Plan, runs: int, watch: Sequence[Watch], progress: Progress | None = None
 ) -> Sample:
-    """Play this many runs; each keeps the greatest value of what is watched."""
+    """Play this many runs, each with the greatest value of each watch."""
     player, whole = plan.player(watch), Sample()
     for number in range(runs):
         whole.runs.append(player.play(plan.seed, number))
@@ -109,7 +109,7 @@ def sample_runs(
 
 
 def _pickle_plan(plan: Plan) -> bytes:
-    """The plan, for another process."""
+    """Pickle the plan for another process."""
     try:
         return pickle.dumps(plan)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -120,11 +120,11 @@ def _pickle_plan(plan: Plan) -> bytes:
 
 
 def _silent(_: int) -> None:
-    """No one watches."""
+    """Report no progress."""
 
 
-def _elsewhere(packed: bytes, parts: Sequence[range]) -> Sample:
-    plan: Plan = pickle.loads(packed)  # noqa: S301  from our own other process
+def _play_in_worker(packed: bytes, parts: Sequence[range]) -> Sample:
+    plan: Plan = pickle.loads(packed)  # noqa: S301  written by our own parent process
     player, whole = plan.player(), Sample()
     for part in parts:
         whole.runs += [player.play(plan.seed, number) for number in part]

@@ -1,6 +1,6 @@
 """`simulate` and `simulated_run`: a world is read or learnt, then runs are played.
 
-Belongs here: putting this folder together with the bound, tasks and values of a machine. Never: a
+Belongs here: combining this folder with the bound, tasks and values of a machine. Never: the
 simulation itself.
 """
 
@@ -34,16 +34,16 @@ from chartloop.run.session import start_data
 from chartloop.run.sync import wait
 
 Given: TypeAlias = "World | Mapping[str, Any] | str | Path | None"
-"""A world: itself, what a world file holds, or the path of one."""
+"""A world, the data of a world file, or the path of one."""
 LONGEST = 10_000
-"""Steps after which a run is left."""
+"""Steps after which a run is abandoned."""
 RUNS = 10_000
-"""Of a simulation, unless someone says how many."""
+"""Default number of runs."""
 THIN = 30
-"""Samples below which a learnt state is said to be little known."""
+"""Below this many samples, a learnt state is reported as thin."""
 
 
-def simulate(  # noqa: PLR0913  each is one thing that a caller may say
+def simulate(  # noqa: PLR0913  each is one independent option of a caller
     machine: Machine,
     world: Given = None,
     *,
@@ -59,24 +59,25 @@ def simulate(  # noqa: PLR0913  each is one thing that a caller may say
     longest: int = LONGEST,
     progress: Callable[[int], None] | None = None,
 ) -> Simulation:
-    """The results of thousands of runs, on a simulated clock and without effects.
+    """Simulate thousands of runs on a simulated clock, without effects.
 
         simulate(machine, runs=10_000, seed=0)
         simulate(machine, "world.yaml", at_most=0.01).suggestions
 
-    `world` says what comes from outside, with which probability: a `World`, the path of a
-    world file, or what such a file holds; what it leaves open is assumed, and said. It may be
-    learnt: `learn_from` is a journal or the path of its file, a run, an exported ``.jsonl``, or
-    a list of these, `smooth`ed with so many samples of what is assumed; runs that cannot be
-    read are left out.
-    `at_most` asks for suggestions: limits that stop at most so large a share of the runs that
-    would have ended by themselves. The same seed gives the same runs, whatever `jobs`, the
-    number of processes. A run is left after its `longest` steps, where nothing ends it before.
+    `world` gives the probabilities of what comes from outside: a `World`, the path of a world
+    file, or the data of one. Whatever it leaves open is assumed, and listed in the result. A world
+    can be learnt instead: `learn_from` is a journal or its path, a run, an exported ``.jsonl``, or
+    a list of these; unreadable runs are left out. `smooth` adds this many samples of the default
+    assumptions.
+
+    `at_most` asks for suggestions: limits that stop at most this share of the runs that would have
+    ended by themselves. The same seed gives the same runs, whatever the number of processes,
+    `jobs`. A run is abandoned after `longest` steps.
 
     Raises:
-        SpecError: what is wrong with the world file.
-        SetupError: a Python guard of which no one says how often it holds.
-        LimitError: a limit or variable that a run would refuse.
+        SpecError: the world file has errors.
+        SetupError: the world gives no probability for a Python guard.
+        LimitError: a run would refuse a limit or a variable.
     """
     made = world_for(machine, world, learn_from, smooth)
     chosen, first = checked_values(machine.spec, limits, vars)
@@ -109,29 +110,29 @@ def simulated_run(  # noqa: PLR0913  as `simulate`
     smooth: float = 0.0,
     journal: JournalOrPath | None = None,
 ) -> Run:
-    """One of the simulated runs, to be looked at: `simulate` with this seed has it, too.
+    """One run of `simulate` with this seed, opened for inspection.
 
-    It is a run as any other, with records, `why` and a picture, under the id
-    ``sim-SEED-NUMBER`` in `journal`, by default in memory. Its clock started in 1970.
+    It has records, `why` and a picture like any run, under the id ``sim-SEED-NUMBER`` in `journal`,
+    by default in memory. Its clock starts in 1970.
     """
     chosen, first = checked_values(machine.spec, limits, vars)
     made = world_for(machine, world, learn_from, smooth)
     records: list[Record] = []
     player = make_plan(machine, made, seed, limits=chosen, vars=first, tasks=tasks).player()
-    found = player.play(seed, number, records)
-    kept = MemoryJournal() if journal is None else journal_of(journal)
+    played = player.play(seed, number, records)
+    target = MemoryJournal() if journal is None else journal_of(journal)
     run_id = f"sim-{seed}-{number}"
     row = RunRow(run_id, machine.spec.name, machine.hash, state=machine.spec.start)
-    there = moment_before(machine.chart, records, len(records), run_id)
-    stands = update_at(machine.chart, run_id, there.position, there.rest, reason=found.reason)
-    wait(_keep(kept, row, machine.canonical(), records, stands), suspends=kept.suspends)
-    return machine.open(run_id, journal=kept)
+    end = moment_before(machine.chart, records, len(records), run_id)
+    update = update_at(machine.chart, run_id, end.position, end.rest, reason=played.reason)
+    wait(_store(target, row, machine.canonical(), records, update), suspends=target.suspends)
+    return machine.open(run_id, journal=target)
 
 
-async def _keep(
+async def _store(
     journal: Journal, row: RunRow, text: str, records: Sequence[Record], update: Update
 ) -> None:
-    """Put a simulated run into a journal."""
+    """Write a simulated run into a journal."""
     await journal.put_blob(text)
     await journal.create(row)
     row, _ = await journal.acquire(row.run_id)
@@ -146,7 +147,7 @@ def make_plan(
     machine: Machine, world: World, seed: int, *, limits: Mapping[str, Any],
     vars: Mapping[str, Any], tasks: Sequence[Any] | None,
 ) -> Plan:  # fmt: skip
-    """The plan of a simulation: each run starts as a real one does."""
+    """Make the plan of a simulation, whose runs start as real ones do."""
     queue = first_tasks(machine.spec, machine.folder or Path(), tasks)
     start = start_data(
         task=world.task, limits=limits, vars=vars, tasks=[task.to_dict() for task in queue]
@@ -155,7 +156,7 @@ def make_plan(
 
 
 def world_for(machine: Machine, given: Given, learn_from: Runs = (), smooth: float = 0.0) -> World:
-    """The world that someone gives, as a file, as data or as recorded runs."""
+    """The world from a file, from data, or learnt from recorded runs; empty without any."""
     if isinstance(given, World):
         return given
     if isinstance(given, Mapping):
@@ -165,6 +166,6 @@ def world_for(machine: Machine, given: Given, learn_from: Runs = (), smooth: flo
         return read_world(
             catalog.read_text(path), file=catalog.display_path(path), spec=machine.spec
         )
-    found = recorded_runs(learn_from, machine.spec.name)
-    runs = [run for run in found if isinstance(run, RecordedRun)]
+    recorded = recorded_runs(learn_from, machine.spec.name)
+    runs = [run for run in recorded if isinstance(run, RecordedRun)]
     return learn(machine.chart, runs, smooth=smooth) if runs else World()

@@ -1,6 +1,6 @@
-"""What came of a simulation: shares, and figures against their bound.
+"""The results of a simulation: shares of reasons, and figures next to their proven bounds.
 
-Plain data, JSON one way; nothing here simulates.
+Plain data with its tables; JSON one way. Nothing here simulates.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from chartloop.proofs.bound import Bound
 from chartloop.run.dataframe import frame
 
 FIGURES = ("actions", "requests", "tool_calls", "tokens", "usd", "elapsed", "waiting")
-"""What is counted of each run, in the order in which it is shown."""
+"""The figures of each run, in the order of the tables."""
 BOUNDED = frozenset({"actions", "requests", "tool_calls", "tokens", "usd", "waiting"})
-"""Those that a bound has a figure for, under the same name."""
+"""The figures for which a bound has a figure of the same name."""
 CELLS = 24
-"""Of the bar of a share."""
+"""Width of the bar of a share, in characters."""
 _EXCEEDED = 5
-"""Runs past the bound that are listed."""
+"""How many runs past the bound are listed."""
 _COLOURS = {"natural": "green", "limit": "yellow", "error": "red", "human": "cyan"}
 _TINY = 1e-9
-"""Relative: sums in another order differ so much."""
+"""Relative tolerance for sums that were added in another order."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Simulation:
     """The results of thousands of runs, on a simulated clock and in an assumed world.
 
-    `reasons` are the shares of stop reasons, `spread("tokens")` how a quantity is spread. It
-    shows itself; `str()` is its table.
+    `reasons` are the shares of the stop reasons, `spread("tokens")` is the distribution of a
+    quantity. `str()` is its table; a notebook shows it as tables, too.
     """
 
     machine: str
@@ -53,14 +53,14 @@ class Simulation:
     bound: Bound
     assumptions: tuple[Assumption, ...] = ()
     learnt: str = ""
-    """From how many runs its world was learnt, in words; empty for one that was not."""
+    """From how many runs the world was learnt, in words; empty if it was not learnt."""
     thin: Mapping[str, int] = field(default_factory=dict[str, int])
-    """States of a learnt world with few samples, and how many."""
+    """The states of a learnt world with few samples, each with their number."""
     suggestions: tuple[Suggestion, ...] = ()
     at_most: float | None = None
     unplayed: tuple[str, ...] = ()
-    """States that run child machines. These are not played: they spend what the world says, and
-    neither their own limits nor the tokens, calls and cost that are left hold them back."""
+    """States that run child machines, which are not simulated: each spends what the world says,
+    and neither its own limits nor the remaining tokens, calls and cost cut it short."""
 
     @property
     def runs(self) -> int:
@@ -69,38 +69,38 @@ class Simulation:
 
     @property
     def steps(self) -> int:
-        """How many steps these took together."""
+        """How many steps all runs took together."""
         return self.sample.steps
 
     @cached_property
     def reasons(self) -> dict[str, Share]:
-        """How often each stop reason came, the most frequent first."""
-        found = Counter(run.reason for run in self.sample.runs)
-        return {reason: share(count, self.runs) for reason, count in found.most_common()}
+        """The share of each stop reason, the most frequent first."""
+        counts = Counter(run.reason for run in self.sample.runs)
+        return {reason: share(count, self.runs) for reason, count in counts.most_common()}
 
     @property
     def unfinished_runs(self) -> int:
-        """Runs that were left after their `longest` step."""
-        found = self.reasons.get(UNFINISHED)
-        return 0 if found is None else found.count
+        """How many runs were abandoned after their `longest` step."""
+        unfinished = self.reasons.get(UNFINISHED)
+        return 0 if unfinished is None else unfinished.count
 
     @cached_property
     def kinds(self) -> dict[str, Share]:
-        """The same by kind: `natural`, `human`, `limit`, `error`, `waiting`, `unfinished`."""
-        found = Counter(run.kind for run in self.sample.runs)
-        return {kind: share(count, self.runs) for kind, count in found.most_common()}
+        """The share of each kind: `natural`, `human`, `limit`, `error`, `waiting`, `unfinished`."""
+        counts = Counter(run.kind for run in self.sample.runs)
+        return {kind: share(count, self.runs) for kind, count in counts.most_common()}
 
     @cached_property
     def figures(self) -> dict[str, Spread]:
-        """How each quantity is spread over the runs; without `usd` where no price is known."""
+        """The distribution of each quantity over the runs; `usd` only if prices are known."""
         out: dict[str, Spread] = {}
         for name in FIGURES:
-            if (found := spread(self._values(name))) is not None:
-                out[name] = found
+            if (distribution := spread(self._values(name))) is not None:
+                out[name] = distribution
         return out
 
     def spread(self, name: str) -> Spread:
-        """How one quantity is spread. `KeyError` for one that no one knows."""
+        """The distribution of one quantity. `KeyError` for an unknown name."""
         return self.figures[name]
 
     @cached_property
@@ -110,9 +110,9 @@ class Simulation:
 
     @cached_property
     def bound_violations(self) -> tuple[str, ...]:
-        """Runs that went past the proven bound. There are none, or bound or world are wrong.
+        """The runs that exceeded the proven bound; any of them shows that bound or world is wrong.
 
-        A world is, where it lets a child that is not played spend more than it could.
+        A world is wrong, for example, if a child spends more in it than its machine could.
         """
         out: list[str] = []
         names = ", ".join(f"`{name}`" for name in self.unplayed)
@@ -129,14 +129,14 @@ class Simulation:
         return tuple(out)
 
     def most(self, name: str) -> float | None:
-        """The proven bound of a quantity; None where there is none."""
+        """The proven bound of a quantity; None if there is none."""
         figure = self.bound.figures.get(name) if name in BOUNDED else None
         return None if figure is None else figure.value
 
     # as data ------------------------------------------------------------------------------------
 
     def rows(self) -> list[dict[str, Any]]:
-        """A mapping for each run; `frame` gives them as pandas."""
+        """A dict for each run; `frame` has the same as a pandas frame."""
         out: list[dict[str, Any]] = []
         for run in self.sample.runs:
             row = run._asdict()
@@ -145,7 +145,7 @@ class Simulation:
         return out
 
     def frame(self) -> Any:
-        """A pandas frame with a row for each run, its number as index."""
+        """A pandas frame with a row for each run, indexed by its number."""
         return frame(self.rows(), "number")
 
     def to_dict(self) -> dict[str, Any]:
@@ -161,40 +161,40 @@ class Simulation:
             "exceeded": list(self.bound_violations), "unplayed": list(self.unplayed),
             "visits": dict(self.sample.visits), "taken": self.paths,
             "suggestions": [s.to_dict() for s in self.suggestions],
-            "assumptions": [{"said": a.said, "states": list(a.states)} for a in self.assumptions],
+            "assumptions": [{"said": a.text, "states": list(a.states)} for a in self.assumptions],
         }  # fmt: skip
 
     # as plots -----------------------------------------------------------------------------------
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """Why runs stop, and how their calls, cost and time are spread: a figure, or files.
+        """Plot why runs stop, and the distributions of their calls, cost and time.
 
-        Without a path a figure of matplotlib, which a notebook shows. A ``.svg`` or ``.png`` is
-        written with all plots on one page; any other path is a folder, in which each gets a file
-        of its own. Needs the extra `plots`. Gives the figure, or the files that were written.
+        Without a path, returns a matplotlib figure, which a notebook shows. With one, returns the
+        files that it wrote: a ``.svg`` or ``.png`` with all plots on one page; any other path is a
+        folder with a file for each plot. Needs the extra `plots`.
         """
         kinds = {run.reason: run.kind for run in self.sample.runs}
-        drawn = plots.Drawn(
+        data = plots.PlotData(
             f"{self.machine}, {say_count(self.runs, 'simulated run')}, seed {self.seed}",
             [(reason, kinds[reason], s.count) for reason, s in self.reasons.items()],
             {name: self._values(name) for name in self.figures},
             {name: self.most(name) for name in self.figures},
         )  # fmt: skip
-        return plots.figure(drawn) if path is None else plots.save(drawn, Path(path))
+        return plots.figure(data) if path is None else plots.save(data, Path(path))
 
     def _values(self, name: str) -> list[float]:
-        """A quantity of every run of which it is known."""
-        found = (getattr(run, name) for run in self.sample.runs)
-        return [value for value in found if value is not None]
+        """The values of a quantity, without unknown ones."""
+        values = (getattr(run, name) for run in self.sample.runs)
+        return [value for value in values if value is not None]
 
     # as text ------------------------------------------------------------------------------------
 
     def head(self) -> str:
-        """The simulation in a line."""
+        """The heading line."""
         return f"{self.machine}, {self.runs:,} simulated runs, seed {self.seed}"
 
-    def unplayed_said(self) -> str:
-        """Which children are not played, and what that means, in a line; empty where all are."""
+    def unplayed_note(self) -> str:
+        """A line on the children that are not simulated; empty if there are none."""
         if not self.unplayed:
             return ""
         return (
@@ -203,7 +203,7 @@ class Simulation:
         )
 
     def lines(self, width: int = 100) -> list[Line]:
-        """Reasons, figures, suggestions and assumptions as tables, each line with its colour."""
+        """Reasons, figures, suggestions and assumptions as tables, with colours."""
         return [*_lines(self, width)]
 
     def __str__(self) -> str:
@@ -214,7 +214,7 @@ class Simulation:
         return f"<Simulation of {self.machine}: {self.runs:,} runs, mostly {top}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: reasons, figures against their bound, what was assumed."""
+        """The notebook view: reasons, figures next to their bounds, assumptions."""
         reasons = [
             (Cell(n, "code"), f"{s.value:.2%}", Cell(f"{s.low:.2%} to {s.high:.2%}", "dim"))
             for n, s in self.reasons.items()
@@ -234,37 +234,37 @@ class Simulation:
                 right=(1, 2, 3, 4, 5),
             ),
         ]  # fmt: skip
-        parts += [line(said)] if (said := self.unplayed_said()) else []
+        parts += [line(note)] if (note := self.unplayed_note()) else []
         if self.suggestions:
             rows = [
                 (s.limit, s.text(s.now), s.text(s.suggested), s.because) for s in self.suggestions
             ]
             parts.append(table(rows, head=("limit", "now", "enough", ""), right=(1, 2)))
-        said = [(a.said, ", ".join(a.states)) for a in self.assumptions]
-        if said:
-            parts.append(details_element(f"{len(said)} assumptions", table(said)))
+        rows = [(a.text, ", ".join(a.states)) for a in self.assumptions]
+        if rows:
+            parts.append(details_element(f"{len(rows)} assumptions", table(rows)))
         return bundle("".join(parts), str(self))
 
 
-def _share(found: Share) -> dict[str, Any]:
-    return {"count": found.count, "share": found.value, "low": found.low, "high": found.high}
+def _share(share: Share) -> dict[str, Any]:
+    return {"count": share.count, "share": share.value, "low": share.low, "high": share.high}
 
 
 # as tables ----------------------------------------------------------------------------------
 
 
-def _lines(found: Simulation, width: int) -> Iterator[Line]:
-    yield Line(found.head(), "bold")
-    if found.learnt:
-        yield Line(found.learnt)
+def _lines(simulation: Simulation, width: int) -> Iterator[Line]:
+    yield Line(simulation.head(), "bold")
+    if simulation.learnt:
+        yield Line(simulation.learnt)
     yield Line("")
-    kinds = {run.reason: run.kind for run in found.sample.runs}
+    kinds = {run.reason: run.kind for run in simulation.sample.runs}
     reasons = [
         Row(
             (reason, bar(s.value), f"{s.value:.2%}", f"{s.low:.2%} to {s.high:.2%}"),
             _COLOURS.get(kinds[reason], ""),
         )
-        for reason, s in found.reasons.items()
+        for reason, s in simulation.reasons.items()
     ]
     head = Row(("stops with", "", "share", "95% confidence"), "dim")
     yield from lay_out([head, *reasons] if reasons else [], width=width, right={2})
@@ -272,42 +272,42 @@ def _lines(found: Simulation, width: int) -> Iterator[Line]:
     figures = [
         Row((
             NAMES[n], *(say(n, v) for v in (s.mean, s.median, s.p95, s.most)),
-            "" if (most := found.most(n)) is None else say(n, most),
+            "" if (most := simulation.most(n)) is None else say(n, most),
         ))
-        for n, s in found.figures.items()
+        for n, s in simulation.figures.items()
     ]  # fmt: skip
     head = Row(("", "mean", "median", "p95", "max", "proven bound"), "dim")
     yield from lay_out([head, *figures] if figures else [], width=width, right={1, 2, 3, 4, 5})
     yield Line("")
-    yield from _exceeded_lines(found)
-    if unplayed := found.unplayed_said():
+    yield from _exceeded_lines(simulation)
+    if unplayed := simulation.unplayed_note():
         yield Line(unplayed, "yellow")
-    if found.suggestions:
+    if simulation.suggestions:
         yield Line("")
-        yield from _suggestion_lines(found.suggestions, width)
+        yield from _suggestion_lines(simulation.suggestions, width)
     yield Line("")
     yield Line("in a world where")
-    yield from (Line(f"  {one}") for one in found.assumptions)
-    for name, count in found.thin.items():
+    yield from (Line(f"  {one}") for one in simulation.assumptions)
+    for name, count in simulation.thin.items():
         yield Line(f"  {name}: learnt from {count} samples only", "yellow")
 
 
-def _exceeded_lines(found: Simulation) -> Iterator[Line]:
-    """Runs that went past the bound: the first of them, and what that means."""
-    shown = found.bound_violations[:_EXCEEDED]
-    yield from (Line(f"past the bound: {one}", "red") for one in shown)
-    if more := len(found.bound_violations) - len(shown):
+def _exceeded_lines(simulation: Simulation) -> Iterator[Line]:
+    """The first runs that exceeded the bound, and how to find the cause."""
+    listed = simulation.bound_violations[:_EXCEEDED]
+    yield from (Line(f"past the bound: {one}", "red") for one in listed)
+    if more := len(simulation.bound_violations) - len(listed):
         yield Line(f"and {more:,} more", "red")
-    if shown:
+    if listed:
         yield Line(
             "the world gives what the bound takes for impossible: `chartloop bound` lists that"
         )
 
 
 def _suggestion_lines(suggestions: tuple[Suggestion, ...], width: int) -> Iterator[Line]:
-    asked = max((s.stops.of for s in suggestions if s.stops is not None), default=0)
+    natural = max((s.stops.of for s in suggestions if s.stops is not None), default=0)
     yield Line("what would be enough, in this world", "bold")
-    each = f"for each limit: of up to {asked:,} runs that end by themselves when it is off"
+    each = f"for each limit: of up to {natural:,} runs that end by themselves when it is off"
     yield Line(each, "dim")
     rows = [
         Row((s.limit, s.text(s.now), *_suggestion_cells(s)), "dim" if s.suggested is None else "")
@@ -318,7 +318,7 @@ def _suggestion_lines(suggestions: tuple[Suggestion, ...], width: int) -> Iterat
 
 
 def _suggestion_cells(suggestion: Suggestion) -> tuple[str, str, str, str]:
-    """The limit that is enough, what it stops, what it saves on average and proves lower."""
+    """Cells of the suggested limit, the share that it stops, its mean savings and lower bounds."""
     if suggestion.stops is None:
         return "", "", "", suggestion.because
     saves = [
@@ -336,7 +336,7 @@ def _suggestion_cells(suggestion: Suggestion) -> tuple[str, str, str, str]:
 
 
 def bar(share: float) -> str:
-    """A share as a bar of `CELLS` cells; what happened at all shows at least one eighth."""
+    """A share as a bar of `CELLS` cells; any share above 0 shows at least one eighth."""
     eighths = max(round(share * CELLS * 8), 1 if share > 0 else 0)
     whole, rest = divmod(eighths, 8)
     return f"{'█' * whole}{'▏▎▍▌▋▊▉'[rest - 1] if rest else ''}"

@@ -1,7 +1,7 @@
-"""The plots of a simulation: why its runs stop, and how their calls, cost and time are spread.
+"""The plots of a simulation: why runs stop, and the distributions of their calls, cost and time.
 
-Belongs here: what is drawn. Never: pages, files and kinds of plots (`view.plots`), and a figure
-that the tables do not have.
+Belongs here: the selection of plots. Never: pages, files and kinds of plots (`view.plots`), or a
+figure that the tables do not have.
 """
 
 from __future__ import annotations
@@ -21,40 +21,40 @@ _TITLES = {
 }  # fmt: skip
 
 
-class Drawn(NamedTuple):
-    """What is drawn."""
+class PlotData(NamedTuple):
+    """The data of the plots."""
 
     title: str
     reasons: Sequence[tuple[str, str, int]]
-    """Each with its kind and how many runs stopped for it, the most frequent first."""
+    """Reason, its kind and its number of runs, the most frequent first."""
     values: Mapping[str, Sequence[float]]
-    """By quantity, as in `Simulated`: what each run came to."""
+    """The values of the runs, by quantity as in `Simulated`."""
     most: Mapping[str, float | None]
-    """The proven bound of each."""
+    """The proven bound of each quantity."""
 
 
-def figure(drawn: Drawn) -> Any:
-    """All plots on one page, as a figure of matplotlib."""
-    return plots.figure(drawn.title, _plots(drawn))
+def figure(data: PlotData) -> Any:
+    """Draw all plots on one page, as a matplotlib figure."""
+    return plots.figure(data.title, _plots(data))
 
 
-def save(drawn: Drawn, path: Path) -> list[Path]:
-    """Write them: one page for a ``.svg`` or ``.png``, else a folder with a file for each."""
-    return plots.save(drawn.title, _plots(drawn), path)
+def save(data: PlotData, path: Path) -> list[Path]:
+    """Write one page for a ``.svg`` or ``.png``, else a folder with a file for each plot."""
+    return plots.save(data.title, _plots(data), path)
 
 
-def _plots(drawn: Drawn) -> list[Plot]:
-    """The plots that have something to show, by the names of their files."""
-    values = drawn.values
+def _plots(data: PlotData) -> list[Plot]:
+    """The plots that have data; their names are those of the files."""
+    values = data.values
     if not values:
         return [plots.NOTHING]
-    runs = sum(count for *_, count in drawn.reasons)
-    draw_why = partial(plots.reasons, drawn.reasons, _percent, runs)
+    runs = sum(count for *_, count in data.reasons)
+    draw_why = partial(plots.reasons, data.reasons, _percent, runs)
     calls = "requests" if any(values["requests"]) else "tool_calls"
     cost = "usd" if "usd" in values else "tokens"
     return [
-        Plot("reasons", draw_why, plots.height_of(len(drawn.reasons))),
-        *(Plot(n, partial(_spread, drawn, n)) for n in (calls, cost, "elapsed") if any(values[n])),
+        Plot("reasons", draw_why, plots.height_of(len(data.reasons))),
+        *(Plot(n, partial(_spread, data, n)) for n in (calls, cost, "elapsed") if any(values[n])),
     ]
 
 
@@ -62,12 +62,12 @@ def _percent(share: float) -> str:
     return f"{share:.2%}"
 
 
-def _spread(drawn: Drawn, name: str, ax: Any) -> None:
-    """How a quantity is spread over the runs, and what it cannot pass."""
+def _spread(data: PlotData, name: str, ax: Any) -> None:
+    """A histogram of a quantity over the runs, with its proven bound in the label."""
     whole = name in ("requests", "tool_calls")
-    plots.histogram(ax, drawn.values[name], lambda value: say(name, value), whole=whole)
+    plots.histogram(ax, data.values[name], lambda value: say(name, value), whole=whole)
     ax.set_title(_TITLES[name])
-    unit, most = UNITS[name], drawn.most[name]
+    unit, most = UNITS[name], data.most[name]
     ax.set_xlabel(unit if most is None else f"{unit}; proven bound {say(name, most)}")
     if name == "elapsed":
         plots.in_time(ax)

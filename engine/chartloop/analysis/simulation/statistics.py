@@ -1,4 +1,4 @@
-"""What a sample says of a whole: shares with their confidence, quantiles.
+"""Estimates from a sample: shares with their confidence intervals, means, quantiles.
 
 Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference",
 Journal of the American Statistical Association 22 (1927).
@@ -15,21 +15,21 @@ Z95 = 1.959963984540054
 
 
 class Share(NamedTuple):
-    """How many of how many, and between which shares the true one lies, with 95% confidence."""
+    """A share of the runs, with the 95% confidence interval of the true share."""
 
-    count: int  # pyright: ignore[reportIncompatibleMethodOverride]  so many of so many
+    count: int  # pyright: ignore[reportIncompatibleMethodOverride]  `count` of `of` runs
     of: int
     low: float
     high: float
 
     @property
     def value(self) -> float:
-        """The share that was seen."""
+        """The observed share; 0 without runs."""
         return self.count / self.of if self.of else 0.0
 
 
 def share(count: int, of: int) -> Share:
-    """Wilson's score interval: it holds for shares near 0 and 1, too."""
+    """A share with Wilson's score interval, which also holds near 0 and 1."""
     if not of:
         return Share(0, 0, 0.0, 1.0)
     p, z2 = count / of, Z95 * Z95
@@ -42,7 +42,7 @@ def share(count: int, of: int) -> Share:
 
 
 class Spread(NamedTuple):
-    """How a quantity is spread over runs."""
+    """The distribution of a quantity over runs."""
 
     mean: float
     deviation: float
@@ -67,17 +67,16 @@ class Spread(NamedTuple):
 
 
 def spread(values: Sequence[float]) -> Spread | None:
-    """How values are spread; None where there is none."""
+    """The distribution of values; None if there are none."""
     if not values:
         return None
-    found, count = sorted(values), len(values)
-    mean = math.fsum(found) / count
-    square = math.fsum((value - mean) ** 2 for value in found) / max(count - 1, 1)
-    return Spread(
-        mean, math.sqrt(square), quantile(found, 0.5), quantile(found, 0.95), found[-1], count
-    )
+    ordered, n = sorted(values), len(values)
+    mean = math.fsum(ordered) / n
+    variance = math.fsum((value - mean) ** 2 for value in ordered) / max(n - 1, 1)
+    median, p95 = quantile(ordered, 0.5), quantile(ordered, 0.95)
+    return Spread(mean, math.sqrt(variance), median, p95, ordered[-1], n)
 
 
-def quantile(found: Sequence[float], share: float) -> float:
-    """The least of sorted values that so large a share does not exceed."""
-    return found[max(0, math.ceil(share * len(found)) - 1)]
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The least of the ordered values that at least this share does not exceed."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]

@@ -1,9 +1,9 @@
-"""A world: what comes from outside, with which probability.
+"""A world: the probabilities of what comes from outside a machine.
 
-What a model replies, whether a tool fails, how long things take, what people answer, what Python
-guards say. It never says which edge is taken: the machine's own guards decide that.
+The replies of models, failures of tools, durations, answers of people, results of Python guards.
+It never says which edge is taken: the machine's own guards decide that.
 
-Everything is said by state or by action; what neither says is assumed
+A world describes states or actions; whatever it leaves open is assumed
 (`analysis.simulation.assumptions`).
 """
 
@@ -18,40 +18,40 @@ from chartloop.analysis.simulation.distributions import Amount
 Choice = tuple[tuple[Any, float], ...]
 """Values with their shares, which sum to 1."""
 NOBODY = "nobody"
-"""Among `answers`: no one answers, and the wait expires, or lasts for ever."""
+"""The event in `answers` that stands for no answer: the wait expires, or never ends."""
 
 
 def choice(weights: Mapping[Any, float]) -> Choice:
-    """The shares of weights."""
+    """Normalize weights to shares; values of weight 0 are left out."""
     total = sum(weights.values())
     return tuple((value, weight / total) for value, weight in weights.items() if weight > 0)
 
 
 @dataclass(frozen=True)
-class Happens:
-    """What one state, or every state that does an action, comes to. None: it is not said."""
+class Behaviour:
+    """The behaviour of one state, or of every state with an action. None: left open."""
 
     fails: Mapping[str, float] | None = None
-    """How often the action fails, by category."""
+    """The share of failed actions, by category."""
     tool_calls: Amount | None = None
-    """How many calls a reply asks for."""
+    """The number of tool calls in a reply."""
     tools: Choice | None = None
-    """Of which tool; the calls of one reply are of one."""
+    """The tool of a reply's calls; all calls of one reply are of the same tool."""
     repeats: float | None = None
-    """Share of the replies with calls that ask for the same calls once more."""
+    """The share of the replies with calls that repeat the previous calls."""
     texts: Choice | None = None
-    """What a reply says."""
+    """The text of a reply."""
     results: Mapping[str, Choice] | None = None
-    """Fields of the result by their path; of a reply with `output`, fields of its data."""
+    """Fields of the result by their path; for a reply with `output`, fields of its data."""
     prompt_tokens: Amount | None = None
-    """Tokens that a call sends; at least the conversation, where it `grows`."""
+    """Tokens that a call sends; at least the conversation if it `grows`."""
     completion_tokens: Amount | None = None
     grows: bool | None = None
-    """Whether a call sends the conversation, as it has become by then."""
+    """Whether a call sends the whole conversation."""
     usd: float | None = None
-    """What a call costs on average, where no price says it."""
+    """The average cost of a call, if there are no prices."""
     call_fails: float | None = None
-    """Share of the single tool calls that fail, and tell the model so."""
+    """The share of single tool calls that fail; the model is told so."""
     adds: Amount | None = None
     """Tokens that one tool's result adds to the conversation."""
     calls: Amount | None = None
@@ -61,14 +61,14 @@ class Happens:
     duration: Amount | None = None
     """Seconds."""
     answers: Choice | None = None
-    """The event that someone sends to a wait, or `nobody`."""
+    """The event that answers a wait, or `nobody`."""
     delay: Amount | None = None
-    """Seconds until they do."""
+    """Seconds until the answer."""
     data: Mapping[str, Choice] | None = None
-    """Fields of the answer."""
+    """Fields of the answer's data."""
 
-    def over(self, other: Happens) -> Happens:
-        """This, and what the other says of what this leaves open."""
+    def over(self, other: Behaviour) -> Behaviour:
+        """This behaviour, completed by the other where this leaves a field open."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
         return replace(other, **{name: value for name, value in own.items() if value is not None})
 
@@ -78,23 +78,23 @@ class Happens:
         return frozenset(f.name for f in fields(self) if getattr(self, f.name) is not None)
 
 
-SAYS_NOTHING = Happens()
+UNSPECIFIED = Behaviour()
 
 
 @dataclass(frozen=True)
 class World:
-    """What comes from outside a machine. `World()` says nothing: all is assumed."""
+    """The probabilities of what comes from outside a machine. In `World()` all is assumed."""
 
-    states: Mapping[str, Happens] = field(default_factory=dict[str, Happens])
-    actions: Mapping[str, Happens] = field(default_factory=dict[str, Happens])
+    states: Mapping[str, Behaviour] = field(default_factory=dict[str, Behaviour])
+    actions: Mapping[str, Behaviour] = field(default_factory=dict[str, Behaviour])
     guards: Mapping[str, float] = field(default_factory=dict[str, float])
-    """How often a registered Python guard says yes."""
+    """How often each registered Python guard holds."""
     prices: tuple[float, float] | None = None
-    """USD for a token that is sent, and for one that is written; else those of the file."""
+    """USD for a token sent and for a token written; None: the prices of the machine file."""
     task: str = "a task"
-    """What each run is asked to do."""
+    """The task of each run."""
     about: str = ""
     samples: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Of a learnt world: from how many finished actions or waits each state was learnt."""
+    """The number of actions or waits from which each state of a learnt world was learnt."""
     runs: int = 0
-    """From how many runs it was learnt."""
+    """The number of runs from which the world was learnt; 0 if it was not."""

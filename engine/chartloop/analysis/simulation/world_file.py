@@ -1,4 +1,4 @@
-"""The form of a world file: text to a `World`, or everything that is wrong with it.
+"""The format of world files: text to a `World`, or every error in it at once.
 
     world: 1
     about: What we saw in May.
@@ -14,9 +14,9 @@
       confirm: {answers: {yes: 70%, no: 10%, nobody: 20%}, delay: 2m}
     actions:
       call_tools: {call_fails: 5%, adds: 100}  # for every state that does it
-    guards: {is_sound: 90%}                    # Python guards: how often they say yes
+    guards: {is_sound: 90%}                    # Python guards: how often they hold
 
-Belongs here: keys, kinds of value, places, names of the machine. Never: what a simulation does.
+Belongs here: keys, kinds of values, places, names of the machine. Never: simulating.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pydantic import JsonValue, ValidationError
 
 from chartloop.analysis.simulation.assumptions import keys_of
 from chartloop.analysis.simulation.distributions import Amount, constant, weighted_values
-from chartloop.analysis.simulation.world import NOBODY, Choice, Happens, World, choice
+from chartloop.analysis.simulation.world import NOBODY, Behaviour, Choice, World, choice
 from chartloop.core.codes import finding
 from chartloop.core.errors import Finding, SpecError, nearest
 from chartloop.core.units import parse_duration, parse_fraction, parse_number
@@ -41,11 +41,11 @@ from chartloop.language.yaml.reading import Path as At
 from chartloop.language.yaml.reading import read
 
 _ROUNDED = 0.01
-"""By how much shares may miss 1: three times 33% is meant to be all."""
+"""Tolerance for the sum of shares: three times 33% counts as 100%."""
 
 
-class HappensShape(Shape):
-    """What a state or an action comes to; see `analysis.simulation.world.Happens`."""
+class BehaviourShape(Shape):
+    """The behaviour of a state or an action; see `analysis.simulation.world.Behaviour`."""
 
     fails: JsonValue = None
     tool_calls: JsonValue = None
@@ -81,35 +81,35 @@ class WorldShape(Shape):
     about: Text = ""
     task: Text = "a task"
     prices: PricesShape | None = None
-    states: dict[str, HappensShape] | None = None
-    actions: dict[str, HappensShape] | None = None
+    states: dict[str, BehaviourShape] | None = None
+    actions: dict[str, BehaviourShape] | None = None
     guards: dict[str, JsonValue] | None = None
 
 
 class _Wrong(ValueError):
-    """A value that is none of its kind; the text says what would be one."""
+    """A value of the wrong kind; the text describes a right one."""
 
 
 MOST_CALLS = 100
-"""Tool calls of one reply, model calls of one child."""
+"""Maximum number of tool calls of one reply, and of model calls of one child."""
 CATEGORIES = ("TRANSIENT", "RECOVERABLE", "CRITICAL")
 
 
 def read_world(text: str, *, file: str, spec: MachineSpec) -> World:
-    """The world that a text says, for a machine. Raises `SpecError` with every finding."""
+    """Read a world for a machine from text. Raises `SpecError` with every finding."""
     return world_of(read(text, file), spec)
 
 
 def world_of(document: Document, spec: MachineSpec) -> World:
-    """The world that a document says, for a machine. Raises `SpecError` with every finding."""
+    """Read a world for a machine from a document. Raises `SpecError` with every finding."""
     shape, findings = _shape(document)
     if shape is None:
         raise SpecError([*document.findings, *findings])
     reading = _Reading(document, spec)
-    made = reading.world(shape)
-    if found := [*document.findings, *findings, *reading.findings]:
-        raise SpecError(sorted(found, key=lambda f: (f.place.line, f.place.column, f.code)))
-    return made
+    world = reading.world(shape)
+    if errors := [*document.findings, *findings, *reading.findings]:
+        raise SpecError(sorted(errors, key=lambda f: (f.place.line, f.place.column, f.code)))
+    return world
 
 
 def _shape(document: Document) -> tuple[WorldShape | None, list[Finding]]:
@@ -128,7 +128,7 @@ def _shape(document: Document) -> tuple[WorldShape | None, list[Finding]]:
 def _fault(document: Document, kind: str, path: At, message: str) -> Finding:
     name, where = str(path[-1]), ".".join(map(str, path))
     if kind == "extra_forbidden":
-        model = WorldShape if len(path) == 1 else HappensShape
+        model = WorldShape if len(path) == 1 else BehaviourShape
         model = PricesShape if path[0] == "prices" else model
         hint = nearest(name, model.model_fields)
         return finding("CL201", f"unknown key `{name}`", document.key(path), hint=hint, at=where)
@@ -143,7 +143,7 @@ def _fault(document: Document, kind: str, path: At, message: str) -> Finding:
 
 
 class _Reading:
-    """A world as it is read: the values of its keys, and what is wrong with them."""
+    """A reader of one world file, which collects findings."""
 
     def __init__(self, document: Document, spec: MachineSpec) -> None:
         self.document = document
@@ -151,7 +151,7 @@ class _Reading:
         self.findings: list[Finding] = []
 
     def world(self, shape: WorldShape) -> World:
-        """The world; where a value is wrong, without it."""
+        """The world, without the values that have findings."""
         prices = None
         if shape.prices is not None:
             sent = self._value(("prices", "prompt"), shape.prices.prompt, _number)
@@ -167,25 +167,25 @@ class _Reading:
             guards, prices, shape.task, shape.about,
         )  # fmt: skip
 
-    def _states(self, given: Mapping[str, HappensShape]) -> Iterator[tuple[str, Happens]]:
-        there = {n: s for n, s in self.spec.states.items() if s.action or s.job == "wait"}
+    def _states(self, given: Mapping[str, BehaviourShape]) -> Iterator[tuple[str, Behaviour]]:
+        possible = {n: s for n, s in self.spec.states.items() if s.action or s.job == "wait"}
         for name, shape in given.items():
             path: At = ("states", name)
-            if name in self.spec.states and name not in there:
+            if name in self.spec.states and name not in possible:
                 message = f"nothing comes from outside at `{name}`: it only decides"
                 self.findings.append(finding("CL207", message, self.document.key(path)))
                 continue
-            if self._check_name(name, path, there, "CL301", "state"):
-                yield name, self._happens(shape, path, [there[name]])
+            if self._check_name(name, path, possible, "CL301", "state"):
+                yield name, self._behaviour(shape, path, [possible[name]])
 
-    def _actions(self, given: Mapping[str, HappensShape]) -> Iterator[tuple[str, Happens]]:
+    def _actions(self, given: Mapping[str, BehaviourShape]) -> Iterator[tuple[str, Behaviour]]:
         doing: dict[str, list[StateSpec]] = {}
         for state in self.spec.states.values():
             if state.action is not None:
                 doing.setdefault(state.action.name, []).append(state)
         for name, shape in given.items():
             if self._check_name(name, ("actions", name), doing, "CL401", "action"):
-                yield name, self._happens(shape, ("actions", name), doing[name])
+                yield name, self._behaviour(shape, ("actions", name), doing[name])
 
     def _check_name(
         self, name: str, path: At, known: Mapping[str, Any], code: str, what: str
@@ -197,10 +197,10 @@ class _Reading:
         self.findings.append(finding(code, message, place, hint=nearest(name, known)))
         return False
 
-    def _happens(self, shape: HappensShape, path: At, states: list[StateSpec]) -> Happens:
+    def _behaviour(self, shape: BehaviourShape, path: At, states: list[StateSpec]) -> Behaviour:
         takes = frozenset[str]().union(*(keys_of(state) for state in states))
         values: dict[str, Any] = {}
-        for name in HappensShape.model_fields:
+        for name in BehaviourShape.model_fields:
             given = getattr(shape, name)
             if given is None:
                 continue
@@ -214,10 +214,10 @@ class _Reading:
             if value is not None:
                 values[name] = value
         self._words(values, path, states)
-        return Happens(**values)
+        return Behaviour(**values)
 
     def _words(self, values: Mapping[str, Any], path: At, states: list[StateSpec]) -> None:
-        """Names in the values that have to be the machine's."""
+        """Check the tools, events and reasons among the values against the machine."""
         events = dict.fromkeys(e.trigger for s in states for e in s.edges_of("on"))
         for key, known, code, what in (
             ("tools", self.spec.registry.tools, "CL405", "tool"),
@@ -263,10 +263,10 @@ def _weight(given: Any) -> float:
 
 
 def _seconds(given: Any) -> float:
-    found = parse_duration(given) if isinstance(given, str) else None
-    if found is None:
+    seconds = parse_duration(given) if isinstance(given, str) else None
+    if seconds is None:
         raise _Wrong("a duration: `2s`, `1m30s`, `250ms`")
-    return found
+    return seconds
 
 
 def _fails(given: Any) -> dict[str, float]:
@@ -310,7 +310,7 @@ def _amount(one: Callable[[Any], float]) -> Callable[[Any], Amount]:
 
 
 def _weights(given: Mapping[str, Any]) -> dict[str, float]:
-    """Weights by what they are of. Where all are written as shares, they come to 1."""
+    """Read weights by name; if all are written as shares, they must add up to 100%."""
     weights = {name: _weight(weight) for name, weight in given.items()}
     total = sum(weights.values())
     if not total:
@@ -335,7 +335,7 @@ def _choice(given: Any) -> Choice:
 
 
 def _one_of(given: Any) -> Choice:
-    """A field of a result: any data, a list of such, or `{one_of: [[value, weight], ...]}`."""
+    """Read a field of a result: a value, weights by value, or `{one_of: [[value, weight]]}`."""
     if isinstance(given, Mapping) and set(cast("Mapping[str, Any]", given)) == {"one_of"}:
         return _pairs(cast("Mapping[str, Any]", given)["one_of"])
     if isinstance(given, Mapping):
@@ -345,17 +345,17 @@ def _one_of(given: Any) -> Choice:
 
 
 def _pairs(given: Any) -> Choice:
-    found = cast("list[Any]", given) if isinstance(given, list) else []
-    if not found or not all(isinstance(p, list) and len(cast("list[Any]", p)) == 2 for p in found):
+    pairs = cast("list[Any]", given) if isinstance(given, list) else []
+    if not pairs or not all(isinstance(p, list) and len(cast("list[Any]", p)) == 2 for p in pairs):
         raise _Wrong("`one_of` takes a list of `[value, weight]`")
-    total = sum(_weight(weight) for _, weight in found)
+    total = sum(_weight(weight) for _, weight in pairs)
     if not total:
         raise _Wrong("all weights are 0")
-    return tuple((value, _weight(weight) / total) for value, weight in found)
+    return tuple((value, _weight(weight) / total) for value, weight in pairs)
 
 
 def _datum(text: str) -> Any:
-    """A key as the value that it is: `true`, `3`, `null`; else a text."""
+    """Read a key as JSON (`true`, `3`, `null`), else as text."""
     try:
         return json.loads(text)
     except ValueError:
@@ -386,7 +386,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
 
 
 def world_data(world: World) -> dict[str, Any]:
-    """The world as a file says it: `world_of` reads it back."""
+    """The data of a world file, which `world_of` reads back."""
     out: dict[str, Any] = {"world": 1}
     if world.about:
         out["about"] = world.about
@@ -394,17 +394,17 @@ def world_data(world: World) -> dict[str, Any]:
     if world.prices is not None:
         out["prices"] = {"prompt": world.prices[0], "completion": world.prices[1]}
     for key, group in (("states", world.states), ("actions", world.actions)):
-        if said := {name: _happens_data(h) for name, h in group.items() if h.set_fields}:
-            out[key] = said
+        if data := {name: _behaviour_data(b) for name, b in group.items() if b.set_fields}:
+            out[key] = data
     if world.guards:
         out["guards"] = {name: _percent(p) for name, p in world.guards.items()}
     return out
 
 
-def _happens_data(happens: Happens) -> dict[str, Any]:
+def _behaviour_data(behaviour: Behaviour) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for name in sorted(happens.set_fields, key=[*HappensShape.model_fields].index):
-        value = getattr(happens, name)
+    for name in sorted(behaviour.set_fields, key=[*BehaviourShape.model_fields].index):
+        value = getattr(behaviour, name)
         if isinstance(value, Amount):
             out[name] = value.to_data(seconds=name in ("duration", "delay"))
         elif name == "fails":
@@ -425,19 +425,19 @@ def _percent(share: float) -> str:
 
 
 def write_world(world: World) -> str:
-    """The text of a world file."""
+    """Write a world as the text of a world file."""
     out: list[str] = []
     for key, value in world_data(world).items():
         if isinstance(value, dict) and key != "prices":
             out.append(f"{key}:")
             inner = cast("dict[str, Any]", value)
-            for name, said in inner.items():
+            for name, entry in inner.items():
                 note = f"  # {world.samples[name]:,} samples" if name in world.samples else ""
-                out += [f"  {json.dumps(name)}:{note}"] if isinstance(said, dict) else []
-                if not isinstance(said, dict):
-                    out.append(f"  {json.dumps(name)}: {json.dumps(said)}")
+                out += [f"  {json.dumps(name)}:{note}"] if isinstance(entry, dict) else []
+                if not isinstance(entry, dict):
+                    out.append(f"  {json.dumps(name)}: {json.dumps(entry)}")
                     continue
-                parts = cast("dict[str, Any]", said)
+                parts = cast("dict[str, Any]", entry)
                 out += [f"    {n}: {json.dumps(v, ensure_ascii=False)}" for n, v in parts.items()]
         else:
             out.append(f"{key}: {json.dumps(value, ensure_ascii=False)}")

@@ -1,6 +1,6 @@
 """The figures of many runs: distributions, and a line for each state, limit, reason and failure.
 
-Belongs here: values and their plain data. Never: folding records (`stats`), tables, plots.
+Belongs here: values and their plain data. Never: folding records (`gather`), tables, plots.
 """
 
 from __future__ import annotations
@@ -16,45 +16,45 @@ from chartloop.core.reasons import ResultKind
 from chartloop.run.recorded import Unread
 
 LOOSE = 0.5
-"""A limit of which no run ever used so much is never near."""
+"""A limit is reported as never near if no run used this share of it."""
 ENOUGH = 10
-"""Runs from which on something is said of what never happens."""
+"""Minimum number of runs for such a report."""
 
 
 @dataclass(frozen=True)
 class Dist:
-    """A distribution: the values themselves, sorted, and what is usually asked of them."""
+    """A distribution: the sorted values, with count, sum and quantiles."""
 
     values: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Dist:
-        """The distribution of some values."""
+        """Make a distribution of values in any order."""
         return cls(tuple(sorted(values)))
 
     @property
     def n(self) -> int:
-        """How many there are."""
+        """The number of values."""
         return len(self.values)
 
     @cached_property
     def total(self) -> float:
-        """Their sum."""
+        """The sum of the values."""
         return sum(self.values)
 
     @property
     def median(self) -> float:
-        """The middle one; 0 where there is none."""
+        """The median; 0 without values."""
         return statistics.median(self.values) if self.values else 0.0
 
     @property
     def p95(self) -> float:
-        """The least value that 95 % of them do not pass."""
+        """The least value that 95 % of the values do not exceed; 0 without values."""
         return self.values[max(0, -(-95 * self.n // 100) - 1)] if self.values else 0.0
 
     @property
     def most(self) -> float:
-        """The greatest."""
+        """The greatest value; 0 without values."""
         return self.values[-1] if self.values else 0.0
 
     def to_dict(self) -> dict[str, float]:
@@ -66,7 +66,7 @@ class Dist:
 
 
 class ReasonLine(NamedTuple):
-    """A reason, and how many runs stopped for it. Empty: they have not ended."""
+    """A reason and the number of runs that stopped for it. Empty for runs that have not ended."""
 
     reason: str
     kind: ResultKind
@@ -76,27 +76,27 @@ class ReasonLine(NamedTuple):
 
 @dataclass(frozen=True)
 class StateLine:
-    """What the actions of one state came to, over all runs. Times in seconds."""
+    """The figures of one state over all runs. Times in seconds, cost in USD."""
 
     state: str
     action: str
     runs: int
-    """Runs in which it did something, or waited."""
+    """The number of runs in which the state acted or waited."""
     failed: int
     retries: int
     time: Dist
-    """Of its actions."""
+    """The durations of its actions."""
     tokens: Dist
     usd: Dist
-    """Of those whose price is known."""
+    """The cost of its actions, where the price is known."""
     calls: int
-    """Model and tool calls."""
+    """The number of model and tool calls."""
     waits: Dist
-    """Times for which a run was paused there: for a person, a child, a back-off."""
+    """The pauses of runs there: for a person, a child or a back-off."""
 
     @property
     def actions(self) -> int:
-        """How many were finished."""
+        """The number of finished actions."""
         return self.time.n
 
     def to_dict(self) -> dict[str, Any]:
@@ -111,33 +111,33 @@ class StateLine:
 
 @dataclass(frozen=True)
 class MarginLine:
-    """How near runs came to one bound. Shares: value over bound, 1 is reached."""
+    """How near runs came to one bound, as shares of it: 1 is reached."""
 
     fact: str
     bound: str
-    """As the file writes it: ``limits.steps``, ``50``."""
+    """The bound as the file writes it: ``limits.steps``, ``50``."""
     where: tuple[str, ...]
-    """The rules and edges that hold the fact against it."""
+    """The rules and edges that compare the fact with it."""
     values: tuple[str, ...]
-    """What the bound was in these runs, as people write it; several where runs differ."""
+    """The formatted values of the bound in these runs; several where runs differ."""
     end: Dist
     peak: Dist
     stopped: int
-    """Runs that were stopped by it."""
+    """The number of runs that it stopped."""
 
     @property
     def text(self) -> str:
-        """``run.steps ≥ limits.steps``, without what both halves say."""
+        """The comparison: ``run.steps ≥ limits.steps``."""
         return f"{self.fact} ≥ {self.bound}"
 
     @property
     def runs(self) -> int:
-        """Runs in which it was held against the fact."""
+        """The number of runs in which the fact was compared with it."""
         return self.peak.n
 
     @property
     def says(self) -> str:
-        """What is out: that it stops many, or that no run ever comes near."""
+        """A remark: the share of runs that it stops, or that no run comes near; else empty."""
         if self.stopped:
             return f"stops {percent(self.stopped / self.runs)}"
         if self.runs >= ENOUGH and self.peak.most < LOOSE:
@@ -154,16 +154,16 @@ class MarginLine:
 
 
 class FailureLine(NamedTuple):
-    """One sort of failure."""
+    """One kind of failure, with its counts."""
 
     category: str
     state: str
     what: str
-    """The tool that failed, or which of the known failures it was."""
+    """The tool that failed, or the kind of the failure."""
     times: int
     runs: int
     message: str
-    """The first of them."""
+    """The message of the first one."""
 
 
 @dataclass(frozen=True)
@@ -174,19 +174,19 @@ class Figures:
     runs: int
     reasons: tuple[ReasonLine, ...]
     totals: dict[str, Dist]
-    """Of whole runs: `steps`, `llm_calls`, `tool_calls`, `tokens`, `usd`, `elapsed`, `working`,
-    `waiting`. Runs without a known price are not among `usd`."""
+    """The totals of whole runs: `steps`, `llm_calls`, `tool_calls`, `tokens`, `usd`, `elapsed`,
+    `working`, `waiting`. `usd` leaves out runs without a known price."""
     states: tuple[StateLine, ...]
     margins: tuple[MarginLine, ...]
     failures: tuple[FailureLine, ...]
     unfolded: tuple[str, ...] = ()
-    """Runs that cannot be decided again as they were recorded: their margins are left out."""
+    """The runs without margins: they cannot be decided again as they were recorded."""
     unread: tuple[Unread, ...] = ()
-    """Runs that could not be asked, each with the reason."""
+    """The runs that are not counted, each with the reason."""
 
 
 TOTALS: Mapping[str, str] = {
     "steps": "", "llm_calls": "", "tool_calls": "", "tokens": "", "usd": "USD", "elapsed": "s",
     "working": "s", "waiting": "s",
 }  # fmt: skip
-"""What is told of whole runs, each with its unit."""
+"""The totals of a run, each with its unit."""

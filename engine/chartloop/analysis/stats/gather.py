@@ -1,7 +1,7 @@
 """Figures over many recorded runs, gathered run by run. Pure.
 
-What an action took, spent and failed with is in its record. How near a run came to each limit
-does not: its facts are folded once more, by the machine that it was recorded with.
+The time, cost and failure of an action are in its record. How near a run came to each limit is not:
+its facts are folded again, by the machine that it was recorded with.
 
 Belongs here: gathering. Never: reading runs, tables, plots.
 """
@@ -38,15 +38,15 @@ from chartloop.run.recorded import RecordedRun
 from chartloop.run.renaming import as_now
 
 Charts = Callable[[RecordedRun], Chart]
-"""The chart by which a run was recorded."""
+"""Returns the chart that a run was recorded with."""
 
 Bounded = tuple[str, str]
-"""A fact, and the bound that it is held against, as the file writes it."""
+"""A fact and the bound that it is compared with, as the file writes it."""
 
 
 @dataclass
 class _State:
-    """What the actions of one state came to, so far."""
+    """The counters of one state so far."""
 
     runs: set[str] = field(default_factory=set[str])
     failed: int = 0
@@ -60,7 +60,7 @@ class _State:
 
 @dataclass
 class _Margin:
-    """How near runs came to one bound, so far."""
+    """The shares of one bound that runs used so far."""
 
     where: dict[str, None] = field(default_factory=dict[str, None])
     values: dict[str, None] = field(default_factory=dict[str, None])
@@ -76,13 +76,13 @@ class _Failure(NamedTuple):
 
 
 class Gathering:
-    """Runs of one machine, counted in one by one. `chart` is the machine as it is now."""
+    """A collector of runs of one machine. `chart` is the machine as it is now."""
 
     def __init__(self, chart: Chart, charts: Charts) -> None:
         self.chart, self._charts = chart, charts
         self.runs = 0
         self.unfolded: list[str] = []
-        """Runs whose records cannot be decided again: their margins are left out."""
+        """Runs without margins: their records cannot be decided again."""
         self._reasons: Counter[tuple[str, ResultKind]] = Counter()
         self._states: defaultdict[str, _State] = defaultdict(_State)
         self._margins: dict[Bounded, _Margin] = {}
@@ -91,19 +91,19 @@ class Gathering:
         self._watched: dict[int, tuple[Chart, list[_BoundedGuard]]] = {}
 
     def add(self, run: RecordedRun) -> None:
-        """Count one run in."""
+        """Count a run. Raises one of `BROKEN`, and counts nothing, for damaged records."""
         chart, row = self._charts(run), run.row
         renamed = self.chart.spec.renamed
         records = [as_now(record, renamed) for record in run.records]
-        spent = spending(records)  # what cannot be counted is said before anything is
-        failed = [found for record in records for found in _failures(record)]
+        spent = spending(records)  # both may raise, so they come before any counter changes
+        failures = [failure for record in records for failure in _failures(record)]
         self.runs += 1
-        over = row.status in ("completed", "error")
-        reason = row.reason or _stop_reason(records[-1]) if over else ""
-        kind: ResultKind = kind_of(chart.spec, reason, row.status) if over else "waiting"
+        ended = row.status in ("completed", "error")
+        reason = row.reason or _stop_reason(records[-1]) if ended else ""
+        kind: ResultKind = kind_of(chart.spec, reason, row.status) if ended else "waiting"
         self._reasons[reason, kind] += 1
         self._count_records(run.run_id, records)
-        self._count_failures(run.run_id, failed)
+        self._count_failures(run.run_id, failures)
         self._count_totals(spent, records)
         self._fold(chart, run, natural=kind == "natural")
 
@@ -112,17 +112,17 @@ class Gathering:
     def _count_records(self, run_id: str, records: list[Record]) -> None:
         before: Record | None = None
         for record in records:
-            given, outcome = record.input, record.outcome
+            input, outcome = record.input, record.outcome
             if before is not None and before.status == "paused":
-                waited = self._states[before.next]
-                waited.waits.append(max(0.0, (given.started or given.at) - before.input.at))
-                waited.runs.add(run_id)
+                waiting = self._states[before.next]
+                waiting.waits.append(max(0.0, (input.started or input.at) - before.input.at))
+                waiting.runs.add(run_id)
             before = record
             if outcome is None:
                 continue
             state, spent = self._states[record.state], outcome.spent
             state.runs.add(run_id)
-            state.time.append(max(0.0, given.at - given.started))
+            state.time.append(max(0.0, input.at - input.started))
             state.failed += not outcome.ok
             state.retries += f"{record.state}.retry" in record.taken
             state.calls += spent.llm_calls + sum(spent.tools.values())
@@ -132,9 +132,9 @@ class Gathering:
                 state.usd.append(spent.cost)
 
     def _count_failures(self, run_id: str, failures: list[tuple[_Failure, str]]) -> None:
-        for failed, message in failures:
-            count, runs, first = self._failures.get(failed, (0, set[str](), message))
-            self._failures[failed] = (count + 1, runs | {run_id}, first)
+        for failure, message in failures:
+            count, runs, first = self._failures.get(failure, (0, set[str](), message))
+            self._failures[failure] = (count + 1, runs | {run_id}, first)
 
     def _count_totals(self, spent: Spending, records: list[Record]) -> None:
         elapsed = max(0.0, records[-1].input.at - records[0].input.at)
@@ -149,9 +149,9 @@ class Gathering:
     # from the facts -------------------------------------------------------------------------
 
     def _fold(self, chart: Chart, run: RecordedRun, *, natural: bool) -> None:
-        """The margins of a run: its facts after every record, held against every bound.
+        """Add the margins of a run: its facts after each record, compared with each bound.
 
-        A run that came to its natural end was stopped by none, although a guard led it there.
+        No limit stopped a run that came to its natural end, although a guard led it there.
         """
         if unknown_action(chart.spec):
             self.unfolded.append(run.run_id)
@@ -168,7 +168,7 @@ class Gathering:
                 if record.next != position.state:
                     self.unfolded.append(run.run_id)
                     return
-                if was_stopping:  # rules are off: what follows a stop is no way to a limit
+                if was_stopping:  # after a stop, rules are not evaluated
                     continue
                 if stops(position, decision) and not natural:
                     taken = decision.taken
@@ -179,7 +179,7 @@ class Gathering:
             return
         self._keep(chart, position, watched, peaks, ends, frozenset(taken))
 
-    def _keep(  # noqa: PLR0917  what one fold has found
+    def _keep(  # noqa: PLR0917  the results of one fold
         self, chart: Chart, position: Position, watched: list[_BoundedGuard],
         peaks: dict[Bounded, float], ends: dict[Bounded, float], taken: frozenset[str],
     ) -> None:  # fmt: skip
@@ -201,7 +201,7 @@ class Gathering:
             known = self._watched[id(chart)] = (chart, list(_bounded_guards(chart)))
         return known[1]
 
-    # what came of it ------------------------------------------------------------------------
+    # results --------------------------------------------------------------------------------
 
     def reasons(self) -> tuple[ReasonLine, ...]:
         """The reasons, the most frequent first."""
@@ -211,21 +211,21 @@ class Gathering:
         )
 
     def states(self) -> tuple[StateLine, ...]:
-        """The states that acted or waited, in the file's order."""
+        """The states that acted or waited, in the order of the file."""
         order = {name: number for number, name in enumerate(self.chart.spec.states)}
         names = sorted(self._states, key=lambda name: order.get(name, len(order)))
         return tuple(self._state(name) for name in names)
 
     def _state(self, name: str) -> StateLine:
-        found, spec = self._states[name], self.chart.spec.states.get(name)
+        counts, spec = self._states[name], self.chart.spec.states.get(name)
         action = spec.action.name if spec is not None and spec.action is not None else ""
         return StateLine(
-            name, action, len(found.runs), found.failed, found.retries, Dist.of(found.time),
-            Dist.of(found.tokens), Dist.of(found.usd), found.calls, Dist.of(found.waits),
+            name, action, len(counts.runs), counts.failed, counts.retries, Dist.of(counts.time),
+            Dist.of(counts.tokens), Dist.of(counts.usd), counts.calls, Dist.of(counts.waits),
         )  # fmt: skip
 
     def margins(self) -> tuple[MarginLine, ...]:
-        """The bounds, those that stop most runs first, then the nearest."""
+        """The bounds: first those that stop most runs, then those that runs come nearest to."""
         lines = [
             MarginLine(
                 fact, bound, tuple(m.where), tuple(m.values), Dist.of(m.end), Dist.of(m.peak),
@@ -244,20 +244,20 @@ class Gathering:
         return tuple(sorted(lines, key=lambda line: -line.times))
 
     def totals(self) -> dict[str, Dist]:
-        """Whole runs: steps, calls, tokens, cost, times."""
+        """The totals of whole runs: steps, calls, tokens, cost, times."""
         return {name: Dist.of(values) for name, values in self._totals.items()}
 
 
 class _BoundedGuard(NamedTuple):
-    """A guard with bounds, and the rule or edge that has it."""
+    """A guard with bounds, and the id of its rule or edge."""
 
     id: str
     guard: Expression
     bounds: dict[str, Bounded]
-    """By the text of the atom."""
+    """The bounds by the text of their atom."""
 
     def read(self, facts: Facts, peaks: dict[Bounded, float], ends: dict[Bounded, float]) -> None:
-        """How much of each bound is used now."""
+        """Update `peaks` and `ends` with the share of each bound that is used now."""
         for reading in self.guard.readings(facts):
             bounded = self.bounds.get(reading.text)
             if bounded is not None and reading.share is not None:
@@ -276,7 +276,7 @@ def _bounded_guards(chart: Chart) -> Iterator[_BoundedGuard]:
 
 
 def _bound_of(chart: Chart, facts: Facts, bounded: Bounded) -> str:
-    """What a bound is worth in a run, as people write it."""
+    """The formatted value of a bound in a run."""
     fact, text = bounded
     root, _, name = text.partition(".")
     if root != "limits" or name not in facts.limits:
@@ -290,7 +290,7 @@ def _stop_reason(record: Record) -> str:
 
 
 def _failures(record: Record) -> Iterator[tuple[_Failure, str]]:
-    """What failed in an action: itself, and single calls whose error went to the model."""
+    """The failures in a record: of its action, and of single calls whose error the model got."""
     outcome = record.outcome
     if outcome is None:
         return

@@ -26,7 +26,7 @@ from chartloop.run.recorded import Recorded, RecordedRun, Unread
 from chartloop.view.flowchart import printable
 
 CELLS = 12
-"""Cells of a bar."""
+"""Width of a bar, in characters."""
 _KINDS = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan", "human": ""}
 _TONES: dict[str, Tone] = {"green": "good", "red": "bad", "yellow": "warn"}
 _WORDS = {
@@ -37,14 +37,14 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class _Table:
-    """One table: its title, its head, its rows; each row has a colour."""
+    """A table: title, head, and rows with their colours."""
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[tuple[str, ...], str], ...]
     spare: tuple[int, ...] = ()
     left: frozenset[int] = frozenset({0})
-    """The columns that are aligned at the left: texts."""
+    """The columns of text, which are left-aligned."""
 
     @property
     def right(self) -> set[int]:
@@ -53,17 +53,17 @@ class _Table:
 
 @dataclass(frozen=True, repr=False)
 class Stats(Figures):
-    """Statistics of many recorded runs of one machine. Printed, it is a few tables.
+    """Statistics of many recorded runs of one machine; prints as tables.
 
     Times in seconds, cost in USD. Shares of limits: value over bound, 1 where it is reached.
     """
 
     @classmethod
-    def of(cls, name: str, found: Gathering, unread: Sequence[Unread] = ()) -> Stats:
-        """The figures of what was gathered."""
+    def of(cls, name: str, runs: Gathering, unread: Sequence[Unread] = ()) -> Stats:
+        """Make the statistics of gathered runs."""
         return cls(
-            name, found.runs, found.reasons(), found.totals(), found.states(), found.margins(),
-            found.failures(), tuple(found.unfolded), tuple(unread),
+            name, runs.runs, runs.reasons(), runs.totals(), runs.states(), runs.margins(),
+            runs.failures(), tuple(runs.unfolded), tuple(unread),
         )  # fmt: skip
 
     # as data --------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ class Stats(Figures):
         }  # fmt: skip
 
     def rows(self) -> Iterator[tuple[str, str, str, str, float]]:
-        """Every figure in its own line: machine, table, row, measure, value."""
+        """Yield a row for each figure: machine, table, row, measure, value."""
         for table_name, row, measure, value in self._figures():
             yield self.machine, table_name, row, measure, value
 
@@ -126,7 +126,7 @@ class Stats(Figures):
 
     @property
     def title(self) -> str:
-        """How many runs of what."""
+        """The machine and the number of runs."""
         return f"{self.machine}: {say_count(self.runs, 'run')}"
 
     def lines(self, width: int = 100) -> list[Line]:
@@ -222,43 +222,43 @@ class Stats(Figures):
         return f"<Stats of {self.title}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: the same tables; plots with `plot`."""
-        shown = [line(self.title, "strong")]
+        """The notebook view: the same tables."""
+        parts = [line(self.title, "strong")]
         for number, one in enumerate(self._tables()):
             rows = [[Cell(c, _TONES.get(colour, "")) for c in cells] for cells, colour in one.rows]
             inside = table(rows, head=one.head, right=one.right)
-            shown.append(
+            parts.append(
                 line(one.title, "strong") + inside
                 if number < 2
                 else details_element(one.title, inside)
             )
-        shown += map(line, self._remarks())
-        return bundle("".join(shown), str(self))
+        parts += map(line, self._remarks())
+        return bundle("".join(parts), str(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython prints in a terminal."""
+        """The view of IPython in a terminal: the tables."""
         printer.text(str(self))
 
     # as plots -------------------------------------------------------------------------------
 
     def plot(self, path: str | Path | None = None) -> Any:
-        """The plots: one figure of matplotlib, or files.
+        """Plot the statistics.
 
-        Without a path the figure, which a notebook shows. A ``.svg`` or ``.png`` is written with
-        all plots on one page; any other path is a folder, in which each gets its own file.
-        Needs the extra `plots`. Gives the figure, or the files that were written.
+        Without a path, returns a matplotlib figure, which a notebook shows. With one, returns the
+        files that it wrote: a ``.svg`` or ``.png`` with all plots on one page; any other path is a
+        folder with a file for each plot. Needs the extra `plots`.
         """
         return plots.figure(self) if path is None else plots.save(self, Path(path))
 
 
 _VALUES = 2
-"""Values of one limit, over all runs, that are listed; of more it is said how many."""
+"""A limit with more values than this is listed with their number."""
 _FAILURES = 12
-"""Sorts of failures that are listed."""
+"""How many kinds of failures are listed."""
 
 
 def bar(share: float) -> str:
-    """A bar of `CELLS` cells. What is not nothing has one."""
+    """A share as a bar of `CELLS` cells; any share above 0 shows at least one."""
     full = round(share * CELLS)
     return "█" * max(full, 1 if share > 0 else 0)
 
@@ -275,7 +275,7 @@ def _first_words(message: str) -> str:
 
 
 _MESSAGE = 60
-"""Characters of a message in a table."""
+"""Maximum length of a message in a table."""
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:
@@ -293,11 +293,11 @@ def _flat(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def stats(machine: Machine, runs: Runs) -> Stats:
-    """Stop reasons, time and cost of each state, how near runs come to each limit, failures.
+    """Compute stop reasons, time and cost of each state, margins to each limit, and failures.
 
         stats(load("agent"), ".chartloop/journal.db").plot("stats.svg")
 
-    `runs` are a journal or the path of one, runs, exported ``.jsonl`` files, or a list of these.
+    `runs` are a journal or its path, runs, exported ``.jsonl`` files, or a list of these.
     """
     return stats_of(machine, recorded_runs(runs, machine.name))
 
@@ -305,7 +305,7 @@ def stats(machine: Machine, runs: Runs) -> Stats:
 def stats_of(
     machine: Machine, runs: Iterable[Recorded], tick: Callable[[], object] | None = None
 ) -> Stats:
-    """The figures of runs of this machine. Each is folded by the machine that it started with."""
+    """The statistics of this machine's runs, each folded by the machine that it started with."""
     chart, unread = machine.chart, list[Unread]()
     older = older_charts(chart)
 
@@ -313,7 +313,7 @@ def stats_of(
         same = not run.machine or run.machine == chart.text
         return chart if same else older(run.machine) or chart
 
-    found = Gathering(chart, chart_of)
+    gathering = Gathering(chart, chart_of)
     for run in runs:
         if isinstance(run, Unread):
             unread.append(run)
@@ -322,30 +322,30 @@ def stats_of(
             unread.append(Unread(run.run_id, f"it is a run of `{name}`, not of `{machine.name}`"))
         else:
             try:
-                found.add(run)
+                gathering.add(run)
             except BROKEN as error:
                 why = f"its records cannot be counted: {type(error).__name__}: {error}"
                 unread.append(Unread(run.run_id, why))
         if tick is not None:
             tick()
-    return Stats.of(machine.name, found, unread)
+    return Stats.of(machine.name, gathering, unread)
 
 
 _COLUMNS = ("machine", "table", "row", "measure", "value")
 
 
 def csv_text(all_stats: Iterable[Stats]) -> str:
-    """Every figure of these machines in a line of its own, under a head, as CSV."""
+    """Write the figures of these machines as CSV, with a head and a line for each figure."""
     text = io.StringIO()
-    written = csv.writer(text, lineterminator="\n")
-    written.writerow(_COLUMNS)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_COLUMNS)
     for one in all_stats:
-        written.writerows([[_csv_cell(cell) for cell in row] for row in one.rows()])
+        writer.writerows([[_csv_cell(cell) for cell in row] for row in one.rows()])
     return text.getvalue()
 
 
 def _csv_cell(value: str | float) -> str | float:
-    """A cell that no spreadsheet takes for a formula: names come from files and models."""
+    """Escape a cell so that spreadsheets do not run it: names come from files and models."""
     if not isinstance(value, str):
         return value
     text = printable(value)

@@ -1,7 +1,7 @@
-"""The plots of figures over many recorded runs: which there are, and what each shows.
+"""The plots of statistics: reasons, margins, time and cost of states, durations and costs of runs.
 
-Belongs here: what is drawn. Never: pages, files and kinds of plots (`view.plots`), and a figure
-that the tables do not have.
+Belongs here: the content of each plot. Never: pages, files and kinds of plots (`view.plots`), or a
+figure that the tables do not have.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from chartloop.analysis.stats.figures import Figures, StateLine
 
 _SPREAD = 400
-"""Single runs that a strip shows; of more it shows so many, evenly chosen."""
+"""Maximum number of dots in a row; of more runs, evenly chosen ones are drawn."""
 
 
 def figure(stats: Figures) -> Any:
-    """All plots on one page, as a figure of matplotlib."""
+    """Draw all plots on one page, as a matplotlib figure."""
     return plots.figure(_title(stats), _plots(stats))
 
 
 def save(stats: Figures, path: Path) -> list[Path]:
-    """Write them: one page for a ``.svg`` or ``.png``, else a folder with a file for each."""
+    """Write one page for a ``.svg`` or ``.png``, else a folder with a file for each plot."""
     return plots.save(_title(stats), _plots(stats), path)
 
 
@@ -39,37 +39,37 @@ def _title(stats: Figures) -> str:
 
 
 def _plots(stats: Figures) -> list[Plot]:
-    """The plots that have something to show, by the names of their files."""
+    """The plots that have data; their names are those of the files."""
     priced = stats.totals["usd"].total > 0
     if not stats.runs:
         return [plots.NOTHING]
     acting = plots.height_of(sum(1 for s in stats.states if s.actions))
     why = [(r.reason, r.kind, r.runs) for r in stats.reasons]
     draw_why = partial(plots.reasons, why, percent, stats.runs)
-    found = [Plot("reasons", draw_why, plots.height_of(len(why)))]
+    out = [Plot("reasons", draw_why, plots.height_of(len(why)))]
     if stats.margins:
         height = 0.95 + 0.3 * min(LISTED, max(3, 1.25 * len(stats.margins)))
-        found.append(Plot("margins", partial(_margins, stats), height))
+        out.append(Plot("margins", partial(_margins, stats), height))
     if any(s.actions for s in stats.states):
-        found.append(Plot("time", partial(_time, stats), acting))
-        found.append(Plot("cost", partial(_cost, stats, priced=priced), acting))
-    found.append(Plot("durations", partial(_durations, stats)))
-    found.append(Plot("costs", partial(_costs, stats, priced=priced)))
-    return found
+        out.append(Plot("time", partial(_time, stats), acting))
+        out.append(Plot("cost", partial(_cost, stats, priced=priced), acting))
+    out.append(Plot("durations", partial(_durations, stats)))
+    out.append(Plot("costs", partial(_costs, stats, priced=priced)))
+    return out
 
 
 # bars ---------------------------------------------------------------------------------------
 
 
 def _time(stats: Figures, ax: Any) -> None:
-    shown = _greatest(stats, lambda s: s.time.total)
+    top = _greatest(stats, lambda s: s.time.total)
     plots.bars(
-        ax, [s.state for s in shown], [s.time.total for s in shown],
+        ax, [s.state for s in top], [s.time.total for s in top],
         [
             _together(s.time.total, s.actions, say_elapsed)
-            for s in shown
+            for s in top
         ],
-        [BLUE] * len(shown),
+        [BLUE] * len(top),
     )  # fmt: skip
     ax.set_title(
         title_with_count(
@@ -101,12 +101,12 @@ def _cost(stats: Figures, ax: Any, *, priced: bool) -> None:
 
 
 def _together(total: float, count: int, say: Callable[[float], str]) -> str:
-    """A sum and what it is made of: the mean, since a median times a count is not a sum."""
+    """Caption a sum with count × mean: count × median would not give the sum."""
     return f"{say(total)}  ({count:,} × {say(total / max(count, 1))})"
 
 
 def _greatest(stats: Figures, key: Callable[[StateLine], float]) -> list[StateLine]:
-    """The states that took most, of those that acted."""
+    """The acting states with the greatest values of `key`."""
     return sorted((s for s in stats.states if s.actions), key=key, reverse=True)[:LISTED]
 
 
@@ -114,11 +114,11 @@ def _greatest(stats: Figures, key: Callable[[StateLine], float]) -> list[StateLi
 
 
 def _margins(stats: Figures, ax: Any) -> None:
-    """The peak of every run against each limit: a dot for a run, a box for the middle half."""
-    shown = stats.margins[:LISTED]
+    """Draw each run's peak share of each limit: a dot for a run, a box for the middle half."""
+    top = stats.margins[:LISTED]
     few = stats.runs < _FEW
     chance = Random(1)  # noqa: S311  dots side by side, the same each time
-    for row, margin in enumerate(shown):
+    for row, margin in enumerate(top):
         values = _some([min(v, _FAR) for v in margin.peak.values])
         colour = AMBER if margin.stopped else BLUE
         heights = [row + chance.uniform(-0.16, 0.16) for _ in values]
@@ -126,19 +126,19 @@ def _margins(stats: Figures, ax: Any) -> None:
             values, heights, s=22 if few else 9, color=colour, alpha=0.8 if few else 0.35,
             linewidths=0, zorder=3,
         )  # fmt: skip
-    boxes: list[Any] = [[min(v, _FAR) for v in m.peak.values] for m in shown]
+    boxes: list[Any] = [[min(v, _FAR) for v in m.peak.values] for m in top]
     line: dict[str, Any] = {"color": INK, "linewidth": 0.9}
     if not few:
         ax.boxplot(
-            boxes, positions=range(len(shown)), orientation="horizontal", widths=0.5,
+            boxes, positions=range(len(top)), orientation="horizontal", widths=0.5,
             showfliers=False, medianprops={**line, "linewidth": 1.6}, boxprops=line,
             whiskerprops=line, capprops=line, zorder=4,
         )  # fmt: skip
-    plots.rows_of(ax, [_limit_name(m.fact, m.bound) for m in shown])
+    plots.rows_of(ax, [_limit_name(m.fact, m.bound) for m in top])
     most = max((v for values in boxes for v in values), default=1.0)
     ax.set_xlim(-0.03, max(1.32, most + 0.3))
     ax.axvline(1.0, color=KINDS["error"], linewidth=1, linestyle=(0, (4, 3)), zorder=1)
-    for row, margin in enumerate(shown):
+    for row, margin in enumerate(top):
         ax.annotate(
             margin.says, (1.0, row), xycoords=("axes fraction", "data"), xytext=(-2, 0),
             textcoords="offset points", ha="right", va="center", fontsize=8, parse_math=False,
@@ -150,19 +150,19 @@ def _margins(stats: Figures, ax: Any) -> None:
 
 
 _FEW = 5
-"""Runs below which a box would only hide the dots."""
+"""Below this many runs, boxes would only hide the dots."""
 _FAR = 1.5
-"""A share beyond which dots are at the edge."""
+"""Greater shares are drawn at the edge."""
 
 
 def _limit_name(fact: str, bound: str) -> str:
-    """A name that fits next to an axis: the limit where it is one, else the fact as well."""
+    """A short name for an axis: that of the limit, else the whole comparison."""
     root, _, name = bound.partition(".")
     return name if root == "limits" else f"{fact} ≥ {bound}"
 
 
 def _some(values: Sequence[float]) -> Sequence[float]:
-    """Few enough to be drawn; the least and the greatest are among them."""
+    """Thin out sorted values to `_SPREAD`, with the least and the greatest."""
     if len(values) <= _SPREAD:
         return values
     step = (len(values) - 1) / (_SPREAD - 1)

@@ -1,1 +1,1 @@
-"""What if: recorded runs, decided again under other limits or by another file."""
+"""What-if studies: recorded runs decided again under other limits or by another file."""

@@ -1,11 +1,11 @@
-"""Which actions would have been given something else, when limits or the file are others.
+"""The actions whose inputs differ under other limits or by another file.
 
-An outcome that was recorded says what a model answered to what it was sent. Where the prompt or
-a field of `with` reads what has changed, the answer might be another one, and a what-if must stop
-being sure there. What a child is given is another module's.
+A recorded outcome answers the inputs that the action had. If the prompt or a field of `with` reads
+a changed value, the outcome might have been another, and a what-if is no longer sure. Another
+module (`child_limits`) deals with the limits that children get.
 
-Belongs here: the names that changed, followed through `set` and `save`, and the states whose
-actions read one. Never: decisions.
+Belongs here: the changed names, followed through `set` and `save`, and the states whose actions
+read one. Never: decisions.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from chartloop.language.expression import Expression
 from chartloop.language.spec import MachineSpec, StateSpec
 
 _PROMPTED = frozenset({"model"})
-"""Actions that use this port send the model what the head of the file says."""
+"""Ports whose actions send the head of the file to the model."""
 
 
 def asks_guards(spec: MachineSpec) -> bool:
-    """Whether an expression of the file asks a registered Python guard."""
+    """Whether an expression of the file calls a registered Python guard."""
     parts = (part for part, _ in parts_of(spec))
     return any(isinstance(part, Expression) and part.opaque for part in parts)
 
 
 def unknown_action(spec: MachineSpec) -> str:
-    """An action that the file names and no one here has declared; empty where there is none.
+    """An action that the file names and that is not declared here; empty if there is none.
 
-    Whether it is work is part of its declaration, and decides what counts as a failure in a row.
+    Its declaration says whether it is work, which decides how failures in a row are counted.
     """
     actions = (state.action for state in spec.states.values() if state.action is not None)
     return next((action.name for action in actions if action.run is None), "")
@@ -41,25 +41,25 @@ def unknown_action(spec: MachineSpec) -> str:
 
 def affected_names(spec: MachineSpec, changed: frozenset[str]) -> frozenset[str]:
     """The changed facts, and the variables whose values depend on them."""
-    found = set(changed)
+    affected = set(changed)
     while True:
         more = {
             target for part, target in parts_of(_assigning(spec))
-            if target and target not in found and _about(reads_of(spec, part), found)
+            if target and target not in affected and _about(reads_of(spec, part), affected)
         }  # fmt: skip
         if not more:
-            return frozenset(found)
-        found |= more
+            return frozenset(affected)
+        affected |= more
 
 
 def _assigning(spec: MachineSpec) -> list[Any]:
-    """Everything in the file that gives a variable its value."""
+    """All parts of the file that assign variables."""
     edges = [edge.set for edge in spec.edges()]
     return [*edges, *(part for s in spec.states.values() for part in (s.set, s.save))]
 
 
-def told_otherwise(spec: MachineSpec, changed: frozenset[str]) -> dict[str, str]:
-    """For each state whose action reads what changed: what that is, in words."""
+def changed_inputs(spec: MachineSpec, changed: frozenset[str]) -> dict[str, str]:
+    """The states whose action reads a changed name, each with a description of the reading."""
     names = affected_names(spec, changed)
     out: dict[str, str] = {}
     for name, state in spec.states.items():
@@ -77,7 +77,7 @@ def _why(spec: MachineSpec, state: StateSpec, names: frozenset[str]) -> str:
 
 
 def _action_inputs(spec: MachineSpec, state: StateSpec) -> Iterator[tuple[str, Any]]:
-    """The inputs of a state's action, each with where the file gives it."""
+    """The inputs of a state's action, each with its place in the file."""
     assert state.action is not None
     yield f"`with` of `{state.name}`", state.args
     if _PROMPTED & (state.action.uses | state.action.may_use):
@@ -86,7 +86,7 @@ def _action_inputs(spec: MachineSpec, state: StateSpec) -> Iterator[tuple[str, A
 
 
 def _about(reads: frozenset[str], names: frozenset[str] | set[str]) -> str:
-    """The first of the facts read that is among the names, or holds one, or is part of one."""
+    """The first fact read that is one of the names, contains one or is part of one; or empty."""
     for read in sorted(reads):
         for name in names:
             if read == name or name.startswith(f"{read}.") or read.startswith(f"{name}."):
@@ -100,34 +100,33 @@ DECIDED = frozenset({
     "states", "start", "start_given", "rules", "limits", "vars", "define", "reasons",
     "own_reasons", "on_stop", "on_error", "renamed",
 })  # fmt: skip
-"""What `evolve` reads of a file: a record is decided again with it."""
-TOLD = frozenset({"instructions", "model", "memory", "tools", "servers", "machines", "approve"})
-"""What actions are given: see `rewritten`."""
-SHOWN = frozenset({
+"""The fields that `evolve` reads; records are decided again with them."""
+INPUTS = frozenset({"instructions", "model", "memory", "tools", "servers", "machines", "approve"})
+"""The fields that are inputs of actions: see `rewritten_actions`."""
+INERT = frozenset({
     "name", "title", "about", "source", "metadata", "output", "ignore", "deviations", "in_doubt",
 })  # fmt: skip
-"""What changes no record: texts, what a result shows, and what is done after a kill."""
+"""The fields that change no record: texts, the form of the result, recovery after a kill."""
 _OF_STATES = frozenset({
     "name", "job", "edges", "of", "all", "retry", "within", "failed_next", "set", "save", "status",
     "stop", "end", "action", "args", "allow", "label", "ask", "about", "role", "shape",
     "warn_at", "message", "in_doubt",
 })  # fmt: skip
-"""The same of a state: `evolve` decides with it, `rewritten` compares it, or it is shown."""
+"""The same of a state: read by `evolve`, compared by `rewritten_actions`, or inert."""
 
 
 def unsupported_change(old: MachineSpec, new: MachineSpec, tasks: object) -> str:
-    """The first change of the file that a what-if cannot follow; empty where there is none.
+    """The first change of the file that a what-if cannot follow; empty if there is none.
 
-    A key of the file that no one has put under `DECIDED`, `TOLD` or `SHOWN` is such. `tasks` are
-    those that the run started with: of others than the file's own, given by its caller, a change
-    of the file's is no matter.
+    Any field outside `DECIDED`, `INPUTS` and `INERT` is such. `tasks` are those that the run
+    started with: if its caller gave them, a change of the file's tasks does not matter.
     """
-    known = DECIDED | TOLD | SHOWN | {"tasks", "agent"}
+    known = DECIDED | INPUTS | INERT | {"tasks", "agent"}
     names = [f.name for f in fields(MachineSpec) if f.compare and f.name not in known]
     names += ["tasks"] if _own_tasks(old, tasks) else []
     names += ["agent"] if _reads_agent(new) else []
-    found = next((name for name in names if _differ(old, new, name)), "")
-    return f"the run started with another `{found}` than the file has now" if found else ""
+    changed = next((name for name in names if _differ(old, new, name)), "")
+    return f"the run started with another `{changed}` than the file has now" if changed else ""
 
 
 def _reads_agent(spec: MachineSpec) -> bool:
@@ -135,16 +134,16 @@ def _reads_agent(spec: MachineSpec) -> bool:
     return any(read in ("run", "run.agent") for part in parts for read in reads_of(spec, part))
 
 
-def _own_tasks(spec: MachineSpec, begun: object) -> bool:
-    """Whether a run may have started with the tasks of its file."""
+def _own_tasks(spec: MachineSpec, tasks: object) -> bool:
+    """Whether these may be the tasks of the file."""
     if isinstance(spec.tasks, str):
         return True
     own = [Task(**t).to_dict() for t in spec.tasks or ()]
-    return plain(begun) == plain(own)
+    return plain(tasks) == plain(own)
 
 
-def rewritten(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
-    """For each state of `new` that acts: what the file says of its action unlike `old`."""
+def rewritten_actions(old: MachineSpec, new: MachineSpec) -> dict[str, str]:
+    """The states of `new` whose action has other inputs than in `old`, with the difference."""
     before = {new.renamed.get(name, name): state for name, state in old.states.items()}
     sent_parts = ("instructions", "model", "memory", "tools", "servers")
     head = [name for name in sent_parts if _differ(old, new, name)]
@@ -177,18 +176,18 @@ def _approved_tools(spec: MachineSpec) -> tuple[str, ...]:
     return spec.approve.tools if spec.approve is not None else ()
 
 
-def begun_otherwise(old: MachineSpec, new: MachineSpec) -> frozenset[str]:
-    """The definitions, and the variables by `set` and `save`, that two files write otherwise."""
-    found = {n for n, e in new.define.items() if n in old.define and old.define[n] != e}
+def rewritten_definitions(old: MachineSpec, new: MachineSpec) -> frozenset[str]:
+    """The definitions, and the targets of `set` and `save`, that differ between two files."""
+    names = {n for n, e in new.define.items() if n in old.define and old.define[n] != e}
     before = {new.renamed.get(name, name): state for name, state in old.states.items()}
     for name, state in new.states.items():
         if (was := before.get(name)) is not None:
-            found |= {target for target, _ in _assignments(state) ^ _assignments(was)}
-    return frozenset(found)
+            names |= {target for target, _ in _assignments(state) ^ _assignments(was)}
+    return frozenset(names)
 
 
 def _assignments(state: StateSpec) -> set[tuple[str, str]]:
-    """What a state and its edges assign, each with how, in the words of the file."""
+    """The assignments of a state and its edges: target, and value as the file writes it."""
     assigns = [*state.set, *(a for edge in state.edges for a in edge.set)]
     return {(a.target, f"{a.value} {a.append}") for a in assigns} | {
         (s.target, f"{s.path} {s.template} {s.append}") for s in state.save
@@ -204,7 +203,7 @@ Sections = Mapping[str, Mapping[str, Any]]
 
 
 def changed_names(old: Sections, new: Sections) -> frozenset[str]:
-    """The facts that start with another value: ``limits.steps``, ``vars.rounds``."""
+    """The facts whose first value differs: ``limits.steps``, ``vars.rounds``."""
     return frozenset(
         f"{root}.{name}" for root, values in new.items() for name, value in values.items()
         if name not in old[root] or old[root][name] != value

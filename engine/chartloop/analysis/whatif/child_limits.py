@@ -1,11 +1,10 @@
-"""Children in a what-if: whether one would have been given another rest of a limit, and noticed.
+"""Child machines in a what-if: whether a changed limit would have changed a child's outcome.
 
-A child gets at most what its parent has left of a limit that both name. Where that limit is
-another, so is the child's, and its recorded outcome stands only if it came near neither: what is
-held against such a limit only ever grows, so a child that ended below both rests never reached
-one on its way.
+A child gets at most the rest of its parent's limit if both name that limit. A changed limit changes
+that rest; the recorded outcome holds only if the child stayed below both rests. Its counters only
+grow, so a child that ended below both never reached one before.
 
-Belongs here: the rest that a child is given. Never: what a child decides.
+Belongs here: the rest that a child gets. Never: a child's decisions.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from chartloop.analysis.whatif.changed_inputs import told_otherwise
+from chartloop.analysis.whatif.changed_inputs import changed_inputs
 from chartloop.checker.unused import parts_of, reads_of
 from chartloop.core.facts import Facts
 from chartloop.core.records import Record
@@ -22,75 +21,76 @@ from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.machine.child_budget import budgets_of, rest
 
 _TIMES = {"run.steps": "steps", "run.elapsed": "elapsed", "run.working": "elapsed"}
-"""Where a child's result says what it used of a fact; of the time at work it says more."""
+"""The keys of a child's result for these facts; for the time at work, an upper bound."""
 
 
 class Children:
-    """The children of one machine, where the limits `names` are others."""
+    """The children of one machine; `names` are the facts that the question changes."""
 
     def __init__(self, spec: MachineSpec, names: frozenset[str]) -> None:
         self.spec = spec
-        self.given: dict[str, dict[str, frozenset[str]]] = {}
-        """For each child the limits that it shares and that differ, with what they are held to."""
+        self.budgets: dict[str, dict[str, frozenset[str]]] = {}
+        """For each child the changed limits that it shares, with the facts compared with them."""
         for name, child in spec.machines.items():
             shared = {n: f for n, f in budgets_of(spec, child).items() if f"limits.{n}" in names}
             if shared:
-                self.given[name] = shared
+                self.budgets[name] = shared
 
     def changed_allowance(self, record: Record, facts: Facts, limits: Mapping[str, Any]) -> str:
-        """Why the children of an action might have done something else; empty if they would not.
+        """Why the children of an action might have acted differently; empty if they would not.
 
-        `facts` are those before it, with the limits of the question; `limits` those of then.
+        `facts` are those before the action, with the question's limits; `limits` the recorded ones.
         """
         state = self.spec.states.get(record.state)
         if record.kind != "step" or state is None or not self._runs_one(state):
             return ""
-        then = facts.replace(limits={**facts.limits, **limits})
+        recorded = facts.replace(limits={**facts.limits, **limits})
         results = list(_results(record))
         for name in self._possible_children(state):
             child = self.spec.machines[name]
-            for limit, read in self.given[name].items():
+            for limit, counters in self.budgets[name].items():
                 message = f"its child `{child.name}` is given what is left of `limits.{limit}`"
-                if not results or not _only_held(child, limit):
+                if not results or not _only_compares(child, limit):
                     return message
                 least = min(
-                    rest(self.spec, child, one, len(results)).get(limit, 0) for one in (facts, then)
+                    rest(self.spec, child, one, len(results)).get(limit, 0)
+                    for one in (facts, recorded)
                 )
-                if any(_used(result, fact) >= least for result in results for fact in read):
+                if any(_used(result, fact) >= least for result in results for fact in counters):
                     return message
         return ""
 
     def _runs_one(self, state: StateSpec) -> bool:
-        return bool(self.given) and state.traits.runs != "none"
+        return bool(self.budgets) and state.traits.runs != "none"
 
     def _possible_children(self, state: StateSpec) -> Iterator[str]:
         named = state.args.get("machine")
         only = named.value if named is not None and named.kind == "constant" else None
-        yield from (name for name in self.given if only is None or name == only)
+        yield from (name for name in self.budgets if only is None or name == only)
 
 
 def _results(record: Record) -> Iterator[Mapping[str, Any]]:
-    """What children came to, as their parent's record has it. None where it does not say."""
-    found: Any = record.outcome.result if record.outcome is not None else None
-    if not isinstance(found, Mapping):
+    """The results of children in their parent's record, as far as it has them."""
+    result: Any = record.outcome.result if record.outcome is not None else None
+    if not isinstance(result, Mapping):
         return
-    data = cast("Mapping[str, Any]", found)
+    data = cast("Mapping[str, Any]", result)
     for one in data.get("children", (data,)):
         if isinstance(one, Mapping) and "usage" in one:
             yield cast("Mapping[str, Any]", one)
 
 
 def _used(result: Mapping[str, Any], fact: str) -> float:
-    """What a child used, at its end."""
+    """The final value of a child's fact."""
     root, _, name = fact.partition(".")
     value = result["usage"].get(name) if root == "usage" else result.get(_TIMES.get(fact, ""))
     return 0 if value is None else value
 
 
-def _only_held(child: MachineSpec, limit: str) -> bool:
-    """Whether a child does nothing with a limit but hold a fact against it, and stop there."""
+def _only_compares(child: MachineSpec, limit: str) -> bool:
+    """Whether a child only compares facts with a limit."""
     name = f"limits.{limit}"
-    if told_otherwise(child, frozenset({name})):
+    if changed_inputs(child, frozenset({name})):
         return False
     for part, _ in parts_of(child):
         if isinstance(part, Expression) and name in reads_of(child, part):

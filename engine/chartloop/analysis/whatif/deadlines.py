@@ -1,10 +1,10 @@
 """Time in a what-if: deadlines and waits that other limits would have moved.
 
-An action has until its `within` or until what a time rule leaves; a wait until its `within`. Where
-such a limit is another, an action may have been cut off, or a wait may have expired, before or
-after it was.
+The deadline of an action is its `within` or the rest that a time rule leaves; that of a wait is its
+`within`. Under other limits, an action may have been cut off, or a wait may have expired, at
+another time.
 
-Belongs here: what the clock of the record says about it. Never: decisions.
+Belongs here: comparing recorded times with deadlines. Never: decisions.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class ClockEffect(NamedTuple):
     instead: Input | None = None
     because: str = ""
     note: str = ""
-    """What is otherwise although the run goes the same way."""
+    """A difference that does not change the course of the run."""
 
 
 _AS_IT_WAS = ClockEffect()
 
 
 class Timing:
-    """The clock of one question. `names` are the facts that differ, `limits` those of then."""
+    """The deadlines of one question. `names` are the changed facts, `limits` the recorded ones."""
 
     def __init__(
         self, chart: Chart, old: Chart, names: frozenset[str], limits: Mapping[str, Any]
@@ -47,14 +47,14 @@ class Timing:
         within = [s.within for s in chart.spec.states.values() if isinstance(s.within, Expression)]
         self.matters = old is not chart or reads_any([*chart.time_left, *within], names)
         self.before: Record | None = None
-        """The record before the current one."""
+        """The record before the current one; None at the first."""
 
     def apply_edit(self, edit: Record) -> None:
-        """Take over the limits that an edit of the run changed."""
+        """Update the recorded limits by an edit of the run."""
         self.limits |= _limits_in(edit)
 
     def of(self, position: Position, record: Record) -> ClockEffect:
-        """What becomes of a record at a wait, or at an action that was cut off."""
+        """The effect on a record at a wait, or at an action that was cut off."""
         before = self.before
         if before is None:
             return _AS_IT_WAS
@@ -85,21 +85,21 @@ class Timing:
         return ClockEffect(Input("expired", at=due))
 
     def cut_off_input(self, position: Position, record: Record) -> Input | None:
-        """The input of an action that would have been cut off; None for one in time."""
+        """The input of an action that would have been cut off; None if it would not."""
         if not self.matters or record.outcome is None or record.outcome.timed_out:
             return None
         due, at = self._deadline(position, record), record.input.at
         was = self._was_due(position, record)
         if due is None or at <= due + A_HAIR or (was is not None and at > was + A_HAIR):
-            return None  # in time, or an action that no deadline can end
+            return None  # in time, or an action that outlasts its deadline
         failure = too_long(record.state, due - record.input.started)
-        cut = Outcome.failure(
+        outcome = Outcome.failure(
             Category.TRANSIENT, failure.message, kind=failure.kind, timed_out=True
         )
-        return record.input.replace(outcome=cut, at=max(due, record.input.started))
+        return record.input.replace(outcome=outcome, at=max(due, record.input.started))
 
-    def cut_said(self, record: Record, cut: Input) -> str:
-        """Why no one knows what would have come of an action."""
+    def describe_cut(self, record: Record, cut: Input) -> str:
+        """Why the outcome of an action is unknown: it would have been cut off."""
         took, left = record.input.at - record.input.started, cut.at - cut.started
         return (
             f"`{record.state}` took {say_duration(took)} and would have been cut off "
@@ -111,12 +111,12 @@ class Timing:
 
     def _was_due(self, position: Position, record: Record) -> float | None:
         facts = position.facts
-        then = position.replace(facts=facts.replace(limits={**facts.limits, **self.limits}))
-        called = {new: old for old, new in self.chart.spec.renamed.items()}
-        state = called.get(position.state, position.state)
+        recorded = position.replace(facts=facts.replace(limits={**facts.limits, **self.limits}))
+        old_names = {new: old for old, new in self.chart.spec.renamed.items()}
+        state = old_names.get(position.state, position.state)
         if state not in self.old.spec.states:
             state = position.state
-        return _due(self.old, then, state, record.input.started)
+        return _due(self.old, recorded, state, record.input.started)
 
     def _reads_clock(self) -> bool:
         spec = self.chart.spec
@@ -125,7 +125,7 @@ class Timing:
 
 
 def _due(chart: Chart, position: Position, name: str, started: float) -> float | None:
-    """When the action of a state that is started now has to be done."""
+    """The deadline of a state's action that starts at `started`; None if it has none."""
     state = chart.spec.states.get(name)
     if state is None:
         return None
@@ -136,7 +136,7 @@ def _due(chart: Chart, position: Position, name: str, started: float) -> float |
 
 
 def _limits_in(edit: Record) -> dict[str, Any]:
-    """The limits that someone changed by hand."""
+    """The limits that an edit sets."""
     named = ((name.partition("."), value) for name, value in edit.input.data.items())
     return {name: value for (root, _, name), value in named if root == "limits"}
 

@@ -1,9 +1,9 @@
-"""A recorded run folded once more as it was: what it stopped for, and what came of it.
+"""A recorded run folded again as it was: its stop reason, its answer, its positions.
 
-A what-if compares decisions with those of the machine and limits of then. A journal does not
-hold them: they are made again here, for the runs that need it.
+A what-if compares decisions with those of the recorded machine and limits. A journal does not hold
+decisions, so they are made again here, for the runs that need them.
 
-Belongs here: the run as it was. Never: what it would have been.
+Belongs here: the run as it was. Never: the run under other limits.
 """
 
 from __future__ import annotations
@@ -23,52 +23,52 @@ from chartloop.run.renaming import as_now
 from chartloop.run.replay import difference
 from chartloop.run.result import read_output, say_output
 
-Asked = dict[str, list[bool]]
-"""What registered guards answered while one record was decided, by what they were asked."""
+GuardResults = dict[str, list[bool]]
+"""The results of Python guards in one record, by call: guard and arguments."""
 
 
-class NotAsked(Exception):
-    """A guard is asked what it was never asked while the record was decided."""
+class NoRecordedResult(Exception):
+    """A Python guard is called, and the record has no result of that call."""
 
 
-class Again(NamedTuple):
-    """A run as it was recorded."""
+class Refold(NamedTuple):
+    """A run decided again as it was recorded."""
 
     failed: int | None
-    """The first record that is not decided as it was recorded; None when all are."""
+    """The first record that is not decided as it was recorded; None if there is none."""
     why: str
     stopped_at: int | None
-    """The record that settled why the run stops."""
+    """The record that settled the stop reason; None if there is none."""
     winners: dict[int, str]
-    """What it was to stop for, by the record that said so: an end may find a higher reason."""
-    asked: dict[int, Asked]
+    """The stop reason by the record that set it: a later record may replace it by a higher one."""
+    guard_results: dict[int, GuardResults]
     answer: str | None
-    """The first line of what came of it."""
+    """The first line of the run's output; None without output."""
     positions: tuple[Position, ...] = ()
-    """Where it stood after each record; empty where one is not decided as it was."""
+    """The positions after each record; empty if one is not decided as it was recorded."""
 
     @property
     def reason(self) -> str:
-        """What it stopped for in the end."""
+        """The final stop reason; empty if there is none."""
         return next(reversed(self.winners.values()), "")
 
 
-def again(chart: Chart, run: RecordedRun) -> Again:
-    """The run, decided by the machine and the limits that it was started with."""
-    position, asked = chart.position(run.run_id), dict[int, Asked]()
+def refold(chart: Chart, run: RecordedRun) -> Refold:
+    """Decide a run again by the machine and the limits that it was started with."""
+    position, results = chart.position(run.run_id), dict[int, GuardResults]()
     stopped_at, winners, text = None, dict[int, str](), ""
     positions: list[Position] = []
     for recorded in run.records:
         record = as_now(recorded, chart.spec.renamed)
-        listening = Listening(record)
+        oracle = RecordedResults(record)
         try:
-            after, decision = evolve(chart, position, record.input, oracle=listening)
-        except (StatusError, KeyError, NotAsked) as error:
-            return Again(record.seq, str(error), stopped_at, winners, asked, None)
-        if found := difference(record, position, after, decision):
-            return Again(record.seq, found, stopped_at, winners, asked, None)
-        if listening.heard:
-            asked[record.seq] = listening.heard
+            after, decision = evolve(chart, position, record.input, oracle=oracle)
+        except (StatusError, KeyError, NoRecordedResult) as error:
+            return Refold(record.seq, str(error), stopped_at, winners, results, None)
+        if why := difference(record, position, after, decision):
+            return Refold(record.seq, why, stopped_at, winners, results, None)
+        if oracle.results:
+            results[record.seq] = oracle.results
         if stopped_at is None and stops(after, decision):
             stopped_at = record.seq
         if decision.winner:
@@ -78,11 +78,11 @@ def again(chart: Chart, run: RecordedRun) -> Again:
         position = after
         positions.append(after)
     answer = _first_line(chart, position.facts, text)
-    return Again(None, "", stopped_at, winners, asked, answer, tuple(positions))
+    return Refold(None, "", stopped_at, winners, results, answer, tuple(positions))
 
 
 def stops(position: Position, decision: Decision) -> bool:
-    """Whether the run is over, or on its way out, for a reason that is settled."""
+    """Whether the run has ended, or is stopping for a settled reason."""
     return position.ended or (position.stopping and bool(decision.winner))
 
 
@@ -99,37 +99,37 @@ def _never(name: str, _args: tuple[Any, ...]) -> bool:
 # registered guards --------------------------------------------------------------------------
 
 
-class Listening:
-    """The recorded answers of one record, in their order; hears what was asked for each."""
+class RecordedResults:
+    """An oracle of one record's guard results in their order, which notes the call of each."""
 
-    __slots__ = ("_left", "heard")
+    __slots__ = ("_left", "results")
 
     def __init__(self, record: Record) -> None:
         self._left = list(record.input.opaque)
-        self.heard: Asked = {}
+        self.results: GuardResults = {}
 
     def __call__(self, name: str, args: tuple[Any, ...]) -> bool:
         if not self._left:
-            raise NotAsked(f"the record holds no answer of guard `{name}`")
-        answer = self._left.pop(0)
-        self.heard.setdefault(_question(name, args), []).append(answer)
-        return answer
+            raise NoRecordedResult(f"the record holds no answer of guard `{name}`")
+        result = self._left.pop(0)
+        self.results.setdefault(_call(name, args), []).append(result)
+        return result
 
 
-class Remembering:
-    """The same answers, found by what is asked and not by the order in which it is."""
+class ResultsByCall:
+    """An oracle of the same results, found by call instead of by order."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_results",)
 
-    def __init__(self, asked: Asked) -> None:
-        self._known = {question: list(answers) for question, answers in asked.items()}
+    def __init__(self, results: GuardResults) -> None:
+        self._results = {call: list(values) for call, values in results.items()}
 
     def __call__(self, name: str, args: tuple[Any, ...]) -> bool:
-        known = self._known.get(_question(name, args))
-        if not known:
-            raise NotAsked(f"guard `{name}` would be asked what it was not asked then")
-        return known.pop(0) if len(known) > 1 else known[0]
+        values = self._results.get(_call(name, args))
+        if not values:
+            raise NoRecordedResult(f"guard `{name}` would be asked what it was not asked then")
+        return values.pop(0) if len(values) > 1 else values[0]
 
 
-def _question(name: str, args: Iterable[Any]) -> str:
+def _call(name: str, args: Iterable[Any]) -> str:
     return f"{name}{tuple(args)!r}"

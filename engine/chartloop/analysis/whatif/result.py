@@ -1,4 +1,4 @@
-"""The answer to a what-if: every run with its verdict, the sums, and how much of it is sure."""
+"""The results of a what-if: the verdict on each run, the totals, and how much of them is sure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from chartloop.run.recorded import Unread
 from chartloop.view.flowchart import printable
 
 _NAMED = 4
-"""States that a sentence names."""
+"""How many states a sentence names."""
 LISTED = 10
-"""Runs that change and are listed one by one, unless someone asks for more."""
+"""Default number of changed runs that are listed."""
 _COLOURS: Mapping[Verdict, str] = {
     Verdict.SAME: "", Verdict.EARLIER: "yellow", Verdict.OTHERWISE: "yellow",
     Verdict.ELSEWHERE: "cyan", Verdict.LATER: "green", Verdict.UNKNOWN: "dim",
@@ -34,20 +34,20 @@ _RUNS = ("run", "record", "now", "was", "saved", "answer")
 
 @dataclass(frozen=True, repr=False)
 class WhatIf:
-    """Recorded runs under other limits, or under another file. Printed, it is a table.
+    """Recorded runs under other limits, or under another file; prints as a table.
 
-    What was saved and lost counts the runs whose end is sure. Of the others it is known how far
-    they go as they were.
+    Savings and losses count only the runs whose end is sure. Of the others, the part up to the
+    first difference is known.
     """
 
     machine: str
     limits: Mapping[str, str]
-    """The limits of the question, as people write them."""
+    """The limits of the question, formatted."""
     runs: tuple[RunVerdict, ...]
     unread: tuple[Unread, ...] = ()
-    """Runs that could not be asked, each with the reason."""
+    """The runs that could not be judged, each with the reason."""
     assumed: int = 0
-    """Runs whose machine no one has kept: their actions are taken to be those of this one."""
+    """The number of runs without a recorded machine, whose actions are assumed to be this one's."""
 
     def of(self, *verdicts: Verdict) -> tuple[RunVerdict, ...]:
         """The runs with one of these verdicts."""
@@ -55,22 +55,22 @@ class WhatIf:
 
     @property
     def changes(self) -> tuple[RunVerdict, ...]:
-        """The runs of which something is decided differently, or may be."""
+        """The runs that are decided differently, or may be."""
         return tuple(run for run in self.runs if run.changes)
 
     @property
     def lost(self) -> tuple[RunVerdict, ...]:
-        """The runs that came to their natural end, and now would be stopped before it."""
+        """The runs that came to their natural end, and now would not."""
         return tuple(run for run in self.runs if run.lost)
 
     @property
     def won(self) -> tuple[RunVerdict, ...]:
-        """The runs that were stopped, and now would come to their natural end."""
+        """The runs that were stopped, and now would end naturally."""
         return tuple(run for run in self.runs if run.won)
 
     @property
     def at_risk(self) -> tuple[RunVerdict, ...]:
-        """The runs that came to their natural end, and may do so no more."""
+        """The runs that came to their natural end, and may not do so again."""
         return tuple(run for run in self.runs if run.at_risk)
 
     @property
@@ -80,12 +80,12 @@ class WhatIf:
 
     @property
     def sure(self) -> float:
-        """The share of the runs whose end is sure; 1 where there are none."""
+        """The share of the runs whose end is sure; 1 without runs."""
         return _share(sum(run.verdict.sure for run in self.runs), len(self.runs))
 
     @property
     def known_share(self) -> float:
-        """The share of all records that are known to be decided as said."""
+        """The share of all records whose decision is known."""
         return _share(sum(r.known_records for r in self.runs), sum(r.records for r in self.runs))
 
     @property
@@ -100,11 +100,11 @@ class WhatIf:
     @property
     def question(self) -> str:
         """The question: ``what if steps=8``."""
-        given = ", ".join(f"{name}={value}" for name, value in self.limits.items())
-        return f"what if {given}" if given else "what if it had been this machine"
+        limits = ", ".join(f"{name}={value}" for name, value in self.limits.items())
+        return f"what if {limits}" if limits else "what if it had been this machine"
 
     def frame(self) -> Any:
-        """A pandas frame with a row for each run, its id as index."""
+        """A pandas frame with a row for each run, indexed by its id."""
         rows = (
             {**run.to_dict(), **run.saved._asdict(), "records": run.records} for run in self.runs
         )
@@ -119,7 +119,7 @@ class WhatIf:
         }
 
     def sums(self) -> dict[str, Any]:
-        """The same without the single runs."""
+        """The plain data without the single runs."""
         return {
             "machine": self.machine, "limits": dict(self.limits),
             "verdicts": {str(v): len(self.of(v)) for v in Verdict},
@@ -132,15 +132,15 @@ class WhatIf:
     # in words -------------------------------------------------------------------------------
 
     def lines(self, width: int = 100, listed: int = LISTED) -> list[Line]:
-        """The table by verdict, the runs that change, and what is sure, for a terminal."""
+        """The table by verdict, the changed runs and the sure part, for a terminal."""
         out = [Line(self.title, "bold")]
         if not self.runs:
             return out
         rows = [Row(_HEAD, "dim"), *(Row(cells, colour) for cells, colour in self._by_verdict())]
-        out += [Line(""), *_laid(rows, width, right=_RIGHT, spare=(6, 2))]
+        out += [Line(""), *_lay_out_filled(rows, width, right=_RIGHT, spare=(6, 2))]
         if changes := self._worst_runs(listed):
             rows = [Row(_RUNS, "dim"), *(Row(_cells(r), _COLOURS[r.verdict]) for r in changes)]
-            out += [Line(""), *_laid(rows, width, right={1}, spare=(3, 4))]
+            out += [Line(""), *_lay_out_filled(rows, width, right={1}, spare=(3, 4))]
             if (more := len(self.changes) - len(changes)) > 0:
                 out.append(Line(f"and {say_count(more, 'more run')} that change", "dim"))
         words = (
@@ -174,27 +174,27 @@ class WhatIf:
             )
 
     def _beyond(self) -> str:
-        """Where the runs are whose record ends before what they would do: the most first."""
+        """The states where the records of unsure runs end, the most frequent first."""
         unsure = self.of(Verdict.ELSEWHERE, Verdict.LATER)
-        found = Counter(run.state for run in unsure).most_common()
-        named = [f"{say_count(n, 'run')} at {printable(state)}" for state, n in found[:_NAMED]]
-        rest = sum(n for _, n in found[_NAMED:])
-        return ", ".join([*named, *([f"{rest:,} elsewhere"] if rest else [])])
+        states = Counter(run.state for run in unsure).most_common()
+        parts = [f"{say_count(n, 'run')} at {printable(state)}" for state, n in states[:_NAMED]]
+        rest = sum(n for _, n in states[_NAMED:])
+        return ", ".join([*parts, *([f"{rest:,} elsewhere"] if rest else [])])
 
     def _by_verdict(self) -> Iterator[tuple[tuple[str, ...], str]]:
         for verdict in Verdict:
-            if not (found := self.of(verdict)):
+            if not (runs := self.of(verdict)):
                 continue
-            saved = total(run.saved for run in found)
-            spent = _saved_cells(saved) if verdict.sure else ("",) * 4
-            lost = sum(run.lost for run in found)
-            risk = sum(run.at_risk for run in found)
-            message = str(lost) if lost else f"{risk} may be" if risk else ""
-            share = percent(_share(len(found), len(self.runs)))
-            yield (str(verdict), str(len(found)), share, *spent, message), _COLOURS[verdict]
+            saved = total(run.saved for run in runs)
+            savings = _saved_cells(saved) if verdict.sure else ("",) * 4
+            lost = sum(run.lost for run in runs)
+            risk = sum(run.at_risk for run in runs)
+            answers = str(lost) if lost else f"{risk} may be" if risk else ""
+            share = percent(_share(len(runs), len(self.runs)))
+            yield (str(verdict), str(len(runs)), share, *savings, answers), _COLOURS[verdict]
 
     def _worst_runs(self, most: int) -> Sequence[RunVerdict]:
-        """The runs that change, those that lose most first."""
+        """The changed runs: first those that lose an answer, then those that save most."""
         worst = sorted(
             self.changes, key=lambda run: (not run.lost, not run.at_risk, -run.saved.tokens)
         )
@@ -207,17 +207,17 @@ class WhatIf:
         return f"<WhatIf {self.title}, {percent(self.sure)} sure>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: the table by verdict, and the runs that change."""
+        """The notebook view: the table by verdict, and the changed runs."""
         rows = [_colour_cell(cells, colour, 0) for cells, colour in self._by_verdict()]
-        shown = line(self.title, "strong") + (table(rows, head=_HEAD, right=_RIGHT) if rows else "")
-        shown += "".join(map(line, self.words() if self.runs else ()))
+        html = line(self.title, "strong") + (table(rows, head=_HEAD, right=_RIGHT) if rows else "")
+        html += "".join(map(line, self.words() if self.runs else ()))
         if self.changes:
             runs = [_colour_cell(_cells(r), _COLOURS[r.verdict], 2) for r in self._worst_runs(200)]
-            shown += details_element("the runs that change", table(runs, head=_RUNS, right={1}))
-        return bundle(shown, str(self))
+            html += details_element("the runs that change", table(runs, head=_RUNS, right={1}))
+        return bundle(html, str(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython prints in a terminal."""
+        """The view of IPython in a terminal: the tables."""
         printer.text(str(self))
 
 
@@ -227,7 +227,7 @@ _SWEEP_HEAD = ("", *_SWEEP, "tokens saved", "USD saved", "answers lost", "won", 
 
 @dataclass(frozen=True, repr=False)
 class Sweep:
-    """The same runs under many values of one limit. Printed, it is a table with a row for each."""
+    """Recorded runs under many values of one limit; prints as a table with a row for each value."""
 
     limit: str
     points: tuple[WhatIf, ...]
@@ -245,7 +245,7 @@ class Sweep:
         return frame(rows, self.limit)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as `chartloop whatif --format json` prints it: the sums of each value."""
+        """Plain data, as `chartloop whatif --format json` prints it, without single runs."""
         first = self.points[0]
         return {
             "machine": first.machine, "sweep": self.limit,
@@ -257,17 +257,17 @@ class Sweep:
         for point in self.points:
             counts = (str(len(point.of(v)) or "·") for v in Verdict)
             savings, lost = point.savings, len(point.lost)
-            message = f"{lost}" if lost else "·"
+            answers = f"{lost}" if lost else "·"
             if point.at_risk:
-                message += f" to {lost + len(point.at_risk)}"
+                answers += f" to {lost + len(point.at_risk)}"
             tokens = f"{savings.tokens:,}" if savings.tokens else "·"
             value = f"{self.limit}={point.limits[self.limit]}"
             usd = "·" if not savings.usd else say_usd(savings.usd)
             won = str(len(point.won) or "·")
-            yield (value, *counts, tokens, usd, message, won, percent(point.sure))
+            yield (value, *counts, tokens, usd, answers, won, percent(point.sure))
 
     def _filled_columns(self) -> list[int]:
-        """The columns with anything in them."""
+        """The indexes of the columns that are not empty."""
         rows = list(self._rows())
         last = len(_SWEEP_HEAD) - 1
         return [n for n in range(last + 1) if n in (0, 1, last) or any(r[n] != "·" for r in rows)]
@@ -281,7 +281,7 @@ class Sweep:
         return f"{self.limit} of {first.machine}, over {_runs(first.runs)}{beside}"
 
     def lines(self, width: int = 100, listed: int = LISTED) -> list[Line]:
-        """The table, for a terminal. `listed` is for single questions."""
+        """The table, for a terminal. `listed` is ignored; `WhatIf.lines` uses it."""
         del listed
         if not self.points[0].runs:
             return [Line(self.title, "bold")]
@@ -298,27 +298,27 @@ class Sweep:
         return f"<Sweep of {self.title}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: a row for each value."""
+        """The notebook view: a row for each value."""
         kept = self._filled_columns()
         rows = [[row[n] for n in kept] for row in self._rows()]
         head = [_SWEEP_HEAD[n] for n in kept]
-        shown = table(rows, head=head, right=set(range(1, len(kept))))
-        return bundle(line(self.title, "strong") + shown, str(self))
+        html = table(rows, head=head, right=set(range(1, len(kept))))
+        return bundle(line(self.title, "strong") + html, str(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What IPython prints in a terminal."""
+        """The view of IPython in a terminal: the table."""
         printer.text(str(self))
 
 
-def _laid(
+def _lay_out_filled(
     rows: Sequence[Row], width: int, *, right: Collection[int], spare: Sequence[int]
 ) -> list[Line]:
-    """A table without the columns that say nothing."""
+    """Lay out a table without its empty columns."""
     kept = _filled_columns([row.cells for row in rows[1:]])
-    shown = [Row(tuple(row.cells[n] for n in kept), row.colour) for row in rows]
+    filled = [Row(tuple(row.cells[n] for n in kept), row.colour) for row in rows]
     at = {n: place for place, n in enumerate(kept)}
     return lay_out(
-        shown, width=width, right={at[n] for n in right if n in at},
+        filled, width=width, right={at[n] for n in right if n in at},
         spare=[at[n] for n in spare if n in at],
     )  # fmt: skip
 
@@ -339,7 +339,7 @@ def _cells(run: RunVerdict) -> tuple[str, ...]:
 
 
 def _colour_cell(cells: Sequence[str], colour: str, at: int) -> list[Cell]:
-    """A row of a notebook's table, with one cell in its colour."""
+    """A row of a notebook's table with one coloured cell."""
     return [Cell(c, _TONES[colour] if n == at else "") for n, c in enumerate(cells)]
 
 
@@ -365,7 +365,7 @@ def _short(text: str) -> str:
 
 
 _ANSWER = 40
-"""Characters of an answer in a table."""
+"""Maximum length of an answer in a table."""
 
 
 def _saved_cells(saved: Spending) -> tuple[str, str, str, str]:
@@ -389,8 +389,8 @@ def _format_spending(saved: Spending) -> str:
         f"{say_elapsed(saved.working)} of work" if saved.working >= 1 else "",
         f"{say_elapsed(saved.waiting)} of waiting" if saved.waiting else "",
     ]
-    message = ", ".join(part for part in parts if part)
-    return message or (say_count(saved.actions, "action") if saved.actions else "nothing")
+    text = ", ".join(part for part in parts if part)
+    return text or (say_count(saved.actions, "action") if saved.actions else "nothing")
 
 
 def _spent_briefly(saved: Spending) -> str:

@@ -1,4 +1,4 @@
-"""What a what-if says of one run: its verdict, and what would have been saved or lost."""
+"""The verdict of a what-if on one run, and the spending that it saves."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from chartloop.core.records import Record
 
 
 class Verdict(StrEnum):
-    """What becomes of a recorded run under other limits, or under another file."""
+    """The effect of other limits, or of another file, on a recorded run."""
 
     SAME = "same"
     """Every record is decided as it was."""
     EARLIER = "stops earlier"
-    """It stops where it continued."""
+    """The run stops where it continued."""
     OTHERWISE = "stops otherwise"
-    """It stops at the same record, for another reason or by another way."""
+    """The run stops at the same record, for another reason or by another edge."""
     ELSEWHERE = "goes elsewhere"
-    """It takes another edge; what happens there was never recorded."""
+    """The run takes another edge, after which nothing is recorded."""
     LATER = "goes on"
-    """It does not stop where it did; what would have come next was never recorded."""
+    """The run continues where it stopped, after which nothing is recorded."""
     UNKNOWN = "unknown"
     """A record cannot be decided again; `because` says why."""
 
     @property
     def sure(self) -> bool:
-        """Whether the end of the run is known, and not only the way as far as it was recorded."""
+        """Whether the end of the run is known, not only its recorded part."""
         return self in (Verdict.SAME, Verdict.EARLIER, Verdict.OTHERWISE)
 
 
 class Spending(NamedTuple):
-    """What some records cost. `usd` is None where no price is known; times in seconds."""
+    """The cost of some records. `usd` is None if no price is known; times in seconds."""
 
     records: int = 0
     actions: int = 0
@@ -42,9 +42,9 @@ class Spending(NamedTuple):
     tokens: int = 0
     usd: float | None = None
     working: float = 0.0
-    """Time in which actions were done."""
+    """Time in actions."""
     waiting: float = 0.0
-    """Time in which the run was paused: for a person, a child, a back-off."""
+    """Time in pauses: for a person, a child or a back-off."""
 
     def __add__(self, other: object) -> Spending:
         if not isinstance(other, Spending):
@@ -59,12 +59,12 @@ class Spending(NamedTuple):
 
 
 BROKEN = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""What comes of records that hold something else than an engine writes."""
+"""The errors that damaged records may raise."""
 NOTHING = Spending()
 
 
 def total(parts: Iterable[Spending]) -> Spending:
-    """The sum."""
+    """Add up spendings."""
     out = NOTHING
     for part in parts:
         out += part
@@ -72,21 +72,21 @@ def total(parts: Iterable[Spending]) -> Spending:
 
 
 def spending(records: Iterable[Record], before: Record | None = None) -> Spending:
-    """What records cost. `before` is the one before them: the run may have waited since.
+    """The spending of consecutive records, with that of child machines.
 
-    What a child machine spent is in the outcome of its parent's action.
+    `before` is the record before them, if any: the run may have waited since.
     """
     count = actions = llm = tools = tokens = 0
     usd: float | None = None
     working = waiting = 0.0
     for record in records:
-        given, count = record.input, count + 1
+        input, count = record.input, count + 1
         if before is not None and before.status == "paused":
-            waiting += max(0.0, (given.started or given.at) - before.input.at)
-        before, outcome = record, given.outcome
+            waiting += max(0.0, (input.started or input.at) - before.input.at)
+        before, outcome = record, input.outcome
         if outcome is None:
             continue
-        actions, working = actions + 1, working + max(0.0, given.at - given.started)
+        actions, working = actions + 1, working + max(0.0, input.at - input.started)
         spent = outcome.spent
         llm, tokens = llm + spent.llm_calls, tokens + spent.prompt_tokens + spent.completion_tokens
         if spent.tools:
@@ -97,33 +97,33 @@ def spending(records: Iterable[Record], before: Record | None = None) -> Spendin
 
 
 class RunVerdict(NamedTuple):
-    """One recorded run, decided again."""
+    """The verdict on one recorded run."""
 
     run_id: str
     verdict: Verdict
     records: int
-    """How many the run has."""
+    """The number of its records."""
     record: int | None = None
-    """The first that is decided differently, or cannot be decided; None when none is."""
+    """The first record that is decided differently or cannot be decided; None if there is none."""
     state: str = ""
-    """Where the run goes at that record; where it is when the record cannot be decided."""
+    """The state that the run enters at that record, or is in if it cannot be decided."""
     reason: str = ""
-    """What it stops for there."""
+    """The reason that it stops for there."""
     kind: ResultKind = "waiting"
-    """How a run that stops there is counted; ``waiting`` where it does not stop."""
+    """The kind of that stop; ``waiting`` if it does not stop."""
     edge: str = ""
-    """The edge or rule by which it goes otherwise."""
+    """The first edge or rule that differs."""
     because: str = ""
-    """Why nothing is known beyond."""
+    """Why nothing is known after that record."""
     was: str = ""
-    """What the run was recorded to stop for; empty when it has not ended."""
+    """The reason that the recorded run stopped for; empty if it has not ended."""
     was_kind: ResultKind = "waiting"
     saved: Spending = NOTHING
-    """What would not have been spent; nothing where the verdict is not sure."""
+    """The spending that the run would have saved; nothing if the verdict is not sure."""
     epilogue: bool = False
-    """After the stop come a report and the like: they are taken to cost what they did."""
+    """Whether states such as a report follow the stop; these are assumed to cost the same."""
     answer: str | None = None
-    """The answer's first line, of a run that came to its natural end."""
+    """The first line of the answer of a run that came to its natural end."""
     note: str = ""
 
     @property
@@ -133,45 +133,45 @@ class RunVerdict(NamedTuple):
 
     @property
     def lost(self) -> bool:
-        """Whether an answer is lost for sure: it came to its natural end, and now would not."""
+        """Whether an answer is surely lost: the run came to its natural end, and now would not."""
         natural = self.was_kind == "natural"
         return natural and self.changes and self.verdict.sure and self.kind != "natural"
 
     @property
     def won(self) -> bool:
-        """Whether an answer is won for sure: it was stopped, and now comes to its natural end."""
+        """Whether an answer is surely won: the run was stopped, and now ends naturally."""
         return (
             self.changes and self.kind == "natural" and self.was_kind not in ("natural", "waiting")
         )
 
     @property
     def at_risk(self) -> bool:
-        """Whether it came to its natural end, and no one knows whether it would again."""
+        """Whether the run came to its natural end, and may not do so again."""
         return self.was_kind == "natural" and not self.verdict.sure
 
     @property
     def known_records(self) -> int:
-        """How many of its records are known to be decided as said."""
+        """The number of records whose decision is known."""
         return self.records if self.verdict.sure else self.record or 0
 
     def __str__(self) -> str:
         at = f" at record {self.record}" if self.record is not None else ""
         match self.verdict:
             case Verdict.SAME:
-                message = "as it was recorded"
+                text = "as it was recorded"
             case Verdict.EARLIER | Verdict.OTHERWISE:
-                message = f"{self.verdict}{at}, for `{self.reason}` at `{self.state}`"
+                text = f"{self.verdict}{at}, for `{self.reason}` at `{self.state}`"
             case Verdict.ELSEWHERE:
                 way = (
                     f"to `{self.state}` by {self.edge}" if self.edge else f"stays at `{self.state}`"
                 )
-                message = f"goes elsewhere{at}, {way}: {self.because}"
+                text = f"goes elsewhere{at}, {way}: {self.because}"
             case Verdict.LATER:
                 way = f"to `{self.state}`, where it stopped for `{self.was}`"
-                message = f"goes on{at} {way}: {self.because}"
+                text = f"goes on{at} {way}: {self.because}"
             case Verdict.UNKNOWN:
-                message = f"unknown from record {self.record}: {self.because}"
-        return f"{message}; {self.note}" if self.note else message
+                text = f"unknown from record {self.record}: {self.because}"
+        return f"{text}; {self.note}" if self.note else text
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, as `chartloop whatif --format json` prints it."""

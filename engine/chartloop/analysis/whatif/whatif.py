@@ -1,6 +1,6 @@
 """`whatif` and `sweep`: recorded runs decided again under other limits, without effects.
 
-Belongs here: turning what a caller gives into questions. Never: verdicts
+Belongs here: turning a caller's arguments into questions. Never: verdicts
 (`analysis.whatif.question`).
 """
 
@@ -25,17 +25,17 @@ from chartloop.machine.guard_text import say_value
 from chartloop.run.recorded import Recorded, Unread
 
 Tick = Callable[[], object]
-"""Called after each run, for whoever shows how far it has come."""
+"""Called after each run, to show progress."""
 
 
 def whatif(machine: Machine, runs: Runs, *, limits: Mapping[str, Any] | None = None) -> WhatIf:
-    """The course that recorded runs would have taken under other limits, or as this machine.
+    """Decide recorded runs again under other limits, or by this version of their machine.
 
         whatif(load("agent"), ".chartloop/journal.db", limits={"steps": 8})
 
-    Every record is decided again, from its inputs alone: nothing is run. `runs` are a journal or
-    the path of one, runs, exported ``.jsonl`` files, or a list of these. `limits` take the place of
-    those that a run was started with. `LimitError` for one that the machine refuses.
+    Every record is decided again from its inputs; nothing runs. `runs` are a journal or its path,
+    runs, exported ``.jsonl`` files, or a list of these. `limits` replace those that a run was
+    started with. `LimitError` for a limit that the machine refuses.
     """
     return whatif_each(machine, recorded_runs(runs, machine.name), [limits or {}])[0]
 
@@ -44,24 +44,24 @@ def sweep(
     machine: Machine, runs: Runs, limit: str, values: Iterable[Any], *,
     limits: Mapping[str, Any] | None = None,
 ) -> Sweep:  # fmt: skip
-    """The same question for many values of one limit.
+    """Ask `whatif` for many values of one limit.
 
         sweep(load("agent"), ".chartloop/journal.db", "steps", range(4, 21))
 
-    `limits` are others, which stay. `LimitError` for a value that the machine refuses.
+    `limits` are further limits, equal for all values. `LimitError` for a value that the machine
+    refuses.
     """
     points = [{**(limits or {}), limit: value} for value in values]
     if not points:
         raise LimitError(f"no value of `{limit}` is given", hint="give a range of them")
-    found = whatif_each(machine, recorded_runs(runs, machine.name), points)
-    return Sweep(limit, tuple(found))
+    return Sweep(limit, tuple(whatif_each(machine, recorded_runs(runs, machine.name), points)))
 
 
 def whatif_each(
     machine: Machine, runs: Iterable[Recorded], points: Sequence[Mapping[str, Any]],
     tick: Tick | None = None,
 ) -> list[WhatIf]:  # fmt: skip
-    """The answer to each question, in one reading of the runs: `points` are limits."""
+    """Answer one question for each mapping of limits in `points`, reading the runs once."""
     chart, name = machine.chart, machine.name
     checked = [checked_values(machine.spec, limits, None)[0] for limits in points]
     questions = [Question(chart, limits) for limits in checked]
@@ -79,13 +79,13 @@ def whatif_each(
             case = RecordedCase(chart, run, older, names, several=len(questions) > 1)
             assumed += not (case.is_old and (run.machine or run.row.machine_hash == machine.hash))
             try:
-                found = [question.ask(case) for question in questions]
+                verdicts = [question.ask(case) for question in questions]
             except BROKEN as error:
                 why = f"its records cannot be decided: {type(error).__name__}: {error}"
                 unread.append(Unread(run.run_id, why))
                 continue
-            for answers, answer in zip(judged, found, strict=True):
-                answers.append(answer)
+            for answers, verdict in zip(judged, verdicts, strict=True):
+                answers.append(verdict)
         if tick is not None:
             tick()
     texts = [
@@ -98,14 +98,14 @@ def whatif_each(
 
 
 def _format_limit(value: Any, type: Type) -> str:
-    """The value of a limit as a file would have it."""
+    """Format the value of a limit as a file writes it."""
     if value is None:
         return "off"
     return write_duration(value) if type.kind == "duration" else say_value(value, type)
 
 
 def older_charts(chart: Chart) -> Callable[[str], Chart | None]:
-    """The charts of machines as they were when runs were recorded, each made once."""
+    """Return a cached function that compiles recorded machine texts; None for unreadable ones."""
 
     @cache
     def load_chart(text: str) -> Chart | None:

@@ -1,9 +1,9 @@
-"""How near facts are to what a target asks for: the branch distance of search-based testing.
+"""The branch distance of search-based testing: how far facts are from the guards of a target.
 
-A guard that holds is at distance 0. A comparison of numbers that does not hold is as far as its
-sides are apart, pressed below 1; anything else that does not hold is 1 away. What `and` joins adds
-up, of what `or` joins the nearest counts. A target asks for its own guard, for those before it not
-to hold, and for the same of the decisions that alone lead there.
+A guard that holds has distance 0. A comparison of numbers that does not hold has the distance of
+its sides, scaled below 1; anything else that does not hold has distance 1. Distances joined by
+`and` are added; of those joined by `or` the least counts. A target requires its own guard to hold
+and earlier ones not to, likewise for the only decisions that lead there.
 
 Source: Korel, "Automated software test data generation", 1990; McMinn, "Search-based software test
 data generation: a survey", 2004.
@@ -33,26 +33,26 @@ from chartloop.scenarios.generator.search_targets import Target
 
 _NUMBERS = (int, float)
 _DECISIONS = 12
-"""Decisions before a target that are looked at, at most."""
+"""Maximum number of decisions before a target that are taken into account."""
 
 
 class Want(NamedTuple):
-    """A guard that is to hold, or not to."""
+    """A guard with the value that it should have."""
 
     guard: Expression
     shape: Shape
     holds: bool
 
     def distance(self, facts: Facts) -> float:
-        """How far facts are from it; 0 where it is so."""
+        """The distance of facts from that value; 0 if the guard has it."""
         if self.guard.opaque:
-            return 0.0  # no one sees into it
+            return 0.0  # the distance of a Python guard is unknown
         readings = self.guard.readings(facts)
         return _far(self.shape, readings)[0 if self.holds else 1]
 
 
-class Nearness:
-    """What the targets of one machine ask for."""
+class TargetGuards:
+    """The guards that the targets of one machine require."""
 
     def __init__(self, chart: Chart) -> None:
         self._chart = chart
@@ -63,7 +63,7 @@ class Nearness:
                 self._ways.setdefault(t.dest, []).append(t)
 
     def of(self, target: Target) -> tuple[tuple[Want, ...], ...]:
-        """The ways to show a target, each as what it asks for all at once."""
+        """The ways to show a target, each as the guards that it requires together."""
         spec = self._chart.spec
         if target.kind == "rule":
             return ((_want(self._rules[target.name]),),)
@@ -76,7 +76,7 @@ class Nearness:
         return (*edges, *rules)
 
     def _taking(self, t: GuardedTransition) -> Iterator[Want]:
-        """What it takes that a transition is taken, and those that alone lead to its state."""
+        """The requirements of a transition, and of the only transitions that lead to its state."""
         for _ in range(_DECISIONS):
             yield from self._own(t)
             state = self._chart.spec.states.get(t.source)
@@ -87,17 +87,17 @@ class Nearness:
 
     def _own(self, t: GuardedTransition) -> Iterator[Want]:
         for event in self._chart.step.triggers.values():
-            found = event.at(t.source)
-            if t in found:
-                for earlier in found[: found.index(t)]:
+            transitions = event.at(t.source)
+            if t in transitions:
+                for earlier in transitions[: transitions.index(t)]:
                     if earlier.kind == t.kind:
-                        yield from (_want(g, holds=False) for g in _alone(earlier))
+                        yield from (_want(g, holds=False) for g in _only_guard(earlier))
                 yield from (_want(g) for g in _guards(t))
                 return
 
 
 def distance(ways: Iterable[Iterable[Want]], facts: Facts) -> float:
-    """How far facts are from the nearest of the ways to show a target."""
+    """The distance of facts from the nearest way to show a target."""
     return min((sum(want.distance(facts) for want in way) for way in ways), default=0.0)
 
 
@@ -109,14 +109,14 @@ def _guards(t: GuardedTransition) -> list[Expression]:
     return [guard.expression for guard in t.guards if isinstance(guard, Holds)]
 
 
-def _alone(t: GuardedTransition) -> list[Expression]:
-    """The guard of a transition that has one; of several it is not known which does not hold."""
-    found = _guards(t)
-    return found if len(found) == len(t.guards) == 1 else []
+def _only_guard(t: GuardedTransition) -> list[Expression]:
+    """The guard of a transition with one; with several, any of them may be the one that fails."""
+    guards = _guards(t)
+    return guards if len(guards) == len(t.guards) == 1 else []
 
 
 def _far(shape: Shape, readings: Sequence[Reading]) -> tuple[float, float]:
-    """How far a part of a guard is from holding, and from not holding."""
+    """The distances of a part of a guard from holding, and from not holding."""
     match shape:
         case Leaf(number=number):
             return _of_atom(readings[number])
@@ -124,15 +124,15 @@ def _far(shape: Shape, readings: Sequence[Reading]) -> tuple[float, float]:
             holds, fails = _far(part, readings)
             return fails, holds
         case Joined(all=whole, parts=parts):
-            found = [_far(part, readings) for part in parts]
+            distances = [_far(part, readings) for part in parts]
             if whole:
-                return sum(f[0] for f in found), min(f[1] for f in found)
-            return min(f[0] for f in found), sum(f[1] for f in found)
+                return sum(d[0] for d in distances), min(d[1] for d in distances)
+            return min(d[0] for d in distances), sum(d[1] for d in distances)
         case Chosen(test=test, then=then, other=other):
-            asked, one, two = (_far(part, readings) for part in (test, then, other))
+            condition, one, two = (_far(part, readings) for part in (test, then, other))
             return (
-                min(asked[0] + one[0], asked[1] + two[0]),
-                min(asked[0] + one[1], asked[1] + two[1]),
+                min(condition[0] + one[0], condition[1] + two[0]),
+                min(condition[0] + one[1], condition[1] + two[1]),
             )
 
 
@@ -144,7 +144,7 @@ def _of_atom(reading: Reading) -> tuple[float, float]:
 
 
 def _apart(reading: Reading) -> float:
-    """How far the sides of a comparison are apart, from above 0 to 1."""
+    """The distance of the sides of a comparison, scaled to above 0 and at most 1."""
     left, right = reading.left, reading.right
     if isinstance(left, bool) or not isinstance(left, _NUMBERS):
         return 1.0

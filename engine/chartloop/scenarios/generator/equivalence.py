@@ -1,13 +1,13 @@
-"""When two nodes need not both be followed: they stand alike in all that decides the way on.
+"""The equivalence of nodes: of equivalent nodes, the search follows only one.
 
-Alike are nodes with the same state, the same open signals and detours, the same truth of every
-guard, and the same value of every fact that guards read, directly or by what is saved and set.
-Amounts that one reply can raise to any size (tokens, cost, time) count only by the guards' truth.
-Counts are told apart up to a little beyond the highest number that they are compared with; where
-that is large, only by the guards.
+Equivalent nodes have the same state, open signals and detours, the same truth of every guard, and
+the same value of every fact that guards read, directly or through `save` and `set`. Amounts that
+one reply can raise to any size (tokens, cost, time) matter only through the guards. Counts are
+distinguished up to one above the highest number that they are compared with; where that is large,
+only through the guards.
 
-This leaves out, never adds: what is found is a real run whatever is thought alike here. A way that
-is not found because two nodes were taken for alike is why nothing is called impossible by a search.
+This may hide runs but never invents one: whatever the search finds is a real run. Because it may
+hide runs, a search never proves a target impossible.
 """
 
 from __future__ import annotations
@@ -28,37 +28,37 @@ from chartloop.scenarios.generator.hints import COST, RATIO, TIMES, TOKENS, Hint
 from chartloop.scenarios.generator.moves import Node
 
 EXACT = 24
-"""Counts are told apart where they are compared with at most this."""
+"""A count is part of a key if it is compared with at most this."""
 MOST_GUARDS = 300
-"""Of a machine with more, guards are left out whose truth follows from the facts in a key, and
-counts are told apart however high they are."""
+"""In a machine with more guards, those that follow from the facts in a key are left out of it, and
+all counts are part of it."""
 _TOGETHER = 48
-"""Parts of guards that hold and are looked at in pairs, at most."""
+"""How many true parts of guards are looked at in pairs."""
 _BY_GUARDS = TIMES | TOKENS | {COST, RATIO, "run.started_at", "errors.rate", "run.id"}
 
 
 _NOTHING: frozenset[Any] = frozenset({False, "", (), '""', "[]", "{}"})
-"""What most facts start with. It is left out of a key: a fact has only one of these values."""
+"""First values of most facts, left out of keys; a fact can have only one of them."""
 _VISITS = "run.visits."
 
 
 class Key(NamedTuple):
-    """What decides the way on from a node. Of a machine of a thousand states it is still short."""
+    """Everything that decides how a run can continue; short even for a large machine."""
 
     state: str
     truth: tuple[tuple[int, Hashable], ...]
-    """Of each part of each guard that does not simply not hold."""
+    """The parts of guards that hold or have no value, by number."""
     values: tuple[tuple[str, Hashable], ...]
-    """Of the facts that guards read, where they have one; and what actions have kept."""
+    """The facts that guards read, without empty ones, and the values that actions keep."""
     rest: tuple[Hashable, ...]
 
     def elements(self) -> frozenset[Hashable]:
-        """Each single thing of it, in its state."""
+        """The single elements of the key, each with the state."""
         return frozenset((self.state, one) for one in (*self.truth, *self.values))
 
 
 class Novelty:
-    """How new a node is: 0 where one thing was never seen in its state, 1 where two together.
+    """The novelty of nodes: 0 if an element is new in its state, 1 if a pair is new, else 2.
 
     Source: Lipovetzky and Geffner, "Width and serialization of classical planning problems", 2012.
     """
@@ -67,24 +67,24 @@ class Novelty:
         self._seen: set[Hashable] = set()
 
     def of(self, key: Key) -> int:
-        """Say it, and take it for seen."""
+        """Return the novelty of a key, and remember its elements."""
         new = {*key.elements(), key.state} - self._seen
-        both = {(key.state, pair) for pair in combinations(key.truth[:_TOGETHER], 2)}
-        newer = both - self._seen
-        self._seen |= new | newer
-        return 0 if new else 1 if newer else 2
+        pairs = {(key.state, pair) for pair in combinations(key.truth[:_TOGETHER], 2)}
+        new_pairs = pairs - self._seen
+        self._seen |= new | new_pairs
+        return 0 if new else 1 if new_pairs else 2
 
 
-class Alike:
-    """The keys of the nodes of one machine: equal where one of two need not be followed."""
+class Equivalence:
+    """The keys of the nodes of one machine; equivalent nodes have equal keys."""
 
     def __init__(self, spec: MachineSpec, hints: Hints) -> None:
         guards = {guard.text: guard for guard in expressions(spec)}
         read = {name for guard in guards.values() for name in guard.reads}
-        names = [n for n in _facts_behind(spec, read) if _tells(n)]
+        names = [n for n in _facts_behind(spec, read) if _belongs_to_key(n)]
         self._visits = frozenset(n.removeprefix(_VISITS) for n in names if n.startswith(_VISITS))
         self._facts = tuple(sorted(n for n in names if not n.startswith(_VISITS)))
-        self._caps = {name: max(found) for name, found in hints.numbers.items() if found}
+        self._caps = {name: max(numbers) for name, numbers in hints.numbers.items() if numbers}
         many = len(guards) > MOST_GUARDS
         self._exact = math.inf if many else EXACT
         exact = {n for n in names if self._caps.get(n, 0) <= self._exact}
@@ -98,7 +98,7 @@ class Alike:
         )
 
     def key(self, node: Node) -> Key:
-        """What decides the way on from a node."""
+        """The key of a node."""
         position = node.position
         facts = position.facts
         rest = (
@@ -131,8 +131,8 @@ class Alike:
                 value = lookup(facts, name)
             except AttributeError:
                 continue
-            if (found := self._value(name, value)) not in _NOTHING:
-                yield name, found
+            if (element := self._value(name, value)) not in _NOTHING:
+                yield name, element
 
     def _value(self, name: str, value: Any) -> Hashable:
         if isinstance(value, bool) or value is None:
@@ -140,7 +140,7 @@ class Alike:
         if isinstance(value, (int, float)):
             cap = self._caps.get(name)
             if cap is not None and cap > self._exact:
-                return 0  # only by guards
+                return 0  # counts only through the guards
             return min(value, self._exact if cap is None else cap + 1)
         if name == "last.tool_calls":
             return tuple(call.name for call in value)
@@ -148,11 +148,11 @@ class Alike:
 
 
 def _follows(name: str, exact: set[str]) -> bool:
-    """Whether what a guard says of a fact follows from what a key has anyway."""
+    """Whether a key already determines a fact exactly."""
     return name in exact or name.startswith("limits.")
 
 
-def _tells(name: str) -> bool:
+def _belongs_to_key(name: str) -> bool:
     return name not in _BY_GUARDS and not name.startswith("limits.")
 
 
@@ -161,14 +161,14 @@ def _limits(facts: Facts) -> Iterator[Hashable]:
 
 
 def _kept_json(kept: Mapping[str, Any]) -> str:
-    """What actions keep, without the sessions of a sandbox, which are bytes."""
+    """The values that actions keep, without the sessions of a sandbox, which are bytes."""
     return json.dumps(kept, sort_keys=True, default=_nothing)
 
 
 def _children(node: Node | None) -> Iterator[Hashable]:
-    """What was said to the children that have started: where they are is in no position."""
-    while node is not None and node.held:
-        yield node.chosen, None if node.event is None else (node.event.word, str(node.event.data))
+    """The choices and events of started children, whose positions the node does not hold."""
+    while node is not None and node.has_children:
+        yield node.choices, None if node.event is None else (node.event.word, str(node.event.data))
         node = node.parent
 
 
@@ -182,32 +182,32 @@ def _calls(facts: Facts) -> tuple[str, ...]:
 
 
 def _facts_behind(spec: MachineSpec, read: set[str]) -> frozenset[str]:
-    """The facts that guards read, and those from which variables get what guards read."""
+    """The facts that guards read, and those that flow into variables that guards read."""
     flows = [*_flows(spec)]
-    found = set(read)
+    facts = set(read)
     while True:
-        more = {n for target, reads in flows if target in found for n in reads} - found
+        more = {n for target, reads in flows if target in facts for n in reads} - facts
         if not more:
-            return frozenset(found)
-        found |= more
+            return frozenset(facts)
+        facts |= more
 
 
 def _flows(spec: MachineSpec) -> Iterator[tuple[str, frozenset[str]]]:
-    """Which facts flow into which variable."""
+    """Each assigned variable with the facts that flow into it."""
     for state in spec.states.values():
         yield from _sets(state.set)
         for edge in state.edges:
             yield from _sets(edge.set)
-        given = frozenset(n for arg in state.args.values() for n in _reads(arg.value))
-        given = frozenset(n for n in given if n.startswith("vars."))
+        inputs = frozenset(n for arg in state.args.values() for n in _reads(arg.value))
+        inputs = frozenset(n for n in inputs if n.startswith("vars."))
         for save in state.save:
             own = save.template.reads if save.template is not None else frozenset[str]()
             own = frozenset(n for n in own if n.startswith("vars."))
-            yield save.target, own | given
+            yield save.target, own | inputs
         writes = state.action is not None and any("vars" in c for c in state.action.changes)
         if writes and not state.traits.reads_reply:
             for name in spec.vars:
-                yield f"vars.{name}", given
+                yield f"vars.{name}", inputs
 
 
 def _sets(sets: tuple[Assign, ...]) -> Iterator[tuple[str, frozenset[str]]]:
@@ -217,7 +217,7 @@ def _sets(sets: tuple[Assign, ...]) -> Iterator[tuple[str, frozenset[str]]]:
 
 
 def _reads(value: Any) -> Iterator[str]:
-    """The facts that a field of `with` reads, however deep."""
+    """The facts that a field of `with` reads at any depth."""
     if isinstance(value, Expression | Template):
         yield from value.reads
     elif isinstance(value, Mapping):

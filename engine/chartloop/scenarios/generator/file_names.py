@@ -1,7 +1,7 @@
-"""What a written file is called, what its head says, and whether a person has changed it.
+"""Names, heads and checksums of generated files.
 
-The last line of the head holds a checksum of all that is below and above it. A file whose
-checksum no longer fits is someone's own.
+The last line of the head has a checksum of the rest of the file. A file whose checksum does not
+match was changed by a person, and is not overwritten.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from chartloop.scenarios.runner import SUFFIX
 _STAMP = re.compile(r"^# Written by chartloop test --generate; .* ([0-9a-f]{12})\n", re.MULTILINE)
 _SAFE = re.compile(r"[^A-Za-z0-9_-]+")
 _MORE = 8
-"""Targets that a head lists next to the first."""
+"""How many further targets a head lists."""
 
 
 def file_name(target: Target) -> str:
-    """`stops-for-steps_limit.scenario.yaml`, `takes-think-1.scenario.yaml`."""
+    """The file name: `stops-for-steps_limit.scenario.yaml`, `takes-think-1.scenario.yaml`."""
     if target.kind == "reason":
         return f"stops-for-{_safe(target.name)}{SUFFIX}"
     parts = [part for part in target.name.split(".") if part != "next"]
@@ -33,12 +33,12 @@ def _safe(name: str) -> str:
 
 
 def head(chart: Chart, targets: Sequence[Target]) -> Iterator[str]:
-    """What a file is for, as comments: the first on its own line, the others as a list."""
+    """The comments on a file's targets: the first on its own line, the others as a list."""
     first, *others = [_describe_target(chart, target) for target in targets]
     yield f"{first[:1].upper()}{first[1:]}."
     if others:
         yield "The shortest that was found for these too:"
-        yield from (f"  {said}" for said in others[:_MORE])
+        yield from (f"  {other}" for other in others[:_MORE])
     if len(others) > _MORE:
         yield f"  and {len(others) - _MORE} more"
 
@@ -61,26 +61,27 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())[:120]
 
 
-# whose file it is ---------------------------------------------------------------------------
+# checksums ----------------------------------------------------------------------------------
 
 
 def stamp_checksum(text: str) -> str:
-    """A file with its checksum, behind the comments of its head."""
+    """Insert the checksum after the comments of the head."""
     lines = text.splitlines(keepends=True)
     at = next((n for n, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    message = f"# Written by chartloop test --generate; changed, it is yours. {_sum(text)}\n"
-    return "".join((*lines[:at], message, *lines[at:]))
+    stamp = f"# Written by chartloop test --generate; changed, it is yours. {_sum(text)}\n"
+    return "".join((*lines[:at], stamp, *lines[at:]))
 
 
 def is_ours(text: str) -> bool:
-    """Whether a file is as it was written: no one has changed it."""
-    found = list(_marks(text))
-    return len(found) == 1 and found[0][1] == _sum(found[0][0])
+    """Whether a file is unchanged since it was generated."""
+    stamps = list(_stamps(text))
+    return len(stamps) == 1 and stamps[0][1] == _sum(stamps[0][0])
 
 
-def _marks(text: str) -> Iterator[tuple[str, str]]:
-    for found in _STAMP.finditer(text):
-        yield text[: found.start()] + text[found.end() :], found[1]
+def _stamps(text: str) -> Iterator[tuple[str, str]]:
+    """Each stamp: the text without it, and its checksum."""
+    for match in _STAMP.finditer(text):
+        yield text[: match.start()] + text[match.end() :], match[1]
 
 
 def _sum(text: str) -> str:

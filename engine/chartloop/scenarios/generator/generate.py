@@ -1,8 +1,8 @@
 """`generate`: from a machine to the scenarios that it lacks, each played and passed.
 
-    what is there? ─▶ what is missing? ─▶ search ─▶ play each way ─▶ fewest that show all
+    covered targets ─▶ missing targets ─▶ search ─▶ play each path ─▶ fewest that show all
 
-Belongs here: the order of these. Never: printing, a decision about a run.
+Belongs here: the order of these steps. Never: printing, deciding a run.
 
 Source:       issue "Proofs", 4 "Scenarios and coverage"
 """
@@ -36,11 +36,11 @@ from chartloop.scenarios.generator.scenario_keys import (
     without,
     without_each,
 )
-from chartloop.scenarios.generator.search import WORK, Progress, Search, Way
+from chartloop.scenarios.generator.search import WORK, OnProgress, Search, Way
 from chartloop.scenarios.generator.search_targets import Target, shown_by, targets_of
 from chartloop.scenarios.generator.unreached import Reasons, impossible
 from chartloop.scenarios.generator.world import World
-from chartloop.scenarios.machine_cache import Rehearsals
+from chartloop.scenarios.machine_cache import CachingPlayer
 from chartloop.scenarios.report import ScenarioReport
 from chartloop.scenarios.runner import (
     find_scenarios,
@@ -53,25 +53,25 @@ from chartloop.testing.clock import ManualClock
 _T = TypeVar("_T")
 _Done = TypeVar("_Done")
 ADAPTER = "adapter"
-"""The tool that a machine gets which takes every tool of its application, and was given none."""
+"""The tool of a machine with ``tools: "*"`` if its caller gives none."""
 
 
 def generate(
     machine: str | Path, folder: str | Path = ".", *, tools: Own = (), only: Sequence[str] = (),
-    work: int = WORK, run_actions: bool = False, told: Callable[[Progress], None] | None = None,
+    work: int = WORK, run_actions: bool = False, progress: OnProgress | None = None,
 ) -> Generated:  # fmt: skip
-    """The scenarios that a folder lacks to show every edge, rule and stop reason of a machine.
+    """Generate the scenarios that a folder lacks to show each edge, rule and stop reason.
 
         generate("shopper.yaml", "scenarios", tools=[price]).write()
 
     `machine` is a path or the name of a shipped machine; `tools` are the tools, actions and guards
-    that it names. The scenarios of the machine that are in the folder are run, and what they show
-    is not looked for again. `only` are ids of edges and rules, or stop reasons, and asks for these
-    whatever is there. `work` bounds the search. Tools are scripted and never called; an action of
-    one's own is run only where it is declared without effects, or with `run_actions`. `told` hears
-    how far the search is. A Ctrl-C ends the search and keeps what it has found.
+    that it names. The machine's scenarios in the folder are played first, and what they show is not
+    searched for. `only` are ids of edges and rules, or stop reasons, to search for whatever is
+    there. `work` bounds the search. Tools are scripted and never called; a custom action runs only
+    if it is declared without effects, or with `run_actions`. `progress` is called during the
+    search. Ctrl-C ends the search and keeps its results.
 
-    Raises `SpecError` for a machine with faults, `SetupError` for what it cannot run without.
+    Raises `SpecError` for a machine with faults, `SetupError` if it lacks what it needs to run.
     """
     own = specs_of(tools)
     path = catalog.find(str(machine))
@@ -79,55 +79,55 @@ def generate(
     subject = _Subject.of(path, own)
     chart = subject.machine.chart
     targets = targets_of(chart)
-    stage = Rehearsals(own)
+    player = CachingPlayer(own)
     if not subject.world_tools:
-        stage.know(path, subject.machine)
+        player.know(path, subject.machine)
     covered, unread = (
-        _covered_targets(folder, path, stage) if not only else (frozenset[Target](), ())
+        _covered_targets(folder, path, player) if not only else (frozenset[Target](), ())
     )
-    asked = _select_targets(targets, only) if only else targets
-    missing = [target for target in asked if target not in covered]
+    selected = _select_targets(targets, only) if only else targets
+    missing = [target for target in selected if target not in covered]
     proven = impossible(chart, missing)
     wanted = frozenset(missing) - proven.keys()
-    search = Search(subject.moves(run_own=run_actions), wanted, work, told or (lambda _: None))
+    search = Search(subject.moves(run_own=run_actions), wanted, work, progress or (lambda _: None))
     if wanted:
         _look(search)
-    writer = _Writer(subject, path, folder, stage)
+    writer = _Writer(subject, path, folder, player)
     reached = [(t, search.ways[t]) for t in missing if t in search.ways]
     played = dict(_each(search, reached, lambda one: (one[0], writer.play(*one))))
-    found = {t: p for t, p in played.items() if isinstance(p, _Played)}
-    scenarios = tuple(_each(search, list(_fewest(found)), lambda one: writer.write(
+    passed = {t: p for t, p in played.items() if isinstance(p, _Played)}
+    scenarios = tuple(_each(search, list(_fewest(passed)), lambda one: writer.write(
         *one, shortest=search.is_shortest(one[0].way)
     )))  # fmt: skip
     shown = {target for one in scenarios for target in one.shows}
     unknown = [t for t in missing if t not in shown and t not in proven]
     left = (*proven.values(), *_explain_missing(unknown, played, search))
     return Generated(
-        chart.name, folder, scenarios, covered, asked, left, unread,
+        chart.name, folder, scenarios, covered, selected, left, unread,
         search.moves.tried, work, search.stopped,
     )  # fmt: skip
 
 
 def _look(search: Search) -> None:
-    """Search. A Ctrl-C ends that, and what was found stays; a second one is not caught."""
+    """Run the search. Ctrl-C ends it and keeps its results; a second Ctrl-C is not caught."""
     try:
         wait(search.run(), suspends=True)
     except KeyboardInterrupt:
         wait(search.stop(), suspends=True)
 
 
-def _each(search: Search, given: Sequence[_T], work: Callable[[_T], _Done]) -> Iterator[_Done]:
-    """What comes of each. A Ctrl-C leaves out the rest of them."""
+def _each(search: Search, items: Sequence[_T], work: Callable[[_T], _Done]) -> Iterator[_Done]:
+    """Yield `work` of each item. Ctrl-C leaves out the rest."""
     try:
-        for number, one in enumerate(given):
+        for number, one in enumerate(items):
             yield work(one)
-            search.tell(f"{say_number(number + 1)} of {say_number(len(given))} played")
+            search.report(f"{say_number(number + 1)} of {say_number(len(items))} played")
     except KeyboardInterrupt:
         search.stopped = True
 
 
 def _select_targets(targets: Sequence[Target], only: Sequence[str]) -> tuple[Target, ...]:
-    """The targets of these names."""
+    """The targets of these names. `SetupError` for an unknown name."""
     known = {target.name for target in targets}
     for name in only:
         if name not in known:
@@ -139,16 +139,16 @@ def _select_targets(targets: Sequence[Target], only: Sequence[str]) -> tuple[Tar
 def _explain_missing(
     missing: Iterable[Target], played: Mapping[Target, _Played | str], search: Search
 ) -> Iterator[Unreached]:
-    """Why each of these has no scenario."""
+    """The reason why each of these targets has no scenario."""
     moves = search.moves
     reasons = Reasons(
         moves.chart, not_run=moves.not_run, tried=moves.tried,
         end="stopped" if search.stopped else "nothing left" if search.ended else "budget",
     )  # fmt: skip
     for target in missing:
-        came = played.get(target)
-        if isinstance(came, str):
-            message = f"found, but no scenario can say it: {came}"
+        problem = played.get(target)
+        if isinstance(problem, str):
+            message = f"found, but no scenario can say it: {problem}"
             yield Unreached(target, "not writable", message)
         else:
             yield reasons.of(target)
@@ -158,46 +158,46 @@ def _explain_missing(
 
 
 class _Subject(NamedTuple):
-    """The machine with a world in the place of its tools."""
+    """The machine, with a world in place of its tools."""
 
     machine: Machine
     world: World
     clock: ManualClock
     unknown: tuple[str, ...]
-    """Tools that it names and that no one declared: a scenario must name them."""
+    """The undeclared tools that it names, which a scenario must script."""
     world_tools: bool
-    """Whether some of its tools are the world's: what plays scenarios has others."""
+    """Whether some of its tools are the world's, so that it cannot play scenarios itself."""
 
     @classmethod
     def of(cls, path: Path, own: Registry) -> _Subject:
-        """Load it. Tools that no one declared take any arguments."""
+        """Load the machine. Undeclared tools take any arguments."""
         clock = ManualClock()
         world = World(clock)
         machine = _load_machine(path, own)
         assumed = assumed_in(machine.spec)
-        said = (name for name in assumed if name.startswith("tool "))
-        unknown = tuple(name.removeprefix("tool `").removesuffix("`") for name in said)
+        names = (name for name in assumed if name.startswith("tool "))
+        unknown = tuple(name.removeprefix("tool `").removesuffix("`") for name in names)
         tools: dict[str, ToolSpec | None] = {**own.tools, **dict.fromkeys(unknown)}
         if not own.tools and _takes_any(machine):
             tools[ADAPTER] = None
-        # what is assumed may do more than what there is, and does not say what is missing
+        # load again without assumptions: they hide what else is missing
         machine = load(path, tools=[_simulated_registry(own, tools, world)])
         return cls(machine, world, clock, unknown, bool(tools))
 
     def moves(self, *, run_own: bool) -> Moves:
-        """What may happen in its runs."""
+        """The moves of its runs."""
         return Moves(self.machine, self.world, self.clock, run_own=run_own)
 
 
 def _simulated_registry(
     own: Registry, tools: Mapping[str, ToolSpec | None], world: World
 ) -> Registry:
-    chosen = {name: world.tool(name, known) for name, known in tools.items()}
-    return Registry(own.actions, chosen, own.guards)
+    simulated = {name: world.tool(name, known) for name, known in tools.items()}
+    return Registry(own.actions, simulated, own.guards)
 
 
 def _load_machine(path: Path, own: Registry) -> Machine:
-    """The machine, with undeclared tools that take any arguments."""
+    """Load the machine with assumed declarations for whatever is undeclared."""
     machine, findings = find_faults(path, tools=own, assume=True)
     if machine is None:
         raise SpecError(findings)
@@ -205,7 +205,7 @@ def _load_machine(path: Path, own: Registry) -> Machine:
 
 
 def _takes_any(machine: Machine) -> bool:
-    """Whether it, or a child, takes every tool that its application brings."""
+    """Whether the machine, or a child, takes every tool of its application (``tools: "*"``)."""
     return any(
         part.document is not None and "*" in (part.document.data.get("tools") or ())
         for part in machine.spec.family()
@@ -213,60 +213,62 @@ def _takes_any(machine: Machine) -> bool:
     )  # fmt: skip
 
 
-# what is there ------------------------------------------------------------------------------
+# existing scenarios -------------------------------------------------------------------------
 
 
 def _covered_targets(
-    folder: Path, machine: Path, stage: Rehearsals
+    folder: Path, machine: Path, player: CachingPlayer
 ) -> tuple[frozenset[Target], tuple[str, ...]]:
-    """What the scenarios of a folder cover of a machine, and those that do not pass."""
-    found: set[Target] = set()
+    """The targets that the scenarios of a folder cover, and the scenarios that do not pass."""
+    covered: set[Target] = set()
     unread: list[str] = []
     for path in find_scenarios([folder]) if folder.is_dir() else ():
         try:
             made = load_scenario(path)
             if not os.path.samefile(machine_of(made), machine):  # noqa: PTH121
                 continue
-            report = stage.play(made)
+            report = player.play(made)
         except ChartloopError as error:
             unread.append(f"{catalog.display_path(path)}: {str(error).splitlines()[0]}")
             continue
         if report.passed and report.run is not None:
-            found |= shown_by(report.run)
+            covered |= shown_by(report.run)
         else:
             unread.append(f"{catalog.display_path(path)}: it fails")
-    return frozenset(found), tuple(unread)
+    return frozenset(covered), tuple(unread)
 
 
-# what is written ----------------------------------------------------------------------------
+# new scenarios ------------------------------------------------------------------------------
 
 
 class _Played(NamedTuple):
-    """A way that was played as a scenario."""
+    """A path of the search that was played as a scenario and passed."""
 
     way: Way
     keys: Mapping[str, Any]
     report: ScenarioReport
     shown: frozenset[Target]
     target: Target
-    """What it is the shortest for."""
+    """The target that it is the shortest for."""
 
 
 class _Writer:
-    """Ways as scenarios that pass."""
+    """A writer of paths as scenarios, each of which it plays."""
 
-    def __init__(self, subject: _Subject, machine: Path, folder: Path, stage: Rehearsals) -> None:
+    def __init__(
+        self, subject: _Subject, machine: Path, folder: Path, player: CachingPlayer
+    ) -> None:
         self._subject = subject
-        self._stage = stage
+        self._player = player
         shipped = {path: name for name, path in catalog.shipped_machines().items()}
         self._named = shipped.get(machine) or _from(folder, machine)
         """The machine as the file names it."""
         self._path = shipped.get(machine) or str(machine.resolve())
-        """The same for playing it: the folder need not be there yet."""
+        """The machine for playing it, as the folder may not exist yet."""
         self._made: dict[int, tuple[Mapping[str, Any], ScenarioReport] | str] = {}
 
     def play(self, target: Target, way: Way) -> _Played | str:
-        """The way, played as a scenario; or what keeps a scenario from saying it."""
+        """Play a path as a scenario; a text if no scenario can say it, with the reason."""
         key = id(way.end)
         if key not in self._made:
             self._made[key] = self._play(way)
@@ -295,12 +297,12 @@ class _Writer:
         document = Document(_plain(keys), "", "")
         try:
             made = scenario_of(document, name="generated", folder=None)
-            return self._stage.play(made)
+            return self._player.play(made)
         except ChartloopError as error:
             return str(error).split("\n")[0]
 
     def write(self, played: _Played, new: Sequence[Target], *, shortest: bool) -> Written:
-        """The file for a way, for what it is the first to show."""
+        """Write the scenario of a path for `new`, the targets that it is the first to show."""
         chart = self._subject.machine.chart
         targets = sorted(new, key=lambda t: _first(t, played.target))
         keys, result = self._least(played)
@@ -317,7 +319,7 @@ class _Writer:
         )  # fmt: skip
 
     def _least(self, played: _Played) -> tuple[Mapping[str, Any], Result]:
-        """Its keys without what the run does not need to start with, and what comes of them."""
+        """The keys without parts of the start that the run does not need, and their result."""
         keys, result = played.keys, played.report.result
         assert result is not None
         for group, name in [*without_each(keys)]:
@@ -331,11 +333,11 @@ class _Writer:
 
     def _passes(self, text: str) -> bool:
         made = read_scenario(text, file="", name="generated", folder=None)
-        return self._stage.play(made).passed
+        return self._player.play(made).passed
 
 
 def _from(folder: Path, machine: Path) -> str:
-    """The machine's path as a scenario in the folder names it."""
+    """The machine's path relative to the folder of the scenario."""
     return Path(os.path.relpath(machine.resolve(), folder.resolve())).as_posix()
 
 
@@ -348,10 +350,10 @@ def _plain(value: Any) -> Any:
 
 
 def _fewest(played: Mapping[Target, _Played]) -> Iterator[tuple[_Played, list[Target]]]:
-    """Few of them, so that each target is shown by one that is as short as the shortest for it.
+    """Select few paths so that each target is shown by one of the shortest length for it.
 
-    Always the one that does so for most of what is left (lazily: what was worth more before can
-    only be worth less now).
+    A greedy set cover: always the path that serves most of the remaining targets. It is evaluated
+    lazily, as the worth of a path never grows.
     """
     length = {target: one.way.end.length for target, one in played.items()}
     ways = list({id(one.way.end): one for one in played.values()}.values())
@@ -370,7 +372,7 @@ def _fewest(played: Mapping[Target, _Played]) -> Iterator[tuple[_Played, list[Ta
 
 
 def _first(target: Target, of: Target) -> tuple[bool, bool]:
-    """A stop is what a person looks for; a plain end shows less than the edge on the way to it."""
+    """The order within a file: stops first, as people look for them, but plain ends last."""
     return target.kind != "reason" or target.name == "completed", target != of
 
 

@@ -1,4 +1,4 @@
-"""What came of generating: scenarios that passed, and what they do not reach, with the reason."""
+"""The result of `generate`: scenarios that passed, and unreached targets with the reasons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from chartloop.scenarios.generator.file_names import is_ours
 from chartloop.scenarios.generator.search_targets import Target
 
 _NAMED = 3
-"""Of what a scenario shows, so many are named."""
+"""How many targets of a scenario are listed."""
 Why = Literal["proven", "opaque", "own action", "not writable", "budget", "nothing left", "stopped"]
 
 
@@ -24,49 +24,49 @@ class Unreached(NamedTuple):
 
     target: Target
     why: Why
-    said: str
-    """The reason, in words."""
+    text: str
+    """The reason, for people."""
 
 
 class Written(NamedTuple):
-    """A scenario that has been played and passed."""
+    """A generated scenario, which was played and passed."""
 
     file: str
-    """Its name, in the folder."""
+    """The name of its file, after the first of `shows`."""
     text: str
     shows: tuple[Target, ...]
-    """What it is for: no scenario before it shows that by as short a run. Named after the first."""
+    """The targets that no scenario before it shows by as short a run."""
     records: int
-    """How long its run is."""
+    """The number of records of its run."""
     shortest: bool
-    """No shorter run shows any of `shows`, as far as the search tells runs apart."""
+    """Whether no shorter run shows any of `shows`, as far as the search distinguishes runs."""
 
 
 @dataclass(frozen=True, repr=False)
 class Generated:
-    """The scenarios of a machine that were missing; nothing is on the disk until `write`."""
+    """The missing scenarios of a machine. `write` writes their files."""
 
     machine: str
     folder: Path
     scenarios: tuple[Written, ...]
     covered: frozenset[Target] = frozenset()
-    """What the scenarios that were there show."""
+    """The targets that existing scenarios show."""
     targets: tuple[Target, ...] = ()
-    """What was asked for."""
+    """The targets that were asked for."""
     unreached: tuple[Unreached, ...] = ()
     unread: tuple[str, ...] = ()
-    """Scenarios of this machine that were there and do not pass: they count for nothing."""
+    """Existing scenarios of this machine that do not pass, and do not count."""
     tried: int = 0
-    """The work that the search did."""
+    """The work that the search did, in moves and answers."""
     work: int = field(default=0)
-    """The work that it had."""
+    """The work that the search was allowed."""
     stopped: bool = False
-    """A Ctrl-C has ended the search: what it had found by then is here."""
+    """Whether Ctrl-C ended the search early."""
 
     def write(self, *, force: bool = False) -> list[Path]:
-        """Write the files, all or none; gives their paths.
+        """Write all files, or none; returns their paths.
 
-        `RunError` names those that are there and that a person wrote or changed, unless `force`.
+        Unless `force`, `RunError` if a file exists that a person wrote or changed.
         """
         paths = [self.folder / one.file for one in self.scenarios]
         taken = [path for path in paths if not force and path.exists() and not _ours(path)]
@@ -82,7 +82,7 @@ class Generated:
         return paths
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what `chartloop test --generate --format json` prints."""
+        """Plain data, as `chartloop test --generate --format json` prints it."""
         return {
             "machine": self.machine, "folder": str(self.folder),
             "targets": len(self.targets),
@@ -95,31 +95,31 @@ class Generated:
                 for one in self.scenarios
             ],
             "unreached": [
-                {**_plain(u.target), "why": u.why, "said": u.said} for u in self.unreached
+                {**_plain(u.target), "why": u.why, "said": u.text} for u in self.unreached
             ],
             "unread": list(self.unread), "tried": self.tried, "work": self.work,
             "stopped": self.stopped,
         }  # fmt: skip
 
     def lines(self, width: int = 0, *, written: bool = False) -> list[Line]:
-        """Each scenario and what it shows, what is left and why, and the sum.
+        """Each scenario with its targets, the unreached targets with reasons, and the summary.
 
-        `written`: the files are on the disk. Sentences, of any width.
+        `written`: the files have been written. `width` is not used: lines are not wrapped.
         """
         lines: list[Line] = []
         for one in self.scenarios:
             more = len(one.shows) - _NAMED
-            named = ", ".join(target.name for target in one.shows[:_NAMED])
+            names = ", ".join(target.name for target in one.shows[:_NAMED])
             sign = Span("+", "green") if written else "·"
             lines.append(Line.of(sign, f" {display_path(self.folder / one.file)}"))
-            lines.append(Line(f"    {named}{f' and {more} more' if more > 0 else ''}", "dim"))
+            lines.append(Line(f"    {names}{f' and {more} more' if more > 0 else ''}", "dim"))
         for left in self.unreached:
             sign = Span("·", "dim") if left.why == "proven" else Span("✗", "red")
-            lines.append(Line.of(sign, f" {left.target}: {left.said}"))
+            lines.append(Line.of(sign, f" {left.target}: {left.text}"))
         return [*lines, Line(self.summary(written=written))]
 
     def summary(self, *, written: bool = False) -> str:
-        """How many things there are to show, and who shows them."""
+        """The number of targets: shown before, by new scenarios, and left."""
         all_ = say_number(len(self.targets))
         if self.there == len(self.targets):
             return f"{self.machine}: all {all_} edges, rules and stop reasons are shown already"
@@ -137,7 +137,7 @@ class Generated:
 
     @property
     def there(self) -> int:
-        """How many of the targets the scenarios show that were there."""
+        """The number of targets that existing scenarios show."""
         return sum(target in self.covered for target in self.targets)
 
     def __repr__(self) -> str:
@@ -146,14 +146,14 @@ class Generated:
         return f"<Generated {self.machine}: {shown}, {new} of them new>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """What a notebook shows: the files and what they show, and what is left."""
+        """The notebook view: the files with their targets, and the unreached targets."""
         rows = [
             (Cell(one.file, "code"), ", ".join(t.name for t in one.shows), f"{one.records}")
             for one in self.scenarios
         ]
-        left = [(Cell(str(u.target), "code"), u.said, "") for u in self.unreached]
-        shown = table([*rows, *left], head=("scenario", "shows", "records"), right=(2,))
-        return bundle(shown, str(self))
+        left = [(Cell(str(u.target), "code"), u.text, "") for u in self.unreached]
+        html = table([*rows, *left], head=("scenario", "shows", "records"), right=(2,))
+        return bundle(html, str(self))
 
 
 def _ours(path: Path) -> bool:

@@ -1,9 +1,9 @@
-"""Which values a machine asks for: read from its guards, its parsers and its schemas.
+"""Candidate values for the search, read from the guards, parsers and schemas of a machine.
 
-A guard `usage.total_tokens >= limits.tokens` asks for a reply of so many tokens,
-`"[FINALIZE]" in vars.plan` for that word. Nothing here says that a value is enough: it is tried.
+A guard `usage.total_tokens >= limits.tokens` suggests a reply of that many tokens,
+`"[FINALIZE]" in vars.plan` that word. Whether a value suffices is found out by trying it.
 
-Belongs here: values, by what they are values of. Never: a run.
+Belongs here: values, by the facts that they are for. Never: a run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from chartloop.language.expression.tree import (
 from chartloop.language.spec import MachineSpec
 
 MOST = 6
-"""Values of one kind that are tried."""
+"""How many values of one kind are tried."""
 TIMES = frozenset({"run.elapsed", "run.working", "run.idle", "progress.stalled_for"})
 TOKENS = frozenset({
     "usage.total_tokens", "usage.prompt_tokens", "usage.completion_tokens", "usage.context_tokens",
@@ -39,43 +39,43 @@ _NO_WORDS = frozenset(str(category) for category in Category)
 
 
 def expressions(spec: MachineSpec) -> Iterator[Expression]:
-    """Everything by which a machine decides: guards, `of`, `within`."""
+    """The expressions that decide a run: guards, `of`, `within`."""
     yield from (rule.when for rule in spec.rules)
     yield from (edge.when for edge in spec.edges() if edge.when is not None)
     for state in spec.states.values():
-        for given in (state.of, state.within):
-            if isinstance(given, Expression):
-                yield given
+        for part in (state.of, state.within):
+            if isinstance(part, Expression):
+                yield part
 
 
 @dataclass(frozen=True)
 class Hints:
-    """What a machine and its children ask for; each list is short and in the order of the file."""
+    """The candidate values of a machine and its children: short lists in the order of the file."""
 
     words: Mapping[str, tuple[str, ...]]
-    """Texts by the dotted fact that is compared with them."""
+    """Texts, by the fact that is compared with them."""
     numbers: Mapping[str, tuple[float, ...]]
-    """Numbers likewise; durations in seconds."""
+    """Numbers, by the fact that is compared with them; durations in seconds."""
     parts: Mapping[str, tuple[float, ...]] = field(default_factory=dict[str, tuple[float, ...]])
-    """Numbers with which a fact is added, multiplied or divided, and one below 0."""
+    """The constants in arithmetic with a fact, by that fact, and -1."""
     tokens: tuple[int, ...] = ()
-    """Sizes of a reply."""
+    """Sizes of a reply in tokens."""
     costs: tuple[float, ...] = ()
     """USD."""
     delays: tuple[float, ...] = ()
-    """Seconds that a reply may take."""
+    """Durations of a reply in seconds."""
     finishes: tuple[str, ...] = ()
     """Finish reasons."""
     near: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """By state the texts that are asked for on the way to the next action."""
+    """By acting state, the texts that guards before the next rest compare with."""
 
     def all_words(self) -> tuple[str, ...]:
-        """Every text that something is compared with."""
-        return _few(word for found in self.words.values() for word in found)
+        """The texts of all facts."""
+        return _few(word for words in self.words.values() for word in words)
 
 
 def hints_of(spec: MachineSpec, facts: Facts) -> Hints:
-    """What a machine asks for whose run starts with these facts, with its limits."""
+    """Collect the candidate values of a machine whose run starts with these facts."""
     words: dict[str, list[str]] = {}
     numbers: dict[str, list[float]] = {}
     within: list[float] = []
@@ -91,9 +91,9 @@ def hints_of(spec: MachineSpec, facts: Facts) -> Hints:
     near = {n: w for part in spec.family() for n, w in _near(part, facts)}
     window = facts.usage.context_window or int(spec.model.get("context_window") or 0)
     return Hints(
-        {name: _few(found) for name, found in words.items()},
-        {name: _few(sorted(set(found))) for name, found in numbers.items()},
-        {name: _few((-1, *found)) for name, found in parts.items()},
+        {name: _few(values) for name, values in words.items()},
+        {name: _few(sorted(set(values))) for name, values in numbers.items()},
+        {name: _few((-1, *values)) for name, values in parts.items()},
         _sizes(numbers, window), _few(_of(numbers, {COST})),
         _few(sorted({t for t in (*_of(numbers, TIMES), *within) if 0 < t < math.inf})),
         _few(words.get(FINISH, ())), near,
@@ -101,7 +101,7 @@ def hints_of(spec: MachineSpec, facts: Facts) -> Hints:
 
 
 def _near(spec: MachineSpec, facts: Facts) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The texts that each acting state's own way on asks for, to the next state that rests."""
+    """For each acting state, the texts that guards compare with before the next resting state."""
     for state in spec.states.values():
         if state.action is None:
             continue
@@ -116,11 +116,11 @@ def _near(spec: MachineSpec, facts: Facts) -> Iterator[tuple[str, tuple[str, ...
                 if then is not None and not then.rests and then.name not in seen:
                     seen.add(then.name)
                     pending.append(then)
-        yield state.name, _few(word for found in words.values() for word in found)
+        yield state.name, _few(word for texts in words.values() for word in texts)
 
 
-def _few(found: Iterable[Any]) -> tuple[Any, ...]:
-    return tuple(dict.fromkeys(found))[:MOST]
+def _few(values: Iterable[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(values))[:MOST]
 
 
 def _first_facts(spec: MachineSpec, facts: Facts) -> Facts:
@@ -149,7 +149,7 @@ def _collect_compared(
 
 
 def _collect_operands(node: Node, parts: dict[str, list[float]]) -> None:
-    """Collect the constants that arithmetic has next to a fact."""
+    """Collect the constants in arithmetic with a fact."""
     if isinstance(node, Arith):
         values = [n.value for n in walk(node) if isinstance(n, Const)]
         for path in facts_of(node):
@@ -159,20 +159,20 @@ def _collect_operands(node: Node, parts: dict[str, list[float]]) -> None:
 
 
 def _measured_fact(node: Node) -> Iterator[str]:
-    """The one fact on a side that a run changes. Of several it is unclear which a value is for."""
-    found = [path for path, fact in facts_of(node).items() if not fact.is_limit]
-    if len(found) == 1:
-        yield found[0]
+    """The fact on a side that a run changes, if there is exactly one."""
+    paths = [path for path, fact in facts_of(node).items() if not fact.is_limit]
+    if len(paths) == 1:
+        yield paths[0]
 
 
 def _values(node: Node, facts: Facts) -> Iterator[Any]:
-    """The values of a side that only a person moves, of a list its elements."""
+    """The value of a constant side, a list by its elements; else the constants in it."""
     if isinstance(node, Each) or any(not fact.is_limit for fact in facts_of(node).values()):
         yield from (n.value for n in walk(node) if isinstance(n, Const))
         return
     try:
         value = Expression(node.text, node.type, node).value(facts, no_oracle)
-    except Exception:  # noqa: BLE001  what cannot be evaluated suggests nothing
+    except Exception:  # noqa: BLE001  a hint is optional, whatever fails
         yield from _lists(node, facts)
         return
     if isinstance(value, (list, tuple)):
@@ -182,7 +182,7 @@ def _values(node: Node, facts: Facts) -> Iterator[Any]:
 
 
 def _lists(node: Node, facts: Facts) -> Iterator[Any]:
-    """A loop's variable stands for the elements of any list of limits."""
+    """The elements of all lists among the limits, for which a loop's variable may stand."""
     del node
     for value in facts.limits.values():
         if isinstance(value, (list, tuple)):
@@ -198,7 +198,7 @@ def _cases(spec: MachineSpec, words: dict[str, list[str]]) -> None:
 
 
 def _waits(spec: MachineSpec, facts: Facts, into: list[float]) -> None:
-    """How long actions may take."""
+    """Collect the timeouts of states."""
     for state in spec.states.values():
         within = state.within
         if isinstance(within, Expression):
@@ -216,7 +216,7 @@ def _of(numbers: Mapping[str, list[float]], names: Iterable[str]) -> Iterator[fl
 
 
 def _sizes(numbers: Mapping[str, list[float]], window: int) -> tuple[int, ...]:
-    """Tokens of a reply that reach a limit on tokens, or a share of the window."""
-    found = {math.ceil(n) for n in _of(numbers, TOKENS)}
-    found |= {math.ceil(n * window) for n in _of(numbers, {RATIO}) if window}
-    return tuple(sorted(found))[:MOST]
+    """Sizes of a reply that reach a limit on tokens, or a share of the window."""
+    sizes = {math.ceil(n) for n in _of(numbers, TOKENS)}
+    sizes |= {math.ceil(n * window) for n in _of(numbers, {RATIO}) if window}
+    return tuple(sorted(sizes))[:MOST]

@@ -1,9 +1,9 @@
-"""Nodes of the search, and what may happen next at each: one record of a real run.
+"""The nodes of the search and their successors, each one record of a real run further.
 
-A node holds a position. To follow it a session is put where the node is, the world is told what to
-answer, and the run takes one record: the engine's own action, the engine's own decision.
+A node holds a position. To follow it, a session is set to that position, the answers of the world
+are chosen, and the run takes one record with the engine's own action and decision.
 
-Belongs here: from a node to the nodes behind it. Never: which node is followed.
+Belongs here: the successors of a node. Never: which node is followed.
 """
 
 from __future__ import annotations
@@ -34,33 +34,33 @@ from chartloop.testing.clock import ManualClock
 
 RUN = "generated"
 CANCEL = 3
-"""For how many records more than its own a cancel counts."""
+"""How many additional records a cancel counts for."""
 _SECOND = 6
-"""Answers of each question that are tried where two are answered otherwise at once."""
+"""How many answers of each question are tried if two differ from the plain ones."""
 _VARIANTS = 120
-"""Ways of one action that are tried, at most."""
+"""Maximum number of variants of one action."""
 
 
-Chosen = tuple[Sequence[int], int]
-"""What the world answers in one action, question by question, and what to all others."""
+Choices = tuple[Sequence[int], int]
+"""The numbers of the world's answers in one action, in order, and that of all further ones."""
 
 
-class Happening(NamedTuple):
-    """Something from outside, as an event of a scenario."""
+class EventMove(NamedTuple):
+    """An event from outside, as a scenario has it."""
 
     kind: str
     """`send` or `cancel`."""
     word: str
     data: Mapping[str, Any]
     after: int
-    """Steps that were finished."""
+    """The number of finished steps."""
     at: str = ""
-    """The state for whose wait it is, where steps alone do not say that."""
+    """The waiting state, if `after` alone does not identify the wait."""
 
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """A run at one moment, and how it came there."""
+    """A run at one moment, with its path."""
 
     start: Start
     position: Position
@@ -68,52 +68,52 @@ class Node:
     parent: Node | None = None
     records: int = 1
     oddness: int = 0
-    """How far its way differs from what is plain; of two as short the plainer is taken."""
+    """How far its path differs from the plainest answers; breaks ties between equal lengths."""
     failed: int = 0
-    """Model calls that gave no reply: a script counts them."""
-    said: tuple[Answer, ...] = ()
-    event: Happening | None = None
+    """The number of model calls without a reply, which a script counts too."""
+    answers: tuple[Answer, ...] = ()
+    event: EventMove | None = None
     shown: frozenset[Target] = frozenset()
-    """What the last record showed."""
+    """The targets that the last record showed."""
     path: tuple[str, ...] = ()
-    """States that the last record entered."""
-    chosen: Chosen = ((), 0)
-    """The choices that the last record was made with."""
+    """The states that the last record entered."""
+    choices: Choices = ((), 0)
+    """The choices of the last record."""
     expired: bool = False
-    """The last record was a wait that no one answered."""
-    held: bool = False
-    """Children of the current action have started: they are in the journal of the way only."""
+    """Whether the last record was a wait that expired."""
+    has_children: bool = False
+    """Whether the current action has started children, which only the path's journal holds."""
 
     cancels: int = 0
 
     @property
     def length(self) -> int:
-        """Records; a cancel counts as several: a run that ends by itself shows more."""
+        """The number of records; a cancel counts more, as runs that end by themselves show more."""
         return self.records + CANCEL * self.cancels
 
     @property
     def cost(self) -> tuple[int, int]:
-        """How long its way is, then how plain."""
+        """Its length, then its oddness."""
         return self.length, self.oddness
 
     @property
-    def wait_over(self) -> bool:
-        """Whether it rests: ended, or waiting for someone without a time."""
+    def rests(self) -> bool:
+        """Whether the run has ended, or waits without a timeout."""
         position = self.position
         return position.ended or (position.status == "paused" and position.wake_at is None)
 
     def way(self) -> list[Node]:
-        """The nodes from the start to here."""
-        found: list[Node] = []
+        """The nodes from the start to this one."""
+        nodes: list[Node] = []
         node: Node | None = self
         while node is not None:
-            found.append(node)
+            nodes.append(node)
             node = node.parent
-        return found[::-1]
+        return nodes[::-1]
 
 
 class Moves:
-    """What may happen next at a node of a machine."""
+    """The successors of nodes of one machine."""
 
     def __init__(
         self, machine: Machine, world: World, clock: ManualClock, *, run_own: bool
@@ -121,9 +121,9 @@ class Moves:
         self.machine = machine
         self.chart = machine.chart
         self.tried = 0
-        """The work that the search has done: moves that were tried, and answers that they took."""
+        """The work done: the number of moves tried, and of answers that they took."""
         self.not_run: set[str] = set()
-        """States whose action is the application's own and has effects: none was run."""
+        """The states whose custom action has effects and did not run."""
         self._world = world
         self._clock = clock
         self._run_own = run_own
@@ -132,13 +132,13 @@ class Moves:
         self._ports: Ports | None = None
 
     async def begin(self, start: Start) -> Node | None:
-        """The node behind the start record; None where a run cannot start so."""
+        """The node after the start record; None if a run cannot start so."""
         self.tried += 1
         self._clock.set(ManualClock().now())
         try:
             run = self.machine.start(
                 start.task, limits=start.limits, vars=start.vars, tasks=start.tasks,
-                model=self._world.model, clock=self._clock, run_id=RUN, notifier=_Nobody(),
+                model=self._world.model, clock=self._clock, run_id=RUN, notifier=_NullNotifier(),
             )  # fmt: skip
         except ChartloopError:
             if start == Start():
@@ -153,25 +153,25 @@ class Moves:
         )  # fmt: skip
 
     async def behind(self, node: Node) -> AsyncGenerator[Node, None]:
-        """Every node that is one record behind this one, the plainest first."""
+        """Yield the successors of a node, the plainest first."""
         position = node.position
         if position.ended:
             return
         if position.status == "paused":
-            async for found in self._answer_nodes(node):
-                yield found
-            if position.wake_at is not None and (late := await self._next(node)) is not None:
-                yield late
+            async for successor in self._answer_nodes(node):
+                yield successor
+            if position.wake_at is not None and (later := await self._next(node)) is not None:
+                yield later
         elif self._may_act(position.state):
-            async for found in self._action_nodes(node):
-                yield found
+            async for successor in self._action_nodes(node):
+                yield successor
         if not position.closing:
             cancel = _event(node, "cancel", CANCELLED, EMPTY)
-            if (stopped := await self._next(node, event=cancel, odd=3)) is not None:
-                yield stopped
+            if (successor := await self._next(node, event=cancel, odd=3)) is not None:
+                yield successor
 
-    async def alike(self, node: Node, number: int) -> Node | None:
-        """The one behind it in which the world gives the answer of this number to everything."""
+    async def repeat(self, node: Node, number: int) -> Node | None:
+        """The successor in which the world gives the answer of this number to each question."""
         position = node.position
         acts = position.status != "paused" and not position.ended
         if number and acts and self._may_act(position.state):
@@ -179,40 +179,40 @@ class Moves:
         return await self.first(node)
 
     async def first(self, node: Node) -> Node | None:
-        """The plainest of them."""
-        found = self.behind(node)
+        """The plainest successor; None if there is none."""
+        successors = self.behind(node)
         try:
-            return await anext(found, None)
+            return await anext(successors, None)
         finally:
-            await found.aclose()
+            await successors.aclose()
 
     async def _action_nodes(self, node: Node) -> AsyncIterator[Node]:
-        """The next nodes after the current action, one for each outcome that the world may give."""
+        """The successors after the current action, one for each variant of the world's answers."""
         plain = await self._next(node)
-        made = tuple(self._world.made)  # before anybody else asks the world
+        choices = tuple(self._world.choices)  # the next move replaces them
         if plain is not None:
             yield plain
-        for chosen in islice(_variants(made), _VARIANTS):
-            odd = sum(number > 0 for number in chosen[0]) + sum(chosen[0]) + chosen[1]
-            if (found := await self._next(node, chosen, odd=odd)) is not None:
-                yield found
+        for variant in islice(_variants(choices), _VARIANTS):
+            odd = sum(number > 0 for number in variant[0]) + sum(variant[0]) + variant[1]
+            if (successor := await self._next(node, variant, odd=odd)) is not None:
+                yield successor
 
     async def _answer_nodes(self, node: Node) -> AsyncIterator[Node]:
-        """The next nodes after each answer where the run, or a child of it, waits."""
+        """The successors after each answer to the wait of the run, or of a child of it."""
         position = node.position
         at = position.state if node.expired else ""
         if node.parent is not None and at == node.parent.position.state:
-            return  # no file can say that this is for the second of two waits in one state
-        asked = position.child_question
-        for word in self.chart.events_at(position.state) if asked is None else asked.events:
-            fields = self.chart.answer_fields(position.state, word) if asked is None else {}
+            return  # a scenario cannot address the second of two waits in one state
+        question = position.child_question
+        for word in self.chart.events_at(position.state) if question is None else question.events:
+            fields = self.chart.answer_fields(position.state, word) if question is None else {}
             for odd, data in enumerate(_answers_of(fields)):
                 answer = _event(node, "send", word, data)._replace(at=at)
-                if (found := await self._next(node, event=answer, odd=odd)) is not None:
-                    yield found
+                if (successor := await self._next(node, event=answer, odd=odd)) is not None:
+                    yield successor
 
     def _may_act(self, state: str) -> bool:
-        """Whether the action of a state may be run in a search: an own one only when it is pure."""
+        """Whether a search may run a state's action: a custom one only if it is pure."""
         action = self.chart.spec.states[state].action
         if action is None:
             return False
@@ -224,16 +224,17 @@ class Moves:
     # one record -----------------------------------------------------------------------------
 
     async def _next(
-        self, node: Node, chosen: Chosen = ((), 0), *, event: Happening | None = None, odd: int = 0
-    ) -> Node | None:
-        """The node behind one record of a run that is at this node; None where it refuses."""
+        self, node: Node, choices: Choices = ((), 0), *, event: EventMove | None = None,
+        odd: int = 0,
+    ) -> Node | None:  # fmt: skip
+        """The node one record after this one; None if the run refuses or rests."""
         try:
             session = await self._at(node)
-            kind = await self._record(session, chosen, event)
-        except ChartloopError:  # what a run refuses is no way
+            kind = await self._record(session, choices, event)
+        except ChartloopError:  # the run refuses this move
             return None
         finally:
-            self.tried += 1 + len(self._world.made)
+            self.tried += 1 + len(self._world.choices)
         if kind is None:
             return None
         position = session.position
@@ -241,30 +242,31 @@ class Moves:
         return Node(
             node.start, position, self._clock.now(), node, node.records + 1,
             node.oddness + odd + (event is not None), session.tally.failed_calls,
-            tuple(self._world.said), event, self._last_targets(session), tuple(session.tally.path),
-            chosen, kind == "expired", waits_for_child or (node.held and kind != "step"),
+            tuple(self._world.answers), event, self._last_targets(session),
+            tuple(session.tally.path), choices, kind == "expired",
+            waits_for_child or (node.has_children and kind != "step"),
             node.cancels + (event is not None and event.kind == "cancel"),
         )  # fmt: skip
 
     async def _record(
-        self, session: Session, chosen: Chosen, event: Happening | None
+        self, session: Session, choices: Choices, event: EventMove | None
     ) -> str | None:
-        """Let a run take one record; its kind, or None when it rests."""
+        """Let a run take one record; its kind, or None if the run rests."""
         session.tally = Tally(failed_calls=session.tally.failed_calls)
-        self._world.begin(*chosen)
+        self._world.begin(*choices)
         if event is not None:
             await _send(session, event)
         record = await advance(session)
         return None if record is None else record.kind
 
     async def _at(self, node: Node) -> Session:
-        """A session of a run that is at a node."""
-        if node.held and node.parent is not None:  # its children must be there
+        """A session of a run at a node."""
+        if node.has_children and node.parent is not None:  # replay to create its children
             session = await self._at(node.parent)
-            await self._record(session, node.chosen, node.event)
+            await self._record(session, node.choices, node.event)
             return session
         assert self._ports is not None
-        self._ask_for(node)
+        self._set_replies(node)
         self._clock.set(node.now)
         session = Session(self.chart, MemoryJournal(), RUN, self._ports)
         row = RunRow(RUN, self.chart.name, self.machine.hash)
@@ -274,8 +276,8 @@ class Moves:
         session.tally = Tally(failed_calls=node.failed)
         return session
 
-    def _ask_for(self, node: Node) -> None:
-        """The world answers as the limits of the node's start ask for."""
+    def _set_replies(self, node: Node) -> None:
+        """Set the world's replies, whose candidates depend on the limits of the node's start."""
         key = repr(node.start.limits)
         if key not in self._worlds:
             spec = self.chart.spec
@@ -283,7 +285,7 @@ class Moves:
         self._world.replies = self._worlds[key]
 
     def _last_targets(self, session: Session) -> frozenset[Target]:
-        """The targets that the last record of a session covers."""
+        """The targets that the last record of a session shows."""
         tally, position = session.tally, session.position
         signalled = {signal.source for signal in tally.signals} & self._rules
         reason = position.signals.highest if position.ended else None
@@ -291,12 +293,12 @@ class Moves:
         return targets_of_run({*tally.taken, *signalled}, name, self._rules)
 
 
-def _event(node: Node, kind: str, word: str, data: Mapping[str, Any]) -> Happening:
-    return Happening(kind, word, data, node.position.facts.run.steps)
+def _event(node: Node, kind: str, word: str, data: Mapping[str, Any]) -> EventMove:
+    return EventMove(kind, word, data, node.position.facts.run.steps)
 
 
-async def _send(session: Session, event: Happening) -> None:
-    """As `Run.send` and `Run.cancel` do."""
+async def _send(session: Session, event: EventMove) -> None:
+    """Send an event as `Run.send` and `Run.cancel` do."""
     if event.kind == "send":
         await answer.send_answer(session, answer.Answer(event.word, event.data))
         return
@@ -305,21 +307,21 @@ async def _send(session: Session, event: Happening) -> None:
     await session.journal.send(RUN, InboxMessage(str(session.head), now, data))
 
 
-def _variants(made: Sequence[Choice]) -> Iterator[Chosen]:
-    """Other choices than the plain ones: all questions answered alike, one otherwise, then two."""
-    if len(made) > 1:
-        most = max(choice.options for choice in made)
+def _variants(plain: Sequence[Choice]) -> Iterator[Choices]:
+    """Variants of the plain choices: all equal, then one different, then two different."""
+    if len(plain) > 1:
+        most = max(choice.options for choice in plain)
         yield from (((), n) for n in range(1, most))
-    for at, choice in enumerate(made):
+    for at, choice in enumerate(plain):
         yield from (((0,) * at + (n,), 0) for n in range(1, choice.options))
-    for one, other in combinations(range(len(made)), 2):
-        for n in range(1, min(_SECOND, made[one].options)):
-            for m in range(1, min(_SECOND, made[other].options)):
+    for one, other in combinations(range(len(plain)), 2):
+        for n in range(1, min(_SECOND, plain[one].options)):
+            for m in range(1, min(_SECOND, plain[other].options)):
                 yield (0,) * one + (n,) + (0,) * (other - one - 1) + (m,), 0
 
 
 def _answers_of(fields: Mapping[str, Type]) -> Iterator[dict[str, Any]]:
-    """Data that an answer may carry."""
+    """The candidate data of an answer."""
     first = {name: values[0] for name, type in fields.items() if (values := _of_type(type))}
     yield first
     for name, type in fields.items():
@@ -342,10 +344,10 @@ def _of_type(type: Type) -> Sequence[Any]:
             return ("yes",)
 
 
-class _Nobody:
-    """A notifier that no one hears."""
+class _NullNotifier:
+    """A notifier that sends nothing."""
 
     suspends = False
 
     async def notify(self, text: str, data: Mapping[str, Any]) -> None:
-        """Say it to no one."""
+        """Send nothing."""

@@ -1,4 +1,4 @@
-"""What a model may answer to a request: the plain answer first, then what differs from it.
+"""The candidate replies of a model to a request: the plain reply first, then variants.
 
 Belongs here: replies as a script writes them. Never: which of them is given.
 """
@@ -17,14 +17,14 @@ from chartloop.language.spec import MachineSpec, StateSpec
 from chartloop.run.ports import ModelRequest
 from chartloop.scenarios.generator.hints import Hints
 
-Said = dict[str, Any] | str
+Scripted = dict[str, Any] | str
 """A reply as a script writes it."""
 PLAIN = "Done."
 _CODE = ("print(1)", "1 / 0")
 
 
 class Replies:
-    """Everything that a model may say to the requests of one machine."""
+    """The candidate replies to the requests of one machine."""
 
     def __init__(self, spec: MachineSpec, hints: Hints) -> None:
         self._spec = spec
@@ -35,34 +35,34 @@ class Replies:
             for state in part.states.values()
             if state.asks_model == "task"
         }
-        """The states that do a task of the queue: a reply to them may be a report."""
+        """The states that work on tasks of the queue, where a reply may be a report."""
         self.results: tuple[Any, ...] = (
             *_RESULTS, *hints.all_words(), *REPORTS,
             *({"delay": write_duration(delay), "result": "ok"} for delay in hints.delays),
         )  # fmt: skip
-        """What a tool may give."""
-        self._known: dict[tuple[Any, ...], tuple[Said, ...]] = {}
+        """The candidate results of a tool."""
+        self._known: dict[tuple[Any, ...], tuple[Scripted, ...]] = {}
 
-    def to(self, request: ModelRequest) -> tuple[Said, ...]:
-        """The replies to a request."""
+    def to(self, request: ModelRequest) -> tuple[Scripted, ...]:
+        """The candidate replies to a request."""
         state = _state_of(request.key)
         names = tuple(str(tool["function"]["name"]) for tool in request.tools)
         key = (names, json.dumps(request.output, sort_keys=True), state)
         if key not in self._known:
-            made = self._candidates(request, state)
-            found = {json.dumps(reply, sort_keys=True): reply for reply in made}
-            self._known[key] = tuple(found.values())
+            candidates = self._candidates(request, state)
+            unique = {json.dumps(reply, sort_keys=True): reply for reply in candidates}
+            self._known[key] = tuple(unique.values())
         return self._known[key]
 
-    def _candidates(self, request: ModelRequest, state: str) -> Iterator[Said]:
+    def _candidates(self, request: ModelRequest, state: str) -> Iterator[Scripted]:
         texts = self._texts(request.output, state)
         yield from texts
         calls = [_call(tool["function"]) for tool in request.tools]
         yield from ({"tool_calls": [call]} for call in calls)
-        needy = (
+        with_arguments = (
             t["function"] for t in request.tools if t["function"]["parameters"].get("required")
         )
-        yield from ({"tool_calls": [{"name": t["name"]}]} for t in list(needy)[:1])
+        yield from ({"tool_calls": [{"name": t["name"]}]} for t in list(with_arguments)[:1])
         for category in Category:
             yield {"error": {"category": str(category), "message": "it failed"}}
         first: list[Mapping[str, Any]] = [{"text": texts[0]}]
@@ -71,7 +71,7 @@ class Replies:
             yield from ({**base, **more} for more in self._more())
 
     def _more(self) -> Iterator[dict[str, Any]]:
-        """What may be said of a reply beside what is in it."""
+        """Variants of a reply's usage, delay and finish reason."""
         hints = self._hints
         for size in hints.tokens:
             yield {"usage": {"prompt_tokens": size, "completion_tokens": 0}}
@@ -88,15 +88,15 @@ class Replies:
         if schema is not None:
             return [*(_as_json(v) for v in self._of_schema(schema)), PLAIN]
         working = state in self._working
-        found = [PLAIN] if working or not self._parsable_texts else [*self._parsable_texts, PLAIN]
+        texts = [PLAIN] if working or not self._parsable_texts else [*self._parsable_texts, PLAIN]
         if working:
-            found += [_as_json(report) for report in REPORTS]
+            texts += [_as_json(report) for report in REPORTS]
         return list(
-            dict.fromkeys((*found, *self._hints.near.get(state, ()), *self._hints.all_words()))
+            dict.fromkeys((*texts, *self._hints.near.get(state, ()), *self._hints.all_words()))
         )
 
     def _of_schema(self, schema: Mapping[str, Any], depth: int = 3) -> list[Any]:
-        """Data that a schema allows: the first is plain, each other differs in one place."""
+        """Data that a schema allows: plain data first, then variants in one place each."""
         if "enum" in schema:
             return list(schema["enum"])
         if "const" in schema:
@@ -117,18 +117,18 @@ class Replies:
                 return ["ok", *self._hints.all_words()]
 
     def _numbers(self) -> list[Any]:
-        found = [n for some in self._hints.numbers.values() for n in some]
-        return list(dict.fromkeys((0, 1, *found, *(n + 1 for n in found))))[:8]
+        numbers = [n for some in self._hints.numbers.values() for n in some]
+        return list(dict.fromkeys((0, 1, *numbers, *(n + 1 for n in numbers))))[:8]
 
     @cached_property
     def _parsable_texts(self) -> list[str]:
-        """Texts that the machine's parsers can read, for each of them."""
-        found: list[str] = []
+        """Texts that the machine's parsers can read."""
+        texts: list[str] = []
         for part in self._spec.family():
             for state in part.states.values():
                 if state.traits.reads_reply:
-                    found += self._for_parser(part, state)
-        return list(dict.fromkeys(found))[:24]
+                    texts += self._for_parser(part, state)
+        return list(dict.fromkeys(texts))[:24]
 
     def _for_parser(self, spec: MachineSpec, state: StateSpec) -> Iterator[str]:
         rules: dict[str, Mapping[str, Any]] = {}
@@ -145,7 +145,7 @@ class Replies:
             yield "\n".join(t for n, v in one.items() if (t := _wrap_part(marked[n], v)))
 
     def _for_target(self, spec: MachineSpec, name: str, rule: Mapping[str, Any]) -> list[Any]:
-        """Values for one variable; None leaves its part out of the reply."""
+        """Candidate values of one variable; None leaves its part out of the reply."""
         if "json" in rule:
             return self._of_type(spec.vars[name.removeprefix("vars.")].type, name)
         if "fence" in rule:
@@ -156,7 +156,7 @@ class Replies:
         return ["ok", *words, None]
 
     def _pairs(self, spec: MachineSpec, name: str) -> Iterator[dict[str, str]]:
-        """Proposals: for each key that is adopted the words that its variable is compared with."""
+        """Key-value pairs: for each adopted key, the texts that its variable is compared with."""
         keys: dict[str, str] = {}
         for state in spec.states.values():
             if state.traits.adopts:
@@ -182,7 +182,7 @@ class Replies:
 
 
 def _state_of(key: str) -> str:
-    """The state whose action makes a call, by the call's key: `RUN/STATE/STEP`."""
+    """The state in the key of a call: `RUN/STATE/STEP`."""
     return key.rpartition("/")[0].rpartition("/")[2]
 
 
@@ -199,11 +199,11 @@ REPORTS: Sequence[Mapping[str, Any]] = (
     {"metrics": {"quality": 2.0}, "improvements": ["make it better still"]},
     {"tasks": ["do the rest"]},
 )
-"""What the work of a queue may report."""
+"""The candidate reports of work on a task."""
 
 
 def _variations(parts: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
-    """The first of each, then each other value of one part next to the first of the rest."""
+    """The first value of each part, then variants that differ in one part each."""
     first = {name: values[0] for name, values in parts.items() if values}
     yield first
     for name, values in parts.items():
@@ -211,7 +211,7 @@ def _variations(parts: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _nest_paths(flat: Mapping[str, Any]) -> Any:
-    """Dotted paths as mappings in mappings; the empty path is the whole."""
+    """Nest dotted paths as mappings; the empty path is the whole value."""
     out: dict[str, Any] = {}
     for path, value in flat.items():
         if not path:
@@ -225,7 +225,7 @@ def _nest_paths(flat: Mapping[str, Any]) -> Any:
 
 
 def _wrap_part(rule: Mapping[str, Any], value: Any) -> str:
-    """A part of a reply as its parser finds it; empty for a part that is left out."""
+    """A part of a reply in the form that its parser reads; empty for a part that is left out."""
     if value is None:
         return ""
     if "fence" in rule:
@@ -244,7 +244,7 @@ def _as_json(value: Any) -> str:
 
 
 def _call(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A call of a tool with the least that it takes."""
+    """A call of a tool with only its required arguments."""
     schema: Mapping[str, Any] = tool["parameters"]
     needed: Iterable[str] = schema.get("required") or ()
     properties: Mapping[str, Any] = schema.get("properties") or {}
@@ -253,7 +253,7 @@ def _call(tool: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
-    """The type of a schema, of several the first."""
+    """The type of a schema; the first if there are several."""
     kind: object = schema.get("type")
     return str(
         cast("list[object]", kind)[0] if isinstance(kind, list) and kind else cast(Any, kind)
@@ -261,14 +261,14 @@ def _kind(schema: Mapping[str, Any]) -> str:
 
 
 def _sample(schema: Mapping[str, Any], whole: Mapping[str, Any], depth: int = 4) -> Any:
-    """The plainest value that a schema allows."""
+    """A plain value that a schema allows."""
     if not depth:
         return None
     reference: Any = schema.get("$ref")
     if reference is not None:
         named: Mapping[str, Any] = whole.get("$defs") or {}
-        found: Mapping[str, Any] = named.get(str(reference).rpartition("/")[2]) or {}
-        return _sample(found, whole, depth - 1)
+        target: Mapping[str, Any] = named.get(str(reference).rpartition("/")[2]) or {}
+        return _sample(target, whole, depth - 1)
     for key in ("enum", "examples"):
         if schema.get(key):
             return schema[key][0]

@@ -1,6 +1,6 @@
-"""A way as the keys of a scenario, for a person to read.
+"""A path of the search as the keys of a scenario, for people to read.
 
-Belongs here: what of a way a file says. Never: YAML (`scenario_text`), names of files, a run.
+Belongs here: the content of a scenario. Never: YAML (`scenarios.text`), names of files, a run.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from chartloop.scenarios.generator.moves import Node
 from chartloop.scenarios.generator.search_targets import Target
 
 FACTS = 4
-"""Facts that are expected, at most."""
+"""Maximum number of expected facts."""
 
 
 def keys_of(way: Sequence[Node], machine: str) -> dict[str, Any]:
-    """Everything that a scenario says of a way, but for what is expected."""
+    """The keys of a scenario for a path, without `expect`."""
     start = way[0].start
-    answers = [answer for node in way for answer in node.said]
+    answers = [answer for node in way for answer in node.answers]
     tools: dict[str, list[Any]] = {}
     for answer in answers:
         if answer.kind == "result":
             tools.setdefault(answer.tool, []).append(answer.value)
-    given: dict[str, Any] = {
+    keys: dict[str, Any] = {
         "machine": machine, "task": start.task,
         "tasks": None if start.tasks is None else [*start.tasks],
         "limits": dict(start.limits), "vars": dict(start.vars),
         "replies": [_reply(a.value) for a in answers if a.kind == "reply"],
         "tools": tools, "events": list(_events(way)),
     }  # fmt: skip
-    # no tasks is not the same as those of the file
-    return {name: v for name, v in given.items() if v or (name == "tasks" and v is not None)}
+    # an empty list of tasks replaces those of the file
+    return {name: v for name, v in keys.items() if v or (name == "tasks" and v is not None)}
 
 
 def without_each(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What a scenario might do without: the task, each limit, each variable."""
+    """The parts of a scenario's start that may be unnecessary: task, each limit, each variable."""
     if "task" in keys:
         yield "task", ""
     for group in ("limits", "vars"):
@@ -51,16 +51,16 @@ def without_each(keys: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def without(keys: Mapping[str, Any], group: str, name: str) -> dict[str, Any]:
-    """The same scenario without one of these."""
+    """The keys of a scenario without one such part."""
     left = {n: v for n, v in keys.get(group, {}).items() if n != name} if name else {}
     return {key: left if key == group else v for key, v in keys.items() if key != group or left}
 
 
-def _reply(said: Any) -> Any:
-    """A reply as short as it can be written: a text, durations with their unit."""
-    if not isinstance(said, Mapping):
-        return said
-    reply = dict(cast("Mapping[str, Any]", said))
+def _reply(option: Any) -> Any:
+    """A reply in its shortest form: as a text if possible, durations with their unit."""
+    if not isinstance(option, Mapping):
+        return option
+    reply = dict(cast("Mapping[str, Any]", option))
     if set(reply) == {"text"}:
         return reply["text"]
     if "delay" in reply:
@@ -81,30 +81,30 @@ def _duration(seconds: float) -> Any:
     return written if parse_duration(written) == seconds else seconds
 
 
-# what is expected ---------------------------------------------------------------------------
+# expectations -------------------------------------------------------------------------------
 
 
 def expect_result(result: Result, facts: Mapping[str, Any]) -> dict[str, Any]:
     """The `expect` of a scenario with this result."""
-    found: dict[str, Any] = {}
+    expect: dict[str, Any] = {}
     if result.reason is not None:
-        found["reason"] = str(result.reason)
-    found |= {"kind": result.kind, "path": list(result.path)}
-    return found | ({"facts": dict(facts)} if facts else {})
+        expect["reason"] = str(result.reason)
+    expect |= {"kind": result.kind, "path": list(result.path)}
+    return expect | ({"facts": dict(facts)} if facts else {})
 
 
 def facts_that_matter(
     spec: MachineSpec, targets: Iterable[Target], result: Result
 ) -> dict[str, Any]:
-    """What the guards of these targets read, as it is at the end."""
+    """The facts that the guards of these targets read, with their final values."""
     guards = {edge.id: edge.when for edge in spec.edges()} | {r.id: r.when for r in spec.rules}
     of = {e.id: spec.states[e.source].of for e in spec.edges() if e.role == "case"}
-    found: dict[str, Any] = {}
+    facts: dict[str, Any] = {}
     for target in targets:
         for guard in (guards.get(target.name), of.get(target.name)):
             if isinstance(guard, Expression):
-                found |= _read_by(spec, guard, result)
-    return dict(list(found.items())[:FACTS])
+                facts |= _read_by(spec, guard, result)
+    return dict(list(facts.items())[:FACTS])
 
 
 def _read_by(spec: MachineSpec, guard: Expression, result: Result) -> Iterator[tuple[str, Any]]:
@@ -117,15 +117,15 @@ def _read_by(spec: MachineSpec, guard: Expression, result: Result) -> Iterator[t
         except AttributeError:
             continue
         type = type_at(spec.roots, name)
-        if _says_something(value) and (type is None or type.kind not in _UNEVEN):
+        if _is_worth_expecting(value) and (type is None or type.kind not in _UNEVEN):
             yield name, _of_type(value, type)
 
 
 _UNEVEN = frozenset({"fraction", "float"})
-"""Their last digits say nothing."""
+"""Types whose last digits are meaningless."""
 
 
-def _says_something(value: Any) -> bool:
+def _is_worth_expecting(value: Any) -> bool:
     if isinstance(value, str):
         return 0 < len(value) <= 40 and "\n" not in value
     return isinstance(value, (bool, int, float)) and (

@@ -1,6 +1,6 @@
-"""What is to be shown: each edge, each rule and each reason that a machine can stop for.
+"""The targets of generated scenarios: each edge, rule and stop reason of a machine.
 
-Belongs here: which targets a machine has, which of them a run has shown. Never: a search.
+Belongs here: which targets a machine has, and which of them a run shows. Never: a search.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from chartloop.language.spec import HIGHEST, MachineSpec, StateSpec
 from chartloop.machine.build import Chart
 
 CANCELLED = "user_requested"
-"""The reason of a cancel, when no one gives another."""
+"""The default reason of a cancel."""
 _FAILED = "error"
-"""The reason of a failed action that nothing handles."""
+"""The reason of an action's failure that the machine does not handle."""
 
 
 class Target(NamedTuple):
-    """One thing that a scenario can show."""
+    """An edge, a rule or a stop reason that a scenario can show."""
 
     kind: Literal["edge", "rule", "reason"]
     name: str
-    """The id of an edge or rule, as records and pictures have it; or a stop reason."""
+    """The id of an edge or rule, as in records and pictures; or a stop reason."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
 
 
 def targets_of(chart: Chart) -> tuple[Target, ...]:
-    """Everything that scenarios of a machine are to show, in the file's order."""
+    """All targets of a machine, in the order of the file."""
     rules = {rule.id for rule in chart.spec.rules}
     moves = (t for t in chart.step.transitions() if t.kind != "raised")
     origins = dict.fromkeys((*(t.origin for t in moves), *rules))
@@ -44,7 +44,7 @@ def targets_of(chart: Chart) -> tuple[Target, ...]:
 
 
 def _reasons(chart: Chart) -> Iterator[str]:
-    """The reasons that the file names, a cancel, and what an action that fails may come to."""
+    """The reasons that the file names, that of a cancel, and that of an unhandled failure."""
     spec = chart.spec
     named = [
         *(state.stop for state in spec.states.values()),
@@ -54,38 +54,37 @@ def _reasons(chart: Chart) -> Iterator[str]:
     yield from (reason for reason in named if reason and reason != HIGHEST)
     yield from (s.end for s in spec.states.values() if s.end in ("completed", _FAILED))
     if any(state.rests and state.job != "end" for state in spec.states.values()):
-        yield CANCELLED  # else there is no moment at which it could come
+        yield CANCELLED  # a machine that never rests cannot be cancelled
     acting = (spec.states[name] for name in _before_a_stop(spec) - chart.handled)
     if spec.on_error is None and any(_may_fail(state) for state in acting):
         yield _FAILED
 
 
 def _may_fail(state: StateSpec) -> bool:
-    """Whether what the world says can make the action of a state fail."""
+    """Whether an answer of the world can make a state's action fail."""
     return state.traits.fails == "by_world"
 
 
 def _before_a_stop(spec: MachineSpec) -> frozenset[str]:
-    """The states that a run may be in before anything stops it: later a failure is a warning."""
-    found, pending = {spec.start}, [spec.start]
+    """The states that a run may be in before a stop; after one, a failure is only a warning."""
+    seen, pending = {spec.start}, [spec.start]
     while pending:
         state = spec.states[pending.pop()]
-        ways = [edge.target for edge in state.edges if not edge.stop and not state.stop]
-        for name in ways:
-            if name in spec.states and name not in found:
-                found.add(name)
+        for name in (edge.target for edge in state.edges if not edge.stop and not state.stop):
+            if name in spec.states and name not in seen:
+                seen.add(name)
                 pending.append(name)
-    return frozenset(found)
+    return frozenset(seen)
 
 
 def targets_of_run(taken: Iterable[str], reason: str, rules: frozenset[str]) -> frozenset[Target]:
-    """The targets covered by a run that took these edges and rules, and stopped for this reason."""
-    found = {Target("rule" if name in rules else "edge", name) for name in taken}
-    return frozenset(found | ({Target("reason", reason)} if reason else set()))
+    """The targets of a run that took these edges and rules, and stopped for this reason."""
+    targets = {Target("rule" if name in rules else "edge", name) for name in taken}
+    return frozenset(targets | ({Target("reason", reason)} if reason else set()))
 
 
 def shown_by(run: Run) -> frozenset[Target]:
-    """What a run has shown, by its records."""
+    """The targets that a run shows, by its records."""
     rules = frozenset(rule.id for rule in run.machine.spec.rules)
     reason = run.result.reason
     signalled = {s.source for record in run.records for s in record.signals}

@@ -1,7 +1,7 @@
-"""What a run may start with: the file's own values first, then others that guards ask for.
+"""The candidate starts of a run: the file's own values first, then others from the hints.
 
-Limits are lowered so that a stop at a limit is short, and raised where a guard turns on that. Each
-other start differs from the file's in one thing, the last in several limits.
+Limits are lowered so that a run stops at them soon, and raised if a guard depends on that. Each
+further start differs from the file's in one value, the last ones in several limits.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from chartloop.scenarios.generator.hints import Hints, expressions
 
 TASK = "Do it."
 _FEW = 3
-"""The highest number to which a limit on counts is lowered."""
+"""The highest value to which a limit on counts is lowered."""
 _MINUTE = 60.0
 PAIRS = 300
-"""Starts that differ in two things, at most."""
+"""Maximum number of starts that differ in two values."""
 
 
 class Start(NamedTuple):
-    """What a run starts with, as a scenario writes it."""
+    """The start of a run, as a scenario writes it."""
 
     task: str = TASK
     limits: Mapping[str, Any] = EMPTY
@@ -34,12 +34,12 @@ class Start(NamedTuple):
 
     @property
     def oddness(self) -> int:
-        """In how many things it differs from what most runs start with."""
+        """In how many values it differs from the default start."""
         other = self.task != TASK or self.tasks is not None
         return len(self.limits) + len(self.vars) + other
 
     def with_(self, other: Start) -> Start:
-        """Both differences at once."""
+        """A start with the differences of both."""
         return Start(
             other.task if other.task != TASK else self.task,
             {**self.limits, **other.limits}, {**self.vars, **other.vars},
@@ -48,26 +48,26 @@ class Start(NamedTuple):
 
 
 def starts(spec: MachineSpec, hints: Hints) -> list[Start]:
-    """The file's own start, and each that differs in one thing."""
+    """The file's own start, and those that differ in one value or in all limits of a type."""
     read = frozenset(name for e in expressions(spec) for name in e.reads)
     single = [*_tasks(spec), *_limits(spec, read), *_vars(spec, read, hints)]
-    found = [Start(), *single]
+    out = [Start(), *single]
     for kind, value in (("int", 1), ("fraction", "1%"), ("fraction", "100%")):
-        alike = {
+        limits = {
             name: value
             for name, limit in spec.limits.items()
             if f"limits.{name}" in read and limit.type.kind == kind
         }
-        found += [Start(limits=alike)] if len(alike) > 1 else []
-    return found
+        out += [Start(limits=limits)] if len(limits) > 1 else []
+    return out
 
 
 def pairs(single: list[Start]) -> list[Start]:
-    """Starts that differ in two things."""
+    """Starts that differ in two values, thinned out to at most `PAIRS`."""
     both = (a.with_(b) for a, b in combinations(single, 2) if not _clash(a, b))
-    found = [start for start in both if start.oddness == 2]
-    step = max(1, len(found) // PAIRS)
-    return found[::step][:PAIRS]
+    candidates = [start for start in both if start.oddness == 2]
+    step = max(1, len(candidates) // PAIRS)
+    return candidates[::step][:PAIRS]
 
 
 def _clash(a: Start, b: Start) -> bool:
@@ -90,7 +90,7 @@ def _tasks(spec: MachineSpec) -> Iterator[Start]:
 
 
 def _is_for_tasks(action: ActionSpec) -> bool:
-    """Whether an action does tasks of the queue, or only adds some."""
+    """Whether an action works on tasks of the queue, or only adds some."""
     return action.needs == "tasks" or action.supplies == frozenset({"tasks"})
 
 
@@ -135,10 +135,10 @@ def _other_values(type: Type, value: Any, path: str, hints: Hints) -> Iterator[A
         case "int" | "float":
             near = [n + d for n in hints.numbers.get(path, ()) for d in (0, 1, -1)]
             whole = type.kind == "int"
-            found = {int(n) if whole else float(n) for n in near} - {value}
-            tried = sorted(found)[:3]
+            others = {int(n) if whole else float(n) for n in near} - {value}
+            lowest = sorted(others)[:3]
             parts = (int(n) if whole else float(n) for n in hints.parts.get(path, ()))
-            yield from dict.fromkeys([*tried, *(n for n in parts if n != value)])
+            yield from dict.fromkeys([*lowest, *(n for n in parts if n != value)])
         case "list":
             if type.of is not None and type.of.kind == "str":
                 yield [] if value else ["one"]

@@ -1,6 +1,6 @@
-"""Why a target is not reached: proven impossible, opaque, not run, or not found.
+"""The reasons why targets are not reached: proven impossible, opaque, not run, or not found.
 
-Belongs here: the order of the reasons, and their words. Never: the search.
+Belongs here: the order of the reasons, and their texts. Never: the search.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from chartloop.scenarios.generator.generated_scenarios import Unreached, Why
 from chartloop.scenarios.generator.search_targets import CANCELLED, Target
 
 _NAMED = 3
-"""Ways that are never taken and that a reason names, at most."""
+"""How many edges that are never taken a reason names."""
 
 
 def impossible(chart: Chart, targets: Iterable[Target]) -> dict[Target, Unreached]:
-    """The targets that no run shows, whatever it starts with: their guards, or all ways there."""
+    """The targets that no run can show: their guards never hold, or no path leads to them."""
     never = untaken(chart)
-    routes = Questions(chart).routes  # None where the machine is too large for that
+    routes = Questions(chart).routes  # None if the machine is too large
     may = None if routes is None else _may_happen(routes, never)
-    drawn = may if routes is None or not never else _may_happen(routes, ())
-    found: dict[Target, Unreached] = {}
+    with_dead_edges = may if routes is None or not never else _may_happen(routes, ())
+    unreached: dict[Target, Unreached] = {}
     for target in targets:
         sort = "reason" if target.kind == "reason" else "edge"
         if sort == "edge" and target.name in never:
-            found[target] = _proven(target, never[target.name])
+            unreached[target] = _proven(target, never[target.name])
         elif may is None or target.name == CANCELLED:
             continue
         elif (sort, target.name) not in may:
-            behind = never if drawn is not None and (sort, target.name) in drawn else {}
-            found[target] = _proven(target, _no_way(behind))
-    return found
+            has_path = with_dead_edges is not None and (sort, target.name) in with_dead_edges
+            unreached[target] = _proven(target, _no_way(never if has_path else {}))
+    return unreached
 
 
 def _proven(target: Target, because: str) -> Unreached:
@@ -47,57 +47,57 @@ def _proven(target: Target, because: str) -> Unreached:
 
 
 def _no_way(never: Collection[str]) -> str:
-    """That nothing leads to a target, or only ways that are never taken."""
+    """Say that no path leads to a target, or only paths over edges that are never taken."""
     if not never:
         return "no path leads there"
-    named = ", ".join(f"`{name}`" for name in list(never)[:_NAMED])
+    names = ", ".join(f"`{name}`" for name in list(never)[:_NAMED])
     more = f" or {len(never) - _NAMED} more" if len(never) > _NAMED else ""
-    return f"no path leads there except after {named}{more}: never taken"
+    return f"no path leads there except after {names}{more}: never taken"
 
 
 def _may_happen(routes: Routes, never: Collection[str]) -> set[tuple[str, str]]:
-    """Everything that may happen in a run, but behind ways that are never taken.
+    """The sort and name of all that may happen in a run, without edges that are never taken.
 
-    A search cancels a run as anybody can; it is not a caller that names its own reason.
+    A search cancels runs only for the default reason, so the routes of callers are left out.
     """
     out: dict[int, list[Route]] = {}
     for route in routes.routes:
         if route.origin not in never and route.kind != "caller":
             out.setdefault(route.source, []).append(route)
-    found: set[tuple[str, str]] = set()
+    reached: set[tuple[str, str]] = set()
     happenings = Happenings(routes, never)
     seen, pending = {0}, [0]
     while pending:
         for route in out.get(pending.pop(), ()):
-            # what is raised beside another reason has its own route
-            found.update((h.sort, h.name) for h in happenings.on(route) if not h.beside)
+            # a reason that is raised beside another has a route of its own
+            reached.update((h.sort, h.name) for h in happenings.on(route) if not h.beside)
             if route.dest not in seen:
                 seen.add(route.dest)
                 pending.append(route.dest)
-    return found
+    return reached
 
 
 class Reasons:
-    """Why a search has not found the targets of a machine."""
+    """The reasons why a search has not found the targets of a machine."""
 
     def __init__(self, chart: Chart, *, not_run: Collection[str], tried: int, end: Why) -> None:
-        """`end` is what ended the search: it had nothing left, its work was done, or someone."""
+        """`end` says why the search ended: `nothing left`, `budget` or `stopped`."""
         self._guards = _guards_by_target(chart.spec)
         self._not_run = sorted(not_run)
         self._end: Why = end
-        self._said = _ENDS[end].format(say_number(tried))
+        self._end_text = _ENDS[end].format(say_number(tried))
 
     def of(self, target: Target) -> Unreached:
-        """The first that applies: the later ones say less."""
-        asked = [name for guard in self._guards.get(target.name, ()) for name in guard.opaque]
-        if asked:
-            message = f"its guard asks `{asked[0]}`, which is Python and was never found to turn"
+        """The most specific reason that applies."""
+        opaque = [name for guard in self._guards.get(target.name, ()) for name in guard.opaque]
+        if opaque:
+            message = f"its guard asks `{opaque[0]}`, which is Python and was never found to turn"
             return Unreached(target, "opaque", message)
         if self._not_run:
             states = ", ".join(f"`{state}`" for state in self._not_run)
             message = f"it may come after {states}, whose action has effects: only `--run-actions`"
             return Unreached(target, "own action", f"{message} runs it")
-        return Unreached(target, self._end, self._said)
+        return Unreached(target, self._end, self._end_text)
 
 
 _ENDS: Mapping[Why, str] = {
@@ -108,7 +108,7 @@ _ENDS: Mapping[Why, str] = {
 
 
 def _guards_by_target(spec: MachineSpec) -> dict[str, list[Expression]]:
-    """By target its guards, and those that may come before them."""
+    """The guards of each target, with those that may be evaluated before them."""
     guards = {rule.id: [rule.when] for rule in spec.rules}
     for rule in spec.rules:
         guards.setdefault(rule.stop or rule.signal, []).append(rule.when)

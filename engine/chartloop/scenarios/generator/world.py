@@ -1,9 +1,9 @@
-"""The world of a run, which answers as it is told: model and tools.
+"""The world of a run: a model and tools that give chosen answers.
 
-A list of numbers says which answer is given, question by question; beyond its end one number
-stands for all. What was said is written down, as a scenario would say it.
+A list of numbers chooses the answers, question by question; one further number chooses the rest.
+The answers are kept as a scenario writes them.
 
-Belongs here: asking for a choice, and keeping the answer. Never: which choices are tried.
+Belongs here: applying choices and keeping answers. Never: which choices are tried.
 """
 
 from __future__ import annotations
@@ -16,69 +16,69 @@ from chartloop.adapters.model.scripted import ScriptedReply, deliver, parse_repl
 from chartloop.core.specs import ToolSpec
 from chartloop.run.ports import Clock, ModelReply, ModelRequest, OnText
 from chartloop.scenarios.generator.replies import Replies
-from chartloop.scenarios.scripted_tools import given_result, late, stand_in
+from chartloop.scenarios.scripted_tools import split_delay, stand_in, tool_result
 
 
 class Answer(NamedTuple):
-    """One answer of the world."""
+    """One answer of the model or a tool."""
 
     kind: Literal["reply", "result"]
     value: Any
-    """As a scenario writes it."""
+    """The answer as a scenario writes it."""
     tool: str = ""
 
 
 class Choice(NamedTuple):
-    """A question to the world: of how many answers which was given."""
+    """A question to the world: the number of options, and the one taken."""
 
     options: int
     taken: int
 
 
 class World:
-    """What a run meets. One world serves all runs of a search, one after the other."""
+    """The model and the tools of all runs of a search, which use it one after the other."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.model = ChosenModel(self)
         self.replies: Replies | None = None
-        self.said: list[Answer] = []
-        self.made: list[Choice] = []
-        self._given: Sequence[int] = ()
-        self._otherwise = 0
+        self.answers: list[Answer] = []
+        self.choices: list[Choice] = []
+        self._numbers: Sequence[int] = ()
+        self._default = 0
 
-    def begin(self, given: Sequence[int], otherwise: int = 0) -> None:
-        """The choices of the next action; what is asked beyond them is decided by `otherwise`."""
-        self._given, self._otherwise = given, otherwise
-        self.said, self.made = [], []
+    def begin(self, numbers: Sequence[int], default: int = 0) -> None:
+        """Set the choices of the next action: `numbers` in order, then `default`."""
+        self._numbers, self._default = numbers, default
+        self.answers, self.choices = [], []
 
     def choose(self, options: int) -> int:
-        """One of so many."""
-        number = len(self.made)
-        wanted = self._given[number] if number < len(self._given) else self._otherwise
+        """The index of the chosen option; 0 if there are fewer options than its number."""
+        number = len(self.choices)
+        wanted = self._numbers[number] if number < len(self._numbers) else self._default
         taken = wanted if wanted < options else 0
-        self.made.append(Choice(options, taken))
+        self.choices.append(Choice(options, taken))
         return taken
 
     def tool(self, name: str, known: ToolSpec | None) -> ToolSpec:
-        """A tool that gives whatever is chosen, with the arguments of the one that it is for."""
+        """A stand-in for a tool, which returns the chosen results."""
 
         async def give(**arguments: Any) -> Any:
             del arguments
             assert self.replies is not None
             options = self.replies.results
             result = options[self.choose(len(options))]
-            self.said.append(Answer("result", result, name))
-            given, delay = late(result)
+            self.answers.append(Answer("result", result, name))
+            value, delay = split_delay(result)
             if delay:
                 await self.clock.sleep(delay)
-            return given_result(given)
+            return tool_result(value)
 
         return stand_in(name, known, give)
 
 
 class ChosenModel:
-    """A model that says whatever is chosen."""
+    """A model that gives the chosen replies."""
 
     suspends = False
 
@@ -87,23 +87,23 @@ class ChosenModel:
         self._read: dict[str, ScriptedReply] = {}
 
     def prepare(self, settings: Mapping[str, Any]) -> None:
-        """Nothing can be missing."""
+        """Do nothing: this model needs no settings."""
 
     def context_window(self, settings: Mapping[str, Any]) -> int | None:
-        """The window that the file gives."""
+        """The window that the file sets; None if it sets none."""
         return settings.get("context_window")
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        """One of the replies that fit the request."""
+        """Give the chosen one of the candidate replies."""
         world = self._world
         assert world.replies is not None
         options = world.replies.to(request)
         option = options[world.choose(len(options))]
-        world.said.append(Answer("reply", option))
+        world.answers.append(Answer("reply", option))
         return await deliver(self._reply(option), request, world.clock, on_text)
 
-    def _reply(self, said: Any) -> ScriptedReply:
-        key = json.dumps(said, sort_keys=True)
+    def _reply(self, option: Any) -> ScriptedReply:
+        key = json.dumps(option, sort_keys=True)
         if key not in self._read:
-            (self._read[key],), _ = parse_replies([said])
+            (self._read[key],), _ = parse_replies([option])
         return self._read[key]

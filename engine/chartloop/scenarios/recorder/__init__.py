@@ -1,14 +1,12 @@
-"""A recorded run as a scenario: what its model said and its tools gave, to be played again.
+"""A recorded run as a scenario: the replies of its model and results of its tools, for replay.
 
-    made = recording("3kf", journal=journal)     # or a run that is at hand
+    made = recording(run, machine, journal=journal)
     made.save("refund.scenario.yaml")
 
-The scenario is made of the records alone, then played, and compared with them decision by decision:
-what does not come out as it was recorded is said, with the record where it parts.
+The scenario is made from the records alone, then played and compared with them decision by
+decision. The first difference is reported with its record.
 
-    said      what the world said in one record: replies of the model, results of tools
-    outside   what came from outside: answers, pauses, cancels, tasks, edits
-    scenario  the keys of the scenario
-    playing   the scenario played, its requests noted, its decisions compared
-    recording puts these together
+    replies        the replies and tool results of one record
+    scenario_keys  the keys of the scenario, with the events from outside
+    record         the entry point: makes the scenario, plays it, compares
 """

@@ -1,7 +1,7 @@
 """A recorded run, made into a scenario and played once to prove it.
 
-Belongs here: the order of the work, and what of it is said. Never: what a record says (`said`,
-`outside`), YAML (`scenario_text`).
+Belongs here: the order of the work, and its report. Never: reading one record (`replies`,
+`scenario_keys`), YAML (`scenarios.text`).
 """
 
 from __future__ import annotations
@@ -41,33 +41,33 @@ from chartloop.view.save import write_whole
 
 @dataclass(frozen=True)
 class Recording:
-    """The scenario of a run, and how it is so far to the run."""
+    """The scenario of a run, and its differences from the run."""
 
     run_id: str
     keys: Mapping[str, Any]
     """The scenario as plain data."""
     text: str
-    """Its file."""
+    """The text of its file."""
     differences: tuple[str, ...] = ()
-    """Where the scenario, played, parts from the run; empty when it is decided as it was."""
+    """The first difference between the played scenario and the run; empty if there is none."""
     lacks: tuple[str, ...] = ()
-    """What the records do not hold."""
+    """The replies and results that the records do not hold."""
 
     @property
     def same(self) -> bool:
-        """Whether the scenario, played, came out as the run did, decision by decision."""
+        """Whether every decision of the played scenario is that of the run."""
         return not self.differences and not self.lacks
 
     def save(self, path: str | Path) -> Path:
-        """Write the file, whole or not at all, and the folders that lead to it."""
+        """Write the file atomically, and make its folder."""
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         write_whole(Path(path), self.text.encode())
         return Path(path)
 
     def lines(self, width: int = 0) -> list[Line]:
-        """What is missing and where the scenario parts from the run, or what was played.
+        """The missing parts and differences, or a summary if there are none.
 
-        Sentences, of any width.
+        `width` is not used: lines are not wrapped.
         """
         lacks = [Line(f"not on the record: {what}", "yellow") for what in self.lacks]
         lines = [*lacks, *(Line(difference, "yellow") for difference in self.differences)]
@@ -78,7 +78,7 @@ class Recording:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what `chartloop record --format json` prints, but for the file."""
+        """Plain data, as `chartloop record --format json` prints it, without the file."""
         return {
             "run": self.run_id, "same": self.same, "differences": list(self.differences),
             "lacks": list(self.lacks), "scenario": dict(self.keys),
@@ -96,40 +96,39 @@ def recording(
     run: Run | RecordedRun, machine: OfMachine, *, named: str = "",
     journal: JournalOrPath | None = None, requests: bool = True, redact: Iterable[str] = (),
 ) -> Recording:  # fmt: skip
-    """The scenario of a run that has ended, or that waits for an answer.
+    """Make a scenario of a run that has ended, or that waits for an answer.
 
-    `machine` is the one that it ran, `named` what the scenario calls it (a path from the scenario's
-    folder, or the name of a shipped machine); `journal`, open or the path of its file, holds the
-    runs of its children. `requests`: keep what the model was asked, so that a replay that asks
-    otherwise is a miss. What looks like a secret is hidden, and so is what matches one of the
-    patterns of `redact`.
+    `machine` is the one that it ran; `named` is its name in the scenario (a path from the
+    scenario's folder, or the name of a shipped machine). `journal`, open or its path, holds the
+    runs of child machines. With `requests`, the model requests are kept, so that a replay with
+    other requests fails. Secrets, and matches of the patterns of `redact`, are hidden.
 
-    `RunError` when there is nothing to record, or the machine does not decide what is recorded.
+    `RunError` if the run cannot be recorded, or the machine does not decide its records.
     """
-    found = _finished_run(run)
-    given = None if journal is None else journal_of(journal, make=False)
-    kept = run.session.journal if isinstance(run, Run) else given
-    script = script_of(machine.chart, found, _children(kept, found.run_id))
-    keys = keys_of(machine.chart, found, named or machine.name, script)
-    keys = _hidden(keys, redact)
-    report = _play_recording(keys, machine, str(found.row.reason or ""))
+    recorded = _finished_run(run)
+    opened = None if journal is None else journal_of(journal, make=False)
+    source = run.session.journal if isinstance(run, Run) else opened
+    script = script_of(machine.chart, recorded, _children(source, recorded.run_id))
+    keys = keys_of(machine.chart, recorded, named or machine.name, script)
+    keys = _hide_secrets(keys, redact)
+    report = _play_recording(keys, machine, str(recorded.row.reason or ""))
     if report.result is None:
         raise RunError(
-            f"the scenario of run `{found.run_id}` cannot be played: {report.problems[0]}"
+            f"the scenario of run `{recorded.run_id}` cannot be played: {report.problems[0]}"
         )
     if requests and report.requests:
         keys["requests"] = scenario_requests(report.requests)
     keys["expect"] = expected_of(report.result)
-    text = scenario_text(keys, head=_head(found, script.lacks))
-    differences = _differences(found, report)
-    return Recording(found.run_id, keys, text, differences, tuple(script.lacks))
+    text = scenario_text(keys, head=_head(recorded, script.lacks))
+    differences = _differences(recorded, report)
+    return Recording(recorded.run_id, keys, text, differences, tuple(script.lacks))
 
 
 def _finished_run(run: Run | RecordedRun) -> RecordedRun:
-    (found,) = recorded_runs(run)
-    if isinstance(found, Unread):
-        raise RunError(f"run `{found.run_id}` cannot be recorded: {found.why}")
-    row = found.row
+    (recorded,) = recorded_runs(run)
+    if isinstance(recorded, Unread):
+        raise RunError(f"run `{recorded.run_id}` cannot be recorded: {recorded.why}")
+    row = recorded.row
     if not row.ended and row.status != "paused":
         raise RunError(
             f"run `{row.run_id}` has not ended: it is {row.status} at `{row.state}`",
@@ -140,7 +139,7 @@ def _finished_run(run: Run | RecordedRun) -> RecordedRun:
             f"run `{row.run_id}` waits at `{row.state}`, and not for ever",
             hint="in a scenario that time passes at once: record the run when it has continued",
         )
-    return found
+    return recorded
 
 
 def _children(journal: Journal | None, run_id: str) -> list[RecordedRun]:
@@ -151,8 +150,8 @@ def _children(journal: Journal | None, run_id: str) -> list[RecordedRun]:
     return [run for run in read if isinstance(run, RecordedRun)]
 
 
-def _hidden(keys: Mapping[str, Any], redact: Iterable[str]) -> dict[str, Any]:
-    """The scenario without secrets: its texts, never its keys or the names of tools and events."""
+def _hide_secrets(keys: Mapping[str, Any], redact: Iterable[str]) -> dict[str, Any]:
+    """Redact the texts of a scenario, but never its keys or the names of tools and events."""
     try:
         patterns = [re.compile(pattern) for pattern in redact]
     except re.error as error:
@@ -169,9 +168,9 @@ def _hidden(keys: Mapping[str, Any], redact: Iterable[str]) -> dict[str, Any]:
 
 
 TEXTS = ("task", "tasks", "replies", "tools", "events", "vars", "memory", "messages")
-"""The keys of a scenario that hold what people, models and tools said."""
+"""The keys of a scenario whose values are texts of people, models and tools."""
 _WORDS = frozenset({"name", "id", "at", "send", "cancel", "finish_reason", "category", "role"})
-"""Names under which a word stands that a replay needs."""
+"""Names within these whose values a replay needs unchanged."""
 
 
 def _walk(value: Any, hide: Callable[[str], str]) -> Any:
@@ -186,7 +185,7 @@ def _walk(value: Any, hide: Callable[[str], str]) -> Any:
 
 
 def _play_recording(keys: Mapping[str, Any], machine: OfMachine, reason: str) -> ScenarioReport:
-    """Play the scenario. `reason`: of the end, as a caller may cancel for any."""
+    """Play the scenario. `reason` is the run's: one of a caller's cancel must be expected."""
     known = builtin()
     own = machine.spec.registry
     registry = Registry(
@@ -201,7 +200,7 @@ def _play_recording(keys: Mapping[str, Any], machine: OfMachine, reason: str) ->
 
 
 def _differences(run: RecordedRun, report: ScenarioReport) -> tuple[str, ...]:
-    """Where the played run parts from the recorded one: the first record that differs."""
+    """The first record in which the played run differs from the recorded one, if any."""
     played: Sequence[Record] = report.run.records if report.run is not None else ()
     for before, now in zip_longest(run.records, played):
         if before is None:
@@ -220,6 +219,6 @@ def _differences(run: RecordedRun, report: ScenarioReport) -> tuple[str, ...]:
 
 def _head(run: RecordedRun, lacks: Sequence[str]) -> Iterator[str]:
     row = run.row
-    came = f"stopped for `{row.reason}`" if row.ended else f"waits at `{row.state}`"
-    yield f"Recorded from run {row.run_id} of {row.machine}, which {came}."
-    yield from (f"Not on the record: {said}." for said in lacks)
+    end = f"stopped for `{row.reason}`" if row.ended else f"waits at `{row.state}`"
+    yield f"Recorded from run {row.run_id} of {row.machine}, which {end}."
+    yield from (f"Not on the record: {lack}." for lack in lacks)

@@ -1,8 +1,8 @@
-"""What the world said in one record, as a script writes it: replies of the model, results of tools.
+"""The model's replies and the tools' results in one record, as a script writes them.
 
-An outcome holds what came of an action. Here it is read backwards: which reply, or which results,
-the same action would turn into that outcome. What only computes is not scripted, it runs: our own
-tools for memory, actions without a model.
+A record holds the outcome of an action. It is read backwards here: to the reply, or the results,
+that the same action turns into this outcome. Built-in tools and actions that only compute are not
+scripted: they run again.
 
 Belongs here: one record. Never: the order of records, children, files.
 """
@@ -28,38 +28,38 @@ from chartloop.language.spec import MachineSpec
 from chartloop.run.sanitize import text_for_model as as_text
 
 Scripted = Any
-"""A reply or a result in the form of a script."""
+"""A reply or a result as a script writes it."""
 
 LATE = 1.0
-"""Seconds that a scripted answer comes after the deadline that cut the recorded one off."""
+"""Seconds past its deadline at which a scripted answer comes, if the recorded one was cut off."""
 _ATTEMPT = re.compile(r"task `[^`]*` failed \((?:given up|attempt \d+ of \d+)\): ")
 _FORMS = ({"error", "category", "progressed"}, {"stop", "reason"}, {"returns"}, {"delay", "result"})
-"""Keys of mappings that a script reads as something else than data."""
+"""The keys of mappings that a script does not read as data."""
 
 
-class Given(NamedTuple):
+class ToolOutput(NamedTuple):
     """One result of a tool."""
 
     tool: str
     result: Scripted
 
 
-class Said(NamedTuple):
-    """What the world said in one record, in order."""
+class Answers(NamedTuple):
+    """The replies and results in one record, in order."""
 
     replies: tuple[Scripted, ...] = ()
-    results: tuple[Given, ...] = ()
+    results: tuple[ToolOutput, ...] = ()
     unknown: str = ""
-    """What was said that the record does not hold; empty where it holds all."""
+    """A description of answers that the record does not hold; empty if it holds all."""
 
 
-NOTHING = Said()
+NOTHING = Answers()
 
 
-def said_in(record: Record, before: Position, spec: MachineSpec) -> Said:
-    """What the model and the tools said when the action of a record was done.
+def answers_in(record: Record, before: Position, spec: MachineSpec) -> Answers:
+    """The answers of the model and the tools to the action of a record.
 
-    `before` is where the run was then.
+    `before` is the position before the record.
     """
     outcome, state = record.outcome, spec.states.get(record.state)
     if outcome is None or state is None or state.action is None:
@@ -69,18 +69,18 @@ def said_in(record: Record, before: Position, spec: MachineSpec) -> Said:
         return NOTHING  # the records of the children hold it
     match state.calls:
         case "all" | "first":
-            asked = open_calls(before.messages, spec.wire_names)
-            asked = asked[:1] if state.calls == "first" else asked
+            calls = open_calls(before.messages, spec.wire_names)
+            calls = calls[:1] if state.calls == "first" else calls
             allowed = spec.tools if state.allow is None else state.allow
             own = {name for name in allowed if not _runs(name)}
-            return Said(results=tuple(_results(outcome, asked, own, took)))
+            return Answers(results=tuple(_results(outcome, calls, own, took)))
         case "named":
             name = state.named_tool
-            return Said(results=tuple(_alone(name, outcome, took, outcome.result)))
+            return Answers(results=tuple(_single(name, outcome, took, outcome.result)))
         case "task" if outcome.spent.tools:
             (name,) = outcome.spent.tools
             result = cast("Mapping[str, Any]", outcome.result).get("result")
-            return Said(results=tuple(_alone(name, outcome, took, result)))
+            return Answers(results=tuple(_single(name, outcome, took, result)))
         case _:
             return _of_model(outcome, took)
 
@@ -88,22 +88,22 @@ def said_in(record: Record, before: Position, spec: MachineSpec) -> Said:
 # the model ----------------------------------------------------------------------------------
 
 
-def _of_model(outcome: Outcome, took: float) -> Said:
+def _of_model(outcome: Outcome, took: float) -> Answers:
     calls = outcome.spent.llm_calls + outcome.unanswered
     if not calls:
         return NOTHING
     if calls > 1:
-        return Said(unknown=f"{calls} model calls, of which the record holds what came of them")
+        return Answers(unknown=f"{calls} model calls, of which the record holds what came of them")
     if outcome.unanswered:
-        return Said((_failure(outcome, took),))
+        return Answers((_failure(outcome, took),))
     reply = outcome.reply or _reply_of(outcome)
     if reply is None:
-        return Said(unknown="a reply of the model, of which the record holds what came of it")
-    return Said((_reply(reply, outcome, took),))
+        return Answers(unknown="a reply of the model, of which the record holds what came of it")
+    return Answers((_reply(reply, outcome, took),))
 
 
 def _reply_of(outcome: Outcome) -> Reply | None:
-    """The reply of an action that keeps its text elsewhere: a summary, a task."""
+    """The reply of an action that keeps it elsewhere in its outcome: a summary, a task."""
     if outcome.rewrite:
         text = str(outcome.rewrite[0].get("content", ""))
         return Reply(text.removeprefix(SUMMARY)) if text.startswith(SUMMARY) else None
@@ -129,7 +129,7 @@ def _reply(reply: Reply, outcome: Outcome, took: float) -> Scripted:
 
 
 def _arguments(text: str) -> Any:
-    """The arguments of a call as a mapping, where that is written out as the same text again."""
+    """The arguments of a call as a mapping if that gives the same text again, else as text."""
     try:
         data: Any = json.loads(text)
     except (ValueError, RecursionError):
@@ -139,7 +139,7 @@ def _arguments(text: str) -> Any:
 
 
 def _usage(spent: Spent) -> dict[str, Any]:
-    if spent.estimated:  # none was sent: it is estimated again
+    if spent.estimated:  # the provider sent no usage; a replay estimates it again
         usage: dict[str, Any] = {}
     else:
         usage = {
@@ -156,60 +156,60 @@ def _failure(outcome: Outcome, took: float) -> Scripted:
     error = outcome.error
     failure = {"category": error.category, "message": _ATTEMPT.sub("", error.message, count=1)}
     kind = {"kind": error.kind} if error.kind else {}
-    late = {"delay": delay} if (delay := _delay(took)) else {}
-    return {"error": {**failure, **kind}, **late}
+    lag = {"delay": delay} if (delay := _delay(took)) else {}
+    return {"error": {**failure, **kind}, **lag}
 
 
 # tools --------------------------------------------------------------------------------------
 
 
 def _results(
-    outcome: Outcome, asked: Sequence[ToolCall], own: AbstractSet[str], took: float
-) -> Iterator[Given]:
-    """The results of a batch. What it took stands with the first: the calls are made at once."""
+    outcome: Outcome, calls: Sequence[ToolCall], own: AbstractSet[str], took: float
+) -> Iterator[ToolOutput]:
+    """The results of a batch. Its delay goes with the first: the calls run at the same time."""
     done = {str(call["id"]): call for call in cast("list[Mapping[str, Any]]", outcome.result or [])}
-    late, extra = took, _extras(outcome)
-    for call in (call for call in asked if call.name in own):
-        came = done.get(call.id)
-        if came is None:
-            if outcome.timed_out:  # it was under way when the deadline came
-                yield Given(call.name, {"delay": write_duration(took + LATE), "result": None})
-        elif _was_made(came):
-            text, result = str(came["content"]), came.get("result")
-            made = _result(outcome, _Came(call.name, came["ok"], text, result), extra)
-            yield Given(call.name, _after(late, made))
-            late, extra = 0.0, {}
+    delay, extra = took, _extras(outcome)
+    for call in (call for call in calls if call.name in own):
+        entry = done.get(call.id)
+        if entry is None:
+            if outcome.timed_out:  # it was in flight when the deadline came
+                yield ToolOutput(call.name, {"delay": write_duration(took + LATE), "result": None})
+        elif _was_made(entry):
+            text, result = str(entry["content"]), entry.get("result")
+            made = _result(outcome, _CallResult(call.name, entry["ok"], text, result), extra)
+            yield ToolOutput(call.name, _after(delay, made))
+            delay, extra = 0.0, {}
 
 
 def _runs(tool: str) -> bool:
-    """Whether a tool is run in a scenario, and needs no script: it is ours, and only computes."""
+    """Whether a scenario runs a tool instead of scripting it: it is built in and only computes."""
     known = builtin().tools.get(tool)
     return known is not None and known.effect is Effect.PURE
 
 
 def _was_made(call: Mapping[str, Any]) -> bool:
-    """Whether the tool itself was asked: arguments that do not fit never reach it."""
+    """Whether the tool itself was called, which invalid arguments prevent."""
     return call["ok"] or not str(call["content"]).startswith("error: The arguments of `")
 
 
-def _alone(name: str, outcome: Outcome, took: float, result: Any) -> Iterator[Given]:
-    """The result of a tool that is called without a model."""
+def _single(name: str, outcome: Outcome, took: float, result: Any) -> Iterator[ToolOutput]:
+    """The result of a tool that a state calls directly, without a model."""
     if _runs(name):
         return
     if outcome.timed_out:
-        yield Given(name, {"delay": write_duration(took + LATE), "result": None})
+        yield ToolOutput(name, {"delay": write_duration(took + LATE), "result": None})
         return
     text, extra = as_text(result), _extras(outcome)
     if outcome.error is not None:
         text = _ATTEMPT.sub("", outcome.error.message, count=1)
         if outcome.error.category != "RECOVERABLE":
             extra = {"category": outcome.error.category, **extra}
-    came = _Came(name, outcome.ok, text, result)
-    yield Given(name, _after(took, _result(outcome, came, extra)))
+    call = _CallResult(name, outcome.ok, text, result)
+    yield ToolOutput(name, _after(took, _result(outcome, call, extra)))
 
 
-class _Came(NamedTuple):
-    """What came of one call."""
+class _CallResult(NamedTuple):
+    """The recorded result of one call."""
 
     tool: str
     ok: bool
@@ -217,9 +217,9 @@ class _Came(NamedTuple):
     result: Any
 
 
-def _result(outcome: Outcome, came: _Came, extra: Mapping[str, Any]) -> Scripted:
-    """The shortest form that gives the same text, data and signal."""
-    name, ok, text, result = came
+def _result(outcome: Outcome, call: _CallResult, extra: Mapping[str, Any]) -> Scripted:
+    """The shortest scripted form that gives the same text, data and signal."""
+    name, ok, text, result = call
     signal = next((s for s in outcome.signals if s.source == name and s.message == text), None)
     if signal is not None:
         reason = {} if signal.reason == "stop_requested" else {"reason": str(signal.reason)}
@@ -239,7 +239,7 @@ def _looks_special(result: Any) -> bool:
 
 
 def _extras(outcome: Outcome) -> dict[str, Any]:
-    """What a tool reported besides its text. Of several calls it is told with the first."""
+    """What tools returned besides their texts; for several calls it goes with the first."""
     out: dict[str, Any] = {}
     changes = {n: v for n, v in outcome.changes.items() if n.startswith("memory.")}
     if changes and not any(map(_runs, outcome.spent.tools)):
@@ -259,5 +259,5 @@ def _after(took: float, result: Scripted) -> Scripted:
 
 
 def _delay(took: float) -> Any:
-    """What an action took, to a hundredth of a second: less is not news in a simulated run."""
+    """The duration of an action, rounded to a hundredth of a second; None if that is 0."""
     return write_duration(round(took, 2)) if took >= 0.005 else None

@@ -1,7 +1,7 @@
-"""The keys of the scenario that a recorded run makes.
+"""The keys of the scenario of a recorded run.
 
-Records are gone through in order, those of child runs where their parent waited for them, so that
-replies are in the order in which they were asked for.
+Records are read in order, those of child runs at the step of their parent, so that replies come in
+the order of the requests.
 
 Belongs here: from records to plain data. Never: playing it, YAML, files.
 """
@@ -24,51 +24,51 @@ from chartloop.machine.evolve import evolve
 from chartloop.run.journal import CHILD_MARK
 from chartloop.run.recorded import RecordedRun
 from chartloop.run.result import Result
-from chartloop.scenarios.recorder.replies import NOTHING, said_in
+from chartloop.scenarios.recorder.replies import NOTHING, answers_in
 
 STARTS = ("agent", "session", "limits", "vars", "memory", "messages")
-"""What a run was started with, under the names that a scenario has for it too."""
+"""The data of a `start` record that a scenario has under the same names."""
 
 
 class Moment(NamedTuple):
-    """A record, where its run was before it, and when the record before it was made."""
+    """A record, the position before it, and the time of the record before it."""
 
     chart: Chart
     record: Record
     before: Position
     previous: float
-    told: bool = False
-    """Child machines were asked in its place: their records hold what was said."""
+    by_children: bool = False
+    """Whether child machines did the action, whose own records hold the answers."""
 
 
 @dataclass
 class Script:
-    """What the world said to a run, and what came from outside."""
+    """The answers that a run got, and the events from outside."""
 
     replies: list[Any] = field(default_factory=list[Any])
     tools: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
     events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     lacks: list[str] = field(default_factory=list[str])
-    """What the records do not hold: each is said, with its record."""
+    """Descriptions of answers that the records do not hold."""
 
-    def take_in(self, moment: Moment, steps: int | None) -> None:
-        """What one record adds. `steps`: those of the run itself, where this is a child's."""
+    def add(self, moment: Moment, steps: int | None) -> None:
+        """Add one record. `steps`: for a record of a child, the steps of the run itself."""
         record, before = moment.record, moment.before
-        said = NOTHING if moment.told else said_in(record, before, moment.chart.spec)
-        for reply in said.replies:
+        answers = NOTHING if moment.by_children else answers_in(record, before, moment.chart.spec)
+        for reply in answers.replies:
             self.replies.append(_without_ids(reply, len(self.replies)))
-        for tool, result in said.results:
+        for tool, result in answers.results:
             self.tools.setdefault(tool, []).append(result)
-        if said.unknown:
+        if answers.unknown:
             where = f"record {record.seq} at `{record.state}`"
-            self.lacks.append(f"{where}: {said.unknown}")
+            self.lacks.append(f"{where}: {answers.unknown}")
         event = event_of(record, before, moment.previous)
         if event is not None and (steps is None or record.kind == "answer"):
             self.events.append(event if steps is None else {**event, "after": steps})
 
 
 def _without_ids(reply: Any, number: int) -> Any:
-    """The reply without the ids of calls that a script gives them anyway."""
+    """Remove the ids of calls that a replay assigns by itself."""
     calls = cast("dict[str, Any]", reply).get("tool_calls", ()) if isinstance(reply, dict) else ()
     for n, call in enumerate(calls):
         if call["id"] == f"call_{number}_{n}":
@@ -77,15 +77,15 @@ def _without_ids(reply: Any, number: int) -> Any:
 
 
 def script_of(chart: Chart, run: RecordedRun, children: Sequence[RecordedRun] = ()) -> Script:
-    """What the world said to a run and to the runs of its child machines."""
+    """The answers and events of a run and the runs of its child machines."""
     script = Script()
     below = _Children(chart, children)
     for moment in _moments(chart, run):
         steps = moment.before.facts.run.steps
         inner = below.during(run.run_id, moment)
         for one in inner:
-            script.take_in(one, steps)
-        script.take_in(moment._replace(told=bool(inner)), None)
+            script.add(one, steps)
+        script.add(moment._replace(by_children=bool(inner)), None)
     return script
 
 
@@ -103,21 +103,21 @@ def _moments(chart: Chart, run: RecordedRun) -> Iterator[Moment]:
 
 @dataclass
 class _Children:
-    """The runs of child machines, each gone through when its parent's step is met first."""
+    """The runs of child machines, each read once, at the step of its parent."""
 
     chart: Chart
     runs: Sequence[RecordedRun]
     done: set[str] = field(default_factory=set[str])
 
     def during(self, parent: str, moment: Moment) -> list[Moment]:
-        """The records of the children of one step, by the time at which each was started."""
-        if moment.record.kind == "start":  # nothing has been done yet, in whatever state that is
+        """The records of one step's children, in the order of their starting times."""
+        if moment.record.kind == "start":  # a start has no action yet
             return []
         step = moment.before.facts.run.steps
         prefix = f"{parent}{CHILD_MARK}{moment.record.state}{CHILD_MARK}{step}"
-        found = [run for run in self.runs if self._is_of(run.run_id, prefix)]
-        self.done |= {run.run_id for run in found}
-        inner = [m for run in found for m in self._whole(moment.chart, run)]
+        children = [run for run in self.runs if self._is_of(run.run_id, prefix)]
+        self.done |= {run.run_id for run in children}
+        inner = [m for run in children for m in self._whole(moment.chart, run)]
         return sorted(inner, key=lambda m: m.record.input.started or m.record.input.at)
 
     def _is_of(self, run_id: str, prefix: str) -> bool:
@@ -130,11 +130,11 @@ class _Children:
         for moment in _moments(chart.child(self._name(chart, run)), run):
             inner = self.during(run.run_id, moment)
             yield from inner
-            yield moment._replace(told=bool(inner))
+            yield moment._replace(by_children=bool(inner))
 
     @staticmethod
     def _name(chart: Chart, run: RecordedRun) -> str:
-        """The name that a machine has for the child whose run this is."""
+        """The name that the parent's machine has for the child of this run."""
         machines = chart.spec.machines
         fitting = [name for name, spec in machines.items() if spec.name == run.row.machine]
         if not fitting:
@@ -144,21 +144,21 @@ class _Children:
 
 
 def keys_of(chart: Chart, run: RecordedRun, machine: str, script: Script) -> dict[str, Any]:
-    """The scenario as the plain data of its file, but for what it expects.
+    """The keys of the scenario file, without `expect`.
 
-    `machine` is what the file calls the machine.
+    `machine` is the path or name of the machine in the file.
     """
-    begun, spec = run.records[0].input.data, chart.spec
+    start, spec = run.records[0].input.data, chart.spec
     out: dict[str, Any] = {"machine": machine}
-    if begun.get("task"):
-        out["task"] = begun["task"]
+    if start.get("task"):
+        out["task"] = start["task"]
     for name in STARTS:
-        if (value := begun.get(name)) and not (name == "agent" and value == spec.agent):
+        if (value := start.get(name)) and not (name == "agent" and value == spec.agent):
             out[name] = plain(value)
-    tasks = list(begun.get("tasks", ()))
+    tasks = list(start.get("tasks", ()))
     if tasks != [task.to_dict() for task in inline_tasks(spec)]:
         out["tasks"] = [task_of(task) for task in tasks]
-    window = begun.get("context_window")
+    window = start.get("context_window")
     if window and window != spec.model.get("context_window"):
         out["settings"] = {"context_window": window}
     out |= {n: v for n in ("replies", "tools", "events") if (v := getattr(script, n))}
@@ -166,7 +166,7 @@ def keys_of(chart: Chart, run: RecordedRun, machine: str, script: Script) -> dic
 
 
 def expected_of(result: Result) -> Mapping[str, Any]:
-    """What a scenario expects that came to this result."""
+    """The `expect` of a scenario with this result."""
     out: dict[str, Any] = {
         "reason": None if result.reason is None else str(result.reason),
         "kind": result.kind,
@@ -178,49 +178,49 @@ def expected_of(result: Result) -> Mapping[str, Any]:
 
 
 SOON = 1.0
-"""Seconds. What came sooner after the record before it comes at once in the scenario."""
+"""Seconds after the previous record below which an event gets no delay."""
 
 
 def event_of(record: Record, before: Position, previous: float) -> dict[str, Any] | None:
-    """The event of a scenario that makes this record; None where nothing came from outside.
+    """The event of a scenario that leads to this record; None if nothing came from outside.
 
-    `before` is where the run was then, `previous` when the record before it was made.
+    `before` is the position before the record, `previous` the time of the record before it.
     """
-    what = _what(record, before)
-    if what is None:
+    event = _event_without_time(record, before)
+    if event is None:
         return None
     waited = record.input.at - previous
-    late = {"delay": write_duration(round(waited))} if waited >= SOON else {}
-    return {"after": before.facts.run.steps, **what, **late}
+    delay = {"delay": write_duration(round(waited))} if waited >= SOON else {}
+    return {"after": before.facts.run.steps, **event, **delay}
 
 
-def _what(record: Record, before: Position) -> dict[str, Any] | None:
-    given = record.input
+def _event_without_time(record: Record, before: Position) -> dict[str, Any] | None:
+    input = record.input
     match record.kind:
         case "answer" if before.form is not None:
-            return None  # a scenario scripts the tool, and no server asks
+            return None  # a scripted tool asks nothing, unlike its server
         case "answer":
-            data = {"data": plain(given.data)} if given.data else {}
-            return {"at": before.state, "send": given.event, **data}
+            data = {"data": plain(input.data)} if input.data else {}
+            return {"at": before.state, "send": input.event, **data}
         case "pause":
             return {"pause": True}
         case "resume" if before.wake_at is None and not before.blocked_on:
             return {"resume": True}
         case "stop":
-            return {"cancel": given.event or "user_requested"}
+            return {"cancel": input.event or "user_requested"}
         case "enqueue":
-            return {"enqueue": [task_of(task) for task in given.data["tasks"]]}
+            return {"enqueue": [task_of(task) for task in input.data["tasks"]]}
         case "edit":
-            return {"set": plain(given.data)}
+            return {"set": plain(input.data)}
         case _:
             return None
 
 
 def task_of(data: Mapping[str, Any]) -> dict[str, Any]:
-    """A task as it was given: what came of it since is not its giver's to say."""
-    given = Task(**data).replace(attempts=0, cycle=0)
+    """A task as its caller gave it, without its attempts and defaults."""
+    task = Task(**data).replace(attempts=0, cycle=0)
     unset = Task.defaults()
-    return {n: plain(v) for n, v in given.to_mapping().items() if v != unset.get(n, _MISSING)}
+    return {n: plain(v) for n, v in task.to_mapping().items() if v != unset.get(n, _MISSING)}
 
 
 _MISSING = object()
