@@ -81,6 +81,7 @@ def view_run(
         question=standing.question,
         next=standing.next,
         limits=standing.limits,
+        task=run.facts.run.task,
         facts=tuple(fact_views(run, before, run.facts)),
         records=tuple(record_view(chart, record) for record in shown),
         left_out=shown[0].seq if shown else run.session.tally.records,

@@ -289,6 +289,7 @@ class StandingView:
 class RunView(StandingView):
     """The whole view of a run that is not being driven."""
 
+    task: str
     facts: tuple[FactView, ...]
     """In the order in which the machine declares them."""
     records: tuple[RecordView, ...]
@@ -315,6 +316,7 @@ class RunView(StandingView):
         shown = (fact for fact in listed if fact.is_news or fact.guarded or not fact.empty)
         return {
             **self.head.to_dict(),
+            "task": shorten(self.task, 4 * LONGEST_TEXT),
             "ended": self.ended,
             **ending,
             "question": shorten(asked.text, 4 * LONGEST_TEXT) if asked is not None else "",
