@@ -121,7 +121,7 @@ class Machines:
         """The machine of a recorded run, for reading: its tools need not be installed."""
         upkeep = recall_upkeep(self._journal, row)
         read = partial(machine_to_read, self._journal, row, self._settings.tools)
-        return self._cached(("read", row.machine_hash, *upkeep), read)
+        return self._get_or_make(("read", row.machine_hash, *upkeep), read)
 
     def to_drive(self, row: RunRow) -> Machine:
         """The machine of a recorded run, with the server's tools.
@@ -134,9 +134,9 @@ class Machines:
                 f"run `{top.run_id}` was started with a script or a simulated clock",
                 hint=f"`chartloop resume {top.run_id}` goes on with it",
             )
-        return self._cached(("drive", row.machine_hash), lambda: self._runnable(row))
+        return self._get_or_make(("drive", row.machine_hash), lambda: self._runnable(row))
 
-    def _cached(self, key: tuple[str, ...], make: Callable[[], Machine]) -> Machine:
+    def _get_or_make(self, key: tuple[str, ...], make: Callable[[], Machine]) -> Machine:
         machine = self._recorded.get(key)
         if machine is None:
             machine = make()
