@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -89,20 +90,40 @@ def provider() -> Iterator[str]:
         server.stdin.close()
 
 
-async def measure(work: Work, turns: int, agents: int) -> Figures:
-    await work(2, 5)
-    cpu, wall = time.process_time(), time.perf_counter()
-    await work(turns, agents)
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-    return {"cpu": cpu / turns / agents * 1e6, "seconds": wall}
+ROUNDS = 5
+
+
+async def measure(work: Work, other: Work, turns: int, agents: int) -> Figures:
+    """CPU of a call, and its ratio to that of the other work.
+
+    The two alternate in rounds of a part of the agents, so that a busy machine slows down both.
+    """
+    parts = min(ROUNDS, agents)
+    spent: dict[Work, list[float]] = {work: [], other: []}
+    for one in spent:
+        await one(2, 5)
+    since = time.perf_counter()
+    for _ in range(parts):
+        for one, figures in spent.items():
+            cpu = time.process_time()
+            await one(turns, agents // parts)
+            cpu = time.process_time() - cpu
+            figures.append(cpu / turns / (agents // parts) * 1e6)
+    own, others = (statistics.median(figures) for figures in spent.values())
+    return {"cpu": own, "ratio": own / others, "seconds": time.perf_counter() - since}
 
 
 def main() -> None:
     who, turns, agents = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     os.environ |= {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "OPENAI_API_KEY": "none"}
     with provider() as base:
-        work = {"chartloop": by_chartloop, "litellm": by_litellm}[who](base)
-        print(json.dumps(asyncio.run(measure(work, turns, agents))))
+        works = [by_chartloop(base), by_litellm(base)]
+        if who == "litellm":
+            works.reverse()
+        figures = asyncio.run(measure(works[0], works[1], turns, agents))
+    if who == "litellm":
+        del figures["ratio"]
+    print(json.dumps(figures))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Finds machine files: the shipped ones by name, others by path.
+"""The catalog of machine files: finds shipped machines by name, and others by path.
 
-The shipped machines lie next to the package in an installation, and two folders up in a clone.
+The shipped machines are in the package in an installation, and two folders up in a clone.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from chartloop.core.errors import SetupError
 _HERE = Path(__file__).resolve().parent
 _SUFFIXES = (".yaml", ".yml")
 _MANY = 500
-"""Names of a folder that a misspelt one is compared with."""
+"""The most names of a folder that are compared with a misspelt one."""
 _LARGEST = 4_000_000
-"""Bytes of a file that are read before the language says that it is too large."""
+"""The most bytes of a file that are read; the language refuses much smaller files."""
 
 
 def folder() -> Path:
@@ -36,7 +36,7 @@ def shipped_machines() -> dict[str, Path]:
 
 
 def find(source: str | Path) -> Path:
-    """The file that a path or a shipped name means."""
+    """The path of a machine file, by path or by shipped name."""
     path = Path(source)
     if path.is_file():
         return path
@@ -53,7 +53,7 @@ def find(source: str | Path) -> Path:
 
 
 def folder_of(path: Path) -> str:
-    """The folder of a path in words, with what is wrong with it."""
+    """The folder of a path in words, for an error message."""
     folder = path.absolute().parent
     if not folder.is_dir():
         return f"`{path.parent}`, which is not a folder"
@@ -61,9 +61,9 @@ def folder_of(path: Path) -> str:
 
 
 def nearest_file(path: Path, shipped: Iterable[str] = ()) -> str:
-    """A hint that names the machine file that is meant, next to the path or shipped."""
+    """A hint with the closest machine file, beside the path or shipped; empty if none is close."""
     names = {name: str(path.with_name(name)) for name in islice(_machine_files(path), _MANY)}
-    stems = {Path(name).stem: said for name, said in names.items()}
+    stems = {Path(name).stem: full for name, full in names.items()}
     stems |= {name: name for name in shipped if path.parent == Path()}
     known = stems if path.suffix == "" else {**stems, **names}
     word = path.name if path.suffix in ("", *_SUFFIXES) else path.stem
@@ -72,10 +72,10 @@ def nearest_file(path: Path, shipped: Iterable[str] = ()) -> str:
 
 
 def _machine_files(path: Path) -> Iterator[str]:
-    """The names of the machine files next to a path."""
+    """The names of the machine files beside a path."""
     try:
-        with os.scandir(path.absolute().parent) as found:
-            for entry in found:
+        with os.scandir(path.absolute().parent) as entries:
+            for entry in entries:
                 if entry.name.endswith(_SUFFIXES) and entry.name.isprintable():
                     yield entry.name
     except OSError:
@@ -83,13 +83,13 @@ def _machine_files(path: Path) -> Iterator[str]:
 
 
 def display_path(path: Path) -> str:
-    """A path for messages: relative where it is inside the working directory."""
+    """A path for messages: relative if it is inside the working directory."""
     inside = path.absolute().is_relative_to(Path.cwd())
     return os.path.relpath(path) if inside else str(path)
 
 
 def read_text(path: Path) -> str:
-    """The text of a machine file. Bytes that are no UTF-8 are kept for the reader to name."""
+    """Read the text of a machine file. Invalid UTF-8 is kept as surrogates, for a finding."""
     try:
         with path.open("rb") as file:
             data = file.read(_LARGEST)

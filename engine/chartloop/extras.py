@@ -1,9 +1,9 @@
-"""How an optional part of chartloop is installed: the command that a message shows.
+"""Install commands for the extras of chartloop, for messages.
 
-The command names the distributions that an extra brings, with their bounds, and never chartloop
-itself: an index may hold another package of that name, and an upgrade would put it in our place.
+A command names the distributions of an extra with their version bounds, and never chartloop
+itself: an index may have another package of that name, which an upgrade would install instead.
 
-Belongs here: reading our own metadata. Never: importing what an extra brings.
+Belongs here: reading our own metadata. Never: importing the packages of an extra.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _EXTRA = re.compile(r"""^(?P<what>[^;]+?)\s*;.*\bextra == ['"](?P<extra>[\w-]+)[
 
 @cache
 def requirements(extra: str = "") -> tuple[str, ...]:
-    """The requirements of an extra, or of the core if none is named, each as ``name>=1,<2``.
+    """The requirements of an extra, or of the core by default, each as ``name>=1,<2``.
 
-    Empty where chartloop has no metadata, as in a folder that is merely on the path.
+    Empty if chartloop has no metadata, as when its folder is only on the path.
     """
     try:
         listed = metadata.requires("chartloop") or []
@@ -27,17 +27,17 @@ def requirements(extra: str = "") -> tuple[str, ...]:
         return ()
     if not extra:
         return tuple(_readable(line) for line in listed if "extra ==" not in line)
-    found = (_EXTRA.match(line) for line in listed)
-    return tuple(_readable(row["what"]) for row in found if row and row["extra"] == extra)
+    matches = (_EXTRA.match(line) for line in listed)
+    return tuple(_readable(m["what"]) for m in matches if m and m["extra"] == extra)
 
 
 def _readable(requirement: str) -> str:
-    """``name>=1,<2``, whichever bound the metadata has first."""
+    """A requirement as ``name>=1,<2``, with the lower bound first."""
     name, bound, rest = re.split(r"([<>=~!].*)?$", requirement, maxsplit=1)
     return name + ",".join(sorted((bound or "").split(","), reverse=True)) + rest
 
 
 def install(extra: str = "") -> str:
-    """The command that installs what an extra needs, to be pasted into a shell."""
+    """The shell command that installs the requirements of an extra."""
     needs = " ".join(f'"{line}"' for line in requirements(extra))
     return f"pip install {needs}" if needs else f"install chartloop with its extra `{extra}`"

@@ -211,13 +211,13 @@ class Reason(NamedTuple):
 
 TABLE = [
     Reason("ErrorForbade", "error", 0, "An error prevents the run from continuing."),
-    Reason("StopRequested", "stop_requested", 1, "A tool or action asked for it: `AgentStop`."),
+    Reason("StopRequested", "stop_requested", 1, "A tool or action requested it: `AgentStop`."),
     Reason("StepsLimitReached", "steps_limit", 2, "The steps are used up."),
     Reason("TokenLimitReached", "token_limit", 3, "The tokens are used up."),
     Reason("TimeLimitReached", "time_limit", 4, "The time is used up."),
     Reason("RetryLimitReached", "retry_limit", 5, "The retries are used up."),
     Reason("FinishReasonReceived", "finish_reason", 6, "The model ended its reply in a way that stops the run.", False),
-    Reason("UserRequested", "user_requested", 2, "A caller or a person asked for it, from outside."),
+    Reason("UserRequested", "user_requested", 2, "A caller or a person requested it from outside."),
     Reason("Completed", "completed", 8, "The work is done.", False),
     Reason("Unknown", "unknown", 9, "The run ended without a reason."),
 ]  # fmt: skip

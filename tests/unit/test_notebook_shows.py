@@ -78,7 +78,7 @@ def parts(run: Run) -> dict[str, Any]:
         Shows("records", ("# kind at did came took", "infer", "user_message")),
         Shows("some-records", ("step llm_inference infer ok",)),
         Shows("record", ("record 2 step", "at llm_inference", f"reply {EVIL}", "next done")),
-        Shows("facts", ("usage.total_tokens 90,001", "more, as they are at the beginning")),
+        Shows("facts", ("usage.total_tokens 90,001", "more with their initial values")),
         Shows(
             "explanation",
             (

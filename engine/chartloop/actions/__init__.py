@@ -1,10 +1,10 @@
-"""The actions and tools that every machine may name.
+"""The built-in actions and tools, which every machine may name.
 
-One file per family. An action is a function from a context and the fields of `with` to an
-`Outcome`; the description next to it is what files are checked against.
+Each family has a module. An action is a function from a context and the fields of `with` to an
+`Outcome`; files are checked against the `ActionSpec` next to it.
 
-The registry is loaded when it is first asked for: a module of tools that imports `tool` loads
-none of the families.
+The registry is imported on first use, so that a module of tools which imports `tool` does not
+load the families.
 """
 
 from __future__ import annotations

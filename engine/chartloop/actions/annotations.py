@@ -1,7 +1,7 @@
-"""Python annotations in terms of a machine file: a type, and how a field is written.
+"""Python annotations in terms of a machine file: the type and the notation of a field.
 
-`str` is a template, `int`, `float`, `bool`, `list` and `dict` are expressions, a `Literal` is
-one of a few words; the markers say the rest: ``Annotated[str, Name("tool")]``.
+`str` is a template; `int`, `float`, `bool`, `list` and `dict` are expressions; a `Literal` is one
+of a few words. Markers declare other notations: ``Annotated[str, Name("tool")]``.
 
 Belongs here: reading annotations. Never: functions, pydantic.
 """
@@ -37,7 +37,7 @@ from chartloop.core.types import (
 T = TypeVar("T")
 
 DEEPEST = 5
-"""Levels of classes with fields inside each other that are described; below them is `any`."""
+"""The levels of nested classes that are described; deeper ones are `any`."""
 
 
 class Name(NamedTuple):
@@ -51,11 +51,11 @@ class Duration:
 
 
 class Fraction:
-    """``Annotated[float, Fraction]``: a share of 1, as limits like ``95%`` are."""
+    """``Annotated[float, Fraction]``: a share of 1, like the limit ``95%``."""
 
 
 class Value:
-    """``Annotated[str, Value]``: an expression, where a bare `str` would be a template."""
+    """``Annotated[str, Value]``: an expression, unlike a bare `str`, which is a template."""
 
 
 class Values:
@@ -63,7 +63,7 @@ class Values:
 
 
 class Texts:
-    """``Annotated[dict[str, str], Texts]``: templates, in a mapping or a list."""
+    """``Annotated[dict[str, str], Texts]``: a mapping or list of templates."""
 
 
 class Data:
@@ -91,48 +91,48 @@ class Meaning(NamedTuple):
 
 
 def meaning_of(annotation: Any) -> Meaning | None:
-    """How a field with this annotation is written; None when no way is the obvious one."""
+    """The meaning of an annotation for a field of `with`; None if its notation is ambiguous."""
     core, marks, _ = _unwrap(annotation)
-    made = type_from(annotation)
+    type_ = type_from(annotation)
     if name := next((mark for mark in marks if isinstance(mark, Name)), None):
-        return Meaning("name", made, names=name.of)
+        return Meaning("name", type_, names=name.of)
     if kind := _meaning_of_marks(marks, _MARKED_KINDS):
-        return Meaning(kind, made)
-    if made.kind == "enum":
-        return Meaning("enum", made, choices=made.values)
-    if made.kind == "str":
-        return Meaning("text", made)
-    obvious = made.kind not in ("any", "struct", "none") or core is Any
-    return Meaning("value", made) if obvious else None
+        return Meaning(kind, type_)
+    if type_.kind == "enum":
+        return Meaning("enum", type_, choices=type_.values)
+    if type_.kind == "str":
+        return Meaning("text", type_)
+    obvious = type_.kind not in ("any", "struct", "none") or core is Any
+    return Meaning("value", type_) if obvious else None
 
 
 def has_word_for(annotation: Any) -> bool:
-    """Whether the guard language has a type for the annotation. For `Any` it has `any`."""
+    """Whether the guard language has a type for the annotation. `Any` counts as `any`."""
     return _unwrap(annotation)[0] is Any or type_from(annotation).kind != "any"
 
 
 def type_from(annotation: Any) -> Type:
-    """The type of the guard language for an annotation; `any` where it has no word for it.
+    """The type of the guard language for an annotation; `any` if the language has none.
 
-    Classes with fields (TypedDict, dataclass, pydantic model) become keyed structs: a result
-    reaches guards as JSON data. `Blocked` in a union says nothing of the result and is left out.
+    Classes with fields (TypedDict, dataclass, pydantic model) become keyed structs, because guards
+    see a result as JSON data. `Blocked` in a union is not part of the result and is ignored.
     """
     return _type(annotation, 0)
 
 
 def _type(annotation: Any, depth: int) -> Type:
     core, marks, nullable = _unwrap(annotation)
-    found = _meaning_of_marks(marks, _MARKED_TYPES) or _core_type(core, depth)
-    return found.maybe() if nullable else found
+    type_ = _meaning_of_marks(marks, _MARKED_TYPES) or _core_type(core, depth)
+    return type_.maybe() if nullable else type_
 
 
 def _meaning_of_marks(marks: Sequence[Any], table: Mapping[type, T]) -> T | None:
-    """The meaning of the first mark that the table has, given as class or object."""
+    """The meaning of the first mark in the table; a mark is a class or an instance of one."""
     return next((v for m in marks for k, v in table.items() if m is k or isinstance(m, k)), None)
 
 
 def _unwrap(annotation: Any) -> tuple[Any, tuple[Any, ...], bool]:
-    """An annotation without `Annotated`, `| None` and aliases; its marks; whether None fits."""
+    """Split an annotation into its bare form, its marks, and whether it allows None."""
     marks: list[Any] = []
     nullable = False
     while True:
@@ -194,9 +194,9 @@ def _core_type(core: Any, depth: int) -> Type:
     return _PLAIN.get(core, ANY)
 
 
-def _one_of(found: Sequence[Type]) -> Type:
-    """The one type of several; an int may stand for a float."""
-    kinds = set(found)
+def _one_of(types_: Sequence[Type]) -> Type:
+    """The common type of several; int and float together are float; `any` if there is none."""
+    kinds = set(types_)
     if kinds == {INT, FLOAT}:
         return FLOAT
     return kinds.pop() if len(kinds) == 1 else ANY
@@ -209,9 +209,9 @@ def _literal(values: Sequence[Any]) -> Type:
 
 
 def _fields(core: Any) -> Iterator[tuple[str, Any]]:
-    """The fields of a TypedDict, dataclass or pydantic model; what may be missing is nullable."""
+    """The fields of a TypedDict, dataclass or pydantic model; optional keys are nullable."""
     names: Collection[str]
-    if hasattr(core, "__required_keys__"):  # `is_typeddict` does not know typing_extensions
+    if hasattr(core, "__required_keys__"):  # `is_typeddict` ignores those of typing_extensions
         names = core.__annotations__
     elif dataclasses.is_dataclass(core):
         names = [field.name for field in dataclasses.fields(core)]
@@ -222,6 +222,6 @@ def _fields(core: Any) -> Iterator[tuple[str, Any]]:
     optional: Collection[str] = getattr(core, "__optional_keys__", ())
     for name, hint in typing.get_type_hints(core, include_extras=True).items():
         if name in names:
-            # Under `from __future__ import annotations` the class itself cannot tell.
+            # `__optional_keys__` is wrong under `from __future__ import annotations`
             missing = name in optional or get_origin(hint) is typing.NotRequired
-            yield name, (typing.Optional[hint] if missing else hint)  # noqa: UP045 - of any hint
+            yield name, (typing.Optional[hint] if missing else hint)  # noqa: UP045 - `hint` may be any annotation

@@ -1,7 +1,7 @@
-"""Asking for approval of tool calls, and which calls were approved.
+"""Approval of tool calls: the question to a person, and the check of the answer.
 
-An approval is for the calls that were shown, by id, name and arguments. Nothing else opens the way:
-what the model asks for later has to be shown again.
+An approval covers exactly the calls that were shown, by id, name and arguments. Later calls need
+their own approval.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ def ask_approval(
     ctx: Context, *, tools: Sequence[str], wait: str, by: str = "", text: str = "",
     first: bool = False,
 ) -> Outcome:  # fmt: skip
-    """The open calls of these tools, and the question whether they may be executed."""
+    """List the open calls of these tools, and write the question whether to execute them."""
     open_ = open_calls(ctx.messages, ctx.machine.wire_names)
     calls = [call for call in (open_[:1] if first else open_) if call.name in tools]
-    shown = [call.to_mapping() for call in calls]
-    kept: dict[str, Any] = {APPROVAL: {"calls": shown, "wait": wait}}
+    data = [call.to_mapping() for call in calls]
+    kept: dict[str, Any] = {APPROVAL: {"calls": data, "wait": wait}}
     if calls:
         kept["ask_user"] = question(calls, by, text)
-    return Outcome(result=shown, kept=kept)
+    return Outcome(result=data, kept=kept)
 
 
 def question(calls: Sequence[ToolCall], by: str, text: str) -> str:
-    """The text for the person: every call that the answer is for, whole."""
+    """The question for the person, with every call in full."""
     what = "this" if len(calls) == 1 else "all of these"
     head = text or f"May {what} be executed?"
     who = [f"(for {by})"] if by else []
@@ -45,30 +45,30 @@ def question(calls: Sequence[ToolCall], by: str, text: str) -> str:
 
 
 class Approvals:
-    """Which calls may be executed now, of a machine in which some need an approval."""
+    """The approvals of the current step: which calls may be executed."""
 
     def __init__(self, ctx: Context) -> None:
-        given = ctx.machine.approve
-        self.tools = frozenset(given.tools) if given is not None else frozenset[str]()
-        self.asked: Mapping[str, Any] = ctx.kept.get(APPROVAL, EMPTY) if self.tools else EMPTY
+        approve = ctx.machine.approve
+        self.tools = frozenset(approve.tools) if approve is not None else frozenset[str]()
+        self.request: Mapping[str, Any] = ctx.kept.get(APPROVAL, EMPTY) if self.tools else EMPTY
 
     @property
     def kept_after_use(self) -> Mapping[str, Any]:
-        """The data kept when all calls are done: an approval is used once."""
-        return {APPROVAL: {"calls": [], "wait": ""}} if self.asked else EMPTY
+        """The kept data after all calls: each approval is used only once."""
+        return {APPROVAL: {"calls": [], "wait": ""}} if self.request else EMPTY
 
     def refusal(self, call: ToolCall) -> ToolResult | None:
-        """The model's text for a call that was not approved; None for one that may be made."""
+        """The reply to a call that was not approved; None for a call that may be made."""
         if call.name not in self.tools:
             return None
-        shown = call.to_mapping() in self.asked.get("calls", ())
-        answer = str(self.asked.get("answer", "")) if shown else ""
+        covered = call.to_mapping() in self.request.get("calls", ())
+        answer = str(self.request.get("answer", "")) if covered else ""
         if answer == "accept":
             return None
         why = {"deny": "it was denied", "expired": "no answer came in time"}.get(
             answer, "nobody was asked"
         )
-        note = str(self.asked.get("note", "")) if answer == "deny" else ""
+        note = str(self.request.get("note", "")) if answer == "deny" else ""
         return failed_result(
             f"`{call.name}` was not approved: {why}" + (f": {note}" if note else "")
         )
@@ -95,6 +95,6 @@ ACTIONS = (
         declares=ActionTraits(
             asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
         ),
-        about="Lists the open calls that need an approval: made by the file's `approve`.",
+        about="Lists the open calls that need an approval; the key `approve` adds it.",
     ),
 )  # fmt: skip

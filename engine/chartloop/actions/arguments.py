@@ -1,9 +1,9 @@
-"""The arguments that a model writes for a tool, and literal data in a file: described, checked.
+"""Schemas and validation of tool arguments, and of literal data in a file.
 
-Whatever a model writes, reading it gives keyword arguments or a `ValueError` whose text is for
-the model: which argument, what is wrong, what was got.
+Parsing a model's text gives keyword arguments or a `ValueError` with a text for the model: the
+argument, the fault, the value.
 
-Belongs here: the only use that actions make of pydantic, imported when the first tool is read.
+Belongs here: the only use of pydantic by actions, imported when the first tool is declared.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 LONGEST = 1_000_000
-"""Characters of arguments that are read."""
+"""The most characters of arguments that are read."""
 DIGITS = 400
-"""Digits of a whole number that is read."""
+"""The most digits of an integer that are read."""
 SHOWN = 80
-"""Characters of a wrong value, or of its place, that are shown to the model."""
+"""The most characters of a wrong value, or of its path, that the model is shown."""
 FAULTS = 10
-"""Faults that are told at once."""
+"""The most faults that are reported at once."""
 
 
 class Arguments(NamedTuple):
-    """The arguments of a tool: their schema for the model, and the parser of what it writes."""
+    """The arguments of a tool: their schema for the model, and their parser."""
 
     schema: dict[str, Any]
-    """JSON Schema: no titles, unknown properties refused, in strict mode's subset."""
+    """JSON Schema without titles, which refuses unknown properties, in the strict-mode subset."""
     parse: Callable[[str], dict[str, Any]]
-    """JSON text to keyword arguments; those left out are left out. Raises `ValueError`."""
+    """JSON text to keyword arguments, without defaults for missing ones. Raises `ValueError`."""
 
 
 def arguments_of(tool: str, parameters: Sequence[Parameter], place: str) -> Arguments:
     """The arguments of a tool with these parameters.
 
     Raises:
-        SetupError: a parameter is of a type that JSON cannot give or JSON Schema cannot say.
+        SetupError: if JSON or JSON Schema cannot express the type of a parameter.
     """
     try:
         adapter = _adapter(_shape(tool, parameters))
@@ -58,7 +58,7 @@ def arguments_of(tool: str, parameters: Sequence[Parameter], place: str) -> Argu
 
 
 def data_check(parameter: Parameter, place: str) -> Callable[[Any], str | None]:
-    """A check of literal data for a parameter, whose type is read when first used."""
+    """A check of literal data by a parameter's type, which is read on first use."""
 
     @cache
     def adapter() -> TypeAdapter[Any]:
@@ -78,14 +78,14 @@ def data_check(parameter: Parameter, place: str) -> Callable[[Any], str | None]:
 
 
 def is_described(thing: object) -> bool:
-    """Whether this is a class that pydantic reads data into. Imports nothing."""
+    """Whether this is a pydantic model or dataclass. Does not import pydantic."""
     if not isinstance(thing, type) or thing.__module__.partition(".")[0] == "pydantic":
         return False
     return "__pydantic_core_schema__" in vars(thing) or "__pydantic_validator__" in vars(thing)
 
 
 def type_spec(source: type) -> TypeSpec:
-    """The class as a file may name it: its schema, and how a reply becomes one."""
+    """The spec of a class that a file may name: its schema and its validator."""
     adapted: Callable[[], TypeAdapter[Any]] = cache(partial(_adapter, source))
 
     @cache
@@ -99,8 +99,8 @@ def type_spec(source: type) -> TypeSpec:
     def make(data: Any) -> Any:
         adapter = adapted()
         try:
-            made = adapter.validate_json(json.dumps(data))
-            return json.loads(adapter.dump_json(made, by_alias=True))
+            instance = adapter.validate_json(json.dumps(data))
+            return json.loads(adapter.dump_json(instance, by_alias=True))
         except Exception as error:  # noqa: BLE001 - whatever a class's own validators raise
             raise ValueError("; ".join(_faults(error))) from None
 
@@ -108,15 +108,15 @@ def type_spec(source: type) -> TypeSpec:
 
 
 def _adapter(annotation: Any) -> TypeAdapter[Any]:
-    from pydantic import TypeAdapter  # noqa: PLC0415 - 60 ms that only declared tools cost
+    from pydantic import TypeAdapter  # noqa: PLC0415 - takes 60 ms, needed only by declared tools
 
     return TypeAdapter(annotation)
 
 
 def _shape(tool: str, parameters: Iterable[Parameter]) -> Any:
-    """A TypedDict of the parameters: unlike a model it takes every name, and gives no defaults."""
+    """A TypedDict of the parameters: unlike a model, it allows every name and adds no defaults."""
     from pydantic import ConfigDict, Field  # noqa: PLC0415
-    from typing_extensions import TypedDict  # noqa: PLC0415 - pydantic asks for this one
+    from typing_extensions import TypedDict  # noqa: PLC0415 - pydantic requires this one
 
     fields: dict[str, Any] = {}
     for p in parameters:
@@ -130,7 +130,7 @@ def _shape(tool: str, parameters: Iterable[Parameter]) -> Any:
 
 
 def _blame_parameter(parameters: Iterable[Parameter], place: str, error: Exception) -> tuple[str]:
-    """The fault of the first parameter that has no JSON Schema."""
+    """The error message for the first parameter without a JSON Schema."""
     for p in parameters:
         try:
             _adapter(p.annotation).json_schema()
@@ -144,7 +144,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _plain(default: Any) -> tuple[Any] | None:
-    """A default as JSON says it; None when it is not JSON."""
+    """A default as JSON data, in a tuple; None if it is not JSON."""
     try:
         return (json.loads(json.dumps(default, allow_nan=False)),)
     except (TypeError, ValueError, RecursionError):
@@ -152,12 +152,12 @@ def _plain(default: Any) -> tuple[Any] | None:
 
 
 _OPEN = ("properties", "$defs", "patternProperties")
-"""Keys whose value maps names, which may be any word, to schemas."""
+"""The keys whose values map arbitrary names to schemas."""
 _LITERAL = ("const", "default", "enum", "examples", "required")
 
 
 def _tidy(schema: Any) -> Any:
-    """A schema without pydantic's titles, and with unknown properties refused on every level."""
+    """Remove pydantic's titles from a schema, and refuse unknown properties on every level."""
     if isinstance(schema, list):
         return [_tidy(s) for s in schema]  # pyright: ignore[reportUnknownVariableType]
     if not isinstance(schema, Mapping):
@@ -175,13 +175,13 @@ def _tidy(schema: Any) -> Any:
 
 def _parse(tool: str, takes: Sequence[str], adapter: TypeAdapter[Any], text: str) -> dict[str, Any]:
     try:
-        given = _read(text.strip() or "{}")
+        data = _read(text.strip() or "{}")
     except RecursionError:
         raise ValueError(f"The arguments of `{tool}` are nested too deeply.") from None
     except ValueError as error:
         raise ValueError(f"The arguments of `{tool}` cannot be read: {error}.") from None
     try:
-        return adapter.validate_json(given)
+        return adapter.validate_json(data)
     except Exception as error:  # noqa: BLE001 - whatever a type's own validators raise
         faults = "\n".join(f"- {fault}" for fault in _faults(error, takes))
         message = f"The arguments of `{tool}` are wrong. Mend them and call it again:\n{faults}"
@@ -189,13 +189,13 @@ def _parse(tool: str, takes: Sequence[str], adapter: TypeAdapter[Any], text: str
 
 
 def _read(text: str) -> bytes:
-    """The text of a JSON object, without what readers of JSON let through and should not."""
+    """Encode the text of a JSON object, more strictly than `json`: no duplicate keys, no NaN ..."""
     if len(text) > LONGEST:
         raise ValueError(f"they are {len(text):,} characters long; at most {LONGEST:,} are read")
-    given = _DECODER.decode(text)
-    if not isinstance(given, dict):
-        got = _json_excerpt(given)
-        raise ValueError(f"they must be a JSON object, not {got}")  # noqa: TRY004 - as the port says
+    value = _DECODER.decode(text)
+    if not isinstance(value, dict):
+        excerpt = _json_excerpt(value)
+        raise ValueError(f"they must be a JSON object, not {excerpt}")  # noqa: TRY004 - see `parse`
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -203,13 +203,13 @@ def _read(text: str) -> bytes:
         raise ValueError(f"`{half}` is half of a character") from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in out:
             raise ValueError(f"{_json_excerpt(key)} is given twice")
-        found[key] = value
-    return found
+        out[key] = value
+    return out
 
 
 def _refuse(word: str) -> Any:
@@ -229,19 +229,19 @@ def _float(digits: str) -> float:
 
 
 _DECODER = json.JSONDecoder(
-    object_pairs_hook=_once, parse_constant=_refuse, parse_int=_int, parse_float=_float
+    object_pairs_hook=_unique_keys, parse_constant=_refuse, parse_int=_int, parse_float=_float
 )
 
 
 def _faults(error: Exception, takes: Sequence[str] | None = None) -> list[str]:
-    """The faults of a validation, a line each; `takes` are the arguments that there are."""
+    """The faults of a validation, one a line; `takes` are the tool's arguments."""
     from pydantic import ValidationError  # noqa: PLC0415
 
     if not isinstance(error, ValidationError):
         return [_cut_text(_first_line(error) or type(error).__name__, 4 * SHOWN)]
-    found = error.errors(include_url=False, include_context=False)
-    faults = [_fault(e["type"], e["loc"], e["msg"], e["input"], takes) for e in found[:FAULTS]]
-    rest = len(found) - FAULTS
+    errors = error.errors(include_url=False, include_context=False)
+    faults = [_fault(e["type"], e["loc"], e["msg"], e["input"], takes) for e in errors[:FAULTS]]
+    rest = len(errors) - FAULTS
     return [*faults, f"and {rest} more"] if rest > 0 else faults
 
 
@@ -259,7 +259,7 @@ def _fault(
 
 
 def _json_excerpt(value: Any) -> str:
-    """The beginning of a value as JSON."""
+    """The start of a value as JSON."""
     try:
         return _cut_text(json.dumps(value, default=str, ensure_ascii=False), SHOWN)
     except (TypeError, ValueError, RecursionError):
@@ -267,6 +267,6 @@ def _json_excerpt(value: Any) -> str:
 
 
 def _cut_text(text: str, most: int) -> str:
-    """At most `most` characters of a text, in characters that UTF-8 can encode."""
+    """Cut a text to at most `most` characters, and replace what UTF-8 cannot encode."""
     whole = text if len(text) <= most else text[: most - 1] + "…"
     return whole.encode("utf-8", "replace").decode()

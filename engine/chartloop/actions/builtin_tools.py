@@ -1,6 +1,6 @@
-"""The tools that every machine may list.
+"""The built-in tools, which every machine may list.
 
-`send_message`, `conversation_search`, those that read and edit memory blocks, and `submit_answer`.
+`send_message`, `conversation_search`, the tools for memory blocks, and `submit_answer`.
 
 Source: 004 `tools-enabled`, "Memory Update Step", "With Tool System"; 002 "Common Use Cases".
 """
@@ -33,11 +33,11 @@ def conversation_search(_ctx: Context, query: str, limit: int = 5) -> ToolResult
         query: Words to look for.
         limit: How many results to give at most.
     """
-    found = search(_ctx.messages.whole(), query, max(1, min(limit, 50)))
-    if not found:
+    hits = search(_ctx.messages.whole(), query, max(1, min(limit, 50)))
+    if not hits:
         return ToolResult("Nothing in the conversation matches.", result=[])
-    lines = [f"{f.index + 1}. {f.role}: {f.excerpt}" for f in found]
-    return ToolResult("\n".join(lines), result=[f._asdict() for f in found])
+    lines = [f"{hit.index + 1}. {hit.role}: {hit.excerpt}" for hit in hits]
+    return ToolResult("\n".join(lines), result=[hit._asdict() for hit in hits])
 
 
 @tool(effect="pure", blocking=False)
@@ -90,7 +90,7 @@ def submit_answer(answer: str) -> ToolResult:
 
 
 def append_text(ctx: Context, block: str, content: str) -> ToolResult:
-    """`content` as a new last line of a block."""
+    """Append `content` to a block as a new line."""
     value = ctx.facts.memory.get(block)
     if value is None:
         return _no_block(ctx, block)
@@ -98,7 +98,7 @@ def append_text(ctx: Context, block: str, content: str) -> ToolResult:
 
 
 def replace_text(ctx: Context, block: str, old: str, new: str) -> ToolResult:
-    """The first `old` in a block becomes `new`."""
+    """Replace the first `old` in a block by `new`."""
     value = ctx.facts.memory.get(block)
     if value is None:
         return _no_block(ctx, block)

@@ -1,7 +1,7 @@
-"""Calling tools: `call_tools`, `call_tool`, `tool`, `update_memory`.
+"""Tool calls: `call_tools`, `call_tool`, `tool`, `update_memory`.
 
-What goes wrong in a tool goes back to the model as the tool's reply, and is counted; the
-action itself succeeds, unless the file says `on_error: fail`.
+The model reads a tool's failure as the tool's reply, and the failure is counted; the action itself
+succeeds, unless the file sets `on_error: fail`.
 
 Source: 004 "Tool Call Step", "Memory Update Step"; 002 "AgentStopException"; 000 "Adapters".
 """
@@ -35,39 +35,39 @@ from chartloop.run.sanitize import cut_text, sound_text
 from chartloop.run.tracing import around_tool
 
 AT_ONCE = 64
-"""Calls of one reply that are made at the same time; the others wait for a place."""
+"""The number of calls of one reply that are made at the same time; the others queue."""
 
 CALLED = struct({"id": STR, "name": STR, "ok": BOOL, "content": STR, "result": ANY}, keyed=True)
 
 
 TOO_MANY = "error: this call was not executed: at most {most} calls of one reply are"
-"""The model's text for calls beyond the number that is executed at once."""
+"""The reply to each call beyond the number of calls that are executed."""
 
 
 async def call_tools(
     ctx: Context, on_error: str = "reply", at_most: int = MOST_CALLS
 ) -> Outcome | Blocked:  # fmt: skip
-    """The calls of the newest reply, at once; memory tools one after the other."""
+    """Execute the calls of the newest reply concurrently, but memory tools in order."""
     calls = open_calls(ctx.messages, ctx.machine.wire_names)
     outcome = await _carry_out(ctx, calls[:at_most], on_error)
     if isinstance(outcome, Blocked) or len(calls) <= at_most:
         return outcome
-    return without(outcome, calls[at_most:], at_most)
+    return drop_excess(outcome, calls[at_most:], at_most)
 
 
-def without(outcome: Outcome, left: Sequence[ToolCall], most: int) -> Outcome:
-    """The outcome with the calls that were too many: answered, on the record, warned of."""
+def drop_excess(outcome: Outcome, excess: Sequence[ToolCall], most: int) -> Outcome:
+    """The outcome with the calls over the limit: answered, recorded as dropped, with a warning."""
     message = TOO_MANY.format(most=most)
-    asked = say_count(most + len(left), "call")
-    warning = f"a reply asked for {asked}; {most} were executed, the rest were refused"
+    calls = say_count(most + len(excess), "call")
+    warning = f"a reply asked for {calls}; {most} were executed, the rest were refused"
     return outcome.replace(
-        messages=(*outcome.messages, *(tool_reply(call, message) for call in left)),
-        dropped=tuple(left), warnings=(*outcome.warnings, warning),
+        messages=(*outcome.messages, *(tool_reply(call, message) for call in excess)),
+        dropped=tuple(excess), warnings=(*outcome.warnings, warning),
     )  # fmt: skip
 
 
 async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome | Blocked:
-    """The first call of the newest reply; the others are dropped and go on the record.
+    """Execute the first call of the newest reply; the others are dropped, on the record.
 
     Source: 004 "Execute first tool call".
     """
@@ -76,15 +76,15 @@ async def call_tool(ctx: Context, on_error: str = "reply") -> Outcome | Blocked:
     if isinstance(outcome, Blocked) or len(calls) < 2:
         return outcome
     trimmed = trim_calls(ctx.messages, _kept_ids(ctx, calls))
-    left = ", ".join(f"`{sound_text(call.name)}`" for call in calls[1:])
-    message = f"only the first of {len(calls)} calls was made; left out: {left}"
+    dropped = ", ".join(f"`{sound_text(call.name)}`" for call in calls[1:])
+    message = f"only the first of {len(calls)} calls was made; left out: {dropped}"
     return outcome.replace(
         rewrite=tuple(trimmed), dropped=tuple(calls[1:]), warnings=(*outcome.warnings, message)
     )
 
 
 def _kept_ids(ctx: Context, calls: Sequence[ToolCall]) -> set[str]:
-    """The ids of the newest reply's calls that stay: the first of these, and what was answered."""
+    """The ids of the newest reply's calls to keep: the first open one, and the answered ones."""
     reply = next(m for m in reversed(ctx.messages) if m["role"] == "assistant")
     return {c.id for c in calls_of(reply)} - {c.id for c in calls[1:]} | {calls[0].id}
 
@@ -103,13 +103,13 @@ async def _carry_out(
         outcome = batch.servers.done(outcome)
     if outcome.tool_errors and on_error == "fail":
         text = cut_text("; ".join(outcome.tool_errors))
-        failed_ = Outcome.failure(Category.RECOVERABLE, text, kind="tool")
-        return outcome.replace(ok=False, error=failed_.error, tool_errors=())
+        failure = Outcome.failure(Category.RECOVERABLE, text, kind="tool")
+        return outcome.replace(ok=False, error=failure.error, tool_errors=())
     return outcome
 
 
 class _Batch:
-    """The calls of one reply, and what came of those that are done."""
+    """The calls of one reply, and the results of the finished ones."""
 
     def __init__(self, ctx: Context, calls: Sequence[ToolCall]) -> None:
         self.ctx = ctx
@@ -126,7 +126,7 @@ class _Batch:
             seen[call.id] = times + 1
 
     async def carry_out(self) -> None:
-        """Do every call: memory tools in order, since each reads what the one before it wrote."""
+        """Execute every call; memory tools in order, since each reads what the last one wrote."""
         memory = [n for n, call in enumerate(self.calls) if self._edits_memory(call)]
         others = [n for n in range(len(self.calls)) if n not in memory]
         if len(others) < 2 or not any(self._suspends(n) for n in others):
@@ -147,7 +147,7 @@ class _Batch:
             blocks |= {name.removeprefix("memory."): v for name, v in changes.items()}
 
     def outcome(self) -> Outcome:
-        """The outcome of the finished calls, in the order in which the model asked."""
+        """The outcome of the finished calls, in the order of the reply."""
         done = [(self.calls[n], self.done[n]) for n in sorted(self.done)]
         counts: dict[str, int] = {}
         for call, _ in done:
@@ -198,14 +198,14 @@ class _Batch:
         with around_tool(ctx.ports.tracer, call, spec) as trace:
             try:
                 await self._carry_out_one(ctx, n, spec)
-            except InputRequired as asked:
+            except InputRequired as question:
                 assert self.servers is not None
-                self.servers.blocked.append(asked)
+                self.servers.blocked.append(question)
             else:
                 trace(self.done[n])
 
     async def _carry_out_one(self, ctx: Context, n: int, spec: ToolSpec | None) -> None:
-        """One call, whatever the model wrote."""
+        """Execute one call, whatever the model wrote."""
         call = self.calls[n]
         if (refused := self.approvals.refusal(call)) is not None:
             self.done[n] = refused
@@ -215,7 +215,7 @@ class _Batch:
             return
         try:
             arguments = spec.parse(call.arguments)
-        except Exception as error:  # noqa: BLE001  a schema of the application reads them
+        except Exception as error:  # noqa: BLE001  the application's own types may raise anything
             text = str(error) if isinstance(error, ValueError) else describe(error)
             self.done[n] = failed_result(text)
             return
@@ -233,7 +233,7 @@ class _Batch:
     async def _pay(
         self, ctx: Context, n: int, spec: ToolSpec, arguments: Mapping[str, Any]
     ) -> ToolResult:
-        """A call that costs: its intent, the call, its result."""
+        """Make a paid call: write its intent, call, write its result."""
         key = self.keys[n]
         if ctx.client is None or not self._is_in_flight(key):
             await ctx.intent(key, {"state": ctx.state.name, "tool": spec.name})
@@ -247,10 +247,10 @@ class _Batch:
         return servers is not None and servers.in_flight(key)
 
     async def keep_done(self) -> None:
-        """Write down the calls that are done, for the action is called again."""
-        for n, done in self.done.items():
+        """Record the results of the finished calls, because the action is called again."""
+        for n, result in self.done.items():
             if self.keys[n] not in self.ctx.recorded:
-                await self.ctx.result(self.keys[n], _written_result(done))
+                await self.ctx.result(self.keys[n], _written_result(result))
 
 
 def _written_result(result: ToolResult) -> dict[str, Any]:
@@ -267,83 +267,83 @@ def _written_result(result: ToolResult) -> dict[str, Any]:
 
 
 def _read_result(ctx: Context, data: Mapping[str, Any]) -> ToolResult:
-    given = {name: data[name] for name in ToolResult.__struct_fields__ if name in data}
+    fields = {name: data[name] for name in ToolResult.__struct_fields__ if name in data}
     reasons = ctx.machine.reasons
-    given["partial"] = tuple(data.get("partial", ()))
-    given["warnings"] = tuple(data.get("warnings", ()))
-    given["parts"] = tuple(data.get("parts", ()))
-    given["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in data.get("signals", ()))
-    return ToolResult(**given)
+    fields["partial"] = tuple(data.get("partial", ()))
+    fields["warnings"] = tuple(data.get("warnings", ()))
+    fields["parts"] = tuple(data.get("parts", ()))
+    fields["signals"] = tuple(StopSignal.from_dict(s, reasons) for s in data.get("signals", ()))
+    return ToolResult(**fields)
 
 
 async def tool(
     ctx: Context, name: str, arguments: Mapping[str, Any] | None = None
 ) -> Outcome | Blocked:  # fmt: skip
-    """One registered tool without a model."""
+    """Call one registered tool without a model."""
     spec = ctx.machine.registry.tools[name]
     try:
-        given = spec.parse(json.dumps(arguments or {}, ensure_ascii=False))
+        parsed = spec.parse(json.dumps(arguments or {}, ensure_ascii=False))
     except ValueError as error:
         return Outcome.failure(Category.RECOVERABLE, str(error), kind="arguments")
     call = ToolCall("", name, "" if ctx.ports.tracer is None else json.dumps(arguments or {}))
     if spec.server and ctx.ports.servers is not None:
-        return await _tool_of_server(ctx, spec, call, given)
+        return await _tool_of_server(ctx, spec, call, parsed)
     with around_tool(ctx.ports.tracer, call, spec) as trace:
-        done = await run_tool(ctx, spec, given)
-        trace(done)
-    return _outcome_of(name, done)
+        result = await run_tool(ctx, spec, parsed)
+        trace(result)
+    return _outcome_of(name, result)
 
 
 async def _tool_of_server(
     ctx: Context, spec: ToolSpec, call: ToolCall, arguments: Mapping[str, Any]
 ) -> Outcome | Blocked:
-    """The same of a tool of an MCP server, which may ask something in the middle."""
+    """Call one tool of an MCP server, which may ask a question during the call."""
     servers = ServerCalls(ctx)
     client = servers.call(ctx.key, spec.name)
     ctx.so_far = lambda: servers.counted(Outcome())
     with around_tool(ctx.ports.tracer, call, spec) as trace:
         try:
-            done = await run_tool(replace(ctx, client=client), spec, arguments)
-        except InputRequired as asked:
-            servers.blocked.append(asked)
+            result = await run_tool(replace(ctx, client=client), spec, arguments)
+        except InputRequired as question:
+            servers.blocked.append(question)
             return servers.wait()
-        trace(done)
-    return servers.done(servers.counted(_outcome_of(spec.name, done)))
+        trace(result)
+    return servers.done(servers.counted(_outcome_of(spec.name, result)))
 
 
-def _outcome_of(name: str, done: ToolResult) -> Outcome:
-    """The result of one tool as the action's own outcome."""
+def _outcome_of(name: str, result: ToolResult) -> Outcome:
+    """The outcome of an action that called one tool."""
+    data = result.result if result.result is not None else result.text
     outcome = Outcome(
-        result=done.result if done.result is not None else done.text, spent=Spent(tools={name: 1}),
-        changes=done.changes, signals=done.signals, partial=done.partial,
-        progressed=done.progressed, warnings=done.warnings,
+        result=data, spent=Spent(tools={name: 1}), changes=result.changes, signals=result.signals,
+        partial=result.partial, progressed=result.progressed, warnings=result.warnings,
     )  # fmt: skip
-    if done.ok:
+    if result.ok:
         return outcome
-    kind = "in_doubt" if done.in_doubt else "tool"
-    error = Outcome.failure(done.category, done.text, kind=kind).error
-    return outcome.replace(ok=False, error=error, in_doubt=done.in_doubt)
+    kind = "in_doubt" if result.in_doubt else "tool"
+    error = Outcome.failure(result.category, result.text, kind=kind).error
+    return outcome.replace(ok=False, error=error, in_doubt=result.in_doubt)
 
 
 async def update_memory(
     ctx: Context, block: str = "", append: str = "", old: str = "", new: str = ""
 ) -> Outcome:
-    """Memory blocks: what the model's memory tools ask for, or what `with` says."""
+    """Edit memory blocks, by the model's calls of memory tools or by `with`."""
     if not block:
-        editing = {tool.name for tool in ctx.tools if tool.memory}
-        asked = [
+        memory_tools = {tool.name for tool in ctx.tools if tool.memory}
+        calls = [
             call
             for call in open_calls(ctx.messages, ctx.machine.wire_names)
-            if call.name in editing
+            if call.name in memory_tools
         ]
-        outcome = await _carry_out(ctx, asked[:MOST_CALLS], "reply")
-        left = asked[MOST_CALLS:]
-        assert isinstance(outcome, Outcome)  # memory tools are our own
-        return without(outcome, left, MOST_CALLS) if left else outcome
-    done = append_text(ctx, block, append) if append else replace_text(ctx, block, old, new)
-    if not done.ok:
-        return Outcome.failure(Category.RECOVERABLE, done.text, kind="memory")
-    return Outcome(result=done.result, changes=done.changes)
+        outcome = await _carry_out(ctx, calls[:MOST_CALLS], "reply")
+        excess = calls[MOST_CALLS:]
+        assert isinstance(outcome, Outcome)  # a memory tool never waits
+        return drop_excess(outcome, excess, MOST_CALLS) if excess else outcome
+    result = append_text(ctx, block, append) if append else replace_text(ctx, block, old, new)
+    if not result.ok:
+        return Outcome.failure(Category.RECOVERABLE, result.text, kind="memory")
+    return Outcome(result=result.result, changes=result.changes)
 
 
 _ON_ERROR = ArgSpec(
@@ -361,8 +361,8 @@ def _number(value: Any) -> str | None:
 MOST = 1_000
 _AT_MOST = ArgSpec(
     "at_most", "data", INT, check=_number,
-    about=f"How many calls of one reply are executed; default {MOST_CALLS}. The model reads of"
-    " each call past it that it was not executed.",
+    about=f"How many calls of one reply are executed; default {MOST_CALLS}. The reply to each call"
+    " beyond it says that it was not executed.",
 )  # fmt: skip
 ACTIONS = (
     ActionSpec(
@@ -387,7 +387,7 @@ ACTIONS = (
             step="tool-call",
             family="tools",
         ),
-        about="Carries out the tool calls of the newest reply, at once.",
+        about="Executes the tool calls of the newest reply, at once.",
     ),
     ActionSpec(
         "call_tool",
@@ -410,7 +410,7 @@ ACTIONS = (
             step="tool-call",
             family="tools",
         ),
-        about="Carries out the first tool call of the newest reply; drops the others.",
+        about="Executes the first tool call of the newest reply; drops the others.",
     ),
     ActionSpec(
         "tool",
@@ -466,6 +466,6 @@ ACTIONS = (
             step="memory-update",
             family="tools",
         ),
-        about="Appends to or replaces in memory blocks: what memory tools or `with` say.",
+        about="Appends to memory blocks or replaces text in them, by memory tools or by `with`.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Watching a queue of work: `measure`, `checkpoint`, `restore`.
+"""Progress and checkpoints of a task queue: `measure`, `checkpoint`, `restore`.
 
 Source: 003 "Diminishing Returns", "Context Overflow Recovery".
 """
@@ -19,13 +19,13 @@ from chartloop.core.types import BOOL, COUNT, Type, struct
 from chartloop.run.context import Context
 
 CHECKPOINT = "checkpoint"
-"""Under this name `checkpoint` keeps what `restore` brings back."""
+"""The key of `Position.kept` for the data that `checkpoint` saves and `restore` reads."""
 
 
 def magnitude(current: Mapping[str, float], previous: Mapping[str, float]) -> float | None:
-    """How much better the metrics are than before, on average; 0.1 is a tenth.
+    """The average relative improvement of the metrics; 0.1 is ten percent.
 
-    Metrics that were 0 before, or that only one side has, are left out. None when none is left.
+    Metrics that were 0 before, or that only one side has, are ignored. None if none is left.
     Source: 003 `calculate_improvement_magnitude`.
     """
     both = [n for n in current if previous.get(n)]
@@ -35,7 +35,7 @@ def magnitude(current: Mapping[str, float], previous: Mapping[str, float]) -> fl
 
 
 def measure(ctx: Context) -> Outcome:
-    """Where the queue is: improvement phase, what is identified, and the cycle that ended."""
+    """Measure the queue: improvement phase, identified improvements, and the cycle that ended."""
     known: TaskReports = reports_of(ctx)
     progress, queue = ctx.facts.progress, ctx.queue
     identified = sum(1 for t in queue if t.kind == "improvement" and not t.cycle)
@@ -56,7 +56,7 @@ def measure(ctx: Context) -> Outcome:
 
 
 def checkpoint(ctx: Context) -> Outcome:
-    """Variables, queue and the current task, as they are now."""
+    """Save variables, queue and the current task."""
     data = {
         "vars": plain(ctx.facts.vars),
         "queue": [task.to_dict() for task in ctx.queue],
@@ -66,7 +66,7 @@ def checkpoint(ctx: Context) -> Outcome:
 
 
 def restore(ctx: Context) -> Outcome:
-    """Variables, queue and the current task as the newest checkpoint has them."""
+    """Restore variables, queue and the current task from the newest checkpoint."""
     data = ctx.kept.get(CHECKPOINT)
     if data is None:
         return Outcome.failure(Category.RECOVERABLE, "there is no checkpoint", kind="no_checkpoint")
@@ -111,7 +111,7 @@ ACTIONS = (
             family="pure",
             counts=(Count("progress.cycles", 0, 1),),
         ),
-        about="Computes improvement, magnitude and cycles from what tasks reported.",
+        about="Computes improvement, magnitude and cycles from the reports of tasks.",
     ),
     ActionSpec(
         "checkpoint",
@@ -138,6 +138,6 @@ ACTIONS = (
         declares=ActionTraits(
             asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
         ),
-        about="Brings back what the newest `checkpoint` kept; never messages.",
+        about="Restores what the newest `checkpoint` kept; never messages.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Running code that a model wrote: `python`.
+"""Execution of code that a model wrote: `python`.
 
 Source: 001 "Code Execution": a restricted environment, a time limit, stdout and stderr fed back.
 """
@@ -18,15 +18,15 @@ from chartloop.run.context import Context
 from chartloop.run.ports import Clock, SandboxResult
 
 EARLY = 0.25
-"""Seconds before its deadline at which code is stopped, so that what it printed is still had."""
+"""Seconds before its deadline at which code is stopped, so that its output is not lost."""
 SESSION = "python"
-"""Under this name the sandbox's variables are kept, base64."""
+"""The key of `Position.kept` for the sandbox's variables, in base64."""
 
 
 async def python(ctx: Context, code: str) -> Outcome:
-    """Code, in the sandbox; variables live on to the next time. An error fails the action.
+    """Run code in the sandbox, which keeps its variables. An error in the code fails the action.
 
-    What it printed is the result also when it failed or was stopped at the deadline.
+    The output is the result even if the code failed or was stopped at the deadline.
     """
     if ctx.ports.sandbox is None:
         raise SetupError("this run has no sandbox", hint=install("sandbox"))
@@ -36,35 +36,35 @@ async def python(ctx: Context, code: str) -> Outcome:
     if ctx.deadline is not None:
         allowed = ctx.deadline - ctx.now
         timeout = max(0.001, allowed - min(EARLY, allowed / 10))
-    done = await ctx.ports.sandbox.run(code, session=session, timeout=timeout)
+    result = await ctx.ports.sandbox.run(code, session=session, timeout=timeout)
     after: dict[str, Any] = {}
-    if done.session is not None:
-        after = {SESSION: base64.b64encode(done.session).decode("ascii")}
-    elif done.session_lost:
+    if result.session is not None:
+        after = {SESSION: base64.b64encode(result.session).decode("ascii")}
+    elif result.session_lost:
         after = {SESSION: ""}
-    outcome = Outcome(result=_result(done), kept=after)
-    if done.session_lost:
+    outcome = Outcome(result=_result_data(result), kept=after)
+    if result.session_lost:
         outcome = outcome.replace(warnings=("the sandbox's variables were lost; it started again",))
-    if done.ok:
+    if result.ok:
         return outcome
-    if done.timed_out and ctx.deadline is not None:
+    if result.timed_out and ctx.deadline is not None:
         ctx.so_far = lambda: outcome
-        await _until(ctx.ports.clock, ctx.deadline)
+        await _sleep_until(ctx.ports.clock, ctx.deadline)
         raise TimeoutError
     category = Category.RECOVERABLE
-    failure = Outcome.failure(category, done.error or "the code failed", kind="code")
+    failure = Outcome.failure(category, result.error or "the code failed", kind="code")
     return outcome.replace(ok=False, error=failure.error)
 
 
-async def _until(clock: Clock, at: float) -> None:
+async def _sleep_until(clock: Clock, at: float) -> None:
     while (left := at - clock.now()) > 0:
         await clock.sleep(left)
 
 
-def _result(done: SandboxResult) -> dict[str, Any]:
+def _result_data(result: SandboxResult) -> dict[str, Any]:
     return {
-        "value": done.value, "stdout": done.stdout, "stderr": done.stderr, "error": done.error,
-        "session_lost": done.session_lost,
+        "value": result.value, "stdout": result.stdout, "stderr": result.stderr,
+        "error": result.error, "session_lost": result.session_lost,
     }  # fmt: skip
 
 
@@ -90,6 +90,6 @@ ACTIONS = (
         declares=ActionTraits(
             asks="never", calls="none", runs="none", fails="by_world", step="system", family="own"
         ),
-        about="Runs Python code in the sandbox; its output is the result, variables live on.",
+        about="Runs Python code in the sandbox; its output is the result, its variables are kept.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Steering a run: `back_off`, `ask_user`, `signal`, `continue_run`, `nothing`.
+"""Control of a run: `back_off`, `ask_user`, `signal`, `continue_run`, `nothing`.
 
 Source: 003 "Retry with Exponential Backoff", "Request User Intervention"; 002 "Emitting Stop
 Signals", "Overriding Stop Signals with Continuation".
@@ -18,47 +18,49 @@ from chartloop.core.units import say_elapsed
 from chartloop.run.context import Context
 
 LONGEST = 300.0
-"""Seconds that `back_off` waits at most, where its `most` does not say differently."""
+"""The longest wait of `back_off` in seconds, unless its `most` is set."""
 
 
 def back_off(
     ctx: Context, base: float = 1.0, factor: float = 2.0, most: float = LONGEST
 ) -> Outcome | Blocked:
-    """Wait ``base * factor ** errors.retries`` seconds, then forgive the errors in a row.
+    """Wait ``base * factor ** errors.retries`` seconds, then reset `errors.consecutive`.
 
-    Longer where the provider asked for it when the last work failed, but never longer than `most`.
+    Wait longer if the provider requested it with the last failure, but at most `most` seconds.
     """
     errors = ctx.facts.errors
-    asked = errors.last.retry_after if errors.last is not None and errors.consecutive else None
+    requested = errors.last.retry_after if errors.last is not None and errors.consecutive else None
     own = min(base * factor ** min(errors.retries, 64), most)
-    wait = max(own, min(asked or 0.0, most))
+    wait = max(own, min(requested or 0.0, most))
     if ctx.blocked_until is None and wait > 0:
         return Blocked(ctx.now + wait, "back-off")
     if ctx.blocked_until is not None and ctx.blocked_until > ctx.now:
-        return Blocked(ctx.blocked_until, "back-off")  # resumed early: the wait is not over
-    message = f"the provider asked to wait {say_elapsed(asked)}" if asked and wait > own else ""
-    return Outcome(result={"waited": wait}, forgiven=True, warnings=(message,) if message else ())
+        return Blocked(ctx.blocked_until, "back-off")  # resumed before the wait has ended
+    warnings: tuple[str, ...] = ()
+    if requested is not None and wait > own:
+        warnings = (f"the provider asked to wait {say_elapsed(requested)}",)
+    return Outcome(result={"waited": wait}, forgiven=True, warnings=warnings)
 
 
 def ask_user(_ctx: Context, text: str = "") -> Outcome:
-    """Put a question; the wait that follows takes the answer."""
+    """Set the question of the wait that follows."""
     return Outcome(result={"question": text}, kept={"ask_user": text})
 
 
 def signal(ctx: Context, reason: str, message: str = "") -> Outcome:
     """Raise a stop signal: the run stops at the next decision unless it is continued."""
-    raised = StopSignal(ctx.machine.reason(reason), message, {}, ctx.state.name)
-    return Outcome(result={"reason": reason, "message": message}, signals=(raised,))
+    stop = StopSignal(ctx.machine.reason(reason), message, {}, ctx.state.name)
+    return Outcome(result={"reason": reason, "message": message}, signals=(stop,))
 
 
 def continue_run(ctx: Context, times: int = 1) -> Outcome:
-    """Put the pending signals off until the next work, at most this many times in a run."""
+    """Defer the pending signals until the next work action, at most `times` times in a run."""
     granted = ctx.facts.run.continuations < times
     return Outcome(result={"granted": granted}, continued=times)
 
 
 def nothing(_ctx: Context, input: Mapping[str, Any] | None = None) -> Outcome:
-    """Nothing; what goes in comes out. Source: 004 "System Step"."""
+    """Do nothing and return the input. Source: 004 "System Step"."""
     return Outcome(result=input)
 
 
@@ -111,7 +113,7 @@ ACTIONS = (
         declares=ActionTraits(
             asks="never", calls="none", runs="none", fails="by_fields", step="system", family="pure"
         ),
-        about="Puts the question of the wait that follows.",
+        about="Sets the question of the wait that follows.",
     ),
     ActionSpec(
         "signal",
@@ -146,7 +148,7 @@ ACTIONS = (
             family="pure",
             continues="times",
         ),
-        about="Puts the pending stop signals off until the next work action.",
+        about="Defers the pending stop signals until the next work action.",
     ),
     ActionSpec(
         "nothing",
@@ -164,6 +166,6 @@ ACTIONS = (
         declares=ActionTraits(
             asks="never", calls="none", runs="none", fails="never", step="system", family="pure"
         ),
-        about="Does nothing; its result is its input: for notes on the record, and for sketches.",
+        about="Does nothing, and returns its input: for notes on the record, and for sketches.",
     ),
 )

@@ -1,14 +1,13 @@
-"""Tools, actions and guards, declared as typed Python functions.
+"""Declaration of tools, actions and guards as typed Python functions.
 
     @tool
     def add(a: int, b: int = 0) -> int:
         "Add two numbers."
 
-A decorator returns the function that it decorates, unchanged but for one attribute, and
-registers nothing anywhere: a machine may name only what its `Registry` holds, and `specs_of`
-makes one from the functions and modules that it is given.
+A decorator only sets an attribute on the function and returns it. It registers nothing: a machine
+may name only the entries of its `Registry`, which `specs_of` makes from functions and modules.
 
-Belongs here: how a signature becomes a spec. Never: what an action does.
+Belongs here: the way from a signature to a spec. Never: what an action does.
 Source: 000 "Adapters", 004 "Step Types"; design "language", section 8.
 """
 
@@ -75,11 +74,11 @@ Port = Literal["model", "sandbox", "notifier"]
 What = Literal["tool", "action", "guard"]
 
 ATTRIBUTE = "__chartloop__"
-"""Where a decorator leaves a `Declared` on the function."""
+"""The function attribute where a decorator stores a `Declared`."""
 
 
 class Declared(NamedTuple):
-    """How the spec of a function is made."""
+    """The declaration of a function: its kind, and how to make its spec."""
 
     what: What
     make: Callable[[Callable[..., Any]], Spec]
@@ -95,9 +94,9 @@ def tool(
     function: Any = None, /, *, name: str = "", effect: EffectWord = "paid", memory: bool = False,
     blocking: bool = True,
 ) -> Any:  # fmt: skip
-    """Declare a function that a model may call. `tool_spec` says what may be given."""
-    made = partial(tool_spec, name=name, effect=effect, memory=memory, blocking=blocking)
-    return _declare(function, Declared("tool", made))
+    """Declare a function that a model may call. The parameters are those of `tool_spec`."""
+    make = partial(tool_spec, name=name, effect=effect, memory=memory, blocking=blocking)
+    return _declare(function, Declared("tool", make))
 
 
 @overload
@@ -125,12 +124,12 @@ def action(
     uses: Iterable[Port] = (),
     result: Any = None,
 ) -> Any:
-    """Declare something that a state can do. `action_spec` says what may be given."""
-    made = partial(
+    """Declare an action that a state can do. The parameters are those of `action_spec`."""
+    make = partial(
         action_spec, name=name, work=work, effect=effect,
         changes=_words(changes), suspends=suspends, uses=_words(uses), result=result,
     )  # fmt: skip
-    return _declare(function, Declared("action", made))
+    return _declare(function, Declared("action", make))
 
 
 @overload
@@ -138,7 +137,7 @@ def guard(function: F, /) -> F: ...
 @overload
 def guard(*, name: str = ...) -> Callable[[F], F]: ...
 def guard(function: Any = None, /, *, name: str = "") -> Any:
-    """Declare a predicate that guards may call. `guard_spec` says what it must be."""
+    """Declare a predicate that guards may call. See `guard_spec` for the requirements."""
     return _declare(function, Declared("guard", partial(guard_spec, name=name)))
 
 
@@ -150,36 +149,36 @@ def tool_spec(
     memory: bool = False,
     blocking: bool = True,
 ) -> ToolSpec:
-    """The tool that a function is.
+    """Make the spec of a tool from a function.
 
-    Its docstring describes it and, in a section in the manner of Google, NumPy or Sphinx, its
-    arguments. A first parameter of type `Context` is the context of the step and no argument.
-    Arguments are read leniently (``"3"`` is 3); unknown ones are refused.
+    The docstring describes the tool and, in a section in Google, NumPy or Sphinx style, its
+    arguments. If the first parameter is of type `Context`, it takes the context of the step and
+    is not an argument. Arguments are parsed leniently (``"3"`` is 3); unknown ones are refused.
 
-    `name` is the function's own unless given, `effect` what happens when it is called twice, and
-    `memory` says that it edits memory blocks.
+    `name` defaults to the function's name; `effect` is the effect of calling it twice; `memory`
+    means that it edits memory blocks.
 
-    A plain function is called in another thread, so that one that waits holds nothing up and a
-    deadline can end the wait for it. ``blocking=False`` says that it never waits: it is called on
-    the thread that drives the run, 20 to 40 microseconds sooner, and no deadline can cut it off.
+    A plain function is called in another thread, so that it may block, and a deadline can end the
+    wait for it. With ``blocking=False`` it must not block: it is called on the thread that drives
+    the run, which saves 20 to 40 microseconds, and no deadline can cut it off.
 
     Raises:
-        SetupError: a parameter has no type, or one that JSON cannot give.
+        SetupError: if a parameter has no type, or a type that JSON cannot express.
     """
-    read = read_function(function, "tool")
-    called = _name(name or read.name, read.place, _TOOL_NAME)
-    takes = arguments_of(called, read.parameters, read.place)
+    signature = read_function(function, "tool")
+    tool_name = _name(name or signature.name, signature.place, _TOOL_NAME)
+    arguments = arguments_of(tool_name, signature.parameters, signature.place)
     return ToolSpec(
-        called,
-        read.about,
-        takes.schema,
-        takes.parse,
+        tool_name,
+        signature.about,
+        arguments.schema,
+        arguments.parse,
         function,
-        blocking=blocking and not read.is_async,
-        suspends=blocking or read.is_async,
-        effect=_effect(effect, read.place),
+        blocking=blocking and not signature.is_async,
+        suspends=blocking or signature.is_async,
+        effect=_effect(effect, signature.place),
         memory=memory,
-        wants_context=read.context,
+        wants_context=signature.context,
     )
 
 
@@ -194,72 +193,73 @@ def action_spec(
     uses: Iterable[Port] = (),
     result: Any = None,
 ) -> ActionSpec:
-    """The action that a function is.
+    """Make the spec of an action from a function.
 
-    Its first parameter is the context of the step, the others are the fields of `with`: `str` a
-    template, numbers, lists and mappings an expression, a `Literal` one of a few words, the rest
-    as its marker says.
+    The first parameter is the context of the step, the others are the fields of `with`: a `str`
+    is a template; numbers, lists and mappings are expressions; a `Literal` is one of a few words;
+    markers declare other notations.
 
-    `work` says whether it is work or upkeep, `effect` what happens when it is done twice;
-    `changes` names the facts that its outcomes may change, e.g. ``vars.plan``; `suspends` says
-    whether it may give the event loop away, by default whether it is a coroutine function; `uses`
-    names the ports that it cannot do without; `result` is a `Type` or an annotation of the result,
-    by default the return annotation.
+    `work` distinguishes work from upkeep; `effect` is the effect of doing it twice; `changes` names
+    the facts that its outcomes may change, e.g. ``vars.plan``; `suspends` tells whether it may
+    yield to the event loop, by default whether it is a coroutine function; `uses` names the ports
+    that it requires; `result` is the `Type` or an annotation of the result, by default the return
+    annotation.
 
     Raises:
-        SetupError: there is no context, or a field of a type that a file cannot write.
+        SetupError: if there is no context, or a field has a type that a file cannot express.
     """
-    read = read_function(function, "action", context_first=True)
-    returned = read.returns if result is None else result
+    signature = read_function(function, "action", context_first=True)
+    returned = signature.returns if result is None else result
     return ActionSpec(
-        _name(name or read.name, read.place),
+        _name(name or signature.name, signature.place),
         function,
-        tuple(_field(p, read.place) for p in read.parameters),
+        tuple(_field(p, signature.place) for p in signature.parameters),
         result=returned if isinstance(returned, Type) else type_from(returned),
         work=work,
-        effect=_effect(effect, read.place),
-        changes=_changes(changes, read.place),
-        suspends=read.is_async if suspends is None else suspends,
-        uses=_uses(uses, read.place),
-        about=read.summary,
+        effect=_effect(effect, signature.place),
+        changes=_changes(changes, signature.place),
+        suspends=signature.is_async if suspends is None else suspends,
+        uses=_uses(uses, signature.place),
+        about=signature.summary,
     )
 
 
 def guard_spec(function: Callable[..., bool], *, name: str = "") -> GuardSpec:
-    """The guard that a predicate ``(plan: str) -> bool`` is.
+    """Make the spec of a guard from a predicate such as ``(plan: str) -> bool``.
 
     Raises:
-        SetupError: it is a coroutine function, or may return anything but a bool; a parameter
-            has a default, or a type that no fact has.
+        SetupError: if it is a coroutine function or may return anything but a bool, or if a
+            parameter has a default or a type that no fact has.
     """
-    read = read_function(function, "guard")
-    if read.is_async or read.context:
-        wrong = "a coroutine function" if read.is_async else "given the context"
-        raise SetupError(f"{read.place}: a guard is not {wrong}", hint="it judges what it is given")
-    if read.returns is not bool:
-        raise SetupError(f"{read.place}: a guard returns a bool", hint="annotate it `-> bool`")
-    for p in read.parameters:
+    signature = read_function(function, "guard")
+    place = signature.place
+    if signature.is_async or signature.context:
+        wrong = "a coroutine function" if signature.is_async else "given the context"
+        raise SetupError(f"{place}: a guard is not {wrong}", hint="it judges what it is given")
+    if signature.returns is not bool:
+        raise SetupError(f"{place}: a guard returns a bool", hint="annotate it `-> bool`")
+    for p in signature.parameters:
         if not p.required or not has_word_for(p.annotation):
             wrong = "is of a type that no fact has" if p.required else "has a default"
-            raise SetupError(f"{read.place}: parameter `{p.name}` of a guard {wrong}")
-    params = tuple(type_from(p.annotation) for p in read.parameters)
-    return GuardSpec(_name(name or read.name, read.place), params, function, read.summary)
+            raise SetupError(f"{place}: parameter `{p.name}` of a guard {wrong}")
+    params = tuple(type_from(p.annotation) for p in signature.parameters)
+    return GuardSpec(_name(name or signature.name, place), params, function, signature.summary)
 
 
 def specs_of(*sources: object, bare: What | None = None) -> Registry:
-    """Everything that these declare: functions, specs, registries, modules, iterables of them.
+    """Collect the declarations of functions, specs, registries, modules and iterables of these.
 
-    Of a module, the functions, specs and pydantic classes that are names in it. A function without
-    a decorator is read as what `bare` says.
+    A module contributes the declared functions, specs and pydantic classes among its names.
+    `bare` is the kind of a function without a decorator; None refuses it.
 
     Raises:
-        SetupError: two different things of one kind have the same name, or a source is nothing
-            that declares anything.
+        SetupError: if two different declarations of one kind have the same name, or a source
+            declares nothing.
     """
-    found: dict[type[Any], dict[str, Any]] = {kind: {} for kind in get_args(Spec)}
+    entries: dict[type[Any], dict[str, Any]] = {kind: {} for kind in get_args(Spec)}
     plugins = dict.fromkeys(_plugins(sources))
     for spec in _specs(sources, bare):
-        other = found[type(spec)].setdefault(spec.name, spec)
+        other = entries[type(spec)].setdefault(spec.name, spec)
         if other is not spec and _code(other) != _code(spec):
             kind = _KINDS[type(spec)]
             raise SetupError(
@@ -269,7 +269,7 @@ def specs_of(*sources: object, bare: What | None = None) -> Registry:
                 else f'give one of them another name: `@{kind[:-1]}(name="...")`',
             )
     return Registry(
-        found[ActionSpec], found[ToolSpec], found[GuardSpec], types=found[TypeSpec],
+        entries[ActionSpec], entries[ToolSpec], entries[GuardSpec], types=entries[TypeSpec],
         plugins=tuple(plugins),
     )  # fmt: skip
 
@@ -287,22 +287,22 @@ _KINDS = {ActionSpec: "actions", ToolSpec: "tools", GuardSpec: "guards", TypeSpe
 
 
 def _declare(function: Any, declared: Declared) -> Any:
-    def mark(marked: F) -> F:
-        check_function(marked, declared.what)
-        if earlier := _declaration_of(marked):
+    def mark(target: F) -> F:
+        check_function(target, declared.what)
+        if earlier := _declaration_of(target):
             hint = f"make the second spec by hand: `{declared.what}_spec(...)`"
-            raise SetupError(f"{place_of(marked)} is already a {earlier.what}", hint=hint)
-        setattr(marked, ATTRIBUTE, declared)
-        return marked
+            raise SetupError(f"{place_of(target)} is already a {earlier.what}", hint=hint)
+        setattr(target, ATTRIBUTE, declared)
+        return target
 
     return mark if function is None else mark(function)
 
 
 def _declaration_of(thing: object) -> Declared | None:
-    """The declaration that a decorator left on a function; runs no code of the function."""
+    """The declaration that a decorator stored on a function, read without running any code."""
     function = thing.__func__ if inspect.ismethod(thing) else thing
-    left = inspect.getattr_static(function, ATTRIBUTE, None)
-    return left if isinstance(left, Declared) and inspect.isroutine(thing) else None
+    value = inspect.getattr_static(function, ATTRIBUTE, None)
+    return value if isinstance(value, Declared) and inspect.isroutine(thing) else None
 
 
 _MAKERS: dict[What, Callable[[Callable[..., Any]], Spec]] = {
@@ -340,7 +340,7 @@ def _specs(source: object, bare: What | None) -> Iterator[Spec]:
 
 
 def _code(spec: Spec) -> Any:
-    """The code of a spec: two that do the same are one, however often they are made."""
+    """The function or class behind a spec; specs with the same one count as the same."""
     if isinstance(spec, TypeSpec):
         return spec.source
     return spec.run if isinstance(spec, ActionSpec) else spec.call
@@ -352,7 +352,7 @@ def _where(spec: Spec) -> str:
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""Names of functions that providers accept."""
+"""The function names that providers accept."""
 
 
 def _name(name: str, place: str, allowed: re.Pattern[str] = _NAME) -> str:
@@ -370,29 +370,29 @@ def _effect(word: EffectWord, place: str) -> Effect:
 
 
 def _words(words: Iterable[W]) -> tuple[W, ...]:
-    """Words that are read more than once; one may be given alone."""
-    given: Iterable[Any] = (words,) if isinstance(words, str) else words
-    return tuple(given)
+    """Words as a tuple; a single word may be passed alone."""
+    all_words: Iterable[Any] = (words,) if isinstance(words, str) else words
+    return tuple(all_words)
 
 
 def _changes(names: Iterable[str], place: str) -> frozenset[str]:
-    """The facts that an action changes."""
-    given = frozenset(_words(names))
+    """The facts that an action changes, checked."""
+    facts = frozenset(_words(names))
     roots = {*sections(), "memory", "vars"}
-    for name in sorted(given):
+    for name in sorted(facts):
         root, _, field = name.partition(".")
         if root not in roots or not _NAME.fullmatch(field):
             hint = "name facts: `vars.plan`, `memory.persona`, `queue.size`"
             raise SetupError(f"{place}: an action cannot change `{name}`", hint=hint)
-    return given
+    return facts
 
 
 def _uses(ports: Iterable[Port], place: str) -> frozenset[str]:
-    given = frozenset(_words(ports))
-    if unknown := sorted(given - set(get_args(Port))):
+    used = frozenset(_words(ports))
+    if unknown := sorted(used - set(get_args(Port))):
         hint = f"the ports are {', '.join(get_args(Port))}"
         raise SetupError(f"{place}: an action cannot use `{unknown[0]}`", hint=hint)
-    return given
+    return used
 
 
 def _field(p: Parameter, place: str) -> ArgSpec:

@@ -1,4 +1,4 @@
-"""Talking to the model: `receive`, `prompt`, `infer`.
+"""Model calls: `receive`, `prompt`, `infer`.
 
 Source: 004 "User Message Step", "LLM Inference Step", `build-llm-messages`,
 `build-system-message`; 001 "Construct Prompt", "Call LLM".
@@ -30,7 +30,7 @@ from chartloop.run.sanitize import cut_text, is_sound, read_json, sound_data, so
 from chartloop.run.tracing import around_model
 
 KEEP = "prompt"
-"""Under this name `prompt` leaves a note for the `infer` that follows."""
+"""The key of `Position.kept` for the note that `prompt` leaves for the next `infer`."""
 
 _CALL = struct({"id": STR, "name": STR, "arguments": STR}, keyed=True)
 REPLY: Type = struct(
@@ -39,7 +39,7 @@ REPLY: Type = struct(
 
 
 def receive(ctx: Context, optional: bool = False) -> Outcome:
-    """The task, into the conversation. A run that only continues a conversation has none."""
+    """Add the task to the conversation. A run that continues a conversation may have no task."""
     task = ctx.facts.run.task
     files = ctx.kept.get(FILES, ())
     if task or files:
@@ -52,7 +52,7 @@ def receive(ctx: Context, optional: bool = False) -> Outcome:
 def prompt(
     ctx: Context, user: str = "", system: str = "", keep: bool = False, files: bool = False
 ) -> Outcome:
-    """The messages of the next model call."""
+    """Set the messages of the next model call."""
     new: list[Message] = []
     parts = ctx.kept.get(FILES, ()) if files else ()
     if user or parts:
@@ -71,7 +71,7 @@ def prompt(
 
 
 def system_message(ctx: Context) -> str:
-    """Instructions, then every memory block that they do not show themselves.
+    """The instructions, then every memory block that they do not contain.
 
     Source: 004 "System message includes persona and memory blocks".
     """
@@ -89,7 +89,7 @@ def system_message(ctx: Context) -> str:
 
 
 def request_messages(ctx: Context) -> Sequence[Message]:
-    """The messages for the model: a prompt's own, else system message and conversation."""
+    """The messages for the model: a prompt, or the system message and the conversation."""
     messages = sendable(ctx.messages if ctx.prompt is None else ctx.prompt)
     if messages and messages[0].get("role") == "system":
         return messages
@@ -97,8 +97,8 @@ def request_messages(ctx: Context) -> Sequence[Message]:
     return with_head((system(head),), messages) if head else messages
 
 
-class Asked(NamedTuple):
-    """The settings of the call in the `with` of an `infer`."""
+class CallSettings(NamedTuple):
+    """The settings of one model call: the `with` of an `infer`."""
 
     model: str = ""
     output: ReplySchema | None = None
@@ -119,53 +119,53 @@ class Asked(NamedTuple):
     cache: Sequence[str] | None = None
 
 
-NOTHING_ASKED = Asked()
+NO_SETTINGS = CallSettings()
 SETTINGS = (
     "temperature", "top_p", "max_tokens", "stop", "seed", "stream", "timeout", "idle_timeout",
     "reply_limit", "fallbacks", "cache",
 )  # fmt: skip
-"""Fields of `infer` that stand for the same setting of the file's `model`."""
+"""The fields of `infer` that override the same setting of the file's `model`."""
 _ABOVE_ZERO = ("max_tokens", "timeout", "idle_timeout", "reply_limit")
 
 
 async def infer(ctx: Context, **fields: Any) -> Outcome:
-    """One model call."""
-    asked = Asked(**fields) if fields else NOTHING_ASKED
+    """Make one model call."""
+    call = CallSettings(**fields) if fields else NO_SETTINGS
     for name in _ABOVE_ZERO:
         value = fields.get(name)
         if value is not None and not value > 0:
             message = f"`{name}` of this call is {value:,}: it must be above zero"
             return Outcome.failure(Category.RECOVERABLE, message, kind="settings")
-    answered = await complete(ctx, request_messages(ctx), ctx.tool_schemas, asked)
-    outcome = _refuse_unoffered(ctx, _outcome(ctx, answered, asked.keep), answered.reply)
-    if asked.output is None:
+    completion = await complete(ctx, request_messages(ctx), ctx.tool_schemas, call)
+    outcome = _refuse_unoffered(ctx, _outcome(ctx, completion, call.keep), completion.reply)
+    if call.output is None:
         return outcome
-    structured = _parse_structured(outcome, answered.reply.text, asked.output)
-    if structured.ok or _calls_offered(ctx, answered.reply):
+    structured = _parse_structured(outcome, completion.reply.text, call.output)
+    if structured.ok or _calls_offered(ctx, completion.reply):
         return structured if structured.ok else outcome
-    return ask_again(ctx, structured, asked)
+    return ask_again(ctx, structured, call)
 
 
 def _calls_offered(ctx: Context, reply: Reply) -> bool:
-    """Whether a reply calls a tool that this state showed: its data comes with a later reply."""
+    """Whether a reply calls a tool of this state, so that its data comes with a later reply."""
     offered = {tool.name for tool in ctx.tools} if reply.tool_calls else set[str]()
     return any(call.name in offered for call in reply.tool_calls)
 
 
-class Answered(NamedTuple):
+class Completion(NamedTuple):
     """The result of a model call."""
 
     reply: Reply
     spent: Spent
     warnings: tuple[str, ...] = ()
-    """Oddities of the call: estimated usage, a reply that was cut off."""
+    """Warnings about the call: estimated usage, a reply that was cut off."""
 
 
 async def complete(
     ctx: Context, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] = (),
-    asked: Asked = NOTHING_ASKED,
-) -> Answered:  # fmt: skip
-    """The answer of the run's model to these messages, and its cost."""
+    call: CallSettings = NO_SETTINGS,
+) -> Completion:  # fmt: skip
+    """Call the run's model with these messages."""
     model = ctx.ports.model
     if model is None:
         raise SetupError(
@@ -173,69 +173,69 @@ async def complete(
             hint="give one: `model=` in Python, `--model` or `--script` on the command line",
         )
     settings = {**ctx.machine.model, **ctx.ports.settings}
-    if asked.model:
-        settings["name"] = asked.model
-    if asked is not NOTHING_ASKED:
+    if call.model:
+        settings["name"] = call.model
+    if call is not NO_SETTINGS:
         for name in SETTINGS:
-            if (value := getattr(asked, name)) is not None:
+            if (value := getattr(call, name)) is not None:
                 settings[name] = value
-        if asked.extra is not None:
-            settings["extra"] = {**(settings.get("extra") or {}), **asked.extra}
+        if call.extra is not None:
+            settings["extra"] = {**(settings.get("extra") or {}), **call.extra}
     request = ModelRequest(
         messages, tools, settings,
-        asked.tool_choice if tools else None, asked.output and asked.output.schema, ctx.key,
+        call.tool_choice if tools else None, call.output and call.output.schema, ctx.key,
         ctx.facts.usage.llm_calls + ctx.failed_calls,
     )  # fmt: skip
     with around_model(ctx.ports.tracer, request) as trace:
-        answered = await _ask(ctx, model, request)
-        trace(answered.reply, answered.spent)
-    return answered
+        completion = await _send(ctx, model, request)
+        trace(completion.reply, completion.spent)
+    return completion
 
 
-async def _ask(ctx: Context, model: Model, request: ModelRequest) -> Answered:
+async def _send(ctx: Context, model: Model, request: ModelRequest) -> Completion:
     settings = request.settings
     streaming = ctx.streaming or bool(settings.get("stream"))
     before, ctx.so_far = ctx.so_far, partial(_outcome_in_flight, ctx.so_far)
-    made = _sound(await model.complete(request, ctx.pieces if streaming else None), ctx)
+    raw = _sound(await model.complete(request, ctx.pieces if streaming else None), ctx)
     ctx.so_far = before
     memory = ctx.host.chart.memory_tools
-    wants_memory = bool(made.tool_calls) and all(c.name in memory for c in made.tool_calls)
+    wants_memory = bool(raw.tool_calls) and all(c.name in memory for c in raw.tool_calls)
     reply = Reply(
-        made.text, made.finish_reason, made.tool_calls, wants_memory, made.model, made.reasoning
+        raw.text, raw.finish_reason, raw.tool_calls, wants_memory, raw.model, raw.reasoning
     )
-    spent, warnings = _measure_spent(made, request, model, reply)
-    if made.warnings:
-        warnings += tuple(w for w in made.warnings if w not in ctx.host.tally.warnings)
-    if made.finish_reason == "length":
+    spent, warnings = _measure_spent(raw, request, model, reply)
+    if raw.warnings:
+        warnings += tuple(w for w in raw.warnings if w not in ctx.host.tally.warnings)
+    if raw.finish_reason == "length":
         warnings += (CUT_OFF,)
-    return Answered(reply, spent, warnings)
+    return Completion(reply, spent, warnings)
 
 
 def _measure_spent(
-    made: ModelReply, request: ModelRequest, model: Model, reply: Reply
+    raw: ModelReply, request: ModelRequest, model: Model, reply: Reply
 ) -> tuple[Spent, tuple[str, ...]]:
-    """The tokens of a call: as reported, estimated where the report is missing or impossible."""
-    sent, written, warnings, estimated = _count_tokens(made, request, model, reply)
-    cost = made.cost
+    """The usage of a call as reported, estimated where the report is missing or implausible."""
+    sent, written, warnings, estimated = _count_tokens(raw, request, model, reply)
+    cost = raw.cost
     if cost is not None and not is_cost(cost):
         warnings, cost = (*warnings, WRONG_COST.format(say(cost))), None
     if cost is None:
-        cost = _cost(made, request.settings, model, (sent, written))
+        cost = _cost(raw, request.settings, model, (sent, written))
     spent = Spent(1, sent, written, cost, estimated)
-    if made.cached_tokens or made.cache_write_tokens or made.reasoning_tokens:
-        parts, odd = _parts_of(made, spent)
-        return spent.replace(**parts), (*warnings, *odd)
+    if raw.cached_tokens or raw.cache_write_tokens or raw.reasoning_tokens:
+        parts, part_warnings = _parts_of(raw, spent)
+        return spent.replace(**parts), (*warnings, *part_warnings)
     return spent, warnings
 
 
 def _count_tokens(
-    made: ModelReply, request: ModelRequest, model: Model, reply: Reply
+    raw: ModelReply, request: ModelRequest, model: Model, reply: Reply
 ) -> tuple[int, int, tuple[str, ...], bool]:
-    """The tokens of a call each way, with a warning where they had to be estimated."""
-    sent, written = made.prompt_tokens, made.completion_tokens
+    """The sent and written tokens, warnings, and whether any of the tokens are estimated."""
+    sent, written = raw.prompt_tokens, raw.completion_tokens
     if is_tokens(sent) and is_tokens(written) and (sent or written):
         return sent, written, (), False
-    if sent == written == 0:  # no call takes nothing: some servers send zeros for "not counted"
+    if sent == written == 0:  # some servers send zeros for "not counted"
         sent = written = None
     usage = {"prompt_tokens": sent, "completion_tokens": written}
     wrong = [f"{n} {say(c)}" for n, c in usage.items() if c is not None and not is_tokens(c)]
@@ -249,11 +249,11 @@ def _count_tokens(
     return sent, written, warnings, bool(wrong) or None in usage.values()
 
 
-def _parts_of(made: ModelReply, spent: Spent) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Cached and thought tokens, as reported, except those that cannot be part of the whole."""
+def _parts_of(raw: ModelReply, spent: Spent) -> tuple[dict[str, int], tuple[str, ...]]:
+    """The reported cached and reasoning tokens, without counts larger than their whole."""
     if spent.estimated:
         return {}, ()
-    usage: dict[str, Any] = {name: count for name in PARTS if (count := getattr(made, name))}
+    usage: dict[str, Any] = {name: count for name in PARTS if (count := getattr(raw, name))}
     wrong = {
         name: count for name, count in usage.items()
         if not is_tokens(count) or count > getattr(spent, PARTS[name])
@@ -268,20 +268,20 @@ def _parts_of(made: ModelReply, spent: Spent) -> tuple[dict[str, int], tuple[str
 
 
 def _outcome_in_flight(so_far: Callable[[], Outcome] | None) -> Outcome:
-    """An action's outcome during a model call: one that is cut off counts as made."""
+    """The outcome of an action that is cut off during a model call, which counts as made."""
     return (so_far() if so_far is not None else Outcome()).replace(unanswered=1)
 
 
 LONGEST_ID = 200
-"""Characters of a call's id that are kept; a longer one is replaced."""
+"""The longest id of a call, in characters; a longer one is replaced."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
-    """The reply as conversations and journals hold it, whatever the model wrote.
+    """Sanitize a model's reply for the conversation and the journal.
 
-    A provider refuses a name with other characters and an id that is missing or comes twice, and
-    the conversation would carry them into every later call.
+    Providers refuse invalid names and missing or duplicate ids, and the conversation would carry
+    them into every later call.
     """
     calls: list[ToolCall] = []
     ids: set[str] = set()
@@ -290,24 +290,24 @@ def _sound(reply: ModelReply, ctx: Context) -> ModelReply:
         if not unique or unique in ids or len(unique) > LONGEST_ID:
             unique = f"call_{ctx.step}_{n}"
         ids.add(unique)
-        called = str(call.name or "")
-        if not (ctx.machine.servers and (called := _server_tool(ctx, called))):
-            called = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
-        calls.append(ToolCall(unique, called, cut_text(call.arguments or "{}")))
+        name = str(call.name or "")
+        if not (ctx.machine.servers and (name := _server_tool(ctx, name))):
+            name = _NOT_IN_NAMES.sub("_", str(call.name or ""))[:64] or "unnamed"
+        calls.append(ToolCall(unique, name, cut_text(call.arguments or "{}")))
     return reply.replace(
         text=sound_text(reply.text or ""), tool_calls=tuple(calls),
         finish_reason=sound_text(str(reply.finish_reason)), model=sound_text(str(reply.model)),
     )  # fmt: skip
 
 
-def _server_tool(ctx: Context, called: str) -> str:
-    """The tool of an MCP server that a model means by what it was called in the request."""
+def _server_tool(ctx: Context, name: str) -> str:
+    """The MCP server's tool that a model calls by this name; empty if there is none."""
     names = ctx.machine.wire_names
-    return names.get(called) or names.get(wire_name(called), "")
+    return names.get(name) or names.get(wire_name(name), "")
 
 
-def _outcome(ctx: Context, answered: Answered, keep: bool | None) -> Outcome:
-    reply, spent, warnings = answered
+def _outcome(ctx: Context, completion: Completion, keep: bool | None) -> Outcome:
+    reply, spent, warnings = completion
     size = spent.prompt_tokens + spent.completion_tokens
     empty = not (reply.text.strip() or reply.tool_calls)
     return Outcome(
@@ -321,12 +321,11 @@ def _outcome(ctx: Context, answered: Answered, keep: bool | None) -> Outcome:
 
 
 def _refuse_unoffered(ctx: Context, outcome: Outcome, reply: Reply) -> Outcome:
-    """The outcome with an answer to each call of a tool that this state did not show.
+    """Answer each call of a tool that this state did not offer with a refusal.
 
-    Such a call is answered here, next to the reply that asks for it: whatever comes between this
-    state and one that carries calls out, and whichever run or child continues the conversation,
-    finds no open call of a tool that the model was not shown. A name that no one registered is
-    left to the state that carries calls out, which says that there is no such tool.
+    The refusal stands right after the reply, so that no later state, run or child that continues
+    the conversation finds an open call of a tool that was not offered. The state that executes
+    calls answers those of unregistered tools.
     """
     if not reply.tool_calls:
         return outcome
@@ -348,33 +347,33 @@ def _refuse_unoffered(ctx: Context, outcome: Outcome, reply: Reply) -> Outcome:
 
 
 ESTIMATED = "a reply came without usage; its tokens were estimated"
-"""A warning: the limits on tokens are kept by an estimate."""
+"""A warning: token limits are enforced by an estimate."""
 UNBELIEVED = "a reply came with usage that cannot be: {}; these tokens were estimated"
-"""A warning: what the provider counts is not used."""
+"""A warning: the provider's implausible counts are not used."""
 UNBELIEVED_PART = "a reply came with usage that cannot be: {}; this is not counted"
-"""A warning: a part is larger than the whole that it belongs to."""
+"""A warning: a part is larger than its whole."""
 WRONG_COST = "a reply came with a cost that cannot be: {} USD; it was reckoned by the model's price"
-"""A warning: as for tokens. Without a price the cost is not known."""
+"""A warning: the cost is computed from prices; without prices it is unknown."""
 CUT_OFF = "a reply was cut off at its longest (finish_reason `length`): see `max_tokens`"
-"""A warning: the text or the tool calls of the reply may lack their end."""
+"""A warning: the end of the text or of the tool calls may be missing."""
 EMPTY = "the model gave an empty reply: neither text nor tool calls"
-"""A warning: most machines take such a reply for the last one."""
+"""A warning: most machines treat such a reply as the last one."""
 
 
 def _cost(
-    made: ModelReply, settings: Mapping[str, Any], model: Model, tokens: tuple[int, int]
+    raw: ModelReply, settings: Mapping[str, Any], model: Model, tokens: tuple[int, int]
 ) -> float | None:
-    """What the call cost by the file's prices, else by those that the model's port knows.
+    """The cost of a call in USD by the file's prices, else by the port's; None if unknown.
 
-    With fallbacks the file's prices may not be those of the model that answered.
+    After a fallback the file's prices are not used, because another model answered.
     """
     prices = settings.get("input_cost_per_token"), settings.get("output_cost_per_token")
-    other = settings.get("fallbacks") and made.model != settings.get("name")
+    other = settings.get("fallbacks") and raw.model != settings.get("name")
     if None in prices or other:
-        known = getattr(model, "prices", None)
-        if known is None:
+        prices_of = getattr(model, "prices", None)
+        if prices_of is None:
             return None
-        prices = known({**settings, "name": made.model or settings.get("name")}) or (None, None)
+        prices = prices_of({**settings, "name": raw.model or settings.get("name")}) or (None, None)
     cost = sum(n * price for n, price in zip(tokens, prices, strict=True) if price is not None)
     return None if None in prices else cost
 
@@ -386,13 +385,13 @@ def _messages_to_add(ctx: Context, reply: Reply, keep: bool | None) -> tuple[Mes
         return (message,) if keep is not False or reply.tool_calls else ()
     if keep or ctx.kept.get(KEEP, {}).get("keep"):
         return (message,)
-    if reply.tool_calls:  # their replies must find the call: the question comes along
+    if reply.tool_calls:  # the replies need their call, and the call its question
         return (*(m for m in ctx.prompt if m.get("role") != "system"), message)
     return ()
 
 
 def _parse_structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outcome:
-    """The outcome with a reply's JSON as result, or a failure when it does not fit the schema."""
+    """The outcome with the reply's data as result, or a failure if it does not fit the schema."""
     try:
         data = wanted.data_of(read_json(text))
     except BrokenReplyError as error:
@@ -400,26 +399,26 @@ def _parse_structured(outcome: Outcome, text: str, wanted: ReplySchema) -> Outco
     except ValueError as error:
         problem = f"the reply is not JSON: {error}"
     else:
-        if not is_sound(data):  # halves of characters
+        if not is_sound(data):  # lone surrogates
             data = sound_data(data)
         return outcome.replace(result={**outcome.result, "data": data})
     failure = Outcome.failure(Category.RECOVERABLE, problem, kind="output")
     return outcome.replace(ok=False, error=failure.error)
 
 
-def ask_again(ctx: Context, broken: Outcome, asked: Asked) -> Outcome:
-    """A reply that breaks its schema, with the request to fix it while one is left.
+def ask_again(ctx: Context, broken: Outcome, call: CallSettings) -> Outcome:
+    """Request a corrected reply after one that breaks its schema, unless `repair` is used up.
 
-    The next attempt is its own step and record, so that rules are evaluated between.
+    Each attempt is a step and a record, so that rules are evaluated in between.
     """
     times = repair_count(ctx.kept, ctx.state.name, ctx.position.attempt)
-    if times >= asked.repair or ctx.position.stopping:
+    if times >= call.repair or ctx.position.stopping:
         return broken
     assert broken.error is not None
     assert broken.reply is not None
     wrong = user(f"{broken.error.message}\nReply again, with nothing but the JSON.")
     kept: dict[str, Any] = {REPAIRED: {"state": ctx.state.name, "times": times + 1}}
-    if ctx.prompt is None and asked.keep is not False:
+    if ctx.prompt is None and call.keep is not False:
         return broken.replace(messages=(*broken.messages, wrong), kept=kept, again=True)
     if ctx.prompt is None:
         kept[KEEP] = {"keep": False}
@@ -429,7 +428,7 @@ def ask_again(ctx: Context, broken: Outcome, asked: Asked) -> Outcome:
 
 
 def _times(value: Any) -> str | None:
-    """The error in a number of times, or None."""
+    """The error in a number of repairs, or None."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return None if whole and 0 <= value <= MOST_REPAIRS else f"a number from 0 to {MOST_REPAIRS}"
 
@@ -447,7 +446,7 @@ def _share(value: Any) -> str | None:
     return None if 0 < value <= 1 else "a number above 0, up to 1"
 
 
-def _heat(value: Any) -> str | None:
+def _temperature(value: Any) -> str | None:
     """The error in a temperature, or None."""
     return None if 0 <= value <= 2 else "a number from 0 to 2"
 
@@ -459,7 +458,7 @@ def _words(value: Any) -> str | None:
 
 
 def _stops(value: Any) -> str | None:
-    """The error in the texts at which a model stops writing, or None."""
+    """The error in the stop texts of a model, or None."""
     return None if isinstance(value, str) and value else _words(value) and "a text, or a list"
 
 
@@ -471,23 +470,23 @@ def _marks(value: Any) -> str | None:
 
 
 def _extra(value: Any) -> str | None:
-    """What is wrong with what goes to the provider as it is."""
-    given = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
-    if given is None:
+    """The error in the `extra` of a model, or None."""
+    extra = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else None
+    if extra is None:
         return "a mapping"
-    wrong = refused_extra(given)
+    wrong = refused_extra(extra)
     return None if wrong is None else f"a mapping without `{wrong}`"
 
 
 _INSTEAD = "In place of the file's `model.{}`."
 _SETTINGS = (
     ArgSpec(
-        "temperature", "value", FLOAT, check=_heat, about="Another temperature than the file's."
+        "temperature", "value", FLOAT, check=_temperature, about=_INSTEAD.format("temperature")
     ),
     ArgSpec("top_p", "value", FLOAT, check=_share, about=_INSTEAD.format("top_p")),
     ArgSpec(
         "max_tokens", "value", INT, check=_above_zero,
-        about="The longest reply, in place of the file's `model.max_tokens`.",
+        about="The longest reply in tokens, in place of the file's `model.max_tokens`.",
     ),
     ArgSpec("stop", "data", ANY, check=_stops, about=_INSTEAD.format("stop")),
     ArgSpec("seed", "value", INT, about=_INSTEAD.format("seed")),
@@ -500,7 +499,7 @@ _SETTINGS = (
     ArgSpec("fallbacks", "data", list_of(STR), check=_words, about=_INSTEAD.format("fallbacks")),
     ArgSpec(
         "extra", "data", map_of(ANY), check=_extra,
-        about="Goes to the provider as it is: over the file's `model.extra`, key by key.",
+        about="Passed to the provider unchanged; overrides the file's `model.extra` key by key.",
     ),
     ArgSpec(
         "cache", "data", list_of(STR), check=_marks,
@@ -572,7 +571,7 @@ ACTIONS = (
         "infer",
         infer,
         (
-            ArgSpec("model", "text", STR, about="Another model than the file's."),
+            ArgSpec("model", "text", STR, about=_INSTEAD.format("name")),
             ArgSpec(
                 "output",
                 "schema",
@@ -585,8 +584,8 @@ ACTIONS = (
                 INT,
                 check=_times,
                 needs="output",
-                about="How often a reply that breaks `output` is answered with what is wrong, and"
-                " asked for again: 0 to 10, default 0. Each is its own step and model call.",
+                about="How often the model must correct a reply that breaks `output`: 0 to 10,"
+                " default 0. It is shown the fault; each attempt is a step and a model call.",
             ),
             ArgSpec(
                 "tool_choice",

@@ -1,4 +1,4 @@
-"""Reading what a model said: `parse`, `adopt_proposal`; and `set`, which only sets variables.
+"""Extraction of data from replies: `parse`, `adopt_proposal`; and `set`, which sets variables.
 
 Source: 001 "Parse Response", "The Updates Mechanism"; 000 (JSON replies).
 """
@@ -41,24 +41,24 @@ def target_problem(_name: str, entry: Any) -> str | None:
 
 
 def parse(ctx: Context, targets: Mapping[str, Any]) -> Outcome:
-    """Parts of the newest reply into variables. Every variable is set, every time."""
+    """Parse parts of the newest reply into variables. Each of them is set every time."""
     text = ctx.facts.last.text
     changes: dict[str, Any] = {}
     for name, entry in targets.items():
         rule: Mapping[str, Any] = {"json": ""} if entry == "json" else entry
         spec = ctx.machine.vars[name.removeprefix("vars.")]
-        found = _find(text, rule)
-        if found is not _MISSING and not accepts(spec.type, found):
-            found = _MISSING
-        if found is _MISSING:
+        value = _find(text, rule)
+        if value is not _MISSING and not accepts(spec.type, value):
+            value = _MISSING
+        if value is _MISSING:
             if rule.get("required"):
                 return Outcome.failure(
                     Category.RECOVERABLE,
                     f"the reply has no {_format_rule(rule)} for `{name}` ({spec.type})",
                     kind="parse",
                 )
-            found = spec.value
-        changes[name] = found
+            value = spec.value
+        changes[name] = value
     return Outcome(result={n.removeprefix("vars."): v for n, v in changes.items()}, changes=changes)
 
 
@@ -92,13 +92,13 @@ def _find(text: str, rule: Mapping[str, Any]) -> Any:
 def _tag(text: str, name: str) -> str | None:
     """The text between ``<NAME>`` and the next ``</NAME>``; None without both.
 
-    Where the text has no such tag, one in other letters is taken, ``<name>``.
+    If the text has no such tag, the case of letters is ignored: ``<name>``.
     """
     for flags in (re.NOFLAG, re.IGNORECASE):
-        begun = re.search(f"<{name}>", text, flags)
-        ended = begun and re.compile(f"</{name}>", flags).search(text, begun.end())
-        if begun and ended:
-            return text[begun.end() : ended.start()].strip()
+        start = re.search(f"<{name}>", text, flags)
+        end = start and re.compile(f"</{name}>", flags).search(text, start.end())
+        if start and end:
+            return text[start.end() : end.start()].strip()
     return None
 
 
@@ -111,7 +111,7 @@ _ALIASES = {
 
 
 def _fence(text: str, language: str) -> str | None:
-    """The first fenced block of a language; of any when none is named."""
+    """The first fenced block of a language, or of any if `language` is empty."""
     wanted = _ALIASES.get(language, {language})
     for name, block in _blocks(text):
         if not language or name.lower() in wanted:
@@ -120,7 +120,7 @@ def _fence(text: str, language: str) -> str | None:
 
 
 def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Every fenced block with the word behind its fence. One that is never closed is none."""
+    """Every closed fenced block, with the language after its fence."""
     fence = name = ""
     inside: list[str] = []
     for line in text.split("\n"):
@@ -135,7 +135,7 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _json_part(text: str, path: str) -> Any:
-    """JSON in a reply: the whole of it, a fenced block, or the first object or list in it."""
+    """The JSON of a reply: the whole text, a fenced block, or the first object or list."""
     for candidate in (text, _fence(text, "json"), _fence(text, "")):
         if candidate is None:
             continue
@@ -170,7 +170,7 @@ _PAIR = re.compile(r"[-*]?\s*\**([A-Za-z][\w ()/-]{0,60}?)\**\s*:\s*\**\s*(.*)")
 
 
 def pairs(text: str) -> dict[str, str]:
-    """``Key: value`` lines; a line without a key continues with the value before it."""
+    """Parse ``Key: value`` lines; a line without a key continues the value before it."""
     out: dict[str, list[str]] = {}
     key = ""
     for line in (line.strip() for line in text.splitlines()):
@@ -183,23 +183,23 @@ def pairs(text: str) -> dict[str, str]:
 
 
 def adopt_proposal(_ctx: Context, **fields: Mapping[str, str]) -> Outcome:
-    """Variables that take what a proposal says under their key. What it leaves out stays."""
+    """Set variables from the keys of a proposal. A variable whose key is missing is kept."""
     lower = {key.lower(): value for key, value in fields["from"].items()}
-    found = {
+    changes = {
         target: lower[key.lower()] for key, target in fields["map"].items() if key.lower() in lower
     }
-    return Outcome(result={"adopted": sorted(found)}, changes=found)
+    return Outcome(result={"adopted": sorted(changes)}, changes=changes)
 
 
 def set_variables(_ctx: Context, values: Mapping[str, Any]) -> Outcome:
-    """Variables that take the values of `with`, as its own action."""
+    """Set variables to the values of `with`."""
     return Outcome(
         result={n.removeprefix("vars."): v for n, v in values.items()}, changes=dict(values)
     )
 
 
 def any_value(_name: str, _entry: Any) -> str | None:
-    """No error in one entry of a `set`: its expression is checked apart."""
+    """Accept every entry of a `set`: its expression is checked elsewhere."""
     return None
 
 
@@ -257,7 +257,7 @@ ACTIONS = (
             family="pure",
             adopts="map",
         ),
-        about="Takes over what the model proposed: each key into its variable.",
+        about="Adopts a proposal of the model: each key goes into its variable.",
     ),
     ActionSpec(
         "set",

@@ -1,6 +1,6 @@
-"""Shortening the conversation: `prune_context`, and its four strategies.
+"""Pruning of the conversation: `prune_context` and its four strategies.
 
-A call and its replies stay together, whatever is left out.
+Every strategy keeps a call and its replies together.
 
 Source: 004 "Optimization Strategies", "Summarize Strategy"; 003 "Context Overflow Recovery".
 """
@@ -36,8 +36,8 @@ SUMMARIZE = (
 """The model's instructions for the strategy `summarize`."""
 
 
-class Shortened(NamedTuple):
-    """A conversation after pruning, and what the pruning took."""
+class Pruned(NamedTuple):
+    """A conversation after pruning, and the usage of the pruning."""
 
     messages: tuple[Message, ...]
     spent: Spent = NOTHING_SPENT
@@ -48,7 +48,7 @@ async def prune_context(
     ctx: Context, *, strategy: str = "sliding", keep_first: int = 2, target: float = 0.5,
     system_tokens: int = 0, response_tokens: int = 0,
 ) -> Outcome:  # fmt: skip
-    """Shorten the conversation to a share of the window, with room kept free."""
+    """Prune the conversation to a share of the window, less the reserved tokens."""
     count = ctx.ports.tokenizer.count if ctx.ports.tokenizer is not None else estimate_messages
     messages = ctx.messages.whole()
     before = count(messages)
@@ -56,21 +56,21 @@ async def prune_context(
     budget = max(0, int(window * target) - system_tokens - response_tokens)
     match strategy:
         case "truncate":
-            made = Shortened(truncate(messages, budget, count))
+            pruned = Pruned(truncate(messages, budget, count))
         case "essentials":
-            made = Shortened(essentials(ctx, messages))
+            pruned = Pruned(essentials(ctx, messages))
         case "summarize":
-            made = await _summarize(ctx, messages, split_messages(messages, budget, count))
+            pruned = await _summarize(ctx, messages, split_messages(messages, budget, count))
         case _:
             shorter = sliding(messages, budget, count, first=keep_first)
-            made = Shortened(without_reopened(shorter, messages))
-    after = count(made.messages)
-    result = {"before": before, "after": after, "removed": len(messages) - len(made.messages)}
-    if made.messages == messages:
+            pruned = Pruned(without_reopened(shorter, messages))
+    after = count(pruned.messages)
+    result = {"before": before, "after": after, "removed": len(messages) - len(pruned.messages)}
+    if pruned.messages == messages:
         return Outcome(result=result, prunable=False)
     return Outcome(
-        result=result, rewrite=made.messages, context_tokens=after + system_tokens,
-        prunable=prunable(made.messages), spent=made.spent, warnings=made.warnings,
+        result=result, rewrite=pruned.messages, context_tokens=after + system_tokens,
+        prunable=prunable(pruned.messages), spent=pruned.spent, warnings=pruned.warnings,
     )  # fmt: skip
 
 
@@ -93,12 +93,12 @@ SUMMARY = "Summary of the conversation so far:\n\n"
 
 
 class SplitMessages(NamedTuple):
-    """A conversation that is to be summarized."""
+    """A conversation split for a summary."""
 
     older: Messages
     """The messages that a summary replaces; empty if there is only one group."""
     newest: Messages
-    """The messages that stay as they are."""
+    """The messages that are kept unchanged."""
 
     @property
     def request(self) -> Messages:
@@ -111,7 +111,7 @@ class SplitMessages(NamedTuple):
 
 
 def split_messages(messages: Messages, budget: int, count: Count) -> SplitMessages:
-    """The newest groups within half of the budget, and at least one; the others are older."""
+    """Split off the newest groups that fit into half of the budget, and at least one."""
     newest = truncate(messages, budget // 2, count)
     if len(newest) < len(messages):
         return SplitMessages(messages[: len(messages) - len(newest)], newest)
@@ -121,13 +121,13 @@ def split_messages(messages: Messages, budget: int, count: Count) -> SplitMessag
     return SplitMessages(messages[: -len(parts[-1])], parts[-1])
 
 
-async def _summarize(ctx: Context, messages: Messages, parts: SplitMessages) -> Shortened:
-    """The newest messages, after a summary of all others that the model wrote."""
+async def _summarize(ctx: Context, messages: Messages, parts: SplitMessages) -> Pruned:
+    """Replace the older messages by a summary of the model."""
     if not parts.older:
-        return Shortened(messages)
+        return Pruned(messages)
     await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "prune_context"})
     reply, spent, warnings = await complete(ctx, parts.request)
-    return Shortened(parts.with_summary(reply.text), spent, warnings)
+    return Pruned(parts.with_summary(reply.text), spent, warnings)
 
 
 ACTIONS = (
@@ -141,8 +141,8 @@ ACTIONS = (
                 STR,
                 choices=("sliding", "truncate", "summarize", "essentials"),
                 about="`sliding` keeps the first and the newest messages, `truncate` the newest, "
-                "`summarize` the newest after a summary by the model, `essentials` the task at "
-                "hand with its acceptance and the newest results.",
+                "`summarize` the newest after a summary by the model, `essentials` the current "
+                "task with its acceptance criteria and the newest results.",
             ),
             ArgSpec(
                 "keep_first",
@@ -154,7 +154,7 @@ ACTIONS = (
                 "target",
                 "value",
                 FRACTION,
-                about="The share of the window to come down to; default 50%.",
+                about="The share of the window to prune to; default 50%.",
             ),
             ArgSpec(
                 "system_tokens", "value", COUNT, about="Tokens to keep free for the system message."
@@ -177,6 +177,6 @@ ACTIONS = (
             family="prune",
             asks_if=("strategy", "summarize"),
         ),
-        about="Shortens the conversation, keeping calls and their replies together.",
+        about="Prunes the conversation, keeping calls and their replies together.",
     ),
 )

@@ -1,4 +1,4 @@
-"""The registry of built-in actions and tools, and an application's own next to them."""
+"""The registry of built-in actions and tools, and its extension by an application's own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from chartloop.core.traits import Family
 
 @cache
 def builtin() -> Registry:
-    """The registry that every file starts with."""
+    """The registry of the built-in actions and tools."""
     families = (
         talking, calling, approving, reading, code, control, tasks, monitoring, pruning,
         reporting, children,
@@ -36,7 +36,7 @@ def builtin() -> Registry:
 
 
 def with_own(own: Registry) -> Registry:
-    """The built-in registry with an application's own entries, which win over it."""
+    """The built-in registry with an application's own entries, which take precedence."""
     base = builtin()
     for action in own.actions.values():
         if action.declares is not None:
@@ -49,9 +49,9 @@ def with_own(own: Registry) -> Registry:
 
 
 def own_sources(registry: Registry) -> tuple[object, ...]:
-    """An application's additions, as pickle can carry them: `specs_of` reads them again.
+    """An application's additions in a form that can be pickled; `specs_of` reads them back.
 
-    Of a decorated function the function, by its name; of anything else its spec.
+    A decorated function stands for itself, anything else is its spec.
     """
     base = builtin()
     known = {id(spec) for entries in _entries(base) for spec in entries.values()}
@@ -75,12 +75,12 @@ def _source(spec: Any) -> object:
 
 
 def check_traits(action: ActionSpec) -> None:
-    """Refuse an action whose traits are not declared, or not what the rest of its spec says.
+    """Refuse an action without traits, or with traits that contradict its spec.
 
-    A proof believes them, so one that was forgotten must show at once.
+    Proofs rely on the traits, so a missing or wrong one must be noticed at once.
 
     Raises:
-        SetupError: the first trait that is missing or wrong.
+        SetupError: for the first trait that is missing or wrong.
     """
     if action.declares is None:
         raise SetupError(
@@ -122,7 +122,7 @@ def _misfits(action: ActionSpec) -> Iterator[tuple[str, str]]:
 
 
 def _lost_fields(action: ActionSpec) -> Iterator[tuple[str, str]]:
-    """The traits that name a field which the action does not have."""
+    """The traits that name a missing field, each with the problem."""
     traits = action.traits
     fields = {
         "asks_if": traits.asks_if and traits.asks_if[0], "waits": traits.waits and traits.waits[0],
@@ -134,7 +134,7 @@ def _lost_fields(action: ActionSpec) -> Iterator[tuple[str, str]]:
 
 
 def _unmet_by_family(action: ActionSpec) -> str:
-    """The missing part of an action that is not played as its family says."""
+    """The requirement of its family that an action does not meet; empty if it meets all."""
     traits = action.traits
     quiet = (traits.asks, traits.calls, traits.runs) == ("never", "none", "none")
     needs: dict[Family, tuple[bool, str]] = {

@@ -1,4 +1,4 @@
-"""Saying and keeping: `report`, `save_run`, `notify`.
+"""Reports, snapshots and notifications: `report`, `save_run`, `notify`.
 
 Source: 003 "Generate Final Report", "Save Final State", "Notify User"; 001 "Save Turn to Store";
 000 "Partial results".
@@ -27,7 +27,7 @@ from chartloop.view.mermaid import to_mermaid
 
 
 def summary(ctx: Context) -> dict[str, Any]:
-    """How the run is doing, in a few figures."""
+    """The key figures of the run so far."""
     facts = ctx.facts
     return {
         "machine": facts.run.machine, "run": facts.run.id, "task": facts.run.task,
@@ -39,11 +39,11 @@ def summary(ctx: Context) -> dict[str, Any]:
 
 
 TIMELINE = 200
-"""Entries of a report's timeline; of a longer run the newest."""
+"""The most entries of a report's timeline; of a longer run, the newest ones."""
 
 
 def account(ctx: Context) -> dict[str, Any]:
-    """Everything that a report says. Times in seconds, cost in USD (None: not known)."""
+    """The data of a report. Times are in seconds, the cost is in USD or None if unknown."""
     facts, tally, queue = ctx.facts, ctx.host.tally, ctx.facts.queue
     return {
         **summary(ctx),
@@ -62,12 +62,12 @@ def account(ctx: Context) -> dict[str, Any]:
             for at, state, tokens in tally.moments[-TIMELINE:]
         ],
         "path": [*tally.path],
-        "picture": _way(ctx),
+        "picture": _path_picture(ctx),
     }  # fmt: skip
 
 
-def _way(ctx: Context) -> str:
-    """The states entered and the edges taken so far, with counts, as Mermaid text."""
+def _path_picture(ctx: Context) -> str:
+    """A Mermaid picture of the visited states and taken edges, with counts."""
     visits, taken = ctx.facts.run.visits, ctx.host.tally.taken
     live = visited_graph(ctx.host.chart, ctx.facts, states=visits.keys(), edges=taken.keys())
     return to_mermaid(visited_part(flowchart(live, rules="none", all=True), visits, taken))
@@ -78,7 +78,7 @@ def _task(task: Task) -> dict[str, Any]:
 
 
 def markdown(data: Mapping[str, Any]) -> str:
-    """The same for people."""
+    """A report's data as Markdown."""
     cost = "not known" if data["cost"] is None else f"${data['cost']:.4f}"
     tasks = data["tasks"]
     rows = [
@@ -127,29 +127,29 @@ def _section(title: str, lines: Sequence[str]) -> str:
 
 
 def _cell(text: str, longest: int = 200) -> str:
-    """One line of Markdown that stays one line, whatever a model wrote."""
+    """Escape any text into a single line of Markdown."""
     short = " ".join(text.split())
     short = short if len(short) <= longest else f"{short[:longest]}…"
     return re.sub(r"([\\`*_|<>\[\]#])", r"\\\1", short)
 
 
 def report(ctx: Context, text: str = "", partial: bool = False) -> Outcome:
-    """A report of the run as it is now; `partial` adds it to the partial results."""
+    """Write a report of the run so far; `partial` adds it to the partial results."""
     data = account(ctx)
-    written = text or markdown(data)
+    text = text or markdown(data)
     return Outcome(
-        result={"text": written, **data}, partial=(written,) if partial else (), progressed=partial
+        result={"text": text, **data}, partial=(text,) if partial else (), progressed=partial
     )
 
 
 def save_run(ctx: Context) -> Outcome:
-    """A snapshot of the run, written before it continues."""
+    """Write a snapshot of the run before it continues."""
     ctx.save()
     return Outcome(result={"steps": ctx.step})
 
 
 async def notify(ctx: Context, text: str = "") -> Outcome:
-    """Tell someone: whoever the run's notifier reaches."""
+    """Send a notice through the run's notifier."""
     if ctx.ports.notifier is None:
         raise SetupError("this run has no notifier", hint="give one: `notifier=`")
     data = summary(ctx)
@@ -204,7 +204,7 @@ ACTIONS = (
             family="said",
             writes="snapshot",
         ),
-        about="Writes a snapshot of the run, from which it opens without reading its log.",
+        about="Writes a snapshot of the run, so that opening it need not read its whole log.",
     ),
     ActionSpec(
         "notify",

@@ -1,8 +1,8 @@
 """Child machines: `run_machine`, `run_machines`.
 
-A child is one step of its parent: a box in the picture, a record in the log. It has a file, a
-conversation and log. What it spends is the parent's spending; of each budget that
-both name it gets at most what the parent has left.
+A child is one step of its parent: a box in the picture, a record in the log. It has its own file,
+conversation and log. Its usage counts as the parent's, and of each budget that both name it gets
+at most what the parent has left.
 
 Source: design "language", section 8 ("Children"); 000 "Subprocess Support"; 004 "Multi-agent
 coordination", "Parallel step execution".
@@ -33,16 +33,16 @@ from chartloop.run.sanitize import cut_text
 from chartloop.run.shared_budget import SharedBudget, say_unbegun
 
 MOST = 1_000
-"""Children of one action."""
+"""The most children of one action."""
 
 
 async def run_machine(ctx: Context, machine: str, **fields: Any) -> Outcome | Blocked:
-    """One child, to its end. Fails when the child ends in an error."""
-    given = _child_start(machine, fields)
+    """Run one child to its end. Fails if the child ends in an error."""
+    start = _child_start(machine, fields)
     try:
-        (child,) = await drive(ctx, {"": given})
+        (child,) = await drive(ctx, {"": start})
     except LimitError as error:
-        return _misfit(error)
+        return _bad_fields(error)
     if not child.ended:
         return waiting([child])
     outcome = await outcome_of(ctx, child)
@@ -50,16 +50,16 @@ async def run_machine(ctx: Context, machine: str, **fields: Any) -> Outcome | Bl
 
 
 async def run_machines(ctx: Context, wait_for: str = "all", **fields: Any) -> Outcome | Blocked:
-    """Several children at once; with `wait_for: any` the first that ends well stops the others."""
+    """Run children concurrently; with `wait_for: any` the first success stops the others."""
     try:
-        given = {n: _child_start(f["machine"], f) for n, f in fields.get("children", {}).items()}
-        given |= _of_list(fields.get("each", ()), fields)
-        found = await drive(ctx, given, first=wait_for == "any")
+        starts = {n: _child_start(f["machine"], f) for n, f in fields.get("children", {}).items()}
+        starts |= _child_starts(fields.get("each", ()), fields)
+        children = await drive(ctx, starts, first=wait_for == "any")
     except (LimitError, _BadItem) as error:
-        return _misfit(error)
-    if any(not child.ended for child in found):
-        return waiting([child for child in found if not child.ended])
-    return await _together(ctx, dict(zip(given, found, strict=True)), wait_for)
+        return _bad_fields(error)
+    if unfinished := [child for child in children if not child.ended]:
+        return waiting(unfinished)
+    return await _merge(ctx, dict(zip(starts, children, strict=True)), wait_for)
 
 
 def _child_start(machine: str, fields: Mapping[str, Any]) -> ChildStart:
@@ -70,11 +70,11 @@ def _child_start(machine: str, fields: Mapping[str, Any]) -> ChildStart:
 
 
 class _BadItem(ValueError):
-    """Something in `each` that no child can be started with."""
+    """An item of `each` that is not a valid start of a child."""
 
 
-def _of_list(each: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, ChildStart]:
-    """A child for each item: a text is its task, a mapping holds `task` and `vars`."""
+def _child_starts(each: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, ChildStart]:
+    """The start of a child for each item: a text is its task, a mapping has `task` and `vars`."""
     if len(each) > MOST:
         raise _BadItem(f"`each` has {len(each):,} items; at most {MOST:,} children are run at once")
     limits, out = fields.get("limits", {}), dict[str, ChildStart]()
@@ -88,15 +88,15 @@ def _of_list(each: Sequence[Any], fields: Mapping[str, Any]) -> dict[str, ChildS
     return out
 
 
-def _is_item(said: Any) -> bool:
+def _is_item(entry: Any) -> bool:
     types = {"task": str, "vars": Mapping}
-    return isinstance(said, Mapping) and all(
+    return isinstance(entry, Mapping) and all(
         name in types and isinstance(value, types[name])
-        for name, value in cast("Mapping[str, Any]", said).items()
+        for name, value in cast("Mapping[str, Any]", entry).items()
     )
 
 
-def _misfit(error: Exception) -> Outcome:
+def _bad_fields(error: Exception) -> Outcome:
     text = error.message if isinstance(error, LimitError) else str(error)
     return Outcome.failure(Category.CRITICAL, cut_text(text), kind="with")
 
@@ -105,19 +105,19 @@ def _misfit(error: Exception) -> Outcome:
 
 
 async def drive(
-    ctx: Context, given: Mapping[str, ChildStart], *, first: bool = False, grace: float = 0.0
+    ctx: Context, starts: Mapping[str, ChildStart], *, first: bool = False, grace: float = 0.0
 ) -> list[Child]:
-    """Children by name, driven as far as they can be now. A name is the end of the child's id.
+    """Drive children as far as they can go now. Their names are the suffixes of their ids.
 
-    With `first`, the first that ends without an error stops the others. They have `grace` seconds
-    less than the action.
+    With `first`, the first that ends without an error stops the others. Their deadline is `grace`
+    seconds before the action's.
     """
     ports, order = ctx.ports, None
     if ports.model is not None:
         order = InOrder(ports.model, ctx.facts.usage.llm_calls + ctx.failed_calls)
     children = [
-        Child(ctx, g, f"{ctx.key}/{name}" if name else ctx.key, order, grace=grace)
-        for name, g in given.items()
+        Child(ctx, start, f"{ctx.key}/{name}" if name else ctx.key, order, grace=grace)
+        for name, start in starts.items()
     ]
     for child in children:
         await child.open(len(children))
@@ -130,24 +130,24 @@ async def drive(
             shared.budgets(child.session.chart.spec)
         for child in children:
             shared.count(child.session.run_id, child.session.position.facts)
-    going = [child for child in children if not child.ended]
-    if first and _won(children):  # before a crash, which came before the others were stopped
-        for child in going:
+    active = [child for child in children if not child.ended]
+    if first and _any_succeeded(children):  # a crash came before the others were stopped
+        for child in active:
             child.give_up()
-    if ports.clock.suspends and len(going) > 1:
-        await _at_once(going, first)
+    if ports.clock.suspends and len(active) > 1:
+        await _at_once(active, first)
     else:
-        await _in_turns(going, first)
+        await _in_turns(active, first)
     return children
 
 
 async def _in_turns(children: Sequence[Child], first: bool) -> None:
-    """A record of each in turn: simulated time has one hand."""
-    going = list(children)
-    while going:
-        going = [child for child in going if await child.step()]
-        if first and _won(children):
-            going = [child for child in children if child.give_up()]
+    """Step the children in turn, because simulated time can wait for only one of them."""
+    active = list(children)
+    while active:
+        active = [child for child in active if await child.step()]
+        if first and _any_succeeded(children):
+            active = [child for child in children if child.give_up()]
             first = False
 
 
@@ -157,12 +157,12 @@ async def _at_once(children: Sequence[Child], first: bool) -> None:
     async def one(child: Child) -> None:
         async with places:
             await child.drive()
-        if first and _won(children):
+        if first and _any_succeeded(children):
             for other in children:
                 other.give_up()
 
     await _all(one, children)
-    if first and _won(children):  # one that waited for a person sees only now that it should stop
+    if first and _any_succeeded(children):  # a child that waited has not yet seen that it must stop
         await _all(one, [child for child in children if not child.ended])
 
 
@@ -172,25 +172,26 @@ async def _all(do: Callable[[Child], Coroutine[Any, Any, None]], children: Itera
             group.start_soon(do, child)
 
 
-def _won(children: Iterable[Child]) -> bool:
+def _any_succeeded(children: Iterable[Child]) -> bool:
     return any(child.ended_well for child in children)
 
 
-# what came of it ----------------------------------------------------------------------------
+# outcomes -----------------------------------------------------------------------------------
 
 
 def waiting(children: Sequence[Child]) -> Blocked:
-    """The action cannot continue: its children wait, the first of these for an answer first."""
-    asks = [child.asks for child in children]
-    asked = next((a for a in asks if a.events), asks[0])
-    asked = asked.replace(closing=all(a.closing for a in asks), waiting=len(asks))
+    """Block the action while its children wait, with the first question that takes an answer."""
+    questions = [child.asks for child in children]
+    question = next((q for q in questions if q.events), questions[0])
+    closing = all(q.closing for q in questions)
+    question = question.replace(closing=closing, waiting=len(questions))
     times = [at for child in children if (at := child.wake_at) is not None]
-    return Blocked(min(times, default=None), CHILD, asked.to_data())
+    return Blocked(min(times, default=None), CHILD, question.to_data())
 
 
 async def outcome_of(ctx: Context, *children: Child) -> Outcome:
-    """The outcome of ended children for their parent; without a result."""
-    results, asked = [child.result for child in children], await ctx.host.find_any_stop_request()
+    """The outcome of ended children for their parent, without a result."""
+    results, request = [child.result for child in children], await ctx.host.find_any_stop_request()
     outcome = Outcome(
         spent=_total_spent(results),
         unanswered=sum(child.session.tally.failed_calls for child in children),
@@ -200,7 +201,7 @@ async def outcome_of(ctx: Context, *children: Child) -> Outcome:
             for warning in child.result.warnings
         ),
         partial=tuple(part for r in results for part in r.partial),
-        signals=_passed_on(ctx, asked, children),
+        signals=_requested_stop(ctx, request, children),
         progressed=any(r.facts.marks.progress_at > r.facts.run.started_at for r in results),
     )  # fmt: skip
     if any(child.cut_off for child in children):
@@ -214,13 +215,13 @@ async def outcome_of(ctx: Context, *children: Child) -> Outcome:
     return outcome.replace(ok=False, error=_failure(failed))
 
 
-def _passed_on(
-    ctx: Context, asked: StopRequest | None, children: Iterable[Child]
+def _requested_stop(
+    ctx: Context, request: StopRequest | None, children: Iterable[Child]
 ) -> tuple[StopSignal, ...]:
-    """The stop that the run was asked for, if its children saw it first and did not finish."""
-    if asked is None or not any(child.stopped_by_parent for child in children):
+    """The requested stop of the run as a signal, if it has stopped a child."""
+    if request is None or not any(child.stopped_by_parent for child in children):
         return ()
-    return (StopSignal(ctx.machine.reason(asked.reason), asked.message, {}, asked.source),)
+    return (StopSignal(ctx.machine.reason(request.reason), request.message, {}, request.source),)
 
 
 def _failure(result: Result) -> Failure:
@@ -249,7 +250,7 @@ def _total_spent(results: Iterable[Result]) -> Spent:
 
 
 def result_data(result: Result) -> dict[str, Any]:
-    """A child's result on its parent's record. Its own log, by its run id, has path and times."""
+    """A child's result for its parent's record. Path and times are only in the child's log."""
     data = result.to_dict()
     for name in ("path", "question", "partial", "timeline", "profile"):
         del data[name]
@@ -257,7 +258,7 @@ def result_data(result: Result) -> dict[str, Any]:
 
 
 async def _merge_shared(child: Child, outcome: Outcome) -> Outcome:
-    """The outcome with what a child changed in the parts of the run that it shared."""
+    """Add the child's changes to the shared parts of the run."""
     share, position = child.given.share, child.session.position
     facts, changes = position.facts, dict(outcome.changes)
     if "messages" in share:
@@ -277,9 +278,9 @@ async def _merge_shared(child: Child, outcome: Outcome) -> Outcome:
     return outcome.replace(changes=changes)
 
 
-async def _together(ctx: Context, children: Mapping[str, Child], wait_for: str) -> Outcome:
+async def _merge(ctx: Context, children: Mapping[str, Child], wait_for: str) -> Outcome:
     outcome = await outcome_of(ctx, *children.values())
-    if wait_for == "any" and _won(children.values()) and not outcome.timed_out:
+    if wait_for == "any" and _any_succeeded(children.values()) and not outcome.timed_out:
         outcome = outcome.replace(ok=True, error=None)
     unbegun = [child.refused for child in children.values() if child.refused is not None]
     if unbegun:
@@ -293,7 +294,7 @@ async def _together(ctx: Context, children: Mapping[str, Child], wait_for: str) 
     return outcome.replace(result=data)
 
 
-# what files may write -----------------------------------------------------------------------
+# specs --------------------------------------------------------------------------------------
 
 
 def _is_share(value: Any) -> str | None:
@@ -350,7 +351,7 @@ ACTIONS = (
         declares=ActionTraits(
             asks="never", calls="none", runs="one", fails="by_world", step="system", family="child"
         ),
-        about="Runs a child machine to its end; fails when that ends in an error.",
+        about="Runs a child machine to its end; fails if the child ends in an error.",
     ),
     ActionSpec(
         "run_machines",
@@ -391,6 +392,6 @@ ACTIONS = (
             step="system",
             family="child",
         ),
-        about="Runs child machines at once; what the parent has left is shared among them.",
+        about="Runs child machines concurrently; they share what the parent has left.",
     ),
 )

@@ -1,8 +1,8 @@
-"""Carrying out one tool: whatever it does, a `ToolResult` comes of it.
+"""Execution of one tool: whatever it does, the result is a `ToolResult`.
 
-A plain function runs in another thread, a coroutine in its own task, so that one that hangs
-or ignores that it was cancelled holds up neither the run nor its deadline. One that says it does
-not block runs where it is. A tool may raise anything and return anything.
+A plain function runs in another thread and a coroutine in its own task, so that a tool that hangs
+or ignores its cancellation delays neither the run nor its deadline. A tool declared as
+non-blocking runs in place. A tool may raise anything and return anything.
 
 Source: 004 "Tool Call Step"; 002 "AgentStopException".
 """
@@ -37,20 +37,21 @@ from chartloop.run.workers import Made, in_thread
 
 
 async def run_tool(ctx: Context, spec: ToolSpec, arguments: Mapping[str, Any]) -> ToolResult:
-    """Call the function.
+    """Call a tool's function.
 
-    Raises only for cancellation, Ctrl-C, a test's script that is wrong, and `InputRequired`.
+    Raises only for cancellation, Ctrl-C, an error in a test's script, changed tools of an MCP
+    server, and `InputRequired`.
     """
     call = partial(spec.call, *((ctx,) if spec.wants_context else ()), **arguments)
     if not spec.suspends:
         return _at_once(ctx, spec, call)
-    made, error = await (in_thread(spec.name, call) if spec.blocking else _await_tool(call))
-    if error is None and inspect.isawaitable(made):  # a plain function that gives a coroutine
-        made, error = await _await_tool(partial(_itself, made))
-    return _result_of(ctx, spec, made, error)
+    value, error = await (in_thread(spec.name, call) if spec.blocking else _await_tool(call))
+    if error is None and inspect.isawaitable(value):  # a plain function that returns a coroutine
+        value, error = await _await_tool(partial(_await_value, value))
+    return _result_of(ctx, spec, value, error)
 
 
-def _result_of(ctx: Context, spec: ToolSpec, made: Any, error: BaseException | None) -> ToolResult:
+def _result_of(ctx: Context, spec: ToolSpec, value: Any, error: BaseException | None) -> ToolResult:
     if isinstance(error, AgentStop):
         text = cut_text(error.message) or "stopped"
         signal = stop_signal(ctx, error, spec.name)
@@ -59,32 +60,32 @@ def _result_of(ctx: Context, spec: ToolSpec, made: Any, error: BaseException | N
         raise error
     if error is not None:
         return failed_result(_error_text(error), _category(error))
-    return _result(ctx, made)
+    return _result(ctx, value)
 
 
 def _at_once(ctx: Context, spec: ToolSpec, call: Callable[[], Any]) -> ToolResult:
-    """A call on the thread that drives the run: the tool said that it does not block."""
-    began = time.perf_counter()
-    made: Any = None
+    """Call a non-blocking tool on the thread that drives the run."""
+    start = time.perf_counter()
+    value: Any = None
     error: BaseException | None = None
     try:
-        made = call()
+        value = call()
     except BaseException as raised:
         if not is_own(raised):
             raise
         error = raised
-    took = time.perf_counter() - began
-    if inspect.iscoroutine(made):
-        made.close()
+    seconds = time.perf_counter() - start
+    if inspect.iscoroutine(value):
+        value.close()
         error = ToolError(f"tool `{spec.name}` {NO_COROUTINE}")
-    result = _result_of(ctx, spec, made, error)
-    if took <= HELD:
+    result = _result_of(ctx, spec, value, error)
+    if seconds <= LONGEST_IN_PLACE:
         return result
-    return result.replace(warnings=(*result.warnings, HELD_UP.format(spec.name, took)))
+    return result.replace(warnings=(*result.warnings, HELD_UP.format(spec.name, seconds)))
 
 
-HELD = 0.2
-"""Seconds that a tool may take which says that it does not block."""
+LONGEST_IN_PLACE = 0.2
+"""The seconds that a non-blocking tool may take without a warning."""
 HELD_UP = (
     "tool `{}` says that it does not block, and held everything up for {:.1f} s: take "
     "`blocking=False` away, or make it `async`"
@@ -98,7 +99,7 @@ def failed_result(text: str, category: str = Category.RECOVERABLE) -> ToolResult
 
 
 def refusal(ctx: Context, name: str, why: str) -> ToolResult:
-    """The model's text for a refused call: why, and what it may call instead."""
+    """The reply to a refused call: the reason, and the tools that the model may call."""
     listed = ", ".join(f"`{tool.name}`" for tool in ctx.tools) or "none"
     if name not in ctx.machine.registry.tools:
         return failed_result(f"there is no tool `{name}`; the tools are: {listed}")
@@ -125,47 +126,47 @@ async def _await_tool(call: Callable[[], Awaitable[Any]]) -> Made:
         return None, error
 
 
-async def _itself(made: Awaitable[Any]) -> Any:
-    return await made
+async def _await_value(value: Awaitable[Any]) -> Any:
+    return await value
 
 
-def _result(ctx: Context, made: Any) -> ToolResult:
-    if type(made) is str:  # nearly always
-        text = cut_text(made)
+def _result(ctx: Context, value: Any) -> ToolResult:
+    if type(value) is str:  # the usual case
+        text = cut_text(value)
         return ToolResult(text, result=text)
-    if inspect.isgenerator(made) or inspect.isasyncgen(made):
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
         return failed_result("the tool returned a generator; it must return what that would give")
     try:
-        if isinstance(made, ToolResult):
-            return _validate_result(ctx, made)
-        if media := _media_of(made):
-            return _with_media(made, media)
-        return ToolResult(text_for_model(made), result=sound_data(made))
+        if isinstance(value, ToolResult):
+            return _validate_result(ctx, value)
+        if media := _media_of(value):
+            return _with_media(value, media)
+        return ToolResult(text_for_model(value), result=sound_data(value))
     except Exception as error:  # noqa: BLE001  a value may raise anything when it is read
         return failed_result(f"what the tool returned cannot be read: {describe(error)}")
 
 
-def _media_of(made: Any) -> list[Image | File]:
+def _media_of(value: Any) -> list[Image | File]:
     """The images and files that a tool returned, alone or in a list."""
-    if isinstance(made, (Image, File)):
-        return [made]
-    if isinstance(made, (list, tuple)):
-        return [one for one in cast("Sequence[Any]", made) if isinstance(one, (Image, File))]
+    if isinstance(value, (Image, File)):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [one for one in cast("Sequence[Any]", value) if isinstance(one, (Image, File))]
     return []
 
 
-def _with_media(made: Any, media: Sequence[Image | File]) -> ToolResult:
+def _with_media(value: Any, media: Sequence[Image | File]) -> ToolResult:
     parts = parts_of(media)
-    given = cast("list[Any]", list(made) if isinstance(made, (list, tuple)) else [])  # pyright: ignore[reportUnknownArgumentType]
-    texts = [text_for_model(one) for one in given if not isinstance(one, (Image, File))]
-    said = say_parts(part for part in parts if is_media(part))
+    items = cast("list[Any]", list(value) if isinstance(value, (list, tuple)) else [])  # pyright: ignore[reportUnknownArgumentType]
+    texts = [text_for_model(one) for one in items if not isinstance(one, (Image, File))]
+    media_text = say_parts(part for part in parts if is_media(part))
     text = cut_text("\n".join(texts))
-    shown = "\n".join(filter(None, (text, said)))
-    return ToolResult(text, result=shown or "done", parts=tuple(parts))
+    whole = "\n".join(filter(None, (text, media_text)))
+    return ToolResult(text, result=whole or "done", parts=tuple(parts))
 
 
 def _sound_parts(parts: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:
-    """The parts of a result that a tool wrote itself."""
+    """Validate the message parts of a tool's own `ToolResult`."""
     if len(parts) > MOST or not all(isinstance(p, Mapping) and is_sound(p) for p in parts):  # pyright: ignore[reportUnknownArgumentType]
         raise SetupError(
             "`parts` are at most 20 parts of a message", hint='take `Image.read("a.png").part`'
@@ -173,21 +174,21 @@ def _sound_parts(parts: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:
     return tuple(parts)
 
 
-def _validate_result(ctx: Context, made: ToolResult) -> ToolResult:
-    """A result that a tool wrote itself, without values that a record cannot hold."""
-    for name, value in made.changes.items():
+def _validate_result(ctx: Context, result: ToolResult) -> ToolResult:
+    """Validate a tool's own `ToolResult`, and remove values that a record cannot hold."""
+    for name, value in result.changes.items():
         root, _, block = name.partition(".")
         if root != "memory" or block not in ctx.facts.memory or not isinstance(value, str):
             return failed_result(
                 f"the tool changed `{name}`: tools change memory blocks only, to a text"
             )
-    changes = {name: cut_text(cast(str, value)) for name, value in made.changes.items()}
-    return made.replace(
-        text=text_for_model(made.text), ok=bool(made.ok), result=sound_data(made.result),
+    changes = {name: cut_text(cast(str, value)) for name, value in result.changes.items()}
+    return result.replace(
+        text=text_for_model(result.text), ok=bool(result.ok), result=sound_data(result.result),
         changes=changes,
-        partial=tuple(text_for_model(part) for part in made.partial),
-        signals=tuple(sound_signal(signal) for signal in made.signals),
-        progressed=bool(made.progressed),
-        warnings=tuple(text_for_model(one) for one in made.warnings),
-        parts=_sound_parts(made.parts) if made.parts else (),
+        partial=tuple(text_for_model(part) for part in result.partial),
+        signals=tuple(sound_signal(signal) for signal in result.signals),
+        progressed=bool(result.progressed),
+        warnings=tuple(text_for_model(one) for one in result.warnings),
+        parts=_sound_parts(result.parts) if result.parts else (),
     )  # fmt: skip

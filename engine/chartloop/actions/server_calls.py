@@ -1,10 +1,10 @@
-"""Requests of an MCP server to the run while it carries out one of its calls.
+"""Requests of MCP servers to the run during their calls: questions and model calls.
 
-A question blocks the action until someone answers, and its call stays in flight. A model call goes
-through the run's own model: written down before and after it like every paid call, and refused past
-what the file allows and where a limit of the run is spent.
+A question blocks the action until it is answered, while its call stays in flight. A model call uses
+the run's model: it is recorded like every paid call, and refused beyond what the file allows or
+once a limit of the run is spent.
 
-Belongs here: one call of a server's tool, as the action that makes it sees it. Never: the protocol
+Belongs here: one call of a server's tool, from the side of the action. Never: the protocol
 (`adapters.mcp_servers`).
 Source: Model Context Protocol, "Elicitation", "Sampling".
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from chartloop.actions.infer import Asked, complete
+from chartloop.actions.infer import CallSettings, complete
 from chartloop.core.errors import ModelError
 from chartloop.core.facts import EMPTY
 from chartloop.core.fold import lookup
@@ -28,7 +28,7 @@ from chartloop.run.elicitation import InputRequired, RequestIds
 from chartloop.run.ports import SampleRequest, SamplingRefused
 
 SAMPLED = "sampled"
-"""In the result of a model call that a server asked for: what it spent, by field of `Spent`."""
+"""The key for the usage of a server's model call, by field of `Spent`, in its recorded result."""
 _COUNTED = {
     "usage.llm_calls": ("llm_calls",), "usage.prompt_tokens": ("prompt_tokens",),
     "usage.completion_tokens": ("completion_tokens",), "usage.cost": ("cost",),
@@ -37,7 +37,7 @@ _COUNTED = {
 
 
 class ServerCalls:
-    """All calls of servers' tools that one action makes, and the usage of their model calls."""
+    """The calls of servers' tools by one action, and the usage of their model calls."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
@@ -46,23 +46,23 @@ class ServerCalls:
             kept["answers"] if kept.get("action") == ctx.key else EMPTY
         )
         self.started = sum(1 for _ in self._sampled(""))
-        """Model calls that were started, those of an earlier attempt included."""
+        """The number of started model calls, including those before an interruption."""
         self.blocked: list[InputRequired] = []
-        """The questions that calls have come to."""
+        """The questions at which calls wait."""
 
     def call(self, key: str, tool: str) -> ServerCall:
-        """One call of a tool."""
+        """The handle for one call of a tool."""
         return ServerCall(self, key, tool)
 
     def _sampled(self, key: str) -> Iterator[Mapping[str, Any]]:
-        """The usage of each model call, of one call or of all."""
+        """The recorded usage of each model call, for one tool call or for all."""
         below = f"{key or self.ctx.key}/"
         for name, data in self.ctx.recorded.items():
             if name.startswith(below) and SAMPLED in data:
                 yield data[SAMPLED]
 
     def spent(self, key: str = "") -> Spent:
-        """The usage of the model calls of one call, or of all."""
+        """The total usage of model calls, for one tool call or for all."""
         total = NOTHING_SPENT
         for part in self._sampled(key):
             if "failed" not in part:
@@ -70,11 +70,11 @@ class ServerCalls:
         return total
 
     def attempts(self, key: str) -> int:
-        """The model calls of one call, those that failed included."""
+        """The number of model calls in one tool call, including failed ones."""
         return sum(1 for _ in self._sampled(key))
 
     def counted(self, outcome: Outcome) -> Outcome:
-        """The outcome of the action with what the model calls of its servers used."""
+        """Add the usage of the servers' model calls to the action's outcome."""
         if not self.started:
             return outcome
         spent = self.spent()
@@ -84,24 +84,24 @@ class ServerCalls:
         )
 
     def done(self, outcome: Outcome) -> Outcome:
-        """The outcome of the action, which has finished: its questions are over."""
+        """Remove the questions of the finished action from its outcome."""
         if self.ctx.kept.get(ELICITATION):
             return outcome.replace(kept={**outcome.kept, ELICITATION: {}})
         return outcome
 
     def wait(self) -> Blocked:
-        """The action waits for an answer to the first of its questions.
+        """Block the action until its first question is answered.
 
-        One that was asked before an interruption keeps its deadline.
+        A question from before an interruption keeps its deadline.
         """
-        ctx, asked = self.ctx, self.blocked[0]
-        until = ctx.ports.clock.now() + asked.within
+        ctx, question = self.ctx, self.blocked[0]
+        until = ctx.ports.clock.now() + question.within
         if ctx.deadline is not None:
             until = min(until, ctx.deadline)
         kept, before = ctx.kept.get(ELICITATION, EMPTY), ctx.blocked_until
-        if before is not None and kept.get("form", EMPTY) == asked.form.to_mapping():
+        if before is not None and kept.get("form", EMPTY) == question.form.to_mapping():
             until = min(until, before)
-        return Blocked(until, ELICITATION, asked.form.to_mapping())
+        return Blocked(until, ELICITATION, question.form.to_mapping())
 
 
 class ServerCall:
@@ -118,16 +118,17 @@ class ServerCall:
 
     @property
     def asks_nobody(self) -> bool:
-        """Whether no one can answer a question of this run."""
+        """Whether questions of this run are declined because no one can answer."""
         return self.calls.ctx.ports.questions == "decline"
 
     def _warn(self, text: str) -> None:
         self.warnings.append(f"{self.tool}: {text}")
 
     async def sample(self, server: ServerSpec, request: SampleRequest) -> Mapping[str, Any]:
-        """The model's reply to a server's messages: `text`, `model` and `finish_reason`.
+        """Call the model with a server's messages; return `text`, `model` and `finish_reason`.
 
-        What was recorded before an interruption is not asked again. `SamplingRefused` says why not.
+        A call that was recorded before an interruption is not repeated. Raises `SamplingRefused`
+        with the reason if the call is not allowed.
         """
         ctx, allowed = self.calls.ctx, server.sampling
         if allowed is None:
@@ -140,23 +141,23 @@ class ServerCall:
             raise SamplingRefused(why)
         number, self.calls.started = self.calls.started, self.calls.started + 1
         await ctx.intent(key, {"state": ctx.state.name, "tool": self.tool})
-        # its text is the server's: no one who listens to the run hears it
+        # the text belongs to the server: it is not streamed to the run's listeners
         quiet = replace(ctx, failed_calls=ctx.failed_calls + number, left=True)
         most = [n for n in (request.max_tokens, self._tokens_left(allowed)) if n is not None]
-        asked = Asked(
+        settings = CallSettings(
             max_tokens=min(most, default=None), temperature=request.temperature,
             stop=list(request.stop) or None,
         )  # fmt: skip
         try:
-            answered = await complete(quiet, request.messages, asked=asked)
+            completion = await complete(quiet, request.messages, call=settings)
         except ModelError as error:
             await ctx.result(key, {"error": error.message, SAMPLED: {"failed": 1}})
             self._warn(f"a model call failed: {error.message}")
             raise SamplingRefused(f"the model call failed: {error.message}") from None
-        for warning in answered.warnings:
+        for warning in completion.warnings:
             self._warn(warning)
-        spent = {n: v for n, v in answered.spent.to_mapping().items() if n != "tools" and v}
-        reply = answered.reply
+        spent = {n: v for n, v in completion.spent.to_mapping().items() if n != "tools" and v}
+        reply = completion.reply
         data = {
             "text": reply.text, "model": reply.model, "finish_reason": reply.finish_reason,
             SAMPLED: spent,
@@ -165,11 +166,11 @@ class ServerCall:
         return data
 
     def _refusal(self, allowed: Sampling) -> str:
-        """Why the file or a limit of the run does not allow another call; empty when they do."""
+        """Why the file or a limit of the run forbids another call; empty if it is allowed."""
         if self.calls.attempts(self.key) >= allowed.calls:
             return f"`sampling` allows {allowed.calls} model calls in one call of a tool"
-        left = self._tokens_left(allowed)
-        if left is not None and left <= 0:
+        tokens_left = self._tokens_left(allowed)
+        if tokens_left is not None and tokens_left <= 0:
             return f"`sampling` allows {allowed.tokens:,} tokens in one call of a tool"
         name = spent_limit(self.calls.ctx, self.calls.spent())
         return f"`limits.{name}` of the run is spent" if name else ""
@@ -182,7 +183,7 @@ class ServerCall:
 
 
 def spent_limit(ctx: Context, spent: Spent) -> str:
-    """The name of a budget of the run that is spent, with what the action has used so far."""
+    """The first budget of the run that is spent, counting the action's usage; empty if none is."""
     for name, facts in budgets_of(ctx.machine, ctx.machine).items():
         limit = ctx.facts.limits.get(name)
         if limit is None or facts & OWN:

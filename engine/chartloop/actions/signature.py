@@ -1,7 +1,7 @@
-"""The signature of a Python function: parameters, their types, its docstring.
+"""The signature of a Python function: its parameters, their types, its docstring.
 
-Belongs here: reading functions, and refusing those that no one could call by name. Never:
-what a tool, an action or a guard makes of it.
+Belongs here: reading functions, and refusing those that cannot be called by name. Never: the specs
+of tools, actions or guards.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 from chartloop.core.errors import SetupError
 
 MISSING = inspect.Parameter.empty
-"""The default of a parameter without one, and the annotation of one without a type."""
+"""Stands for a missing default and for a missing annotation."""
 
 
 class Parameter(NamedTuple):
-    """One named parameter."""
+    """A named parameter."""
 
     name: str
     annotation: Any
@@ -36,13 +36,13 @@ class Parameter(NamedTuple):
 
 
 class Signature(NamedTuple):
-    """A function as it says it is, without the parameter that takes the context."""
+    """The signature of a function, without the parameter that takes the context."""
 
     name: str
     place: str
-    """Where it is, for people: ``package.module.function``."""
+    """The qualified name, for messages: ``package.module.function``."""
     about: str
-    """Its docstring without the sections."""
+    """The docstring without its sections."""
     parameters: tuple[Parameter, ...]
     returns: Any
     context: bool
@@ -56,7 +56,7 @@ class Signature(NamedTuple):
 
 
 def place_of(function: Any) -> str:
-    """Where a function is, for people."""
+    """The qualified name of a function, for messages."""
     module: str = getattr(function, "__module__", None) or ""
     name: str = getattr(function, "__qualname__", None) or repr(function)
     return f"{module}.{name}".removeprefix(".")
@@ -66,8 +66,8 @@ def check_function(function: Any, what: str) -> Mapping[str, inspect.Parameter]:
     """The parameters of a function that can be called by name.
 
     Raises:
-        SetupError: it is not a function, yields, or has a parameter that cannot be named. `what`
-            is what it was to be: tool, action, guard.
+        SetupError: if it is not a function, yields, or has a parameter that cannot be passed by
+            name. `what` is the kind of its declaration: tool, action, guard.
     """
     place = place_of(function)
     if not (inspect.isfunction(function) or inspect.ismethod(function)):
@@ -96,7 +96,7 @@ _UNNAMED = {
 def is_context(annotation: Any) -> bool:
     """Whether an annotation is the context of a step, `chartloop.run.context.Context`.
 
-    Told by its name: the class may be imported for type checkers only.
+    Decided by the name, because the class may be imported for type checkers only.
     """
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return text.strip("\"' ").rpartition(".")[2] == "Context"
@@ -105,21 +105,21 @@ def is_context(annotation: Any) -> bool:
 def read_function(
     function: Callable[..., Any], what: str, *, context_first: bool = False
 ) -> Signature:
-    """A function as it says it is.
+    """Read the signature of a function.
 
-    With `context_first` the first parameter takes the context however it is annotated.
+    With `context_first` the first parameter takes the context, whatever its annotation.
 
     Raises:
-        SetupError: as `check_function`; a parameter without a type, or with one that cannot be
-            found; a context that is not the first parameter.
+        SetupError: as `check_function`; also if a parameter has no type or one that cannot be
+            resolved, or if the context is not the first parameter.
     """
     place = place_of(function)
-    given = dict(check_function(function, what))
-    context = _context(given, place, what, context_first)
-    given.pop(context or "", None)
+    parameters = dict(check_function(function, what))
+    context = _context(parameters, place, what, context_first)
+    parameters.pop(context or "", None)
     about, docs = read_docs(function.__doc__ or "")
-    hints = _hints(function, {*given, "return"}, place)
-    for name, parameter in given.items():
+    hints = _hints(function, {*parameters, "return"}, place)
+    for name, parameter in parameters.items():
         if parameter.annotation is MISSING:
             hint = f"write `{name}: str`, or what it is"
             raise SetupError(f"{place}: parameter `{name}` of a {what} has no type", hint=hint)
@@ -127,7 +127,7 @@ def read_function(
         function.__name__,
         place,
         about,
-        tuple(Parameter(n, hints[n], p.default, docs.get(n, "")) for n, p in given.items()),
+        tuple(Parameter(n, hints[n], p.default, docs.get(n, "")) for n, p in parameters.items()),
         hints.get("return", Any),
         context is not None,
         inspect.iscoroutinefunction(function),
@@ -135,42 +135,42 @@ def read_function(
 
 
 def _context(
-    given: Mapping[str, inspect.Parameter], place: str, what: str, context_first: bool
+    parameters: Mapping[str, inspect.Parameter], place: str, what: str, context_first: bool
 ) -> str | None:
-    """The name of the parameter that takes the context."""
-    first, *rest = given or ("",)
-    if first == "self" and given[first].annotation is MISSING:
+    """The name of the parameter that takes the context; None if there is none."""
+    first, *rest = parameters or ("",)
+    if first == "self" and parameters[first].annotation is MISSING:
         raise SetupError(f"{place}: a method without its object", hint="pass the method of one")
     for name in rest:
-        if is_context(given[name].annotation):
+        if is_context(parameters[name].annotation):
             hint = f"write `({name}: Context, {first}, ...)`"
             raise SetupError(f"{place}: the context `{name}` is not the first parameter", hint=hint)
-    annotation = given[first].annotation if first else MISSING
+    annotation = parameters[first].annotation if first else MISSING
     if is_context(annotation):
         return first
     if not context_first:
         return None
     if not first or first.strip("_") not in ("", "ctx", "context"):
-        hint = f"write `({', '.join(['ctx', *given])})`"
+        hint = f"write `({', '.join(['ctx', *parameters])})`"
         raise SetupError(f"{place}: the first parameter of an {what} is the context", hint=hint)
     return first
 
 
 def _hints(function: Any, wanted: Collection[str], place: str) -> dict[str, Any]:
-    """The annotations with names looked up; those of the context need not be findable."""
+    """The resolved annotations of the `wanted` names; that of the context may be unresolvable."""
     inner = inspect.unwrap(getattr(function, "__func__", function))
     written = {n: a for n, a in inner.__annotations__.items() if n in wanted}
-    found: dict[str, Any] = {}
+    hints: dict[str, Any] = {}
     for name, annotation in written.items():
         holder = SimpleNamespace(__annotations__={name: annotation})
         try:
-            found |= typing.get_type_hints(holder, inner.__globals__, include_extras=True)
+            hints |= typing.get_type_hints(holder, inner.__globals__, include_extras=True)
         except Exception as error:
             part = "what it returns" if name == "return" else f"parameter `{name}`"
             message = f"{place}: the type of {part}, `{annotation}`, cannot be found: {error}"
             hint = "import or define it in the module of the function, outside `if TYPE_CHECKING`"
             raise SetupError(message, hint=hint) from error
-    return found
+    return hints
 
 
 _SECTION = re.compile(
@@ -186,9 +186,9 @@ _FIELD = re.compile(r":(?:returns?|rtype|raises?|yields?|type|meta)\b[^:]*:")
 
 
 def read_docs(doc: str) -> tuple[str, dict[str, str]]:
-    """A docstring's own text, and what its argument section says of each parameter.
+    """Split a docstring into its text and the descriptions of its parameters.
 
-    Google, NumPy and Sphinx sections are known; all other sections are left out.
+    The argument section may have Google, NumPy or Sphinx style; other sections are dropped.
     """
     about, docs = "", dict[str, str]()
     for title, entry, body in _sections(inspect.cleandoc(doc).splitlines()):
@@ -200,20 +200,20 @@ def read_docs(doc: str) -> tuple[str, dict[str, str]]:
 
 
 def _sections(lines: Sequence[str]) -> Iterator[tuple[str, re.Pattern[str], list[str]]]:
-    """The parts of a docstring: title, how an entry looks, lines. The first has no title."""
+    """The sections of a docstring: title, pattern of an entry, lines. The first has no title."""
     title, entry, body = "", _GOOGLE, list[str]()
     for line, below in zip(lines, [*lines[1:], ""], strict=False):
-        found = _title(line, below)
-        if found is not None and found != (title, entry):
+        heading = _title(line, below)
+        if heading is not None and heading != (title, entry):
             yield title, entry, body
-            (title, entry), body = found, []
-        if found is None or found[1] is _SPHINX:
+            (title, entry), body = heading, []
+        if heading is None or heading[1] is _SPHINX:
             body.append(line)
     yield title, entry, body
 
 
 def _title(line: str, below: str) -> tuple[str, re.Pattern[str]] | None:
-    """The section that a line starts, or for Sphinx belongs to."""
+    """The section that a line starts, or that a Sphinx field belongs to; else None."""
     if _SPHINX.match(line):
         return "Args", _SPHINX
     if _FIELD.match(line):
@@ -226,7 +226,7 @@ def _title(line: str, below: str) -> tuple[str, re.Pattern[str]] | None:
 
 
 def _entries(lines: Sequence[str], entry: re.Pattern[str]) -> dict[str, str]:
-    """The entries of an argument section; lines that are indented continue with the one before."""
+    """The entries of an argument section; an indented line continues the entry before it."""
     texts: dict[str, list[str]] = {}
     names: list[str] = []
     for line in lines:

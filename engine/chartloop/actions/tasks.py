@@ -1,11 +1,10 @@
 """The task queue: `enqueue`, `work`, `apply_fix`.
 
-A task is done by a tool, by one model call, or by a child machine. What it gives back may be a
-*report*: a mapping with `metrics` (numbers by name, for `measure`), `tasks` and `improvements`
-(more to do); anything else is its result.
+A tool, one model call or a child machine does a task. Its result may be a *report*: a mapping with
+`metrics` (numbers by name, for `measure`), and with `tasks` and `improvements` to add.
 
-Primary tasks come first. Improvements wait until none is left; then all that are known start
-together, as one improvement cycle.
+Primary tasks come first. When none is left, all known improvements start together, as one
+improvement cycle.
 
 Source: 003 "Task Queue", "Quality Thresholds", "Apply User Fix"; 000 `task_context`.
 """
@@ -35,28 +34,28 @@ from chartloop.run.sanitize import cut_text, read_json, sound_data
 from chartloop.run.tracing import around_tool
 
 KEPT = "work"
-"""Under this name the queue's actions keep what tasks reported: see `TaskReports`."""
+"""The key of `Position.kept` for the reports of tasks, a `TaskReports`."""
 GRACE = 0.25
-"""Seconds before the deadline of `work` at which a child is stopped, to end in its own way."""
+"""Seconds before the deadline of `work` at which a child is stopped, so that it can end itself."""
 RECENT_RESULTS = 3
-"""How many results of tasks are kept for the essentials of a conversation."""
+"""The number of task results that are kept for the strategy `essentials`."""
 
 
 class TaskReports(NamedTuple):
-    """The reports of tasks so far."""
+    """The merged reports of the tasks so far."""
 
     metrics: Mapping[str, float] = EMPTY
-    """The newest value of each."""
+    """The newest value of each metric."""
     before: Mapping[str, float] = EMPTY
-    """Their values when the newest improvement cycle started."""
+    """The values when the current improvement cycle started."""
     cycle: int = 0
-    """The number of the newest improvement cycle that has started."""
+    """The number of the improvement cycle that started last; 0 before the first."""
     results: tuple[str, ...] = ()
     """The texts of the newest results, oldest first."""
 
 
 def reports_of(ctx: Context) -> TaskReports:
-    """The reports of tasks so far."""
+    """The reports of the tasks of the run so far."""
     return TaskReports(**ctx.kept.get(KEPT, EMPTY))
 
 
@@ -72,9 +71,9 @@ _DOERS = ("tool", "prompt", "machine")
 def tasks_of(
     data: Any, taken: Iterable[str], queue: QueueFacts = NO_QUEUE, *, kind: str = "primary"
 ) -> tuple[Task, ...]:
-    """Tasks from a text, a mapping, or a list of either, for a queue in which ids are `taken`.
+    """Make tasks from a text, a mapping, or a list of either, for a queue with these `taken` ids.
 
-    One without an id gets `task_<n>`, the next number that is free. Raises `TaskError`.
+    A task without an id gets `task_<n>` with the next free number. Raises `TaskError`.
     """
     entries = cast("list[Any]", data) if isinstance(data, (list, tuple)) else [data]
     tasks = [_task(entry, number, kind) for number, entry in enumerate(entries)]
@@ -82,55 +81,56 @@ def tasks_of(
     ids = set(there)
     for number, task in enumerate(tasks):
         if task.id in ids:
-            raise _bad(number, f": there is a task `{task.id}` already", "give it another `id`")
+            problem = f": there is a task `{task.id}` already"
+            raise _task_error(number, problem, "give it another `id`")
         ids |= {task.id} - {""}
     return name_tasks(tasks, there, queue)
 
 
-def _bad(number: int, said: str, hint: str) -> TaskError:
-    return TaskError(f"task {number + 1}{said}", hint=hint, number=number)
+def _task_error(number: int, problem: str, hint: str) -> TaskError:
+    return TaskError(f"task {number + 1}{problem}", hint=hint, number=number)
 
 
 def _task(entry: Any, number: int, kind: str) -> Task:
     if not isinstance(entry, (str, Mapping)):
         word = type(entry).__name__
         hint = "write `{text: what is to be done}`"
-        raise _bad(number, f" is {word}, neither a text nor a mapping", hint)
-    fields: Mapping[str, Any] = {"text": entry} if isinstance(entry, str) else cast(Any, entry)
-    given: dict[str, Any] = {"id": "", "acceptance": "", "kind": kind, "by": None, **fields}
-    by: Any = given.pop("by") or {}
-    if wrong := _wrong_with(given):
-        raise _bad(number, *wrong)
+        raise _task_error(number, f" is {word}, neither a text nor a mapping", hint)
+    entries: Mapping[str, Any] = {"text": entry} if isinstance(entry, str) else cast(Any, entry)
+    fields: dict[str, Any] = {"id": "", "acceptance": "", "kind": kind, "by": None, **entries}
+    by: Any = fields.pop("by") or {}
+    if problem := _field_problem(fields):
+        raise _task_error(number, *problem)
     if not _is_doer(by):
         hint = "write `by: {tool: its_name}`"
-        raise _bad(number, ": `by` is one of `tool`, `prompt`, `machine`", hint)
-    return Task(**given, by=cast("dict[str, Any]", by))
+        raise _task_error(number, ": `by` is one of `tool`, `prompt`, `machine`", hint)
+    return Task(**fields, by=cast("dict[str, Any]", by))
 
 
-def _wrong_with(given: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The error in the fields of a task, and its fix."""
-    if unknown := [key for key in given if key not in _FIELDS]:
+def _field_problem(fields: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The error in the fields of a task, with its cure; None if there is none."""
+    if unknown := [key for key in fields if key not in _FIELDS]:
         word = str(unknown[0])
         return f" has `{word}`; a task has {', '.join(_FIELDS)}", nearest(word, _FIELDS)
-    if wrong := [name for name, value in given.items() if not isinstance(value, str)]:
+    if wrong := [name for name, value in fields.items() if not isinstance(value, str)]:
         return f": `{wrong[0]}` must be a text", "put it in quotes"
-    if not given.get("text", "").strip():
+    if not fields.get("text", "").strip():
         return " has no text", "`text` says what is to be done"
-    if (kind := given["kind"]) not in _KINDS:
+    if (kind := fields["kind"]) not in _KINDS:
         return f": a task is `primary` or an `improvement`, not `{kind}`", nearest(kind, _KINDS)
     return None
 
 
 def _is_doer(by: Any) -> bool:
-    """Whether `by` says what does a task: nothing, or one of the three with a text."""
+    """Whether `by` is valid: empty, or a tool, prompt or machine with a text."""
     if not isinstance(by, Mapping):
         return False
-    given = cast("Mapping[str, Any]", by)
-    return len(given) <= 1 and all(k in _DOERS and isinstance(v, str) for k, v in given.items())
+    doers = cast("Mapping[str, Any]", by)
+    return len(doers) <= 1 and all(k in _DOERS and isinstance(v, str) for k, v in doers.items())
 
 
 def enqueue(ctx: Context, tasks: Any = None) -> Outcome:
-    """Tasks, at the end of the queue."""
+    """Add tasks at the end of the queue."""
     try:
         added = tasks_of(tasks, (task.id for task in ctx.queue), ctx.facts.queue)
     except TaskError as error:
@@ -140,9 +140,9 @@ def enqueue(ctx: Context, tasks: Any = None) -> Outcome:
 
 
 def apply_fix(ctx: Context) -> Outcome:
-    """A person's answer: `note` into the conversation, `task` or `tasks` to the front of the queue.
+    """Apply a person's answer: `note` to the conversation, `task` or `tasks` first in the queue.
 
-    Errors in a row are forgiven: the next failure is the first of a new row.
+    Resets `errors.consecutive`.
     """
     answer: Mapping[str, Any] = ctx.facts.last.answer or {}
     note = str(answer.get("note", ""))
@@ -163,18 +163,18 @@ def apply_fix(ctx: Context) -> Outcome:
 
 
 class Attempt(NamedTuple):
-    """One attempt at a task: what it leaves behind, and what came of it."""
+    """An attempt at a task: its effects and its result."""
 
     outcome: Outcome
-    """Failed, or with what the task itself cost, said and changed; its result is not the task's."""
+    """The failure, or the usage, messages and changes of the task, but not its result."""
     text: str = ""
     result: Any = None
 
 
 async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
-    """The next task of the queue; it is given up after so many failed attempts.
+    """Do the next task of the queue; it is given up after `attempts` failed attempts.
 
-    A task that failed stays first, so that a wait or a person's fix is for it.
+    A failed task stays first, so that a wait or a person's fix applies to it.
     """
     queue, known = _ready(ctx.queue, reports_of(ctx), await _task_with_child(ctx))
     if not queue or not _waits(queue[0]):
@@ -182,37 +182,37 @@ async def work(ctx: Context, attempts: int = 3) -> Outcome | Blocked:
     task = queue[0]
     begun = Outcome(kept={KEPT: known._asdict()})
     ctx.so_far = partial(_fail_task, ctx, begun, _failure("cut off"), queue, attempts)
-    if "machine" not in task.by:  # a child writes down its own calls
+    if "machine" not in task.by:  # a child records its own calls
         await ctx.intent(ctx.key, {"state": ctx.state.name, "action": "work"})
-    made = await _attempt(ctx, task)
-    if isinstance(made, Blocked):
-        return made
-    outcome = _came_of(ctx, made, queue, known, attempts)
+    attempt = await _attempt(ctx, task)
+    if isinstance(attempt, Blocked):
+        return attempt
+    outcome = _merge_attempt(ctx, attempt, queue, known, attempts)
     return await _at_deadline(ctx, outcome) if outcome.timed_out else outcome
 
 
-def attempt_outcome(ctx: Context, made: Attempt, attempts: int = 3) -> Outcome:
-    """The outcome of `work` after this attempt at its next task; pure."""
+def attempt_outcome(ctx: Context, attempt: Attempt, attempts: int = 3) -> Outcome:
+    """The outcome of `work` after an attempt at its next task; pure."""
     queue, known = _ready(ctx.queue, reports_of(ctx), "")
     if not queue or not _waits(queue[0]):
         return Outcome.failure(Category.RECOVERABLE, "the queue is empty", kind="no_task")
-    return _came_of(ctx, made, queue, known, attempts)
+    return _merge_attempt(ctx, attempt, queue, known, attempts)
 
 
-def _came_of(
-    ctx: Context, made: Attempt, queue: tuple[Task, ...], known: TaskReports, attempts: int
+def _merge_attempt(
+    ctx: Context, attempt: Attempt, queue: tuple[Task, ...], known: TaskReports, attempts: int
 ) -> Outcome:
     """The outcome of an attempt at the first task of the queue."""
     task, rest = queue[0], queue[1:]
-    outcome, text, result = made
+    outcome, text, result = attempt
     outcome = outcome.replace(kept={KEPT: known._asdict()})
     if outcome.error is not None:
         return _fail_task(ctx, outcome, outcome.error, queue, attempts)
     try:
         metrics, more = _report(result, task, rest, ctx.facts.queue)
     except TaskError as error:
-        wrong = _failure(f"the report of `{task.id}`: {error.message}", kind="report")
-        return _fail_task(ctx, outcome, wrong, queue, attempts)
+        failure = _failure(f"the report of `{task.id}`: {error.message}", kind="report")
+        return _fail_task(ctx, outcome, failure, queue, attempts)
     return outcome.replace(
         result={"task": task.id, "text": text, "result": result},
         queue=(*rest, *more),
@@ -223,7 +223,7 @@ def _came_of(
 
 
 async def _task_with_child(ctx: Context) -> str:
-    """The id of the task whose child run exists, to continue it; or an empty text."""
+    """The id of the task whose child run exists and must be continued; empty if there is none."""
     if not any("machine" in task.by for task in ctx.queue):
         return ""
     runs = {row.run_id for row in await ctx.host.find_children()}
@@ -237,7 +237,7 @@ def _child_id(ctx: Context, task: Task) -> str:
 def _ready(
     queue: Sequence[Task], known: TaskReports, begun: str
 ) -> tuple[tuple[Task, ...], TaskReports]:
-    """The queue with what is to be done first, after a new improvement cycle where one starts."""
+    """The queue in the order of work, after starting an improvement cycle if one is due."""
     at_hand = [task for task in queue if task.id == begun] or queue
     if queue and not any(map(_waits, at_hand)):
         number = known.cycle + 1
@@ -251,7 +251,7 @@ def _waits(task: Task) -> bool:
 
 
 def _turn(task: Task) -> tuple[bool, bool, bool]:
-    # the sort is stable: tasks of the same sort keep their order
+    # the sort is stable, so equal tasks keep their order
     return not _waits(task), not task.attempts, task.kind != "primary"
 
 
@@ -275,9 +275,9 @@ def _fail_task(
 
 
 async def _at_deadline(ctx: Context, failed: Outcome) -> Outcome:
-    """The failure of a child that was stopped a little before the deadline, when that has come.
+    """Wait for the deadline, before which a child was stopped, and return its failure.
 
-    Else the limit would not be reached, and the next task would be started and fail at once.
+    Otherwise the next task would start before the time limit is reached, and fail at once.
     """
     ctx.so_far = lambda: failed
     left = 0.0 if ctx.deadline is None else ctx.deadline - ctx.ports.clock.now()
@@ -288,7 +288,7 @@ async def _at_deadline(ctx: Context, failed: Outcome) -> Outcome:
 def _report(
     result: Any, task: Task, rest: Sequence[Task], queue: QueueFacts
 ) -> tuple[Mapping[str, float], tuple[Task, ...]]:
-    """The metrics that a result reports, and the tasks that it asks for."""
+    """The metrics and the new tasks that a result reports."""
     if not isinstance(result, Mapping):
         return EMPTY, ()
     report = cast("Mapping[str, Any]", result)
@@ -313,7 +313,7 @@ def _add_report(known: TaskReports, metrics: Mapping[str, float], text: str) -> 
     )
 
 
-def _gone_wrong(text: str, *more: str, **named: str) -> Attempt:
+def _failed_attempt(text: str, *more: str, **named: str) -> Attempt:
     return Attempt(Outcome(ok=False, error=_failure(text, *more, **named)))
 
 
@@ -326,47 +326,47 @@ async def _attempt(ctx: Context, task: Task) -> Attempt | Blocked:
         case [("machine", str(name))]:
             return await _by_machine(ctx, task, name)
         case _:
-            return _gone_wrong("a task is done by one of `tool`, `prompt`, `machine`")
+            return _failed_attempt("a task is done by one of `tool`, `prompt`, `machine`")
 
 
 async def _by_tool(ctx: Context, task: Task, name: str) -> Attempt:
     spec = ctx.machine.registry.tools.get(name)
     if spec is None:
-        return _gone_wrong(f"there is no tool `{name}`", Category.CRITICAL)
+        return _failed_attempt(f"there is no tool `{name}`", Category.CRITICAL)
     if ctx.machine.approve is not None and name in ctx.machine.approve.tools:
-        return _gone_wrong(f"`{name}` needs an approval, which a task cannot have")
+        return _failed_attempt(f"`{name}` needs an approval, which a task cannot have")
     try:
         arguments = spec.parse(json.dumps(_arguments(spec, task), ensure_ascii=False))
     except ValueError as error:
-        return _gone_wrong(str(error), kind="arguments")
+        return _failed_attempt(str(error), kind="arguments")
     with around_tool(ctx.ports.tracer, ToolCall("", name, ""), spec) as trace:
-        made = await run_tool(ctx, spec, arguments)
-        trace(made)
+        result = await run_tool(ctx, spec, arguments)
+        trace(result)
     outcome = Outcome(
-        ok=made.ok, error=None if made.ok else _failure(made.text, made.category),
-        spent=Spent(tools={name: 1}), changes=made.changes, signals=made.signals,
-        partial=made.partial, progressed=made.progressed,
+        ok=result.ok, error=None if result.ok else _failure(result.text, result.category),
+        spent=Spent(tools={name: 1}), changes=result.changes, signals=result.signals,
+        partial=result.partial, progressed=result.progressed,
     )  # fmt: skip
-    return Attempt(outcome, made.text, made.result if made.result is not None else made.text)
+    return Attempt(outcome, result.text, result.text if result.result is None else result.result)
 
 
 def _arguments(spec: ToolSpec, task: Task) -> dict[str, Any]:
-    """A tool's arguments from a task: the fields that it names, else the text as its only one."""
-    takes = list(spec.parameters.get("properties", ()))
+    """The arguments of a tool that does a task: by parameter name, else the text as the first."""
+    names = list(spec.parameters.get("properties", ()))
     fields = {"task": task.text, "text": task.text, "id": task.id, "acceptance": task.acceptance}
-    given = {name: fields[name] for name in takes if name in fields}
-    return given or dict.fromkeys(takes[:1], task.text)
+    arguments = {name: fields[name] for name in names if name in fields}
+    return arguments or dict.fromkeys(names[:1], task.text)
 
 
 async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
     message = "\n\n".join(part for part in (text, task.text, done_when(task)) if part)
-    asked = user(message)
+    request = user(message)
     try:
-        reply, spent, warnings = await complete(ctx, (*request_messages(ctx), asked))
+        reply, spent, warnings = await complete(ctx, (*request_messages(ctx), request))
     except ModelError as error:
         return Attempt(Outcome(ok=False, error=failure_of_call(error), unanswered=1))
     outcome = Outcome(
-        messages=(asked, reply.message), spent=spent,
+        messages=(request, reply.message), spent=spent,
         context_tokens=spent.prompt_tokens + spent.completion_tokens,
         warnings=warnings,
     )  # fmt: skip
@@ -375,7 +375,7 @@ async def _by_prompt(ctx: Context, task: Task, text: str) -> Attempt:
 
 async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:
     if name not in ctx.machine.machines:
-        return _gone_wrong(f"there is no child machine `{name}`", Category.CRITICAL)
+        return _failed_attempt(f"there is no child machine `{name}`", Category.CRITICAL)
     note = "\n\n".join(part for part in (task.text, done_when(task)) if part)
     (child,) = await drive(ctx, {task.id: ChildStart(name, note)}, grace=GRACE)
     if not child.ended:
@@ -386,12 +386,12 @@ async def _by_machine(ctx: Context, task: Task, name: str) -> Attempt | Blocked:
 
 
 def done_when(task: Task) -> str:
-    """How one sees that a task is done, for whoever does it; empty when nothing says."""
+    """The acceptance criteria of a task as a sentence; empty if it has none."""
     return f"It is done when: {task.acceptance}" if task.acceptance else ""
 
 
 def _as_report(text: str) -> Any:
-    """A reply that is a JSON object may be a report; any other is its text."""
+    """A reply's data if it is a JSON object, which may be a report; else its text."""
     try:
         data = read_json(text)
     except ValueError:

@@ -1,11 +1,10 @@
-"""Names that no one here has declared, taken for someone's own: to look at a file, not to run it.
+"""Stand-ins for undeclared names, to read a file without the application's code.
 
-A file names tools, actions and guards of an application. Whoever only compares or draws it need not
-have their code, and of a stranger's file must not run it. Here any such name means something that
-may be anything: fields and arguments of it are not checked.
+A file names tools, actions and guards of an application. Drawing or comparing the file does not
+need their code, and must not run a stranger's. With stand-ins every name is accepted, and its
+fields and arguments are not checked.
 
-Belongs here: the stand-ins, and which of them a machine has. Never: something that can be called
-with success.
+Belongs here: the stand-ins, and which of them a machine uses. Never: anything that can run.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ EVERY_TOOL = "*"
 
 
 class _Assuming(Mapping[str, T]):
-    """A table that also has what it does not list."""
+    """A mapping that makes a stand-in for every missing name."""
 
     def __init__(self, known: Mapping[str, T], stand_in: Callable[[str], T]) -> None:
         self._known = known
         self._stand_in = stand_in
 
     def __getitem__(self, name: str) -> T:
-        found = self._known.get(name)
-        return self._stand_in(name) if found is None else found
+        spec = self._known.get(name)
+        return self._stand_in(name) if spec is None else spec
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str)
@@ -45,7 +44,7 @@ class _Assuming(Mapping[str, T]):
 
 
 def assuming(known: Registry) -> Registry:
-    """The registry with a stand-in for every name that it does not have."""
+    """The registry with a stand-in for every unknown name."""
     return Registry(
         _Assuming(known.actions, lambda name: ActionSpec(name, None)),
         _Assuming(known.tools, _tool),
@@ -57,7 +56,7 @@ def assuming(known: Registry) -> Registry:
 
 
 def own_upkeep(spec: MachineSpec) -> tuple[str, ...]:
-    """The actions of an application that a machine does and that are upkeep, by name."""
+    """The names of the application's upkeep actions that a machine uses."""
     used = (s.action for one in spec.family() for s in one.states.values() if s.action is not None)
     return tuple(
         dict.fromkeys(a.name for a in used if not a.work and a.name not in builtin().actions)
@@ -65,7 +64,7 @@ def own_upkeep(spec: MachineSpec) -> tuple[str, ...]:
 
 
 def upkeep_stand_ins(names: Iterable[str]) -> list[ActionSpec]:
-    """Stand-ins for actions of which it is known that they are upkeep."""
+    """Stand-ins for actions that are known to be upkeep."""
     return [ActionSpec(name, None, work=False) for name in names]
 
 
@@ -83,35 +82,35 @@ def _cannot(*_: Any) -> NoReturn:
 
 def assumed_in(spec: MachineSpec) -> tuple[str, ...]:
     """The undeclared names of a machine and its children: ``tool `search` ``."""
-    found: dict[str, None] = {}
+    undeclared: dict[str, None] = {}
     for one in spec.family():
         registry = one.registry
         tools, guards = set(registry.tools), set(registry.guards)
         actions = (s.action for s in one.states.values() if s.action is not None)
-        found |= dict.fromkeys(f"action `{a.name}`" for a in actions if a.run is None)
-        named = (n for n in one.tools if n not in tools and n != EVERY_TOOL)
-        found |= dict.fromkeys(f"tool `{n}`" for n in named)
-        asked = (name for guard in _expressions(one) for name in guard.opaque)
-        found |= dict.fromkeys(f"guard `{n}`" for n in asked if n not in guards)
+        undeclared |= dict.fromkeys(f"action `{a.name}`" for a in actions if a.run is None)
+        unknown = (n for n in one.tools if n not in tools and n != EVERY_TOOL)
+        undeclared |= dict.fromkeys(f"tool `{n}`" for n in unknown)
+        opaque = (name for guard in _expressions(one) for name in guard.opaque)
+        undeclared |= dict.fromkeys(f"guard `{n}`" for n in opaque if n not in guards)
         classes = (
             g.value.name for s in one.states.values() for g in s.args.values() if g.kind == "schema"
         )
-        found |= dict.fromkeys(
+        undeclared |= dict.fromkeys(
             f"class `{n}`" for n in classes if n and n not in set(registry.types)
         )
-    return tuple(found)
+    return tuple(undeclared)
 
 
 def used_plugins(spec: MachineSpec, models: Iterable[str] = ()) -> dict[str, str]:
-    """The plugins of which a machine or a child of it uses something, with where each is from.
+    """The plugins that a machine or its children use: plugin name to its source.
 
-    `models` are names of models that its run calls instead of the file's.
+    `models` are the names of models that the run calls instead of the file's.
     """
-    given, used = spec.registry.plugins, set[str]()
-    if not given:
+    plugins, used = spec.registry.plugins, set[str]()
+    if not plugins:
         return {}
-    named = (*models, *(str(one.model.get("name", "")) for one in spec.family()))
-    called = {name.partition("/")[0] for name in named if "/" in name}
+    model_names = (*models, *(str(one.model.get("name", "")) for one in spec.family()))
+    prefixes = {name.partition("/")[0] for name in model_names if "/" in name}
     for one in spec.family():
         actions = {s.action.name for s in one.states.values() if s.action is not None}
         names = {*one.tools, *(n for g in _expressions(one) for n in g.opaque)}
@@ -120,13 +119,13 @@ def used_plugins(spec: MachineSpec, models: Iterable[str] = ()) -> dict[str, str
             names |= {g.value.name for g in state.args.values() if g.kind == "schema"}
             words = {_constant(arg.value) for arg in state.args.values()}
             names |= words
-            called |= {word.partition("/")[0] for word in words if "/" in word}  # `with: {model}`
-        used |= {p.name for p in given if p.actions & actions or p.names & names}
-    return {p.name: p.source for p in given if p.name in used or p.name in called}
+            prefixes |= {word.partition("/")[0] for word in words if "/" in word}  # `with: {model}`
+        used |= {p.name for p in plugins if p.actions & actions or p.names & names}
+    return {p.name: p.source for p in plugins if p.name in used or p.name in prefixes}
 
 
 def _constant(value: Any) -> str:
-    """A text of `with` that is the same in every run; empty for anything else."""
+    """A constant text of `with`; empty for anything else."""
     if isinstance(value, str):
         return value
     text = getattr(value, "text", "") if getattr(value, "constant", False) else ""

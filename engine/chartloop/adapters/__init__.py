@@ -1,4 +1,4 @@
-"""One real component per file, each behind a port of `run.ports` or `run.journal`.
+"""The real components behind the ports of `run.ports` and `run.journal`, one per module.
 
-A heavy library is imported by the one file that is its door, when it is first needed.
+A heavy library is imported by exactly one module, on first use.
 """

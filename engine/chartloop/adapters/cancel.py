@@ -1,8 +1,8 @@
-"""Requests from outside that a run stop: in this process, by a file, by a signal of the system.
+"""Cancellation from outside: in this process, by a file, or by a signal of the system.
 
-All are cooperative: a run looks at them before it starts and before each action, and ends by
-its own way out, with a report if it has one. What an action is doing is not interrupted.
-From another process, over the journal, `chartloop cancel RUN` and `Run.cancel` do the same.
+All of it is cooperative: a run checks for a request before it starts and before each action, and
+ends in its own way, with a report if it has one. A running action is not interrupted.
+`chartloop cancel RUN` and `Run.cancel` do the same from another process, over the journal.
 
 Source: 002 "Cooperative Cancellation".
 """
@@ -21,32 +21,32 @@ from chartloop.core.facts import RunFacts
 
 
 class Scope(NamedTuple):
-    """Which runs are meant: those that have all that is named. Nothing named: every run."""
+    """The runs that a request is for: those that match all given names; without names, all."""
 
     agent: str = ""
     run: str = ""
     session: str = ""
 
     def covers(self, run: RunFacts) -> bool:
-        """Whether a run is meant."""
+        """Whether the request is for a run."""
         theirs = (run.agent, run.id, run.session)
         return all(not mine or mine == other for mine, other in zip(self, theirs, strict=True))
 
 
 class Cancellation:
-    """A request made in this process, by any thread: give it to runs as `cancel=`."""
+    """Cancellation by any thread of this process: pass it to runs as `cancel=`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._scopes: frozenset[Scope] = frozenset()
 
     def request(self, *, agent: str = "", run: str = "", session: str = "") -> None:
-        """Ask that runs stop: all that share this object, or those of one agent, run, session."""
+        """Request a stop of all runs that share this object, or of one agent, run or session."""
         with self._lock:
             self._scopes |= {Scope(agent, run, session)}
 
     def reset(self) -> None:
-        """Forget every request, for the next run."""
+        """Clear all requests, for the next run."""
         with self._lock:
             self._scopes = frozenset()
 
@@ -57,18 +57,17 @@ class Cancellation:
 
 
 class FileCancellation:
-    """Runs stop once a file is there.
+    """Cancellation by a file: runs stop once it exists.
 
-    An empty file means every run. Else it holds one JSON object a line, with any of `agent`,
-    `run` and `session`. A file that cannot be read that way means every run: whoever wrote it
-    wanted something to stop.
+    An empty file stops every run. Otherwise each line is a JSON object with any of `agent`, `run`
+    and `session`. An invalid file stops every run, because its author wanted something to stop.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     def is_requested(self, run: RunFacts | None = None) -> bool:
-        """Whether this run should stop; without one, whether the file is there."""
+        """Whether this run should stop; without one, whether the file exists."""
         try:
             text = self.path.read_text("utf-8", "replace")
         except FileNotFoundError:
@@ -89,10 +88,10 @@ def _scopes(text: str) -> Iterable[Scope]:
 
 
 class SignalCancellation(Cancellation):
-    """Runs stop once the process is sent a signal, by default SIGTERM.
+    """Cancellation by a signal of the system, by default SIGTERM.
 
-    Used as a context manager in the main thread: inside it the signal is a request, and the
-    process continues until its runs have stopped; afterwards the signal means what it did before.
+    A context manager for the main thread. Inside it, the signal is a request, and the process
+    continues until its runs have stopped; afterwards the previous handler is restored.
     """
 
     def __init__(self, *signals: signal.Signals) -> None:
@@ -101,7 +100,7 @@ class SignalCancellation(Cancellation):
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> SignalCancellation:
-        self._before = {number: signal.signal(number, self._caught) for number in self._signals}
+        self._before = {number: signal.signal(number, self._handle) for number in self._signals}
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -109,5 +108,5 @@ class SignalCancellation(Cancellation):
             signal.signal(number, handler)
         self._before = {}
 
-    def _caught(self, number: int, frame: FrameType | None) -> None:
-        self._scopes |= {Scope()}  # no lock: the thread that was interrupted may hold it
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._scopes |= {Scope()}  # no lock: the interrupted thread may hold it

@@ -12,7 +12,7 @@ import anyio
 
 
 class SystemClock:
-    """Wall-clock time. It may jump; facts never fall, see `core.fold`."""
+    """Wall-clock time. It may jump back; `core.fold` keeps facts from falling."""
 
     suspends = True
 
@@ -26,15 +26,16 @@ class SystemClock:
             await anyio.sleep(seconds)
 
     def deadline(self, at: float) -> AbstractContextManager[Deadline]:
-        """Cancels what is inside when the clock reaches `at`, and raises `TimeoutError`."""
+        """A block that is cancelled when the clock reaches `at`, with `TimeoutError`."""
         return Deadline(max(0.0, at - time.time()))
 
 
 class Deadline:
-    """Cancels the task that is inside once the seconds are over, and raises `TimeoutError` then.
+    """Cancels the task in its block after some seconds, and raises `TimeoutError`.
 
-    What `asyncio.timeout` does, as a plain context manager. Once, unlike a cancel scope of anyio
-    (a fifth of whose price it has): `run.abandon` sees to code that catches its cancellation.
+    Like `asyncio.timeout`, but a synchronous context manager. It cancels only once, unlike a cancel
+    scope of anyio, which costs five times as much; `run.abandon` handles code that catches the
+    cancellation.
     """
 
     __slots__ = ("_at", "_cancelling", "_loop", "_others", "_seconds", "_task", "_timer", "expired")
@@ -42,7 +43,7 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self.expired = False
-        """It has cancelled what is inside."""
+        """Whether it has cancelled its block."""
 
     def __enter__(self) -> Deadline:
         task = asyncio.current_task()
@@ -61,7 +62,7 @@ class Deadline:
         return self
 
     def set_timer(self) -> None:
-        """The deadline is near: wait for it alone."""
+        """Start a timer for this deadline alone, because it is near."""
         self._timer = self._loop.call_at(self._at, self._expire)
 
     def _expire(self) -> None:
@@ -78,7 +79,7 @@ class Deadline:
             self._others.discard(self)
         if self._timer is not None:
             self._timer.cancel()
-        # someone else's cancellation, if there was one too, continues
+        # a cancellation by someone else is passed on
         if (
             self.expired
             and self._task.uncancel() <= self._cancelling
@@ -88,23 +89,24 @@ class Deadline:
 
 
 FAR = 2.0
-"""Seconds from which on a deadline shares a timer with all that are due in the same second.
+"""The distance in seconds from which on deadlines of the same second share a timer.
 
-Most are hours away and never come: a timer for each call costs more than the call's bookkeeping.
+Most deadlines are hours away and never reached, and a timer of its own would cost more than all
+other bookkeeping of a call.
 """
 _far: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, set[Deadline]]] = WeakKeyDictionary()
 
 
 def _same_second(loop: asyncio.AbstractEventLoop, at: float) -> set[Deadline]:
-    """The deadlines of that second. When it starts each of them gets its own timer."""
+    """The deadlines of that second. When it begins, each gets its own timer."""
     seconds = _far.get(loop)
     if seconds is None:
         seconds = _far[loop] = {}
     second = int(at)
-    if (found := seconds.get(second)) is None:
-        found = seconds[second] = set()
+    if (deadlines := seconds.get(second)) is None:
+        deadlines = seconds[second] = set()
         loop.call_at(second, _begin, seconds, second)
-    return found
+    return deadlines
 
 
 def _begin(seconds: dict[int, set[Deadline]], second: int) -> None:

@@ -1,7 +1,7 @@
-"""Calls of MCP tools that a server may ask something in the middle of: each stays in flight.
+"""Calls of MCP tools that stay in flight while the server's questions are answered.
 
-Belongs here: one such call, from its start to its result, whoever drives the run meanwhile. Never:
-the protocol, a connection (`adapters.mcp_servers`).
+Belongs here: one such call, from its start to its result, even if the run is paused meanwhile.
+Never: the protocol, a connection (`adapters.mcp_servers`).
 Source: MCP 2025-11-25 and 2026-07-28, "Elicitation", "Sampling".
 """
 
@@ -24,7 +24,7 @@ from chartloop.run.sync import loop_thread
 
 
 class Connection(Protocol):
-    """The connection to a server, as far as a call needs it."""
+    """The part of a server's connection that a call needs."""
 
     server: ServerSpec
     calls: set[Call]
@@ -38,20 +38,20 @@ class Connection(Protocol):
 
 
 ASKING: ContextVar[Call | None] = ContextVar("asking", default=None)
-"""The call in whose task the client handles what a server asks."""
+"""The call in whose task the client handles a request of the server."""
 
 
 class Sample(NamedTuple):
-    """A model call that a server waits for."""
+    """A model call that a server has requested."""
 
     request: SampleRequest
     reply: asyncio.Future[Any]
 
 
 class Call:
-    """One call that may be asked for something: it stays in flight while someone answers.
+    """One call, which stays in flight while the server's questions are answered.
 
-    All but the attributes that are read is done on the loop thread.
+    All methods but `settle` run on the loop thread.
     """
 
     _numbers = count()
@@ -75,7 +75,7 @@ class Call:
 
     @property
     def asks(self) -> bool:
-        """Whether it waits for an answer."""
+        """Whether the call waits for an answer to a question."""
         return bool(self._open) and self._task is not None and not self._task.done()
 
     async def start(self, arguments: Mapping[str, Any]) -> None:
@@ -92,7 +92,7 @@ class Call:
             self._connection.calls.discard(self)
 
     async def take_up(self, client: ToolClient) -> None:
-        """The action is called again: what was answered meanwhile goes to the server."""
+        """Continue when the action is called again: pass new answers to the server."""
         self._client = client
         self._answers = dict(client.answers)
         for form, answer in list(self._open.values()):
@@ -101,7 +101,7 @@ class Call:
         await asyncio.sleep(0)
 
     async def next(self) -> ToolResult | Form | Sample:
-        """The next event: its result, a question or a model call."""
+        """The next event of the call: its result, a question or a model call."""
         assert self._task is not None
         while True:
             self._changed.clear()
@@ -109,18 +109,18 @@ class Call:
                 return self._task.result()
             if self._samples:
                 return self._samples.popleft()
-            if asked := next((f for f, a in self._open.values() if not a.done()), None):
-                return asked
+            if question := next((f for f, a in self._open.values() if not a.done()), None):
+                return question
             await self._changed.wait()
 
     def warn(self, text: str) -> None:
-        """Say something about the call to those who look after the run."""
+        """Add a warning about the call for operators."""
         self.warnings.append(f"{self._client.tool}: {text}")
 
     # questions
 
     async def elicit(self, text: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The answer to a form: `action`, and `content` where it was accepted."""
+        """Wait for the answer to a form: its `action`, and its `content` if accepted."""
         form = Form(
             self._ids.next(self._client.key, text, schema), self._client.action,
             self._connection.server.name, text, schema,
@@ -140,7 +140,7 @@ class Call:
         self._changed.set()
         with self._hold():
             try:
-                # the run says when it expires; this is for one that nobody drives any more
+                # the run enforces the deadline itself; this is for a run without a driver
                 async with asyncio.timeout(allowed.within + _GRACE):
                     return await answer
             except TimeoutError:
@@ -149,7 +149,7 @@ class Call:
                 del self._open[form.id]
 
     def _read(self, form: Form, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A recorded answer, for the server."""
+        """Convert a recorded answer for the server."""
         action = answer.get("action")
         if answer.get("expired"):
             self.warn(f"no answer came in time to: {form.text}")
@@ -160,15 +160,15 @@ class Call:
     # model calls
 
     async def sample(self, request: SampleRequest) -> Mapping[str, Any]:
-        """The model's reply, or `SamplingRefused`."""
-        waiting = Sample(request, asyncio.get_running_loop().create_future())
-        self._samples.append(waiting)
+        """Wait for the model's reply. Raises `SamplingRefused`."""
+        sample = Sample(request, asyncio.get_running_loop().create_future())
+        self._samples.append(sample)
         self._changed.set()
         with self._hold():
-            return await waiting.reply
+            return await sample.reply
 
     def settle(self, sample: Sample, reply: Mapping[str, Any] | SamplingRefused) -> None:
-        """A model call is done. Called from the run's own loop."""
+        """Set the reply of a model call. Called from the run's own loop."""
 
         def give() -> None:
             if sample.reply.done():
@@ -182,7 +182,7 @@ class Call:
 
     @contextmanager
     def _hold(self) -> Generator[None]:
-        """The call's own time stands still: it is us who take it."""
+        """Suspend the call's timeout while chartloop keeps the server waiting."""
         now, time = asyncio.get_running_loop().time, self.time
         if not self._held and time is not None and (at := time.when()) is not None:
             self._left = at - now()
@@ -194,34 +194,34 @@ class Call:
         finally:
             self._held -= 1
             if not self._held and time is not None and not time.expired():
-                with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+                with contextlib.suppress(RuntimeError):  # the call has ended meanwhile
                     time.reschedule(now() + self._left)
 
     def cancel(self) -> None:
-        """No one waits for it any more."""
+        """Cancel the call."""
         if self._task is not None:
             self._task.cancel()
 
 
 _GRACE = 5.0
-"""Seconds after which a question is cancelled here, for the run has not done so."""
+"""The seconds after a question's deadline at which it is cancelled here."""
 
 
 async def first_answer(
     calls: Sequence[Call], text: str, schema: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """The first answer to a question that may belong to several calls."""
-    asked = [asyncio.ensure_future(call.elicit(text, schema)) for call in calls]
+    questions = [asyncio.ensure_future(call.elicit(text, schema)) for call in calls]
     try:
-        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(questions, return_when=asyncio.FIRST_COMPLETED)
         return next(iter(done)).result()
     finally:
-        for task in asked:
+        for task in questions:
             task.cancel()
 
 
 def sample_request(params: Any) -> SampleRequest | str:
-    """A server's request as messages for our model; a text says why it cannot be."""
+    """A server's request as messages for the model, or the reason why it is not supported."""
     if params.tools:
         return "it offers the model tools of its own"
     messages: list[Mapping[str, Any]] = []
@@ -245,8 +245,8 @@ _REQUESTS = {
 """The reason why a request was refused, by a word of the server's error."""
 
 
-def reason_of_refusal(said: str) -> str | None:
-    """Why a server did not get what it wanted of its client, by its error."""
-    if "refused: " in said or "not answered" in said or "by URL" in said:
-        return None  # it says itself why
-    return next((what for word, what in _REQUESTS.items() if word in said.lower()), None)
+def reason_of_refusal(error: str) -> str | None:
+    """The reason why the client refused a request, by the server's error; None if not evident."""
+    if "refused: " in error or "not answered" in error or "by URL" in error:
+        return None  # the error contains the reason
+    return next((what for word, what in _REQUESTS.items() if word in error.lower()), None)

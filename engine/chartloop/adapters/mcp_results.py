@@ -1,6 +1,6 @@
 """The result of an MCP tool, in the parts that a model reads.
 
-Belongs here: text, pictures and failures of one call. Never: making it (`adapters.mcp_servers`).
+Belongs here: text, images and failures of one call. Never: the call (`adapters.mcp_servers`).
 Source: Model Context Protocol, "Tools", "Tool Result".
 """
 
@@ -24,7 +24,7 @@ def failed_call(
 
 
 def picture_of(part: Any) -> Image | None:
-    """A part of a result as a picture for the model; None for what is none, or is too large."""
+    """A part of a result as an image for the model; None if it is not one or too large."""
     if part.type != "image":
         return None
     try:
@@ -34,7 +34,7 @@ def picture_of(part: Any) -> Image | None:
 
 
 def texts_of(content: Sequence[Any]) -> Iterator[str]:
-    """The parts of a result as a model reads them: what is no text is named."""
+    """The parts of a result as texts for the model; other parts are only named."""
     for part in content:
         match part.type:
             case "text":

@@ -1,19 +1,19 @@
-"""The MCP servers of a run: started, compared with the lock, asked, ended.
+"""The MCP servers of a run: their start, the comparison with the lock, their calls, their end.
 
     call ─▶ chartloop's loop thread ─▶ owner task of the server ─▶ stdio or streamable HTTP
 
-A server lives on the loop thread, whatever loop drives the run: one owner task opens its
-connection and closes it, and calls cross over. A run has servers of its own, which its children
-share. They are connected before the run's next action and ended when it rests.
+A connection lives on the loop thread, whatever loop drives the run: one owner task opens and closes
+it, and calls are passed over. A run has its own servers, which its children share. They are
+connected before the run's next action and ended when it rests.
 
-A server that ends in a call is started once more. A call that may be made twice is then made
-again; of a `paid` one no one knows whether it was carried out, so it fails and says so.
+A server that ends during a call is started once more. A call that may be made twice is then
+repeated; whether a `paid` one was carried out is unknown, so it fails as a call in doubt.
 
-The values of ``${VAR}`` go to the server and nowhere else: where its words hold one, the name of
-the variable stands in for it.
+The values of ``${VAR}`` go only to the server: if its texts contain one, the name of the variable
+replaces it.
 
-Belongs here: the only door to `mcp`, which is imported when a server is connected. Never: which
-tools a machine has, or what a lock is (`language.tool_lock`).
+Belongs here: the only import of `mcp`, when a server is connected. Never: the tools of a machine,
+or the lock (`language.tool_lock`).
 Source: MCP 2025-11-25 and 2026-07-28, "Lifecycle", "Tools".
 """
 
@@ -59,42 +59,42 @@ from chartloop.run.sync import loop_thread
 
 T = TypeVar("T")
 LOG = logging.getLogger("chartloop.mcp")
-"""What servers write on stderr, line by line, at the level INFO."""
+"""The logger for the servers' stderr, line by line, at level INFO."""
 STARTS = 2
-"""How often a server is started while a run is driven."""
+"""The most starts of a server while a run is driven."""
 MOST_OFFERED = 20_000
-"""Tools of a listing that are read."""
+"""The most tools of a listing that are read."""
 _ENDING = 8.0
-"""Seconds that a server has to end. Its pipe is closed, then it is asked, then it is killed."""
+"""The seconds that a server has to end: its pipe is closed, then it is terminated, then killed."""
 _LINES, _LINE = 12, 500
-"""Lines of stderr that an error shows, and characters of each."""
+"""The most lines of stderr that an error shows, and the most characters of each."""
 _KEPT = 6
-"""Characters from which on the value of a variable is hidden in what a server says."""
+"""The least length of a variable's value that is hidden in the texts of a server."""
 
 Offers = list[dict[str, Any]]
 
 
 class McpServers:
-    """The servers of one run. Nothing is started before `ready`."""
+    """The servers of one run, which `ready` starts."""
 
     def __init__(self, servers: Sequence[ServerSpec], folder: Path | None = None) -> None:
         self._connections = {_key(s): _Connection(s, folder) for s in servers}
         self._calls: dict[str, Call] = {}
-        """Calls in flight, by key."""
+        """The calls in flight, by key."""
         weakref.finalize(self, _end, list(self._connections.values()))
 
     def prepare(self) -> None:
-        """`SetupError` now for what would fail later: no package, a variable that is not set."""
+        """Raise `SetupError` early if the package or a variable is missing."""
         _refuse_missing_package()
         for connection in self._connections.values():
             connection.prepare()
 
     async def ready(self) -> None:
-        """Connect what is not connected, and compare it with the lock.
+        """Connect the servers that are not connected, and compare their tools with the lock.
 
         Raises:
-            ServerUnavailableError: a server did not start, greet or list its tools in time.
-            ToolsChangedError: it offers something else than the lock holds.
+            ServerUnavailableError: if a server did not start, initialize or list its tools in time.
+            ToolsChangedError: if its tools differ from the lock.
         """
         waiting = [c for c in self._connections.values() if not c.was_opened]
         if waiting:
@@ -107,10 +107,10 @@ class McpServers:
         arguments: Mapping[str, Any],
         client: ToolClient | None = None,
     ) -> ToolResult:
-        """One call; whatever goes wrong in it is a reply.
+        """Call a tool; a failure of the call is a result, too.
 
-        `ToolsChangedError` where the server was started again and offers something else;
-        `InputRequired` where it asks something, and stays in flight.
+        Raises `ToolsChangedError` if the server was restarted with other tools, and
+        `InputRequired` if the call asks a question, while it stays in flight.
         """
         connection = self._connections[_key(server)]
         if client is None:
@@ -133,7 +133,7 @@ class McpServers:
         return result.replace(warnings=(*result.warnings, *call.warnings, *client.warnings))
 
     async def _follow(self, call: Call, server: ServerSpec, client: ToolClient) -> ToolResult:
-        """A call to its end, or to a question. Model calls are made on the run's own loop."""
+        """Follow a call to its result or to a question. Model calls run on the run's own loop."""
         while True:
             event = await _cross(call.next())
             if isinstance(event, ToolResult):
@@ -148,7 +148,7 @@ class McpServers:
                 call.settle(event, reply)
 
     def let_go(self, run_id: str, action: str) -> None:
-        """Let the calls go that other actions of a run than this one left in flight."""
+        """Cancel the calls in flight of other actions of a run than this one."""
         if not self._calls:
             return
         for key in list(self._calls):
@@ -160,15 +160,15 @@ class McpServers:
         loop_thread().call_soon_threadsafe(call.cancel)
 
     def in_flight(self, key: str) -> bool:
-        """Whether a call of this key, or one below it, stays in flight."""
+        """Whether a call with this key, or one below it, is in flight."""
         return any(_is_below(one, key) for one in self._calls)
 
     def asks(self, run_id: str) -> bool:
-        """Whether calls of a run or of its children stay in flight, and wait for an answer."""
+        """Whether calls of a run or its children are in flight and wait for an answer."""
         return any(key.startswith(f"{run_id}/") and c.asks for key, c in self._calls.items())
 
     async def close(self) -> None:
-        """End them. They are connected again when the run is driven on."""
+        """End the servers. They are connected again when the run continues."""
         for key in list(self._calls):
             self._drop(key)
         opened = [c for c in self._connections.values() if c.was_opened]
@@ -177,11 +177,11 @@ class McpServers:
 
 
 def list_offers(server: ServerSpec, folder: Path | None = None) -> Offers:
-    """The tools that a server offers, as ``tools/list`` gives them. Starts it, and ends it.
+    """Start a server, list its tools as ``tools/list`` returns them, and end it.
 
     Raises:
-        SetupError: the package `mcp` or a variable is missing.
-        ServerUnavailableError: the server did not start, greet or list its tools in time.
+        SetupError: if the package `mcp` or a variable is missing.
+        ServerUnavailableError: if the server did not start, initialize or list its tools in time.
     """
     _refuse_missing_package()
     connection = _Connection(server, folder)
@@ -202,7 +202,7 @@ def _refuse_missing_package() -> None:
 
 
 def _is_below(key: str, of: str) -> bool:
-    """Whether a call is one of this key, or belongs to what has it."""
+    """Whether a key is `of` or below it."""
     return key == of or key.startswith(f"{of}/")
 
 
@@ -211,17 +211,17 @@ def _key(server: ServerSpec) -> tuple[str, str]:
 
 
 async def _cross(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine gives, done on the loop thread."""
+    """Run a coroutine on the loop thread, and return its result."""
     future = asyncio.run_coroutine_threadsafe(coroutine, loop_thread())
     return await asyncio.wrap_future(future)
 
 
 async def _open_all(connections: Sequence[_Connection]) -> None:
-    """All at once; where one fails the others are opened all the same, and its error is raised."""
-    done = await asyncio.gather(*(c.open() for c in connections), return_exceptions=True)
-    for failed in done:
-        if failed is not None:
-            raise failed
+    """Open all connections concurrently; the first error is raised after all have finished."""
+    errors = await asyncio.gather(*(c.open() for c in connections), return_exceptions=True)
+    for error in errors:
+        if error is not None:
+            raise error
 
 
 async def _close_all(connections: Sequence[_Connection]) -> None:
@@ -232,7 +232,7 @@ async def _close_all(connections: Sequence[_Connection]) -> None:
 
 
 def _end(connections: Sequence[_Connection]) -> None:
-    """End the servers of a run that is no longer there, or of a process that ends."""
+    """End the servers of a deleted run object, or at the end of the process."""
     opened = [c for c in connections if c.was_opened]
     if not opened:
         return
@@ -243,11 +243,11 @@ def _end(connections: Sequence[_Connection]) -> None:
 
 
 class _Died(Exception):
-    """The connection ended while a call was under way."""
+    """The connection ended during a call."""
 
 
 class _Connection:
-    """One server. All but `prepare` is done on the loop thread."""
+    """The connection to one server. All methods but `prepare` run on the loop thread."""
 
     def __init__(self, server: ServerSpec, folder: Path | None) -> None:
         self.server = server
@@ -261,19 +261,19 @@ class _Connection:
         self._babble = 0
         self._reader: threading.Thread | None = None
         self._hidden: dict[str, str] = {}
-        """The values of variables, also as programs encode them, with the variables' names."""
+        """The values of variables, in plain and encoded form, to the variables' names."""
         self.calls: set[Call] = set()
-        """Calls that may be asked for something, in flight."""
+        """The calls in flight that the server may ask something."""
 
     @property
     def was_opened(self) -> bool:
-        """Whether it was connected since it was closed, even if it has died meanwhile."""
+        """Whether it was connected since it was last closed, even if it has died."""
         return self._starts > 0
 
     # variables ------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """`SetupError` for a variable that is not set."""
+        """Raise `SetupError` for an unset variable."""
         for text in self.server.texts:
             for name, default in VARIABLE.findall(text):
                 value = os.environ.get(name)
@@ -290,22 +290,22 @@ class _Connection:
         return VARIABLE.sub(lambda m: os.environ.get(m[1], m[2] or ""), text)
 
     def _mask(self, value: Any) -> Any:
-        """What a server says, without the values that it was given."""
+        """Replace the values of variables in data of the server by the variables' names."""
         if isinstance(value, str):
             for secret, name in self._hidden.items():
                 if secret in value:
                     value = value.replace(secret, f"${{{name}}}")
             return value
         if isinstance(value, Mapping):
-            given = cast("Mapping[str, Any]", value)
-            return {self._mask(k): self._mask(v) for k, v in given.items()}
-        listed = isinstance(value, (list, tuple))
-        return [self._mask(v) for v in cast("list[Any]", value)] if listed else value
+            mapping = cast("Mapping[str, Any]", value)
+            return {self._mask(k): self._mask(v) for k, v in mapping.items()}
+        is_list = isinstance(value, (list, tuple))
+        return [self._mask(v) for v in cast("list[Any]", value)] if is_list else value
 
     # opening --------------------------------------------------------------------------------
 
     async def open(self) -> None:
-        """Connect, unless it is connected, and compare the tools with the lock."""
+        """Connect if necessary, and compare the tools with the lock."""
         self._opening = self._opening or asyncio.Lock()
         async with self._opening:
             if self._client is not None:
@@ -328,11 +328,11 @@ class _Connection:
         self._starts += 1
         self._babble = 0
         self._stderr.clear()
-        await asyncio.to_thread(_import_mcp)  # a second, of another thread
+        await asyncio.to_thread(_import_mcp)  # takes a second, so not on this thread
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[Offers] = loop.create_future()
         self._closing = asyncio.Event()
-        calling = ASKING.set(None)  # the connection outlives the call that it is opened in
+        calling = ASKING.set(None)  # the connection outlives the call that opens it
         owner = self._owner = loop.create_task(self._own(ready, self._closing))
         ASKING.reset(calling)
         try:
@@ -348,7 +348,7 @@ class _Connection:
             ) from None
 
     async def _own(self, ready: asyncio.Future[Offers], closing: asyncio.Event) -> None:
-        """Open the connection, keep it until it is to be closed, and close it."""
+        """Open the connection, keep it open until `closing` is set, and close it."""
         try:
             async with AsyncExitStack() as stack:
                 client = await self._enter(stack)
@@ -357,7 +357,7 @@ class _Connection:
                 if not ready.done():
                     ready.set_result(offers)
                 await closing.wait()
-        except BaseException as error:  # noqa: BLE001  it is handed to whoever waits
+        except BaseException as error:  # noqa: BLE001  passed to the waiting caller
             if not ready.done():
                 ready.set_exception(self._cannot_connect(_first(error)))
         finally:
@@ -407,12 +407,12 @@ class _Connection:
                 return self._mask(offers)
 
     async def _hear(self, message: Any) -> None:
-        """A line on stdout that is not a message of the protocol is counted."""
+        """Count the lines on stdout that are not messages of the protocol."""
         if isinstance(message, Exception):
             self._babble += 1
 
     def _open_stderr(self, stack: AsyncExitStack) -> Any:
-        """A file for the server to write to; a thread reads it to its end."""
+        """A file for the server's stderr, which a thread reads to its end."""
         read, write = os.pipe()
         self._reader = threading.Thread(target=self._read_stderr, args=(read,), daemon=True)
         self._reader.start()
@@ -421,9 +421,9 @@ class _Connection:
     def _read_stderr(self, read: int) -> None:
         with os.fdopen(read, errors="replace") as lines:
             for line in _short_lines(lines):
-                said = str(self._mask(line))
-                self._stderr.append(said)
-                LOG.info("%s: %s", self.server.name, said)
+                masked = str(self._mask(line))
+                self._stderr.append(masked)
+                LOG.info("%s: %s", self.server.name, masked)
 
     # errors ---------------------------------------------------------------------------------
 
@@ -440,15 +440,15 @@ class _Connection:
         if isinstance(error, _TooManyError):
             return self._unavailable(str(error), "run a server that offers fewer")
         if type(error).__name__ == "ValidationError":
-            said = " ".join(str(error).split())[:_LINE]
+            detail = " ".join(str(error).split())[:_LINE]
             return self._unavailable(
-                f"gave a listing that cannot be read: {said}", "report it there"
+                f"gave a listing that cannot be read: {detail}", "report it there"
             )
         if _is_closed(error) and not self.server.url:
             return self._unavailable("ended before it answered", "start it by hand and look")
-        told = " ".join(str(error).split())[:_LINE]
-        said = f"cannot be reached: {type(error).__name__}: {told}"
-        return self._unavailable(said, f"look at `{where}`")
+        detail = " ".join(str(error).split())[:_LINE]
+        problem = f"cannot be reached: {type(error).__name__}: {detail}"
+        return self._unavailable(problem, f"look at `{where}`")
 
     @property
     def _babbled(self) -> str:
@@ -468,7 +468,7 @@ class _Connection:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], call: Call | None = None
     ) -> ToolResult:
-        """One call, made again where the server died and it may be made twice."""
+        """Make a call, and repeat it if the server died and the call may be made twice."""
         name = f"{self.server.name}.{tool}"
         for last in (False, True):
             try:
@@ -479,7 +479,7 @@ class _Connection:
                 return await self._ask(tool, arguments, call)
             except _Died:
                 await self.close(again=True)
-                if self._reader is not None:  # its last words are on their way
+                if self._reader is not None:  # wait for the last lines of stderr
                     await asyncio.to_thread(self._reader.join, 1.0)
                 if last or self.server.effect is Effect.PAID:
                     return self._lost(name, f"server `{self.server.name}` ended in this call")
@@ -507,18 +507,18 @@ class _Connection:
         except Exception as error:
             if client is not self._client or _is_closed(_first(error)):
                 raise _Died from error
-            said = str(self._mask(f"the server refused the call: {_first(error)}"))
-            if (asked := reason_of_refusal(said)) is None:
+            message = str(self._mask(f"the server refused the call: {_first(error)}"))
+            if (reason := reason_of_refusal(message)) is None:
                 if type(error).__name__ in _UNREAD:
                     return self._lost(f"{self.server.name}.{tool}", "its answer cannot be read")
-                return failed_call(said, Category.RECOVERABLE)
-            said = f"{said}; {asked}"
-            warning = f"{self.server.name}.{tool}: {said}"
-            return failed_call(said, Category.RECOVERABLE, (warning,))
+                return failed_call(message, Category.RECOVERABLE)
+            message = f"{message}; {reason}"
+            warning = f"{self.server.name}.{tool}: {message}"
+            return failed_call(message, Category.RECOVERABLE, (warning,))
         return self._result(reply)
 
     def _lost(self, name: str, why: str) -> ToolResult:
-        """A call whose answer is not known."""
+        """The result of a call whose answer is unknown."""
         if self._babble:
             why = f"{why}; {self._babbled}"
         if self.server.effect is not Effect.PAID:
@@ -529,31 +529,31 @@ class _Connection:
 
     def _result(self, reply: Any) -> ToolResult:
         pictures = [picture_of(part) for part in reply.content]
-        left = [part for part, picture in zip(reply.content, pictures, strict=True) if not picture]
+        rest = [part for part, picture in zip(reply.content, pictures, strict=True) if not picture]
         data = self._mask(reply.structured_content)
-        text = str(self._mask("\n".join(texts_of(left))))
-        if data is not None and not reply.content:  # a server need not write it as text, too
+        text = str(self._mask("\n".join(texts_of(rest))))
+        if data is not None and not reply.content:  # the text form of the data is optional
             text = text_for_model(data)
         if reply.is_error:
             return failed_call(text or "the tool failed", Category.RECOVERABLE)
-        shown = tuple(picture.part for picture in pictures if picture)
-        parts = shown[:MOST]
-        if len(shown) > MOST:
-            text = f"{text}\n[{len(shown) - MOST:,} more images, not shown]".lstrip()
+        images = tuple(picture.part for picture in pictures if picture)
+        parts = images[:MOST]
+        if len(images) > MOST:
+            text = f"{text}\n[{len(images) - MOST:,} more images, not shown]".lstrip()
         if data is None:
             data = "\n".join(filter(None, (text, say_parts(parts))))
         return ToolResult(text, result=data, parts=parts)
 
-    # what it asks ---------------------------------------------------------------------------
+    # requests of the server -----------------------------------------------------------------
 
     @property
     def _longest_pause(self) -> float:
-        """Seconds that a call may be silent, next to its own time."""
+        """The seconds that a call may be silent, besides its own time."""
         asks = self.server.elicitation.within if self.server.elicitation.questions else 0.0
         return asks + (_LONGEST_MODEL_CALL if self.server.sampling is not None else 0.0) + 30
 
     async def _elicit(self, context: Any, params: Any) -> Any:
-        """A form that the server wants to be filled. Source: `mcp`, `elicitation_callback`."""
+        """Answer the server's request for a form. Source: `mcp`, `elicitation_callback`."""
         if params.mode != "form":
             return _refuse("Elicitation by URL is not supported; ask for a form")
         calls = self._asking()
@@ -569,7 +569,7 @@ class _Connection:
         return types.ElicitResult(action=answer["action"], content=answer.get("content"))
 
     async def _sample(self, context: Any, params: Any) -> Any:
-        """A model call that the server wants. Source: `mcp`, `sampling_callback`."""
+        """Answer the server's request for a model call. Source: `mcp`, `sampling_callback`."""
         calls = self._asking()
         if not calls:
             return _refuse("Sampling outside a call of a tool is not answered")
@@ -590,10 +590,10 @@ class _Connection:
         )  # fmt: skip
 
     def _asking(self) -> list[Call]:
-        """The calls that a request of the server may be for.
+        """The calls that a request of the server may belong to.
 
-        Since 2026 it belongs to a call. Before, a server does not say to which: all that are in
-        flight wait for it.
+        Since the protocol of 2026 a request belongs to a call. Before, it does not name its call,
+        and may belong to any in flight.
         """
         own = ASKING.get()
         return [own] if own is not None else sorted(self.calls, key=lambda call: call.number)
@@ -601,7 +601,7 @@ class _Connection:
     # closing --------------------------------------------------------------------------------
 
     async def close(self, *, again: bool = False) -> None:
-        """End the server. With `again` its start still counts."""
+        """End the server. With `again` its starts still count."""
         owner, self._client = self._owner, None
         if self._closing is not None:
             self._closing.set()
@@ -614,53 +614,53 @@ class _Connection:
 
 
 _LONGEST_MODEL_CALL = 600.0
-"""Seconds that a server waits for a model call without being taken for dead."""
+"""The seconds that a server may wait for a model call before it counts as dead."""
 _MOST_ROUNDS = 100
-"""How often a call is made again with answers; the file's own limits come first."""
+"""The most repetitions of a call with answers; the file's limits are lower."""
 
 
 def _refuse(text: str) -> Any:
-    """An error for the server, which the tool can read."""
+    """An error reply to the server, which the tool can read."""
     types: Any = importlib.import_module("mcp_types")
     return types.ErrorData(code=types.INVALID_REQUEST, message=text)
 
 
 class _TooManyError(Exception):
-    """A listing without an end."""
+    """A listing has too many tools."""
 
 
 def _short_lines(lines: Any) -> Iterator[str]:
-    """Lines that end somewhere."""
+    """The non-empty lines of a file, each cut to `_LINE` characters."""
     while line := lines.readline(100_000):
-        if said := line.rstrip()[:_LINE]:
-            yield said
+        if text := line.rstrip()[:_LINE]:
+            yield text
 
 
 def _first(error: BaseException) -> BaseException:
-    """The first error of a group that is one."""
+    """The first single error in nested groups of errors."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
 
 
 def _is_closed(error: BaseException) -> bool:
-    """Whether an error says that the connection has ended."""
+    """Whether an error means that the connection has ended."""
     ends = ("ClosedResourceError", "BrokenResourceError", "EndOfStream")
     closed = type(error).__name__ in ends or getattr(error, "code", None) == _CLOSED
     return closed or str(error) in _FORGOTTEN or isinstance(error, ConnectionError)
 
 
 _FORGOTTEN = ("Session terminated", "Server returned an error response")
-"""What `mcp` says where an HTTP server answers outside the protocol: one that was restarted does
-not know the session. The next call connects anew."""
+"""The messages of `mcp` for a reply of an HTTP server outside the protocol: a restarted server
+does not know the session. The next call connects again."""
 _UNREAD = ("ValidationError", "RuntimeError")
-"""What `mcp` raises for an answer that is none, or that does not fit the tool's own schema."""
+"""The errors of `mcp` for an invalid answer, or one that does not fit the tool's schema."""
 _CLOSED = -32000
-"""The code that `mcp` gives to calls whose connection ended."""
+"""The error code of `mcp` for calls whose connection ended."""
 
 
 @cache
 def _import_mcp() -> Any:
-    """The package, once; it writes to the log of its own where someone listens, else nowhere."""
+    """Import the package once. Without handlers its log goes nowhere."""
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     return importlib.import_module("mcp")

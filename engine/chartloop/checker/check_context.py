@@ -12,7 +12,7 @@ from chartloop.core.errors import Finding, Place
 from chartloop.core.specs import Supply
 from chartloop.language.expression import Expression
 from chartloop.language.file.unreadable import Unread
-from chartloop.language.spec import MachineSpec, StateSpec, said_at
+from chartloop.language.spec import MachineSpec, StateSpec, path_in_file
 from chartloop.language.yaml.document import dotted_path
 from chartloop.language.yaml.reading import MAX_FINDINGS, Path
 from chartloop.machine.abstract.signals import OUTSIDE, raised_by_states
@@ -159,7 +159,7 @@ class CheckContext:
 
     def full(self, path: Path) -> str:
         """A place in the words of the whole file: what `Finding.at` holds."""
-        return dotted_path(self.spec.base + said_at(self.spec.made, path))
+        return dotted_path(self.spec.base + path_in_file(self.spec.made, path))
 
     def say(
         self, code: str, path: Path, message: str, *, hint: str = "", key: bool = False,

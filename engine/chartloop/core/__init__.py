@@ -1,5 +1,5 @@
-"""The terms of chartloop: facts, outcomes, records, reasons, units, errors.
+"""The core terms of chartloop: facts, outcomes, records, reasons, units, errors.
 
-Pure: nothing here reads a clock, a file or the network, and nothing here knows
-`transitions`, YAML or a model provider.
+Pure: no module here reads a clock, a file or the network, or depends on `transitions`, YAML or
+a model provider.
 """

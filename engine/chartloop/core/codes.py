@@ -1,7 +1,7 @@
 """The codes of findings and errors: stable, each with a cause and a cure.
 
-One table; ``docs/reference/errors.md`` is printed from it and `Finding`s take their severity from it.
-A code is never reused for something else.
+``docs/reference/errors.md`` is generated from this table, and a `Finding` takes its severity from
+it. A code is never reused for something else.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from chartloop.core.errors import NOWHERE, Finding, Place, Severity
 
 
 class Code(NamedTuple):
-    """One kind of mistake."""
+    """A kind of mistake, with its cause and its cure."""
 
     code: str
     title: str
@@ -26,7 +26,7 @@ class Code(NamedTuple):
 _W = Severity.WARNING
 
 _ROWS = (
-    # CL0xx: the text is not the YAML that we read
+    # CL0xx: the text is not YAML, or not the subset that machine files use
     Code("CL001", "YAML syntax", "The text is not YAML.", "Fix the line shown; indent with spaces, and quote text that contains `: ` or ` #`."),
     Code("CL002", "duplicate key", "A mapping has the same key twice; the second would silently replace the first.", "Rename or remove one of them."),
     Code("CL003", "tag", "A `!tag` requests a custom type. A machine file cannot construct objects.", "Remove the tag and write the plain value."),
@@ -163,7 +163,7 @@ _ROWS = (
     Code("CL616", "answered already", "This wait was answered before.", "Nothing was sent. `chartloop show RUN` shows the current question."),
     Code("CL617", "answer ahead not taken", "An answer ahead of its question names a state that does not wait, is waiting now, or has an answer already.", "Name a later wait; answer the current question without `ahead`."),
     Code("CL618", "no cursor", "The cursor did not come from a page of the journal.", "Give the `next` of a page of runs, or the `cursor` of an event, unchanged; without one you get the first page."),
-    Code("CL619", "cursor gone", "The cursor of an event belongs to another journal, or beyond the newest event of this one.", "Start again at the oldest or the newest cursor, which the error names."),
+    Code("CL619", "cursor gone", "The cursor of an event belongs to another journal, or is beyond the newest event of this one.", "Start again at the oldest or the newest cursor, which the error names."),
     Code("CL630", "MCP server not available", "A server could not be started or reached, did not answer in time, or sent a list of tools that cannot be read. The error shows its last lines on stderr.", "Start its command by hand in the machine's folder, check the address, or give it more time with `connect_timeout`. Then run or resume."),
     Code("CL631", "tools changed since the lock", "A server offers a tool that differs from the lock, or no longer offers it. Descriptions and schemas steer the model, so the run stops before it uses them.", "Look at the difference in the error. If it is right, run `chartloop tools lock FILE` and resume with the new lock."),
     Code("CL621", "chart closed", "Code tried to change a live machine after it was built: a transition added or taken away, a guard set, a callback given.", "Change the machine's file and load it: the new chart has its own picture and hash."),
@@ -185,5 +185,5 @@ def finding(
     at: str = "",
     related: tuple[str, Place] | None = None,
 ) -> Finding:
-    """A finding with the severity that its code has."""
+    """Make a finding with the severity of its code."""
     return Finding(code, CODES[code].severity, message, place, hint, at, related)

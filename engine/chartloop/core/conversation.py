@@ -1,12 +1,11 @@
-"""Operations on chat messages.
+"""Operations on chat messages: make them, find open calls, cut to a budget, search.
 
-Making messages, finding calls without a reply, cutting a conversation to a budget, searching
-it. Pure functions over sequences; nothing here knows a run. A run keeps its messages in a
-`core.transcript.Conversation`.
+These are pure functions over sequences of messages, independent of runs. A run keeps its
+messages in a `core.transcript.Conversation`.
 
-The rule that everything here holds: an assistant message with tool calls and the replies to
-them are one *group*, kept or dropped whole. Providers refuse a call without its reply, and a
-reply without its call.
+All of them keep one rule: an assistant message with tool calls and the replies to them are one
+*group*, kept or dropped whole. Providers refuse a call without its reply, and a reply without
+its call.
 
 Source: 004 "Context Window Manager" and the tool `conversation_search`.
 """
@@ -25,11 +24,11 @@ from chartloop.core.outcome import Message, Reply
 
 Messages = tuple[Message, ...]
 Count = Callable[[Sequence[Message]], int]
-"""How many tokens messages take: `run.ports.Tokenizer.count`, or `estimate_messages`."""
+"""Counts the tokens of messages: `run.ports.Tokenizer.count`, or `estimate_messages`."""
 
 
 def system(text: str) -> Message:
-    """Instructions to the model."""
+    """A message with instructions to the model."""
     return {"role": "system", "content": text}
 
 
@@ -39,19 +38,19 @@ def user(text: str) -> Message:
 
 
 def assistant(text: str, tool_calls: Iterable[ToolCall] = ()) -> Message:
-    """A message from the model, with the calls that it asks for."""
+    """A message from the model, with the calls that it requests."""
     return Reply(text, tool_calls=tuple(tool_calls)).message
 
 
 def tool_reply(call: ToolCall, text: str, parts: Sequence[Mapping[str, Any]] = ()) -> Message:
-    """The result of a call as a message, with its images and files."""
+    """A message with the result of a call, and its images and files."""
     name = wire_name(call.name)
     message = {"role": "tool", "tool_call_id": call.id, "name": name, "content": text}
     return with_parts(message, parts) if parts else message
 
 
 def text_of(message: Message) -> str:
-    """The text of a message; of a message in parts, a line each: an image as ``[image 12 kB]``."""
+    """The text of a message. Parts take a line each, an image as ``[image 12 kB]``."""
     content: str | Iterable[Any] | None = message.get("content")
     if isinstance(content, str):
         return content
@@ -69,25 +68,25 @@ def _text_of_part(part: Any) -> str | None:
 
 
 def calls_of(message: Message) -> tuple[ToolCall, ...]:
-    """The calls that a message asks for, in order."""
-    asked: Iterable[Mapping[str, Any]] = message.get("tool_calls") or ()
+    """The calls that a message requests, in order."""
+    calls: Iterable[Mapping[str, Any]] = message.get("tool_calls") or ()
     return tuple(
-        ToolCall(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in asked
+        ToolCall(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in calls
     )
 
 
 def groups(messages: Iterable[Message]) -> tuple[Messages, ...]:
-    """The conversation in pieces that must stay whole; put together they are the conversation.
+    """Split a conversation into groups that must stay whole; joined, they are the conversation.
 
-    A call's group lasts until its last reply, whatever is between. A reply that answers no
-    call, or the same call again, belongs to what is before it. No one answers a call any more
-    once the assistant has spoken again.
+    A group with calls extends to the last of their replies, with everything in between. A reply
+    without a call, or a second reply to one, belongs to the group before it. Once the next
+    assistant message has come, older calls can no longer be answered.
     """
     return tuple(_groups(messages))
 
 
 def arguments_of(call: ToolCall) -> Any:
-    """The arguments of a call as data; as the text that the model wrote where that is not JSON."""
+    """The arguments of a call as data, or as the model's text if that is not JSON."""
     try:
         return json.loads(call.arguments)
     except (ValueError, RecursionError):
@@ -99,9 +98,9 @@ def open_calls(
 ) -> tuple[ToolCall, ...]:
     """The calls of the last assistant message that have no reply, in order.
 
-    `names` are those of tools that a conversation holds otherwise: `MachineSpec.wire_names`.
-
-    Older ones are never answered any more: see `groups`. Looks at no more than is after them.
+    `names` maps wire names to tool names where they differ: `MachineSpec.wire_names`. Calls of
+    older messages can no longer be answered: see `groups`. Reads only the messages from the last
+    assistant message on.
     """
     replies: list[str] = []
     for message in reversed(messages):
@@ -116,10 +115,10 @@ def open_calls(
 
 
 def trim_calls(messages: Iterable[Message], keep_ids: Collection[str]) -> Messages:
-    """The conversation with the last assistant message reduced to the calls with these ids.
+    """Reduce the last assistant message to the calls with these ids.
 
-    Replies to the calls that go, go too. A message that loses all its calls and says nothing is
-    left out. Source: 004 "Execute first tool call".
+    Replies to removed calls are removed too, as is a message left with neither calls nor text.
+    Source: 004 "Execute first tool call".
     """
     parts = list(groups(messages))
     for at in reversed(range(len(parts))):
@@ -132,7 +131,7 @@ def trim_calls(messages: Iterable[Message], keep_ids: Collection[str]) -> Messag
 def truncate(messages: Sequence[Message], budget_tokens: int, count: Count) -> Messages:
     """The newest groups that fit into the budget, and at least the newest one.
 
-    A system message goes like any other: a run's instructions are not part of its conversation.
+    A system message is dropped like any other: a run's instructions are not in its conversation.
     Source: 004 "Truncate Strategy".
     """
     return sliding(messages, budget_tokens, count, first=0)
@@ -141,10 +140,10 @@ def truncate(messages: Sequence[Message], budget_tokens: int, count: Count) -> M
 def sliding(
     messages: Sequence[Message], budget_tokens: int, count: Count, *, first: int = 2
 ) -> Messages:
-    """The first few groups and as many of the newest as fit into the budget next to them.
+    """The `first` groups, and as many of the newest as fit into the budget with them.
 
-    The newest group is always kept. Where it leaves no room for `first` groups, fewer are kept
-    at the beginning. Source: 004 "Sliding Window Strategy".
+    The newest group is always kept. If it leaves no room for `first` groups, fewer of them are
+    kept. Source: 004 "Sliding Window Strategy".
     """
     parts = groups(messages)
     if len(parts) < 2 or count(messages) <= budget_tokens:
@@ -158,9 +157,10 @@ def sliding(
 
 
 def without_reopened(shorter: Messages, messages: Sequence[Message]) -> Messages:
-    """A shorter conversation without the open calls of a reply that was not the newest before.
+    """Remove open calls that pruning has reopened.
 
-    Where the newest reply was cut out, an older one takes its place; its calls are past.
+    If the newest reply was cut out, an older one takes its place, whose calls can no longer be
+    answered.
     """
     reply = _newest_reply(messages)
     while (now := _newest_reply(shorter)) is not None and now is not reply:
@@ -176,47 +176,47 @@ def _newest_reply(messages: Sequence[Message]) -> Message | None:
 
 
 def prunable(messages: Iterable[Message]) -> bool:
-    """Whether `truncate` could leave anything out, were the budget small enough."""
+    """Whether `truncate` can drop anything, given a small enough budget."""
     return len(tuple(islice(_groups(messages), 2))) > 1
 
 
 class Hit(NamedTuple):
-    """A message that a search found."""
+    """A message that matches a search."""
 
     role: str
     excerpt: str
-    """Up to `EXCERPT` characters round the first word that was found."""
-    index: int  # pyright: ignore[reportIncompatibleMethodOverride] - no one looks values up in a hit
-    """Where the message is in the conversation, from 0."""
+    """Up to `EXCERPT` characters around the first matching word."""
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride] - `tuple.index` is not used
+    """The position of the message in the conversation, from 0."""
 
 
 EXCERPT = 200
 WORDS = 32
-"""Words of a query that are looked for."""
+"""The number of words of a query that are searched for."""
 
 
 def search(messages: Sequence[Message], query: str, limit: int = 5) -> tuple[Hit, ...]:
-    """The messages with the most words of the query in their text; between equals the newer.
+    """The messages that contain the most words of the query; between equals, the newer.
 
-    Upper and lower case are the same. A word is found inside longer ones too, so that it works
-    for languages that put no spaces between words. Source: 004 `conversation_search`.
+    Case is ignored. A word also matches inside a longer one, for languages without spaces between
+    words. Source: 004 `conversation_search`.
     """
     words = list(dict.fromkeys(re.findall(r"\w+", query.lower())))[:WORDS]
     patterns = [re.compile(re.escape(word), re.IGNORECASE) for word in words]
-    found: list[tuple[int, int, Hit]] = []
+    ranked: list[tuple[int, int, Hit]] = []
     for index, message in enumerate(messages):
         text = text_of(message)
         starts = [match.start() for p in patterns if (match := p.search(text))]
         if starts:
             hit = Hit(message["role"], _excerpt(text, min(starts)), index)
-            found.append((-len(starts), -index, hit))
-    return tuple(hit for _, _, hit in sorted(found)[: max(limit, 0)])
+            ranked.append((-len(starts), -index, hit))
+    return tuple(hit for _, _, hit in sorted(ranked)[: max(limit, 0)])
 
 
 def _groups(messages: Iterable[Message]) -> Iterator[Messages]:
     group: list[Message] = []
     waiting: list[str] = []
-    aside: list[Message] = []  # while a call waits: part of its group if its reply still comes
+    aside: list[Message] = []  # after an open call: part of its group if its reply still comes
     for message in messages:
         if message["role"] == "tool":
             group += [*aside, message]
@@ -232,14 +232,14 @@ def _groups(messages: Iterable[Message]) -> Iterator[Messages]:
 
 
 def _split_group(group: list[Message], aside: list[Message]) -> Iterator[Messages]:
-    """A finished group, then each message after it as its own group."""
+    """A finished group, then each later message as a group of its own."""
     if group:
         yield tuple(group)
     yield from ((message,) for message in aside)
 
 
 def _remove_id(ids: list[str], wanted: str) -> bool:
-    """Remove one occurrence of an id; whether there was one."""
+    """Remove one occurrence of an id, and return whether there was one."""
     if wanted in ids:
         ids.remove(wanted)
         return True
@@ -252,9 +252,9 @@ def _join_groups(parts: Iterable[Messages]) -> Messages:
 
 def _trim_group(group: Messages, keep_ids: Collection[str]) -> Messages:
     first, *rest = group
-    asked: Sequence[Mapping[str, Any]] = first.get("tool_calls") or ()
-    kept = [call for call in asked if call["id"] in keep_ids]
-    if len(kept) == len(asked):
+    calls: Sequence[Mapping[str, Any]] = first.get("tool_calls") or ()
+    kept = [call for call in calls if call["id"] in keep_ids]
+    if len(kept) == len(calls):
         return group
     ids = {call["id"] for call in kept}
     replies = [m for m in rest if m["role"] != "tool" or m.get("tool_call_id") in ids]
@@ -267,7 +267,7 @@ def _trim_group(group: Messages, keep_ids: Collection[str]) -> Messages:
 def _fewest(
     head: Sequence[Messages], rest: Sequence[Messages], fits: Callable[[Messages], bool]
 ) -> int | None:
-    """How many groups of `rest`, oldest first, must go; None when its newest alone is too much."""
+    """The number of oldest groups of `rest` to drop; None if its newest alone is too large."""
     low, high = 0, len(rest) - 1
     if not fits(_join_groups([*head, rest[high]])):
         return None

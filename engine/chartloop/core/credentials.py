@@ -1,8 +1,6 @@
-"""Patterns of credentials: one table, for hiding and for finding them.
+"""Patterns of credentials: one table, for redaction and for detection.
 
-Belongs here: the looks of keys, tokens and passwords. Never: what is done with one.
-
-Used by: run.redact, checker.secrets
+Belongs here: the formats of keys, tokens and passwords. Never: how a match is handled.
 """
 
 from __future__ import annotations
@@ -12,27 +10,28 @@ from typing import NamedTuple
 
 
 class Pattern(NamedTuple):
-    """One kind of credential that is known by its looks."""
+    """A kind of credential with a recognisable format."""
 
     name: str
     regex: re.Pattern[str]
     before: str = ""
-    """The start of the match that is kept, so that a reader sees where the secret was.
+    """The start of the match, kept so that a reader sees where the secret was.
 
-    A text, or the group that it is: ``\\1``.
+    A literal text, or a reference to a group: ``\\1``.
     """
     after: str = ""
+    """The literal end of the match that is kept."""
 
-    def span(self, found: re.Match[str]) -> tuple[int, int]:
-        """Where in the text the secret itself starts and ends."""
-        begins = found.end(1) if found.re.groups else found.start() + len(self.before)
-        return begins, found.end() - len(self.after)
+    def span(self, match: re.Match[str]) -> tuple[int, int]:
+        """The start and end of the secret itself in the text."""
+        start = match.end(1) if match.re.groups else match.start() + len(self.before)
+        return start, match.end() - len(self.after)
 
 
 def _word(opening: str, rest: str) -> re.Pattern[str]:
-    """`opening` where a word starts, then `rest`.
+    """A pattern of `opening` at the start of a word, then `rest`.
 
-    The look-behind follows the opening because `re` searches a literal beginning fast. The
+    The look-behind comes after the opening because `re` searches fast for a literal prefix. The
     letter of a JSON escape before it is not part of the word.
     """
     edge = rf"(?:(?<![A-Za-z0-9_-]{opening})|(?<=\\[nrtbf]{opening}))"
@@ -92,8 +91,8 @@ PATTERNS = (
         "@",
     ),
 )
-"""The one table of credentials. Each row takes time linear in the text, whatever is in it.
+"""The patterns of all credentials. Each takes time linear in the length of any text.
 
-No match holds a quote or ends in a backslash: replaced inside JSON text, it stays JSON. In order:
-where a key block ends another credential may start.
+No match contains a quote or ends in a backslash, so that JSON text stays JSON after a
+replacement. The order matters: another credential may start where a key block ends.
 """

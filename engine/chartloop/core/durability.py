@@ -1,6 +1,6 @@
-"""The durability of a write to a journal: two promises, and their names.
+"""The durability of writes to a journal: two guarantees, and their names.
 
-Belongs here: the promises. Never: how one is kept (`adapters`).
+Belongs here: the guarantees. Never: how they are implemented (`adapters`).
 Source: 004 "Step checkpointing and recovery".
 """
 
@@ -11,20 +11,20 @@ from typing import Literal
 from chartloop.core.errors import SetupError
 
 Durability = Literal["process", "power"]
-"""The failures that a write survives once it has returned.
+"""The failures that a completed write survives.
 
-`process`: the end of the process, by ``kill -9`` too. A loss of power may take the newest writes
-back, and leaves a whole journal. `power`: the loss of power as well.
+`process`: the end of the process, even by ``kill -9``. A loss of power may undo the newest writes,
+but leaves the journal intact. `power`: the loss of power as well.
 """
 DURABILITIES: tuple[Durability, ...] = ("process", "power")
 
 
-def known_durability(given: str) -> Durability:
-    """The durability of that name. `SetupError` where there is none."""
+def known_durability(name: str) -> Durability:
+    """The durability of that name. Raises `SetupError` for any other name."""
     for known in DURABILITIES:
-        if given == known:
+        if name == known:
             return known
     raise SetupError(
-        f"`durability` is {given!r}, which is not one of: {', '.join(DURABILITIES)}",
+        f"`durability` is {name!r}, which is not one of: {', '.join(DURABILITIES)}",
         hint="`process`: what is written survives `kill -9`; `power`: the loss of power too",
     )

@@ -1,29 +1,29 @@
-"""Errors and findings: the tree of classes, and how each is worded.
+"""Errors and findings: the class tree, and how each is rendered.
 
     ChartloopError
     ├── SpecError            fix the file: carries every finding at once
     ├── ModelError           a model call failed; its category decides what the machine does
     └── RunError             fix the call
         ├── StatusError      the run is not in a status that allows this
-        ├── ClosedChartError a machine that is built was to be changed
+        ├── ClosedChartError code tried to change a machine that is built
         ├── AnswerError      a wait does not take this event, or its data
         ├── LimitError       a limit or variable cannot take this value
-        ├── TaskError        what was given is not a task of the queue
+        ├── TaskError        a value is not a valid task
         ├── ArgumentsError   a tool of `chartloop mcp` does not take these arguments
-        ├── UnknownRunError  no run of that id, prefix or agent
-        ├── CursorError      a place in a list that no page gave
-        │   └── CursorGoneError  a place in the events that this journal does not have
+        ├── UnknownRunError  no run has that id, prefix or agent
+        ├── CursorError      a cursor that did not come from a page
+        │   └── CursorGoneError  a cursor of events that this journal does not have
         ├── MachineChangedError  the file is not the one the run was started with
         ├── RulesChangedError  the run was decided by rules that this version does not have
-        ├── ScriptError      a script has too few replies, or some left over
+        ├── ScriptError      a script has too few or too many replies
         ├── SetupError       something the run needs is missing: an extra, a key, a tool
         │   ├── PluginError  a plugin is not installed, cannot be imported, or clashes
-        │   └── MissingPluginError  a run was started with a plugin that is not given now
+        │   └── MissingPluginError  a run was started with a plugin that is missing now
         ├── ServerUnavailableError  an MCP server cannot be started or reached
-        ├── ToolsChangedError  an MCP server offers something else than the lock holds
+        ├── ToolsChangedError  the tools of an MCP server differ from the lock
         └── JournalError
-            ├── Driven       another process drives this run: it was not started here
-            ├── Fenced       another process took this run over from here
+            ├── Driven       another process drives this run
+            ├── Fenced       another process took this run over
             ├── JournalLocked
             ├── JournalCorrupt
             └── JournalTooNew
@@ -87,21 +87,21 @@ __all__ = [
 
 
 class Severity(enum.StrEnum):
-    """How bad a finding is. A file with an error does not load; a warning is only shown."""
+    """The severity of a finding. A file with an error does not load; a warning is only shown."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Category(enum.StrEnum):
-    """How to react to a failure. Source: 003 "Error Categories"."""
+    """The category of a failure: what may help. Source: 003 "Error Categories"."""
 
     TRANSIENT = "TRANSIENT"
     """The same call may work later: rate limit, timeout, broken connection."""
     RECOVERABLE = "RECOVERABLE"
-    """Someone must change something first: a person, another prompt, a smaller context."""
+    """Something must change first: another prompt, a smaller context, a person's help."""
     CRITICAL = "CRITICAL"
-    """Nothing the run can do helps: a wrong key, an exhausted quota, a bug."""
+    """The run cannot recover: a wrong key, an exhausted quota, a bug."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,12 @@ class Place:
 
     file: str = ""
     line: int = 0
-    """0 when nothing is known."""
+    """0 if unknown."""
     column: int = 0
     width: int = 1
-    """Characters under the caret."""
+    """The number of characters to mark with carets."""
     text: str = ""
-    """The whole source line, without its end."""
+    """The whole source line, without its line break."""
 
     def __str__(self) -> str:
         if not self.line:
@@ -132,7 +132,7 @@ NOWHERE = Place()
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One problem of a machine, with its place and how to fix it.
+    """A problem of a machine, with its place and its cure.
 
     `code` is stable (`CL103`) and has a section in ``docs/reference/errors.md``.
     """
@@ -142,11 +142,11 @@ class Finding:
     message: str
     place: Place = NOWHERE
     hint: str = ""
-    """The cure, when there is one: ``did you mean `usage.total_tokens`?``"""
+    """The cure, if there is one: ``did you mean `usage.total_tokens`?``"""
     at: str = ""
-    """Where in the machine, in its own words: ``states.monitor.next.0``; what `ignore` names."""
+    """The path within the machine: ``states.monitor.next.0``; `ignore` uses it."""
     related: tuple[str, Place] | None = field(default=None)
-    """A second place: where the first of two duplicates stands."""
+    """A second place with its note, such as the first of two duplicates."""
 
     @property
     def is_error(self) -> bool:
@@ -154,13 +154,13 @@ class Finding:
         return self.severity is Severity.ERROR
 
     def render(self) -> str:
-        """The finding with its source line and a caret under the fault, as compilers do."""
+        """The finding with its source line and a caret under the fault, as compilers print it."""
         return "\n".join(self._render_lines(None))
 
     def lines(self, width: int | None = None) -> list[Line]:
-        """The same, the first line in the colour of its severity.
+        """The lines of `render`, the first in the colour of its severity.
 
-        Of a source line that is wider than `width`, only what stands around the caret.
+        A source line wider than `width` is cut to the part around the caret.
         """
         first, *rest = "\n".join(self._render_lines(width)).split("\n")
         head = Line(first, "red bold" if self.is_error else "yellow bold")
@@ -184,7 +184,7 @@ class Finding:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """The public JSON shape of one finding."""
+        """The finding as plain data: its public JSON format."""
         return {
             "code": self.code,
             "severity": str(self.severity),
@@ -201,39 +201,39 @@ class Finding:
 
 
 class Note(NamedTuple):
-    """One thing that is right, and good to know before a run."""
+    """A fact about a machine that is not a problem, but good to know before a run."""
 
     kind: Literal["failures", "waits", "parameters"]
-    """Where failed actions go; waits without a deadline; variables that only a caller changes."""
+    """Where failed actions lead; waits without a deadline; variables that only a caller changes."""
     text: str
     names: tuple[str, ...] = ()
-    """The states or variables that it is about."""
+    """The states or variables that the note is about."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The public JSON shape of one note."""
+        """The note as plain data: its public JSON format."""
         return {"kind": self.kind, "text": self.text, "names": list(self.names)}
 
 
-class Findings(tuple[Finding, ...]):  # noqa: SLOT001  a tuple can have none that hold anything
+class Findings(tuple[Finding, ...]):  # noqa: SLOT001  a tuple subclass cannot have filled slots
     """The findings of a check, sorted by place: a tuple that a notebook shows as a table.
 
-    Equal to any tuple of the same findings, whatever the notes are.
+    Equality ignores the notes.
     """
 
     notes: tuple[Note, ...]
-    """Notes that are not findings but good to know; empty for a file that does not load."""
+    """Facts about the machine besides the findings; empty for a file that does not load."""
 
-    def __new__(cls, found: Iterable[Finding] = (), notes: Iterable[Note] = ()) -> Self:
-        """The findings, and the notes next to them."""
-        made = super().__new__(cls, found)
-        made.notes = tuple(notes)
-        return made
+    def __new__(cls, findings: Iterable[Finding] = (), notes: Iterable[Note] = ()) -> Self:
+        """Make a tuple of findings with notes."""
+        self = super().__new__(cls, findings)
+        self.notes = tuple(notes)
+        return self
 
     def __str__(self) -> str:
         return "\n\n".join(finding.render() for finding in self) or "no findings"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: a row for each finding."""
+        """The notebook view: a table with a row for each finding."""
         return bundle(_findings_table(self) if self else line("no findings", "good"), str(self))
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
@@ -244,20 +244,20 @@ class Findings(tuple[Finding, ...]):  # noqa: SLOT001  a tuple can have none tha
 def finding_lines(
     findings: Iterable[Finding], *, file: str = "", width: int | None = None
 ) -> list[Line]:
-    """The findings as compilers show them, and a last line that counts them; none for none."""
-    found = tuple(findings)
-    if not found:
+    """The findings as compilers print them, then a line with their number; empty without any."""
+    findings = tuple(findings)
+    if not findings:
         return []
-    file = file or next((f.place.file for f in found if f.place.file), "")
-    shown = (line for finding in found for line in (*finding.lines(width), Line("")))
-    return [*shown, Line(count_findings(found) + (f" in {file}" if file else ""))]
+    file = file or next((f.place.file for f in findings if f.place.file), "")
+    body = (line for finding in findings for line in (*finding.lines(width), Line("")))
+    return [*body, Line(count_findings(findings) + (f" in {file}" if file else ""))]
 
 
 def count_findings(findings: Iterable[Finding]) -> str:
-    """How many there are: ``2 errors, 1 warning``."""
+    """Count the findings in words: ``2 errors, 1 warning``."""
     kinds = Counter("error" if finding.is_error else "warning" for finding in findings)
-    named = [(kinds[word], word) for word in ("error", "warning") if kinds[word]]
-    return ", ".join(say_count(number, word) for number, word in named) or "nothing found"
+    counts = [say_count(kinds[word], word) for word in ("error", "warning") if kinds[word]]
+    return ", ".join(counts) or "nothing found"
 
 
 def _findings_table(findings: Iterable[Finding]) -> str:
@@ -272,7 +272,7 @@ def _findings_table(findings: Iterable[Finding]) -> str:
 
 
 _WIDEST = 160
-"""Characters of a source line that are shown; longer ones are cut round the caret."""
+"""The longest source line that is shown whole; longer ones are cut around the caret."""
 
 
 def _excerpt(place: Place, gutter: int, mark: str, note: str, width: int | None) -> list[str]:
@@ -296,7 +296,7 @@ def _excerpt(place: Place, gutter: int, mark: str, note: str, width: int | None)
 
 
 def nearest(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
-    """A hint that names the closest known word, or the known words when none is close."""
+    """A hint with the closest known word, else `otherwise`, else a list of the known words."""
     names = sorted(set(known))
     if close := get_close_matches(name, names, n=1):
         return f"did you mean `{close[0]}`?"
@@ -304,8 +304,8 @@ def nearest(name: str, known: Iterable[str], *, otherwise: str = "") -> str:
         return otherwise
     if not names:
         return ""
-    shown = ", ".join(f"`{n}`" for n in names[:8])
-    return f"known: {shown}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    listed = ", ".join(f"`{n}`" for n in names[:8])
+    return f"known: {listed}" + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 _PACKAGE = __file__.rpartition("core")[0]
@@ -316,10 +316,10 @@ def _is_ours(frame: traceback.FrameSummary) -> bool:
 
 
 class ChartloopError(Exception):
-    """Anything that chartloop itself says is wrong. `hint` is the cure, when there is one."""
+    """The base class of chartloop's errors. `hint` is the cure, if there is one."""
 
     code: ClassVar[str] = ""
-    """Its row in `core.codes`; empty where there is none."""
+    """The code of its row in `core.codes`; empty if it has none."""
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         self.message = message
@@ -327,14 +327,14 @@ class ChartloopError(Exception):
         super().__init__(message + (f"\n  help: {hint}" if hint else ""))
 
     def _render_traceback_(self) -> list[str]:
-        """The IPython view, without a traceback through our files: the error and its place."""
+        """The IPython view: the error and the caller's line, without our own frames."""
         frames = traceback.extract_tb(self.__traceback__)
         own = [f"  {one.filename}, line {one.lineno}" for one in frames if not _is_ours(one)]
         return [f"{type(self).__name__}: {self}", *own[-1:]]
 
 
 class SpecError(ChartloopError):
-    """The file is wrong. `findings` holds everything that was found, sorted by place."""
+    """The file is wrong. `findings` holds all problems, sorted by place."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         self.findings = tuple(findings)
@@ -347,9 +347,9 @@ class SpecError(ChartloopError):
 class ModelError(ChartloopError):
     """A model call failed.
 
-    `category` decides what the machine does; `kind` says which of the known failures it was
-    (``rate_limit``, ``context_overflow`` ...); `retry_after` is in seconds when the provider
-    said so; `partial` is the text that had arrived.
+    `category` decides how the machine reacts; `kind` is the kind of failure, if it is a known one
+    (``rate_limit``, ``context_overflow`` ...); `retry_after` is the wait in seconds that the
+    provider asks for, or None; `partial` is the text that had arrived.
     """
 
     code = "CL610"
@@ -373,9 +373,10 @@ class ModelError(ChartloopError):
 
 
 class ToolError(ChartloopError):
-    """Raised inside a tool or an action: it failed, and this is what may be done about it.
+    """A failure with its category, raised inside a tool or an action.
 
-    Of a tool any other exception is `RECOVERABLE`; a timeout or a broken connection is `TRANSIENT`.
+    Any other exception of a tool counts as `RECOVERABLE`; a timeout or a broken connection counts
+    as `TRANSIENT`.
     """
 
     def __init__(self, message: str, *, category: Category | str = Category.RECOVERABLE) -> None:
@@ -384,17 +385,17 @@ class ToolError(ChartloopError):
 
 
 class RunError(ChartloopError):
-    """The call is wrong: the machine or the run cannot do what was asked of it."""
+    """The call is wrong: the machine or the run cannot do it."""
 
 
 class StatusError(RunError):
-    """The run is not in a status that allows this, or is not at a state that does."""
+    """The status or state of the run does not allow this."""
 
     code = "CL601"
 
 
 class ClosedChartError(RunError):
-    """A machine that is built was to be changed: what is drawn would no longer be what runs."""
+    """Code tried to change a machine that is built: its picture would no longer be what runs."""
 
     code = "CL621"
 
@@ -406,10 +407,10 @@ class AnswerError(RunError):
 
 
 class WaitError(AnswerError):
-    """The answer is for a wait that is over, for another one, or the run waits for nothing.
+    """The answer names a past or different wait, or the run does not wait.
 
-    `wait` is the id that the answer named, empty if it named none; `question` what the run asks
-    now, a `Question` or None.
+    `wait` is the id that the answer names, or empty; `question` is the run's current `Question`,
+    or None.
     """
 
     code = "CL615"
@@ -423,7 +424,7 @@ class WaitError(AnswerError):
 
 
 class AnsweredError(WaitError):
-    """Someone has answered this wait already, `at` that time, in seconds since the epoch."""
+    """The wait was answered before, `at` that time in seconds since the epoch."""
 
     code = "CL616"
 
@@ -436,7 +437,10 @@ class AnsweredError(WaitError):
 
 
 class AheadError(AnswerError):
-    """No answer can be given ahead for this `state`: it does not wait, asks now, or has one."""
+    """An answer ahead is not possible for this `state`.
+
+    The state does not wait, is waiting now, or has an answer ahead already.
+    """
 
     code = "CL617"
 
@@ -452,7 +456,7 @@ class LimitError(RunError):
 
 
 class TaskError(RunError):
-    """The task is invalid. `number` is its place in the list, from 0."""
+    """The task is invalid. `number` is its index in the list, from 0."""
 
     code = "CL611"
 
@@ -462,27 +466,27 @@ class TaskError(RunError):
 
 
 class ArgumentsError(RunError):
-    """A call of a tool of `chartloop mcp` does not fit the schema of that tool."""
+    """The arguments of a call to `chartloop mcp` do not fit the tool's schema."""
 
     code = "CL640"
 
 
 class UnknownRunError(RunError):
-    """No run has this id or prefix, or several have."""
+    """No run, or more than one, matches the id or prefix."""
 
     code = "CL604"
 
 
 class CursorError(RunError):
-    """A cursor is not one that a page of the journal gave."""
+    """The cursor did not come from a page of the journal."""
 
     code = "CL618"
 
 
 class CursorGoneError(CursorError):
-    """A cursor of events is of another journal, or beyond the newest event of this one.
+    """The cursor of events belongs to another journal, or is beyond this one's newest event.
 
-    `oldest` is the cursor before the first event that there is, `newest` that of the last one.
+    `oldest` is the cursor before the first event, `newest` the cursor of the last one.
     """
 
     code = "CL619"
@@ -493,10 +497,9 @@ class CursorGoneError(CursorError):
 
 
 class MachineChangedError(RunError):
-    """The machine's file is not the one that this run was started with.
+    """The machine's file is not the one that the run was started with.
 
-    `verdict` says what the change means for the run, as `Machine.upgrade` gives it; None where
-    no one can tell.
+    `verdict` is the effect of the change on the run, as from `Machine.upgrade`; None if unknown.
     """
 
     code = "CL605"
@@ -507,11 +510,11 @@ class MachineChangedError(RunError):
 
 
 class RulesChangedError(RunError):
-    """The run was decided by rules of another version, which this one does not have.
+    """The run was recorded by a version with other decision rules.
 
-    `rules` is their number, None where none was recorded, `engine` the version that wrote the run.
-    `replay` is what this version makes of its records: `replay.differences` says which of them it
-    decides differently.
+    `rules` is their number, None if it was not recorded; `engine` is the version that wrote the
+    run. `replay` is the run replayed by this version: `replay.differences` lists the records
+    that it decides differently.
     """
 
     code = "CL614"
@@ -525,25 +528,25 @@ class RulesChangedError(RunError):
 
 
 class ScriptError(RunError):
-    """A script has too few replies, or replies that were never asked for."""
+    """A script has too few replies, or replies that were never used."""
 
     code = "CL606"
 
 
 class SetupError(RunError):
-    """Something that the run needs is not there: an extra, an API key, a program, a tool."""
+    """Something that the run needs is missing: an extra, an API key, a program, a tool."""
 
     code = "CL607"
 
 
 class PluginError(SetupError):
-    """A plugin cannot be used: it is not installed, fails, is incomplete, or clashes."""
+    """A plugin cannot be used: it is not installed, fails, is incomplete, or has a name clash."""
 
     code = "CL641"
 
 
 class MissingPluginError(SetupError):
-    """A run was started with plugins that are not given now; `plugins` has their names."""
+    """A run was started with plugins that are missing now; `plugins` holds their names."""
 
     code = "CL642"
 
@@ -553,18 +556,18 @@ class MissingPluginError(SetupError):
 
 
 class ServerUnavailableError(RunError):
-    """An MCP server could not be started or reached, or gave no listing that can be read.
+    """An MCP server could not be started or reached, or its list of tools is unreadable.
 
-    The run rests where it was: drive it on, or resume it, when the server works.
+    The run stays where it is: continue or resume it when the server works.
     """
 
     code = "CL630"
 
 
 class ToolsChangedError(RunError):
-    """An MCP server offers a tool in another form than the lock holds, or no longer.
+    """A tool of an MCP server differs from the lock, or is no longer offered.
 
-    Its description steers the model: nothing of it was used. The run rests where it was.
+    Descriptions steer the model, so nothing of the tool was used. The run stays where it is.
     """
 
     code = "CL631"
@@ -572,7 +575,7 @@ class ToolsChangedError(RunError):
     def __init__(self, server: str, differences: tuple[str, ...]) -> None:
         self.server = server
         self.differences = differences
-        """The differences, as lines: ``~ calc.add description: "Add." → "Add, and ..."``."""
+        """The differences, one a line: ``~ calc.add description: "Add." → "Add, and ..."``."""
         listed = "".join(f"\n  {line}" for line in differences)
         super().__init__(
             f"the tools of MCP server `{server}` are not those of the lock:{listed}",
@@ -589,9 +592,9 @@ class JournalError(RunError):
 class Driven(JournalError):
     """Another process drives this run. Nothing was done here.
 
-    `since` and `until` are seconds since the epoch, on the journal's clock: when it took the run,
-    and when its lease ends unless it is renewed. `face` is what it drives with (``chartloop run``,
-    ``python``), `host` and `pid` are its process.
+    `since` and `until` are seconds since the epoch by the journal's clock: when that process took
+    the lease, and when the lease ends unless it is renewed. `face` is the program that drives
+    (``chartloop run``, ``python``); `host` and `pid` identify its process.
     """
 
     code = "CL613"
@@ -606,17 +609,17 @@ class Driven(JournalError):
 
 
 class Fenced(JournalError):
-    """Another process has taken over this run; this one must stop driving it."""
+    """Another process has taken over this run, and this one must stop driving it."""
 
     code = "CL609"
 
 
 class JournalLocked(JournalError):
-    """Another process holds the journal's file for longer than the wait allows."""
+    """Another process has locked the journal's file for too long."""
 
 
 class JournalCorrupt(JournalError):
-    """The journal's file is damaged or is not a journal. It was left as it is."""
+    """The journal's file is damaged or not a journal. It was not changed."""
 
 
 class JournalTooNew(JournalError):
@@ -626,7 +629,7 @@ class JournalTooNew(JournalError):
 
 
 def refuse_unknown(what: str, word: object, known: Iterable[str]) -> None:
-    """`RunError` for a word of an argument that is not one of those that it takes."""
+    """Raise `RunError` if an argument is not one of its known words."""
     words = tuple(known)
     if word not in words:
         raise RunError(f"there is no {what} `{word}`", hint=nearest(str(word), words))

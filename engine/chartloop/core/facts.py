@@ -1,11 +1,11 @@
-"""Facts: everything that guards, `set`, templates and labels may read.
+"""Facts: the values that guards, `set`, templates and labels read.
 
-A few sections, each an immutable `NamedTuple` that is replaced when it changes, so that a
-snapshot of all facts is one reference. Changed only by `core.fold` and `machine.evolve`.
+Facts are grouped in sections. A section is an immutable `Value` that is replaced when it
+changes, so that a snapshot of all facts is one reference. Only `core.fold` and `machine.evolve`
+change facts.
 
-`FACTS` is the table behind the sections: one row a fact, with its type, unit, first value and
-who changes it. The language types its guards from it and the reference page is printed from
-it. A test holds the rows and the sections together.
+`FACTS` describes them: one row per fact, with its type, its unit and what changes it. Guards are
+typed from it, and the reference page is generated from it. A test keeps rows and sections in step.
 
 Source: design "language", section 6; 000 `ExecutionMetrics`, 003 "Monitoring", 004 `agent-state`.
 """
@@ -49,7 +49,7 @@ class AgentStatus(enum.StrEnum):
 
 
 class _Nothing(dict[str, Any]):
-    """An empty mapping that stays empty: shared by everything that has nothing to say."""
+    """An empty mapping that cannot be filled, so that one instance can be shared."""
 
     def __setitem__(self, key: str, value: Any) -> None:
         raise TypeError("this mapping is shared and stays empty")
@@ -62,35 +62,37 @@ EMPTY: Mapping[str, Any] = _Nothing()
 
 
 class Failure(Value, frozen=True, gc=False):
-    """The failure of an action, and its place."""
+    """The failure of an action, and the state where it happened."""
 
     category: str
     message: str
     state: str = ""
     kind: str = ""
-    """Which of the known failures it was, e.g. ``rate_limit``. Not readable by guards."""
+    """The kind of failure, if it is a known one: ``rate_limit``. Not readable by guards."""
     retry_after: float | None = None
-    """Seconds that the provider asked to be left alone, where it said so. Not readable by guards."""
+    """Seconds to wait before a retry, if the provider sent them. Not readable by guards."""
 
 
 LONGEST_WIRE_NAME = 64
 
 
 def wire_name(name: str) -> str:
-    """The name of a tool in a request to a provider, which takes no dots and 64 characters.
+    """The name of a tool in a request: providers allow no dots and at most 64 characters.
 
-    ``calc.add`` is ``calc__add``. A name that fits stays; a longer one is cut, and its hash added.
+    ``calc.add`` becomes ``calc__add``. A name that is too long is cut and gets a hash as suffix.
     """
     if "." not in name and len(name) <= LONGEST_WIRE_NAME:
         return name
-    made = name.replace(".", "__")
-    if len(made) <= LONGEST_WIRE_NAME:
-        return made
-    return f"{made[: LONGEST_WIRE_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    without_dots = name.replace(".", "__")
+    if len(without_dots) <= LONGEST_WIRE_NAME:
+        return without_dots
+    return (
+        f"{without_dots[: LONGEST_WIRE_NAME - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    )
 
 
 class ToolCall(Value, frozen=True, gc=False):
-    """One call that the model asked for. `arguments` is the JSON text that it wrote."""
+    """A tool call that the model requests. `arguments` is the JSON text that it wrote."""
 
     id: str
     name: str
@@ -98,7 +100,7 @@ class ToolCall(Value, frozen=True, gc=False):
 
 
 class Task(Value, frozen=True, gc=False):
-    """One piece of work in the queue. Source: 003 "Task Queue"."""
+    """A task of the queue. Source: 003 "Task Queue"."""
 
     id: str
     text: str
@@ -106,9 +108,9 @@ class Task(Value, frozen=True, gc=False):
     acceptance: str = ""
     by: Mapping[str, Any] = EMPTY
     attempts: int = 0
-    """How often it was tried and failed."""
+    """The number of failed attempts."""
     cycle: int = 0
-    """The improvement cycle that it belongs to; 0 while it has only been identified."""
+    """The improvement cycle that the task belongs to; 0 while it is only identified."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; `Task(**data)` reads it back."""
@@ -116,7 +118,7 @@ class Task(Value, frozen=True, gc=False):
 
 
 class RunFacts(Value, frozen=True, gc=False):
-    """`run`: the run itself, its clock and its counters."""
+    """`run`: identity, status, clock and counters of the run."""
 
     id: str = ""
     machine: str = ""
@@ -156,14 +158,14 @@ class UsageFacts(Value, frozen=True, gc=False):
 
     @property
     def tokens(self) -> str:
-        """All tokens in words: ``1,204 tokens (800 from the cache, 120 of reasoning)``."""
+        """The tokens in words: ``1,204 tokens (800 from the cache, 120 of reasoning)``."""
         parts = ((self.cached_tokens, "from the cache"), (self.reasoning_tokens, "of reasoning"))
         more = ", ".join(f"{count:,} {what}" for count, what in parts if count)
         return say_count(self.total_tokens, "token") + (f" ({more})" if more else "")
 
 
 class ErrorFacts(Value, frozen=True, gc=False):
-    """`errors`: what failed, how often, and the newest failure."""
+    """`errors`: counts of failures, and the newest one."""
 
     total: int = 0
     consecutive: int = 0
@@ -173,7 +175,7 @@ class ErrorFacts(Value, frozen=True, gc=False):
 
 
 class ProgressFacts(Value, frozen=True, gc=False):
-    """`progress`: whether the run gets anywhere."""
+    """`progress`: signs of progress and of stalling."""
 
     stalled_steps: int = 0
     stalled_for: float = 0.0
@@ -203,7 +205,7 @@ class LastFacts(Value, frozen=True, gc=False):
 
 
 class QueueFacts(Value, frozen=True, gc=False):
-    """`queue`: the tasks."""
+    """`queue`: the task queue."""
 
     size: int = 0
     done: int = 0
@@ -213,7 +215,7 @@ class QueueFacts(Value, frozen=True, gc=False):
 
 
 class SignalFacts(Value, frozen=True, gc=False):
-    """`signals`: what asks the run to stop."""
+    """`signals`: the raised stop signals."""
 
     count: int = 0
     top: str | None = None
@@ -223,7 +225,7 @@ class SignalFacts(Value, frozen=True, gc=False):
 
 
 class Marks(Value, frozen=True, gc=False):
-    """State that the fold keeps between steps; no guard can read it."""
+    """State that the fold keeps between steps. Guards cannot read it."""
 
     now: float = 0.0
     """The latest clock reading, seconds since the epoch. Never falls."""
@@ -232,19 +234,19 @@ class Marks(Value, frozen=True, gc=False):
     work: int = 0
     work_failed: int = 0
     seen: tuple[int, ...] = ()
-    """Fingerprints of the last distinct tool calls, newest last; at most `SEEN`."""
+    """Fingerprints of the latest distinct tool calls, newest last; at most `SEEN`."""
     last_calls: tuple[int, ...] = ()
     has_queue: bool = False
 
 
 SEEN = 64
-"""How many distinct tool calls are remembered for `progress.stalled_steps`."""
+"""The number of distinct tool calls that are remembered for `progress.stalled_steps`."""
 RECENT = 10
-"""How many work actions `progress.recent` holds."""
+"""The number of work actions that `progress.recent` holds."""
 
 
 class Facts(Value, frozen=True, gc=False):
-    """All facts at one moment. Immutable: a change makes a new value that shares the rest."""
+    """All facts at one moment. Immutable: a changed copy shares the unchanged sections."""
 
     run: RunFacts = RunFacts()
     usage: UsageFacts = UsageFacts()
@@ -259,11 +261,11 @@ class Facts(Value, frozen=True, gc=False):
     marks: Marks = Marks()
 
     def to_dict(self) -> dict[str, Any]:
-        """The values that guards can read, as plain data. Source: 004 `agent-state->hash`."""
+        """The facts that guards can read, as plain data. Source: 004 `agent-state->hash`."""
         return {root: value for root, value in plain(self).items() if root != "marks"}
 
     def items(self) -> list[tuple[str, Any]]:
-        """Every fact by its whole name, as plain data: ``("run.steps", 3)``."""
+        """Every fact by its full name, as plain data: ``("run.steps", 3)``."""
         return [
             (f"{root}.{name}", value)
             for root, section in self.to_dict().items()
@@ -272,42 +274,42 @@ class Facts(Value, frozen=True, gc=False):
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """The notebook view: the facts that have changed, and the others on demand."""
-        at_first = dict(Facts().items())
+        initial = dict(Facts().items())
         changed, others = list[Cells](), list[Cells]()
         for name, value in self.items():
             spec = FACTS.get(name)
-            if spec is not None and isinstance(value, dict):  # of counts by name only what counts
+            if spec is not None and isinstance(value, dict):  # counts by name: without the zeros
                 value = {key: count for key, count in cast(dict[str, int], value).items() if count}
-            said = say_value(value, spec.type if spec is not None else None)
-            row = (Cell(name, "code"), said, Cell(spec.about if spec is not None else "", "dim"))
-            (others if name in at_first and value == at_first[name] else changed).append(row)
-        head = ("fact", "value", "what it is")
+            text = say_value(value, spec.type if spec is not None else None)
+            row = (Cell(name, "code"), text, Cell(spec.about if spec is not None else "", "dim"))
+            (others if name in initial and value == initial[name] else changed).append(row)
+        head = ("fact", "value", "meaning")
         rest = details_element(
-            f"{len(others)} more, as they are at the beginning", table(others, head=head)
+            f"{len(others)} more with their initial values", table(others, head=head)
         )
         text = "\n".join(f"{row[0].text}: {row[1]}" for row in changed if isinstance(row[0], Cell))
         return bundle(table(changed, head=head) + rest, text)
 
 
 class FactSpec(NamedTuple):
-    """One row of the table: what a fact is and who changes it."""
+    """A row of `FACTS`: a fact's type, its meaning and what changes it."""
 
     type: Type
     about: str
     unit: str = ""
     changed_by: str = "every action"
     moved_by: Literal["", "actions", "tools"] = ""
-    """What a file must have so that it ever moves: an action with the fact among its `changes`, or
-    tools. Empty: it moves in any machine, or a caller may move it."""
+    """The file's part that must exist for the fact to change at all: an action that has it among
+    its `changes`, or tools. Empty: it changes in any machine, or a caller may change it."""
 
     @property
     def description(self) -> str:
-        """Its description, with the unit where neither type nor text give it."""
+        """The description, with the unit unless type or text already give it."""
         known = not self.unit or self.unit == self.type.kind or self.unit in self.about.lower()
         return self.about if known else f"{self.about} ({self.unit})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what `chartloop facts --format json` prints, but for the name."""
+        """The row as plain data: a fact of `chartloop facts --format json`, without its name."""
         return {
             "type": str(self.type), "unit": self.unit or None, "about": self.about,
             "changed_by": self.changed_by,
@@ -396,7 +398,7 @@ FACTS: Mapping[str, FactSpec] = MappingProxyType(
 
 
 def sections() -> dict[str, Type]:
-    """The root names with their struct types, without what a machine declares itself."""
+    """The struct type of each section, by root name, without those that a machine declares."""
     fields: dict[str, dict[str, Type]] = {}
     for name, spec in FACTS.items():
         root, _, field = name.partition(".")

@@ -1,7 +1,7 @@
-"""Facts after an input: the arithmetic of a run, pure.
+"""The fold of inputs into facts: the arithmetic of a run, pure.
 
-`fold` is called once a step: a section is made anew only where something changed. Nothing here
-decides anything; see `machine.evolve`.
+`fold` runs once per step, and replaces only sections that changed. Decisions are made in
+`machine.evolve`, not here.
 
 Source: design "language", section 6; 000 `ExecutionMetrics`, 003 "Monitoring".
 """
@@ -37,21 +37,21 @@ from chartloop.core.transcript import estimate_messages
 from chartloop.core.types import Type
 
 _BY_NAME = frozenset({"memory", "limits", "vars"})
-"""The sections that are mappings: what the file names."""
+"""The sections that are mappings, with keys from the file."""
 MOST = 1.7976931348623157e308
-"""The greatest float: JSON has no infinity."""
+"""The largest float, because JSON has no infinity."""
 
 
-def fold(  # noqa: PLR0913  called once, with what one step came to
+def fold(  # noqa: PLR0913  one caller, which passes all parts of a step
     facts: Facts, outcome: Outcome, *, state: str, action: ActionSpec, started: float, at: float,
     saved: Mapping[str, Any], messages: int, stopping: bool = False,
 ) -> Facts:  # fmt: skip
-    """The facts after an action has finished. Once the run is `stopping` nothing is work.
+    """Return the facts after an action has finished. While `stopping`, no action counts as work.
 
-    `saved` are the assignments of the state's `save`; `messages` is how many the conversation
-    has now. Times are seconds since the epoch; a reading below an earlier one counts as that.
-    `run.visits` is its own copy, which the decision that follows counts up in place.
-    Raises `StatusError` for an outcome that would make a fact fall that only grows.
+    `saved` are the assignments of the state's `save`; `messages` is the new length of the
+    conversation. Times are seconds since the epoch; a clock that went back counts as standing
+    still. `run.visits` is a fresh copy, which the decision that follows updates in place.
+    Raises `StatusError` if the outcome would lower a fact that only grows.
     """
     if outcome.spent is not NOTHING_SPENT and (wrong := problem_with(outcome.spent)):
         raise StatusError(f"an action cannot have used {wrong}")
@@ -59,15 +59,15 @@ def fold(  # noqa: PLR0913  called once, with what one step came to
         raise StatusError(f"`{fell}` only grows: no action can set it back")
     marks = facts.marks
     now = max(at, marks.now)
-    # where no one drove the run, it was killed, or a person took their time
+    # no process drove the run: it was killed, or waited for a person
     undriven = min(started, now) - marks.now if started > marks.now else 0.0
     work, moved = action.work and not stopping, False
     queue, progress, memory, vars_ = facts.queue, facts.progress, facts.memory, facts.vars
     if outcome.changes or saved:
         changed = {**outcome.changes, **saved}
         moved = not all(_same(lookup(facts, name), value) for name, value in changed.items())
-        made = assign(facts, changed)
-        queue, progress, memory, vars_ = made.queue, made.progress, made.memory, made.vars
+        after = assign(facts, changed)
+        queue, progress, memory, vars_ = after.queue, after.progress, after.memory, after.vars
     if outcome.queue is not None:
         queue, moved = queue_facts(queue, outcome.queue), True
     if outcome.reply is not None:
@@ -93,7 +93,7 @@ def fold(  # noqa: PLR0913  called once, with what one step came to
 def _count_calls(
     progress: ProgressFacts, marks: Marks, reply: Reply
 ) -> tuple[ProgressFacts, tuple[int, ...], tuple[int, ...]]:
-    """Progress after a reply; the calls that are remembered, and those of the reply."""
+    """Return progress after a reply, and the fingerprints to remember and of the reply."""
     calls = _fingerprints(reply.tool_calls)
     repeats = progress.repeats + 1 if calls and calls == marks.last_calls else 0
     if repeats != progress.repeats:
@@ -130,7 +130,7 @@ def _newest(last: LastFacts, outcome: Outcome, state: str, name: str) -> LastFac
 
 
 def _count_step(run: RunFacts, now: float, undriven: float) -> RunFacts:
-    """The run facts after one more step. `undriven` are seconds in which nothing drove the run."""
+    """The run facts after one more step. `undriven`: seconds in which no process drove the run."""
     elapsed, idle = now - run.started_at, run.idle + undriven
     return run.replace(
         steps=run.steps + 1, visits=dict(run.visits), elapsed=elapsed, working=elapsed - idle,
@@ -139,7 +139,7 @@ def _count_step(run: RunFacts, now: float, undriven: float) -> RunFacts:
 
 
 def tick(facts: Facts, at: float) -> Facts:
-    """The facts when only time has passed: before an answer, a resume, a stop, an edit ..."""
+    """The facts after time has passed and nothing else: before an answer, a resume, an edit ..."""
     run, marks = facts.run, facts.marks
     now = max(marks.now, at)
     idle = run.idle
@@ -154,14 +154,14 @@ def tick(facts: Facts, at: float) -> Facts:
 
 
 def _same(before: Any, after: Any) -> bool:
-    # a list that was read back from a journal is the tuple that it was before
+    # a tuple comes back from a journal as a list
     if before == after or isinstance(after, str):
         return before == after
     return plain(before) == plain(after)
 
 
 def _used(usage: UsageFacts, outcome: Outcome, messages: int) -> UsageFacts:
-    """The usage after an action, and the size of the conversation then."""
+    """The usage after an action, with the size of the conversation."""
     rewrite, added = outcome.rewrite, outcome.messages
     if (
         outcome.spent is NOTHING_SPENT and messages == usage.messages and rewrite is None
@@ -235,14 +235,14 @@ def _rate(queue: QueueFacts, work: int, failed: int, has_queue: bool) -> float:
 
 
 def _fingerprints(calls: tuple[ToolCall, ...]) -> tuple[int, ...]:
-    # crc32, not hash(): the fingerprints are in snapshots and must be the same in every process
+    # crc32 instead of hash(): snapshots hold the fingerprints, so all processes must agree
     return tuple([
         zlib.crc32(f"{c.name}\0{c.arguments}".encode(errors="surrogatepass")) for c in calls
     ])  # fmt: skip
 
 
 def queue_facts(queue: QueueFacts, tasks: Sequence[Task]) -> QueueFacts:
-    """The facts of a queue that holds these tasks. The one that was started is first."""
+    """The facts of a queue that holds these tasks. A started task comes first."""
     waiting = sum(1 for task in tasks if task.kind == "primary" or task.cycle)
     current = tasks[0] if tasks and tasks[0].attempts else None
     primary = any(task.kind == "primary" for task in tasks)
@@ -250,25 +250,25 @@ def queue_facts(queue: QueueFacts, tasks: Sequence[Task]) -> QueueFacts:
 
 
 def name_tasks(tasks: Sequence[Task], taken: Iterable[str], queue: QueueFacts) -> tuple[Task, ...]:
-    """Tasks with their own ids: one without, or with one that is taken, gets `task_<n>`.
+    """Give each task a unique id: a missing or taken id becomes `task_<n>`.
 
-    That is the first number that is free, and beyond as many as the queue has seen go.
+    `n` is the first free number above the count of finished tasks.
     """
     ids = set(taken)
     own = {task.id for task in tasks} - ids
     free = (
         name for n in count(queue.done + queue.failed + 1) if (name := f"task_{n}") not in ids | own
     )
-    made: list[Task] = []
+    named: list[Task] = []
     for task in tasks:
         name = task.id if task.id and task.id not in ids else next(free)
         ids.add(name)
-        made.append(task.replace(id=name))
-    return tuple(made)
+        named.append(task.replace(id=name))
+    return tuple(named)
 
 
 def lookup(facts: Facts, name: str) -> Any:
-    """The value of a dotted fact, limit, variable or memory block."""
+    """The value of a fact, limit, variable or memory block by its dotted name."""
     root, _, field = name.partition(".")
     section = getattr(facts, root)
     if root in _BY_NAME:
@@ -279,7 +279,7 @@ def lookup(facts: Facts, name: str) -> Any:
 
 
 def falling(facts: Facts, changes: Mapping[str, Any]) -> str:
-    """The first of these changes by which a fact would fall that only grows; empty: none does."""
+    """The first change that would lower a fact that only grows; empty if there is none."""
     for name, value in changes.items():
         spec = FACTS.get(name)
         if spec is not None and _falls(spec.type, lookup(facts, name), value):

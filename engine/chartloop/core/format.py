@@ -1,4 +1,4 @@
-"""Values of facts in words."""
+"""Formatting of fact values for people."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LONGEST = 60
 
 
 def say_value(value: Any, type: Type | None = None) -> str:
-    """A fact's value as people write it: ``4 min 10 s``, ``95%``, ``1,000,000``, ``off``."""
+    """A fact's value in words: ``4 min 10 s``, ``95%``, ``1,000,000``, ``none``."""
     kind = type.kind if type is not None else ""
     if value is None:
         return "none"

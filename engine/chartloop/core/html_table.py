@@ -1,8 +1,8 @@
-"""Tables for notebooks: plain HTML that stays readable wherever it is shown.
+"""Tables for notebooks: plain HTML that stays readable in every viewer.
 
-Belongs here: elements, escapes, the few tones that a cell may have. Never: what a table says, a
-script, a stylesheet. JupyterLab takes both out of a notebook that is not trusted, and what is left
-must still be whole: so every cell has its own style, in colours that show on white and on black.
+Belongs here: elements, escaping, the tones of cells. Never: the content of a table, a script, a
+stylesheet. JupyterLab removes both from an untrusted notebook, and the rest must still be complete.
+So every cell has its own style, in colours that are readable on white and on black.
 
 Source: design "traps" (pictures and notebooks)
 """
@@ -30,39 +30,39 @@ _STYLES: Mapping[Tone, str] = MappingProxyType(
     }
 )
 _ROOM = "padding:4px 8px"
-"""Said in every cell: marimo takes away what a table says for all of them."""
+"""The padding, repeated in every cell because marimo removes styles of the whole table."""
 LONGEST = 1_000
-"""Characters of a cell; what is cut off is in the object that is shown."""
+"""The most characters of a cell; the displayed object still holds the rest."""
 MOST = 200
-"""Rows of a table. Of a longer one the first and the last half are shown."""
+"""The most rows of a table. Of a longer one, the rows in the middle are left out."""
 
-# Controls, halves of surrogate pairs, and what turns the direction of writing round.
+# Control characters, lone surrogates, and marks that reverse the direction of text.
 _UNPRINTABLE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
 
 
 class Cell(NamedTuple):
-    """A text and its tone. Whatever is in the text, it is shown and never obeyed."""
+    """A text and its tone. The text is escaped: markup in it is displayed, not interpreted."""
 
     text: str
     tone: Tone = ""
     code: bool = False
-    """Whether it is also set in the letters of code."""
+    """Whether the text is also in a monospaced font."""
 
 
 Cells = Sequence[str | Cell]
 
 
 def escape_html(text: str) -> str:
-    """A text for the inside of an element, or of an attribute in quotes."""
+    """Escape a text for an element's content or a quoted attribute."""
     if len(text) > LONGEST:
         text = f"{text[: LONGEST - 1]}…"
     return html.escape(_UNPRINTABLE.sub("\ufffd", text))
 
 
 def table(rows: Iterable[Cells], *, head: Sequence[str] = (), right: Collection[int] = ()) -> str:
-    """A table. `right` are the columns that are aligned there."""
+    """A table. `right` holds the indices of right-aligned columns."""
     all_rows = list(rows)
     lines = ["<table>"]
     if head:
@@ -75,9 +75,9 @@ def table(rows: Iterable[Cells], *, head: Sequence[str] = (), right: Collection[
 
 
 def pairs(rows: Iterable[tuple[str, str | Cell]]) -> str:
-    """A table of names and values; a row without a value is left out."""
-    shown = [(name, value if isinstance(value, Cell) else Cell(value)) for name, value in rows]
-    return table([(Cell(name, "strong"), value) for name, value in shown if value.text])
+    """A table of names and values, without the rows whose value is empty."""
+    cells = [(name, value if isinstance(value, Cell) else Cell(value)) for name, value in rows]
+    return table([(Cell(name, "strong"), value) for name, value in cells if value.text])
 
 
 def line(text: str, tone: Tone = "") -> str:
@@ -87,12 +87,12 @@ def line(text: str, tone: Tone = "") -> str:
 
 
 def details_element(title: str, inside: str) -> str:
-    """A `<details>` element, closed at first; `inside` is HTML."""
+    """A collapsed `<details>` element; `inside` is HTML."""
     return f"<details><summary>{escape_html(title)}</summary>{inside}</details>"
 
 
 def image(svg: str, alt: str) -> str:
-    """An image with an SVG inside: nothing of it runs, and nothing of it styles the page."""
+    """An `<img>` of an SVG, whose scripts cannot run and whose styles cannot leak into the page."""
     data = base64.b64encode(svg.encode()).decode()
     return (
         f'<img alt="{escape_html(alt)}" src="data:image/svg+xml;base64,{data}"'
@@ -100,9 +100,9 @@ def image(svg: str, alt: str) -> str:
     )
 
 
-def bundle(shown: str, text: str) -> dict[str, str]:
-    """The bundle for a notebook: HTML, and text where HTML is not shown."""
-    return {"text/html": shown, "text/plain": text}
+def bundle(view: str, text: str) -> dict[str, str]:
+    """The MIME bundle for a notebook: HTML, and text for viewers without HTML."""
+    return {"text/html": view, "text/plain": text}
 
 
 def _limit_rows(rows: list[Cells]) -> Iterator[Cells]:
@@ -116,13 +116,13 @@ def _limit_rows(rows: list[Cells]) -> Iterator[Cells]:
 
 
 def _cells(cells: Iterable[str | Cell], right: Collection[int], tag: str) -> Iterator[str]:
-    for at, given in enumerate(cells):
-        cell = given if isinstance(given, Cell) else Cell(given)
+    for at, content in enumerate(cells):
+        cell = content if isinstance(content, Cell) else Cell(content)
         side = "right" if at in right else "left"
         style = f"text-align:{side};vertical-align:top;{_ROOM}"
         style += f";{_STYLES[cell.tone]}" if cell.tone else ""
         style += f";{_STYLES['code']}" if cell.code else ""
-        name = tag if cell.text else "td"  # a heading of nothing would be read out as one
+        name = tag if cell.text else "td"  # screen readers announce an empty heading
         yield f'<{name} style="{style}">{_inner(cell.text)}</{name}>'
 
 

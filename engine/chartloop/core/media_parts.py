@@ -1,9 +1,9 @@
-"""Parts of a message that are images and files: in words, with their size, in tokens.
+"""Images and files in messages: their description, size and tokens.
 
-They are written in the chat format, ``image_url`` and ``file`` with the data in a ``data:`` URL;
-the journal moves what is large into a blob. In text faces such a part reads ``[image 12 kB]``.
+They have the chat format, ``image_url`` and ``file`` with the data in a ``data:`` URL; the journal
+moves large data into a blob. Text faces print such a part as ``[image 12 kB]``.
 
-Belongs here: parts as they are in messages. Never: how they are made (`run.media`) or sent
+Belongs here: parts as messages hold them. Never: how they are made (`run.media`) or sent
 (`adapters.model.sent_parts`).
 Source: OpenAI API reference, "Images and vision", "File inputs".
 """
@@ -18,7 +18,7 @@ from chartloop.core.facts import EMPTY
 
 
 def with_parts(message: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """A message of plain text with images and files after it."""
+    """Append images and files to a message of plain text."""
     if not parts:
         return message
     text = message["content"]
@@ -26,60 +26,61 @@ def with_parts(message: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -
 
 
 def say_part(part: object) -> str:
-    """A part of a message that is not a text, in words: ``[image 12 kB]``."""
+    """Describe a part that is not text: ``[image 12 kB]``."""
     if not isinstance(part, Mapping):
         return "[part]"
-    given = cast("Mapping[str, Any]", part)
-    kind = str(given.get("type"))
-    size = _size(given)
+    fields = cast("Mapping[str, Any]", part)
+    kind = str(fields.get("type"))
+    size = _size(fields)
     note = f" {say_size(size)}" if size else ""
     if kind == "image_url":
         return f"[image{note}]"
     if kind == "file":
-        file: Any = given.get("file")
+        file: Any = fields.get("file")
         name = cast("Mapping[str, Any]", file).get("filename") if isinstance(file, Mapping) else ""
         return f"[file{f' {name}' if isinstance(name, str) and name else ''}{note}]"
     return f"[{kind[:40]}]"
 
 
 def say_parts(parts: Iterable[object]) -> str:
-    """Several of them, a line each."""
+    """Describe several parts, one a line."""
     return "\n".join(map(say_part, parts))
 
 
 def is_media(part: object) -> bool:
     """Whether a part of a message is an image or a file."""
-    given: Mapping[str, Any] = cast("Any", part) if isinstance(part, Mapping) else EMPTY
-    return given.get("type") in ("image_url", "file")
+    fields: Mapping[str, Any] = cast("Any", part) if isinstance(part, Mapping) else EMPTY
+    return fields.get("type") in ("image_url", "file")
 
 
 def url_of(part: Mapping[str, Any]) -> str:
-    """Where the data of an image or file is: a ``data:`` URL, or an address. May be empty."""
+    """The URL of an image or file: ``data:`` or an address. Empty if there is none."""
     for kind, name in (("image_url", "url"), ("file", "file_data")):
         holder: Any = part.get(kind)
-        found: Any = cast("Any", holder).get(name) if isinstance(holder, Mapping) else holder
-        if isinstance(found, str):
-            return found
+        url: Any = cast("Any", holder).get(name) if isinstance(holder, Mapping) else holder
+        if isinstance(url, str):
+            return url
     return ""
 
 
 def _size(part: Mapping[str, Any]) -> int:
-    """Bytes of the data; 0 where they are not here."""
+    """The size of the data in bytes; 0 unless the part contains it."""
     head, comma, data = url_of(part).partition(",")
     return len(data) * 3 // 4 if comma and head.startswith("data:") else 0
 
 
 TOKENS = "tokens"
-"""In an image's part: about how many tokens it takes. It is ours, and is not sent."""
+"""The key of an image part for its estimated tokens. It is ours, and is not sent."""
 _MOST_TOKENS = 10_000
 
 
 def image_tokens(width: int, height: int) -> int:
-    """About how many tokens an image of so many pixels takes: the larger of two providers' figures.
+    """Estimate the tokens of an image from its pixels: the larger figure of two providers.
 
-    Anthropic shrinks it to 1,568 pixels a side and 1.15 megapixels, and counts 750 pixels a token.
-    OpenAI (GPT-4o) shrinks it to 2,048 a side, then to 768 on the shorter one, and counts 170
-    tokens for each tile of 512 pixels, and 85. At most about 1,600.
+    Anthropic scales it down to 1,568 pixels a side and 1.15 megapixels, and counts a token per
+    750 pixels. OpenAI (GPT-4o) scales it down to 2,048 pixels a side, then to 768 on the shorter
+    side, and counts 85 tokens and 170 per tile of 512 by 512 pixels. The result is at most about
+    1,600.
 
     Source: Anthropic, "Vision", image costs; OpenAI, "Images and vision", calculating costs.
     """
@@ -92,14 +93,14 @@ def image_tokens(width: int, height: int) -> int:
 
 
 def media_tokens(part: Mapping[str, Any], image: int) -> int:
-    """About how many tokens an image or file takes; `image` is what one of unknown size does.
+    """Estimate the tokens of an image or file; an image of unknown size takes `image` tokens.
 
-    Of a PDF 50 kB count as a page, and a page as two images: providers send each page as its
-    text and as a picture.
+    Every 50 kB of a PDF count as a page, and a page as two images, because providers send each
+    page as text and as a picture.
     """
     if part.get("type") != "file":
-        said: Any = part.get(TOKENS)
-        return said if type(said) is int and 0 < said <= _MOST_TOKENS else image
+        tokens: Any = part.get(TOKENS)
+        return tokens if type(tokens) is int and 0 < tokens <= _MOST_TOKENS else image
     return 2 * image * (1 + _size(part) // 50_000)
 
 

@@ -1,9 +1,9 @@
-"""The return value of an action, and its parts.
+"""Outcomes: the return values of actions, and their parts.
 
-An `Outcome` says everything that an action changed, so that folding outcomes is all there is
-to a run's state. Actions never change anything else. `Blocked` says that the action is not
-finished: the run pauses and the same action is called again when it is due. What someone reports
-of tokens, calls and money is believed only as far as it can be true.
+An `Outcome` holds everything that an action changed, so that a run's state is a fold of its
+outcomes. Actions change nothing else. `Blocked` means that the action is not finished: the run
+waits, and the same action is called again when it is due. Reported tokens, calls and costs are
+accepted only within plausible bounds.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class Spent(Value, frozen=True, gc=False):
     cost: float | None = None
     """USD."""
     estimated: bool = False
-    """The provider sent no usage; the tokens were estimated."""
+    """Whether the tokens are estimated because the provider sent no usage."""
     tools: Mapping[str, int] = EMPTY
-    """Tool calls that were executed, by tool."""
+    """Executed tool calls, by tool."""
     cached_tokens: int = 0
-    """Of the prompt tokens, those that the provider read from its cache."""
+    """The part of the prompt tokens that the provider read from its cache."""
     cache_write_tokens: int = 0
-    """Of the prompt tokens, those that it wrote into its cache."""
+    """The part of the prompt tokens that the provider wrote into its cache."""
     reasoning_tokens: int = 0
-    """Of the completion tokens, those of the model's reasoning."""
+    """The part of the completion tokens that the model used for reasoning."""
 
     def plus(self, other: Spent) -> Spent:
-        """Both together. The cost is that of the part whose cost is known."""
+        """The sum of both. An unknown cost adds nothing; None if neither is known."""
         known = [cost for cost in (self.cost, other.cost) if cost is not None]
         tools = {**self.tools}
         for name, count in other.tools.items():
@@ -60,7 +60,7 @@ class Spent(Value, frozen=True, gc=False):
 
 
 class Reply(Value, frozen=True, gc=False):
-    """The reply of a model."""
+    """A model's reply."""
 
     text: str = ""
     finish_reason: str = "stop"
@@ -89,7 +89,7 @@ class Reply(Value, frozen=True, gc=False):
 
     @property
     def result(self) -> dict[str, Any]:
-        """The reply as the result of the action that asked for it."""
+        """The reply as the result of the action that requested it."""
         return {
             "text": self.text,
             "finish_reason": self.finish_reason,
@@ -102,11 +102,11 @@ NOTHING_SPENT = Spent()
 
 
 class Outcome(Value, frozen=True, gc=False):
-    """The outcome of an action: everything it changed.
+    """The outcome of an action: everything that it changed.
 
-    Messages are given as additions (`messages`) or as a whole new conversation (`rewrite`,
-    by pruning and trimming). `changes` maps fact names that the action declares to their new
-    values: ``vars.plan``, ``memory.persona``, ``queue.size``, ``progress.magnitude``.
+    An action adds `messages`, or replaces the conversation with `rewrite` as pruning does.
+    `changes` maps facts that the action declares to their new values: ``vars.plan``,
+    ``memory.persona``, ``queue.size``, ``progress.magnitude``.
     """
 
     ok: bool = True
@@ -121,44 +121,44 @@ class Outcome(Value, frozen=True, gc=False):
     """Messages for the next model call only, in place of the conversation."""
     spent: Spent = NOTHING_SPENT
     tool_errors: tuple[str, ...] = ()
-    """Failures of single tool calls whose text went back to the model."""
+    """Failures of single tool calls, whose texts the model reads."""
     changes: Mapping[str, Any] = EMPTY
     queue: tuple[Task, ...] | None = None
     kept: Mapping[str, Any] = EMPTY
-    """Data that the action needs again after a resume, by action name: a sandbox session."""
+    """Data that the action needs after a resume, by action name: a sandbox session."""
     signals: tuple[StopSignal, ...] = ()
     continued: int | None = None
-    """`continue_run`: put the pending signals off, at most this many times."""
+    """`continue_run`: defer the pending signals, at most this many times in a run."""
     partial: tuple[str, ...] = ()
     """Partial results, in order."""
     warnings: tuple[str, ...] = ()
     progressed: bool = False
-    """The action reports progress: `progress.stalled_for` starts again."""
+    """The action reports progress: `progress.stalled_for` is reset."""
     forgiven: bool = False
-    """`back_off` or a fix: `errors.consecutive` starts again, `errors.retries` rises."""
+    """`back_off` or a fix: `errors.consecutive` is reset, `errors.retries` rises by one."""
     timed_out: bool = False
     again: bool = False
-    """The action failed, has said what was wrong, and asks to be done again at once."""
+    """The action failed, told the model what was wrong, and requests another attempt at once."""
     context_tokens: int | None = None
-    """The conversation's size as counted; otherwise it is estimated."""
+    """The counted size of the conversation; None: it is estimated."""
     prunable: bool | None = None
     dropped: tuple[ToolCall, ...] = ()
-    """Calls that the model asked for and that were not executed."""
+    """Calls that the model requested and that were not executed."""
     unanswered: int = 0
-    """Model calls that were made and gave no reply: a script counts them too."""
+    """Model calls that gave no reply. A script counts these too."""
     in_doubt: bool = False
-    """The paid call was started before a crash; whether it happened is unknown."""
+    """A paid call was started before a crash; whether it happened is unknown."""
 
     @classmethod
     def failure(cls, category: str, message: str, *, kind: str = "", **more: Any) -> Outcome:
-        """An outcome of an action that failed."""
+        """The outcome of a failed action."""
         return cls(ok=False, error=Failure(str(category), message, "", kind), **more)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data without what was left at its default.
+        """The outcome as plain data, without fields that have their default.
 
-        What a model said is written once: a result that only repeats the `reply` is left out,
-        and ``"said": true`` stands for its message at the end of `messages`.
+        A model's reply is written once: a result that only repeats the `reply` is left out, and
+        ``"said": true`` stands for the reply's message at the end of `messages`.
         """
         out: dict[str, Any] = {}
         for name, default in _DEFAULTS.items():
@@ -198,7 +198,7 @@ class Outcome(Value, frozen=True, gc=False):
 
 
 class ToolResult(Value, frozen=True, gc=False):
-    """The return value of a tool that reports more than a value."""
+    """The return value of a tool that returns more than a plain value."""
 
     text: str
     """The text that the model reads."""
@@ -206,39 +206,39 @@ class ToolResult(Value, frozen=True, gc=False):
     result: Any = None
     """JSON data for the record."""
     changes: Mapping[str, Any] = EMPTY
-    """Memory blocks and other facts that it changed."""
+    """New values of memory blocks and other facts, by fact name."""
     partial: tuple[str, ...] = ()
     signals: tuple[StopSignal, ...] = ()
     category: str = "RECOVERABLE"
-    """The category of the failure, if it is not ok: what can be done about it."""
+    """The category of the failure, if `ok` is false."""
     progressed: bool = False
-    """The tool reports progress, ok or not: `progress.stalled_for` starts again."""
+    """The tool reports progress, ok or not: `progress.stalled_for` is reset."""
     warnings: tuple[str, ...] = ()
-    """Oddities of the call, for operators; the model does not read them."""
+    """Warnings about the call, for operators; the model does not read them."""
     parts: tuple[Mapping[str, Any], ...] = ()
     """Images and files after the text, as parts of a message: ``Image.read("a.png").part``."""
     in_doubt: bool = False
-    """The call was made, and whether it was carried out is not known."""
+    """The call was made; whether it was carried out is unknown."""
 
     @property
     def is_text(self) -> bool:
-        """Whether a text, or the data that it was made of, is all that it gives."""
+        """Whether the tool succeeded and returns nothing besides text, data and parts."""
         return self.ok and not (
             self.changes or self.partial or self.signals or self.progressed or self.warnings
         )
 
 
 class Blocked(Value, frozen=True, gc=False):
-    """The action is not finished: call it again at `until`, or when `on` has happened.
+    """An unfinished action: call it again at `until`, or when `on` has happened.
 
-    `until` is in seconds since the epoch; `on` names what is waited for, for people and
-    schedulers: ``back-off``, ``child``, ``in-doubt``.
+    `until` is in seconds since the epoch; `on` names the event for people and schedulers:
+    ``back-off``, ``child``, ``in-doubt``.
     """
 
     until: float | None = None
     on: str = ""
     asks: Mapping[str, Any] = EMPTY
-    """The question of a child: see `core.position.Asked`."""
+    """The question of a child run: see `core.position.Asked`."""
 
 
 _DEFAULTS = Outcome.defaults()
@@ -246,7 +246,7 @@ _MISSING = object()
 
 
 def _plain(value: object) -> Any:
-    """As `core.plain`, without what a value leaves empty: records are kept small."""
+    """Like `core.plain`, but without empty and default fields, to keep records small."""
     if isinstance(value, StopSignal):
         return value.to_dict()
     if isinstance(value, Value):
@@ -304,7 +304,7 @@ MOST_TOKENS = 10**9
 MOST_COST = 10**6
 """USD for one model call."""
 MOST = 1e15
-"""An upper bound for every count and every sum of money, whatever was added up."""
+"""The upper bound of every sum of counts or of USD."""
 
 
 PARTS: Mapping[str, str] = {
@@ -312,28 +312,28 @@ PARTS: Mapping[str, str] = {
     "cache_write_tokens": "prompt_tokens",
     "reasoning_tokens": "completion_tokens",
 }
-"""Counts that are a part of another one."""
+"""Token counts that are part of another count: part to whole."""
 
 
 def is_tokens(value: object) -> TypeGuard[int]:
-    """Whether so many tokens can have been sent or written in one model call."""
+    """Whether a value is a plausible token count for one side of one model call."""
     return type(value) is int and 0 <= value <= MOST_TOKENS
 
 
 def is_cost(value: object) -> bool:
-    """Whether one model call can have cost so many USD."""
+    """Whether a value is a plausible cost of one model call, in USD."""
     return isinstance(value, (int, float)) and 0 <= value <= MOST_COST
 
 
 def problem_with(spent: Spent) -> str:
-    """The error in the usage that an action reports, in words; empty if there is none."""
-    asked, sent, written = spent.llm_calls, spent.prompt_tokens, spent.completion_tokens
+    """The implausible part of reported usage, in words; empty if all of it is plausible."""
+    calls, sent, written = spent.llm_calls, spent.prompt_tokens, spent.completion_tokens
     paid, tools = spent.cost, spent.tools
     if not (
-        type(asked) is type(sent) is type(written) is int
-        and 0 <= asked <= MOST and 0 <= sent <= MOST and 0 <= written <= MOST
+        type(calls) is type(sent) is type(written) is int
+        and 0 <= calls <= MOST and 0 <= sent <= MOST and 0 <= written <= MOST
     ):  # fmt: skip
-        counts = {"llm_calls": asked, "prompt_tokens": sent, "completion_tokens": written}
+        counts = {"llm_calls": calls, "prompt_tokens": sent, "completion_tokens": written}
         for name, count in counts.items():
             if not _is_count(count):
                 return f"{name} {say(count)}"
@@ -344,7 +344,7 @@ def problem_with(spent: Spent) -> str:
                 return f"{name} {say(part)}"
     if paid is not None and not (_is_number(paid) and paid <= MOST):
         return f"cost {say(paid)}"
-    if tools is EMPTY:  # nearly always, and asked about every step
+    if tools is EMPTY:  # the usual case, and this runs every step
         return ""
     if not isinstance(tools, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  a file may hold anything
         return f"tools {say(tools)}"
@@ -355,7 +355,7 @@ def problem_with(spent: Spent) -> str:
 
 
 def say(value: object) -> str:
-    """A value that is not believed, as a warning names it: short, whatever it is."""
+    """A rejected value as a warning shows it: short, whatever the value is."""
     if isinstance(value, int) and value.bit_length() > 60:
         return f"a number of about {int(value.bit_length() * math.log10(2)) + 1:,} digits"
     if isinstance(value, (int, float)):
@@ -368,5 +368,5 @@ def _is_count(value: object) -> bool:
 
 
 def _is_number(value: object) -> bool:
-    """A number from 0 on. NaN is none."""
+    """Whether a value is a finite number from 0 on. NaN is not."""
     return isinstance(value, (int, float)) and 0 <= value < math.inf

@@ -1,4 +1,4 @@
-"""Any value of a run as plain JSON data."""
+"""Conversion of a run's values to plain JSON data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from chartloop.core.values import Value
 
 
 def plain(value: object) -> Any:
-    """Mappings become dicts, named tuples dicts by field, other sequences lists."""
+    """Convert mappings, values and named tuples to dicts, and other collections to lists."""
     if isinstance(value, (str, int, float, bool)) or value is None:
         return value
     if isinstance(value, Mapping):

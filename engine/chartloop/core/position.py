@@ -1,7 +1,7 @@
-"""Where a run is: all that it is at one moment.
+"""Positions: the complete state of a run at one moment.
 
-A position is a fold of the run's records. It is plain data: JSON and pickle both ways, and it
-knows no machine, so the same position can be asked of two machines.
+A position is a fold of the run's records. It is plain data that converts to JSON and pickle and
+back. It does not depend on a machine, so that two machines can be compared at the same position.
 """
 
 from __future__ import annotations
@@ -31,83 +31,82 @@ from chartloop.core.transcript import NO_MESSAGES, Conversation
 from chartloop.core.values import Value
 
 FILES = "files"
-"""Under this name `Position.kept` holds the images and files that the run was started with, as
-parts of a message."""
+"""The key of `Position.kept` for the images and files that the run was started with, as message
+parts."""
 REPAIRED = "repaired"
-"""Under this name `Position.kept` holds how often an action has asked to be done again."""
+"""The key of `Position.kept` for the number of extra attempts that an action requested."""
 
 
 def repair_count(kept: Mapping[str, Any], state: str, attempt: int) -> int:
-    """The number of extra attempts so far that a state's action asked for itself."""
+    """The number of extra attempts that a state's action has requested itself so far."""
     note = kept.get(REPAIRED) if attempt else None
     return min(note["times"], attempt) if note and note["state"] == state else 0
 
 
 CHILD = "child"
-"""A run is blocked on this while a child machine waits. Under this name `Position.kept` holds
-what the child asks, an `Asked` as plain data."""
+"""The `blocked_on` of a run whose child waits for an answer. The key of `Position.kept` for the
+child's question, an `Asked` as plain data."""
 IN_DOUBT = "in-doubt"
-"""A run is blocked on this while someone must say whether a paid call is made again."""
+"""The `blocked_on` of a run that waits for the decision whether to repeat a paid call."""
 ELICITATION = "elicitation"
-"""A run is blocked on this while someone must fill the form that an MCP server asks for. Under this
-name `Position.kept` holds the form, its action, and the answers that this action has."""
+"""The `blocked_on` of a run that waits for an MCP server's form to be filled in. The key of
+`Position.kept` for the form, its action, and the answers that the action has received."""
 METADATA = "metadata"
-"""Under this name a run keeps what its caller said about it at the start."""
+"""The key of `Position.kept` for the metadata that the caller passed at the start."""
 
 
 APPROVAL = "ask_approval"
-"""Under this name `Position.kept` holds the calls that someone was asked to approve, and what
-they answered."""
+"""The key of `Position.kept` for the calls to be approved and the answers given."""
 
 
 class Asked(Value, frozen=True, gc=False):
-    """The question of a waiting child; an answer to the parent is an answer to it."""
+    """The question of a waiting child run; the parent passes its answer on."""
 
     run: str
     """The child's run id."""
     question: str
     events: tuple[str, ...]
-    """The events that its wait takes."""
+    """The events that the child's wait takes."""
     machines: tuple[str, ...] = ()
-    """From the parent down to the machine that waits: the child's name, its child's, and on."""
+    """The names of the machines from the child down to the one that waits."""
     state: str = ""
-    """The state in which that one waits."""
+    """The state in which that machine waits."""
     closing: bool = False
-    """All that wait are on their way out, and wait on it: that they should stop is not news."""
+    """Whether all waiting children are already stopping, so that a stop need not be passed on."""
     waiting: int = 1
-    """How many children wait."""
+    """The number of waiting children."""
     wait: str = ""
-    """The id of the child's wait, in its own run; empty in a journal of an older version."""
+    """The id of the wait in the child's run; empty in a journal of an older version."""
     form: Mapping[str, Any] = EMPTY
-    """The form that an MCP server asks the child for; empty for another question."""
+    """The form that an MCP server wants filled in; empty for any other question."""
 
     def to_data(self) -> dict[str, Any]:
-        """Plain data, for a record."""
+        """The question as plain data, for a record."""
         data = self.to_mapping()
         return data if self.form else {name: data[name] for name in data if name != "form"}
 
 
 class ReturnPoint(Value, frozen=True, gc=False):
-    """Where a detour interrupts a run, and `next: return` continues it."""
+    """The point where a detour interrupts a run, and where `next: return` continues it."""
 
     kind: Literal["state", "edge", "fork"]
-    """In a state, before it was left; on an edge, before it was taken; before the branches of an
-    `all` were entered."""
+    """`state`: before the state is left; `edge`: before the edge is taken; `fork`: before the
+    branches of an `all` are entered."""
     name: str
-    """The state, the edge by id, or the state of the `all`."""
+    """The state, the id of the edge, or the state with the `all`."""
 
 
 class Return(Value, frozen=True, gc=False):
-    """A detour that has not returned: an entry of the stack `Position.returns`."""
+    """An entry of the stack `Position.returns`: a detour that has not returned yet."""
 
     rule: str
-    """The rule that made the detour, by id."""
+    """The id of the rule that made the detour."""
     point: ReturnPoint
     attempt: int | None = None
-    """Of an interrupted retry: the extra attempts that were made before it."""
+    """The number of extra attempts before the detour, if it interrupted a retry."""
 
     def to_text(self) -> str:
-        """The form that snapshots and printed positions have, such as ``rules.0:act.retry#1``."""
+        """The entry as snapshots and printed positions hold it: ``rules.0:act.retry#1``."""
         kind, name = self.point.kind, self.point.name
         point = f"={name}" if kind == "state" else f"{name}.all" if kind == "fork" else name
         attempt = "" if self.attempt is None else f"#{self.attempt}"
@@ -129,57 +128,57 @@ def _point_from_text(text: str) -> ReturnPoint:
 
 
 class Position(Value, frozen=True, gc=False):
-    """All that a run is at one moment."""
+    """The complete state of a run at one moment."""
 
     state: str
     status: str = "idle"
     paused_from: str = ""
-    """The status that a pause left: `running` or `debugging`."""
+    """The status before the pause: `running` or `debugging`."""
     facts: Facts = Facts()
     signals: StopSignals = NO_SIGNALS
-    """Raised and not suppressed."""
+    """The signals that are raised and not suppressed."""
     soft: tuple[str, ...] = ()
-    """Reasons among `signals` that came from `signal` rules: the file's decisions judge them."""
+    """The reasons among `signals` that `signal` rules raised: the file decides what they mean."""
     suppressed: StopSignals = NO_SIGNALS
-    """Put off by a continuation."""
+    """The signals that a continuation defers."""
     stopping: bool = False
-    """The epilogue is open: the reason is settled, rules are off."""
+    """Whether the epilogue has begun: the reason is settled and rules are no longer evaluated."""
     returns: tuple[Return, ...] = ()
     """The detours that have not returned; the newest last."""
     skip: str = ""
     """The rule whose detour just ended: skipped until another action has finished."""
     attempt: int = 0
-    """Extra attempts made of the present action."""
+    """The number of extra attempts of the current action."""
     entered_at: float = 0.0
-    """When the present state was entered: where the clock of `within` starts."""
+    """When the current state was entered; `within` counts from here."""
     wake_at: float | None = None
     blocked_on: str = ""
-    """Why the present action waits, when it returned `Blocked`."""
+    """The reason why the current action waits, if it returned `Blocked`."""
     waited: float | None = None
-    """Until when the present action waited, once it is called again."""
+    """The time until which the current action waited, once it is called again."""
     pause_asked: bool = False
-    """A pause that was asked for at a wait: takes effect before the next action."""
+    """Whether a pause was requested during a wait; it takes effect before the next action."""
     warned: frozenset[str] = frozenset()
-    """Rules and decisions whose `warn_at` has spoken."""
+    """The rules and decisions whose `warn_at` has been reached."""
     messages: Conversation = NO_MESSAGES
     prompt: tuple[Message, ...] | None = None
-    """The messages that the next model call sends in place of the conversation."""
+    """The messages that the next model call sends instead of the conversation."""
     queue: tuple[Task, ...] = ()
     kept: Mapping[str, Any] = EMPTY
 
     @property
     def ended(self) -> bool:
-        """Whether the run is over."""
+        """Whether the run has ended."""
         return self.status in ("completed", "error")
 
     @property
     def closing(self) -> bool:
-        """Whether it is stopping, or waits for a child that is: no one need ask it to."""
+        """Whether the run is stopping, or waits for a child that is."""
         return self.stopping or ((asked := self.child_question) is not None and asked.closing)
 
     @property
     def child_question(self) -> Asked | None:
-        """The question of a child, while the run waits for that."""
+        """The question of a child run; None unless the run waits for its answer."""
         given = self.kept.get(CHILD) if self.blocked_on == CHILD else None
         if given is None:
             return None
@@ -191,11 +190,11 @@ class Position(Value, frozen=True, gc=False):
 
     @property
     def form(self) -> Mapping[str, Any] | None:
-        """The form that an MCP server asks for, while the run waits for that."""
+        """The form that an MCP server wants filled in; None unless the run waits for it."""
         return self.kept[ELICITATION]["form"] if self.blocked_on == ELICITATION else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, whole; `messages` too."""
+        """The whole position as plain data, `messages` included."""
         return {
             **{n: getattr(self, n) for n in _PLAIN},
             "facts": plain(self.facts),

@@ -1,18 +1,18 @@
-"""The reasoning of a model before its reply: thinking blocks, kept as the provider sent them.
+"""A model's reasoning before its reply: thinking blocks, kept as the provider sent them.
 
-A provider may sign these blocks or encrypt them, and refuses a changed one. So a run keeps them
-beside the text of a reply and never reads them to decide anything: they are in no fact and in no
-result. The mapping is a message's ``reasoning``:
+A provider may sign or encrypt these blocks, and refuses them if they are changed. So a run keeps
+them with the reply and never decides by them: no fact and no result contains them. The mapping is
+a message's ``reasoning``:
 
-    provider                 who sent it, as litellm calls it: only that provider gets it back
-    thinking_blocks          Anthropic's, Bedrock's, Gemini's: whole, in order
-    reasoning_content        a plain text, where there are no such blocks
+    provider                 the sender, as litellm names it; only this provider gets it back
+    thinking_blocks          of Anthropic, Bedrock and Gemini: whole, in order
+    reasoning_content        plain text, if there are no such blocks
     reasoning_items          of OpenAI's Responses API
     provider_specific_fields ``reasoning_details`` of OpenRouter, ``thought_signatures`` of Gemini
-    calls                    what belongs to a tool call (Gemini's signature), in the order of calls
+    calls                    data of single tool calls (Gemini's signature), in the order of calls
 
-Belongs here: what the mapping holds, as text and in words. Never: how it comes off the wire or
-goes back (`adapters.model.thinking`).
+Belongs here: the content of the mapping, as text and in words. Never: how it is received or sent
+(`adapters.model.thinking`).
 Source: Anthropic API reference, "Extended thinking"; litellm, "Reasoning content"; OpenRouter,
 "Reasoning tokens".
 """
@@ -26,17 +26,17 @@ KNOWN = frozenset({
     "thinking", "redacted_thinking", "reasoning",
     "reasoning.text", "reasoning.summary", "reasoning.encrypted",
 })  # fmt: skip
-"""Kinds of blocks that providers document."""
+"""The kinds of blocks that providers document."""
 
 _LISTS = ("thinking_blocks", "reasoning_items")
 _TEXTS = ("thinking", "text", "summary")
 
 
 def blocks_of(reasoning: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Every block, in order."""
-    more = reasoning.get("provider_specific_fields")
-    given: Mapping[str, Any] = cast("Any", more) if isinstance(more, Mapping) else {}
-    for blocks in (*map(reasoning.get, _LISTS), given.get("reasoning_details")):
+    """All blocks, in order."""
+    specific = reasoning.get("provider_specific_fields")
+    fields: Mapping[str, Any] = cast("Any", specific) if isinstance(specific, Mapping) else {}
+    for blocks in (*map(reasoning.get, _LISTS), fields.get("reasoning_details")):
         if isinstance(blocks, (list, tuple)):
             for block in cast("list[Any]", blocks):
                 if isinstance(block, Mapping):
@@ -44,13 +44,13 @@ def blocks_of(reasoning: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def unknown_kinds(reasoning: Mapping[str, Any]) -> list[str]:
-    """The kinds of blocks that no provider documents, each once."""
+    """The undocumented kinds of blocks, each once."""
     kinds = (str(block.get("type"))[:60] for block in blocks_of(reasoning))
     return list(dict.fromkeys(kind for kind in kinds if kind not in KNOWN))
 
 
 def reasoning_text(reasoning: Mapping[str, Any]) -> str:
-    """The readable part. Signatures and encrypted data are left out."""
+    """The readable text, without signatures and encrypted data."""
     plain = reasoning.get("reasoning_content")
     if isinstance(plain, str):
         return plain
@@ -70,7 +70,7 @@ def _texts(block: Mapping[str, Any]) -> Iterator[str]:
 
 
 def say_reasoning(reasoning: Mapping[str, Any]) -> str:
-    """It in a few words: ``reasoning of 1,204 characters``, ``reasoning, hidden``; empty: none."""
+    """Describe the reasoning: ``reasoning of 1,204 characters``. Empty if there is none."""
     if not reasoning:
         return ""
     size = len(reasoning_text(reasoning))

@@ -1,7 +1,7 @@
-"""Why a run stops: one vocabulary for all sources.
+"""Stop reasons and stop signals: one vocabulary for everything that stops a run.
 
-The lower priority number wins; equals go by the order in which they were raised. Files may
-add their own reasons or redefine these.
+The lowest priority number wins; between equals, the signal that was raised first. Files may add
+reasons or redefine these.
 
 Source: 002 "StopReason", "StopSignals", "ExecutionContinuation"; 003 "Stopping Conditions";
 000 `StopReason`; design "language", section 7.
@@ -22,10 +22,10 @@ ResultKind = Literal["natural", "human", "error", "limit", "waiting"]
 
 
 class StopReason(str):
-    """A reason to stop. Compares equal to its name, so ``result.reason == "steps_limit"`` holds.
+    """A reason to stop. It equals its name, so ``result.reason == "steps_limit"`` holds.
 
-    `priority`: the lower number wins. `forced`: the run was cut short rather than finished.
-    `status`: what the run ends as.
+    `priority`: the lowest number wins. `forced`: the run was cut short rather than finished.
+    `status`: the status with which the run ends.
     """
 
     __slots__ = ("forced", "priority", "status")
@@ -54,7 +54,7 @@ class StopReason(str):
 
     @property
     def value(self) -> str:
-        """The name as files and journals write it."""
+        """The name, as in files and journals."""
         return str(self)
 
     @property
@@ -67,12 +67,12 @@ class StopReason(str):
 
     @property
     def about(self) -> str:
-        """The meaning of a built-in reason; empty for one that a file declares."""
+        """The meaning of a built-in reason; empty for a reason of the file."""
         return _ABOUT.get(str(self), "")
 
     @property
     def kind(self) -> ResultKind:
-        """How a run that ended for this reason is counted; see `Result.kind`."""
+        """The kind of result of a run that ended for this reason; see `Result.kind`."""
         if self in _NATURAL:
             return "natural"
         if self.startswith("user_"):
@@ -106,24 +106,24 @@ _ABOUT: Mapping[str, str] = MappingProxyType(
         "completed": "The work is done.",
         "context_overflow": "The conversation no longer fits the model's window.",
         "cost_limit": "The money is spent.",
-        "critical_failure": "Something broke that nothing can help.",
-        "custom": "A condition of the file's own.",
-        "diminishing_returns": "Improving brings too little now.",
+        "critical_failure": "Something failed that the run cannot repair.",
+        "custom": "A condition of the file.",
+        "diminishing_returns": "Another improvement cycle would bring too little.",
         "error": "An error prevents the run from continuing.",
         "error_rate": "Too large a share of the work fails.",
         "error_threshold": "Too many failures in a row.",
         "finish_reason": "The model ended its reply in a way that stops the run.",
         "guard_error": "A guard could not be evaluated, or no edge out of a state holds.",
         "health_critical": "The health score is too low.",
-        "no_progress": "The same again and again, or nothing new.",
+        "no_progress": "The run repeats itself or achieves nothing new.",
         "retry_limit": "The retries are used up.",
-        "stagnation": "No task was done for too long.",
+        "stagnation": "No task was finished for too long.",
         "steps_limit": "The steps are used up.",
-        "stop_requested": "A tool or action asked for it: `AgentStop`.",
+        "stop_requested": "A tool or action requested it: `AgentStop`.",
         "time_limit": "The time is used up.",
         "token_limit": "The tokens are used up.",
         "unknown": "The run ended without a reason.",
-        "user_requested": "A caller or a person asked for it, from outside.",
+        "user_requested": "A caller or a person requested it from outside.",
         "user_unresponsive": "No answer came in time.",
     }
 )
@@ -131,15 +131,15 @@ _ABOUT: Mapping[str, str] = MappingProxyType(
 REASONS: Mapping[str, StopReason] = MappingProxyType(
     {n: StopReason(n, p, f, s) for names, p, f, s in _TABLE for n in names.split()}
 )
-"""The reasons that every file has, by name."""
+"""The built-in reasons, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopSignal:
-    """One request to stop, with what is needed to explain it later.
+    """A request to stop, with the data that explains it later.
 
-    Raised by a rule, a state, a tool or the caller. Several may coexist; the lowest priority
-    number wins, equals by the order in which they were raised.
+    A rule, a state, a tool or the caller raises it. Several may coexist; the lowest priority
+    number wins, and between equals the earliest.
 
     Source: 002 "Stop Signals" (reason, message, context, source).
     """
@@ -150,7 +150,7 @@ class StopSignal:
     context: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The values that the guard read, by fact name. Units are those of the facts."""
     source: str = ""
-    """The rule, state, tool or caller that raised it, as written in the file."""
+    """The rule, state, tool or caller that raised it, as the file writes it."""
 
     @classmethod
     def steps_limit(cls, steps: int, limit: int, *, source: str = "") -> StopSignal:
@@ -180,19 +180,19 @@ class StopSignal:
 
     @classmethod
     def finish_reason(
-        cls, found: str, stopping: Iterable[str] = (), *, source: str = ""
+        cls, reason: str, stopping: Iterable[str] = (), *, source: str = ""
     ) -> StopSignal:
-        """The model ended its reply with a reason that stops the run; `stopping` are those."""
-        context: dict[str, Any] = {"last.finish_reason": found}
-        if listed := list(stopping):
-            context["limits.finish_reasons"] = listed
-        return cls(REASONS["finish_reason"], f"the model ended with `{found}`", context, source)
+        """The model ended its reply with `reason`, one of the `stopping` finish reasons."""
+        context: dict[str, Any] = {"last.finish_reason": reason}
+        if reasons := list(stopping):
+            context["limits.finish_reasons"] = reasons
+        return cls(REASONS["finish_reason"], f"the model ended with `{reason}`", context, source)
 
     @classmethod
     def user_requested(
         cls, message: str = "", context: Mapping[str, Any] | None = None, *, source: str = "caller"
     ) -> StopSignal:
-        """It was requested from outside."""
+        """A caller or a person requested the stop."""
         return cls(REASONS["user_requested"], message, dict(context or {}), source)
 
     @classmethod
@@ -206,7 +206,7 @@ class StopSignal:
     def stop_requested(
         cls, message: str = "", context: Mapping[str, Any] | None = None, *, source: str = ""
     ) -> StopSignal:
-        """A tool or action asked for it."""
+        """A tool or action requested the stop."""
         return cls(REASONS["stop_requested"], message, dict(context or {}), source)
 
     @classmethod
@@ -218,7 +218,7 @@ class StopSignal:
 
     @classmethod
     def from_exception(cls, error: BaseException, *, source: str = "") -> StopSignal:
-        """The signal that an `AgentStop` carries; of any other exception an `error`.
+        """The signal of an `AgentStop`; for any other exception, an `error` signal.
 
         Source: 002 `fromStopException()`.
         """
@@ -240,7 +240,7 @@ class StopSignal:
         return cls(REASONS[name], message, dict((value, limit)), source)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as `chartloop run --format json` prints it."""
+        """The signal as plain data, as `chartloop run --format json` prints it."""
         return {
             "reason": str(self.reason),
             "message": self.message,
@@ -252,7 +252,7 @@ class StopSignal:
     def from_dict(
         cls, data: Mapping[str, Any], reasons: Mapping[str, StopReason] = REASONS
     ) -> StopSignal:
-        """Read back what `to_dict` wrote. A reason that `reasons` lacks becomes a custom one."""
+        """Read back what `to_dict` wrote. A reason not in `reasons` becomes a custom one."""
         name = str(data["reason"])
         return cls(
             reasons.get(name) or StopReason(name),
@@ -272,19 +272,19 @@ class StopSignals(tuple[StopSignal, ...]):
     __slots__ = ()
 
     def add(self, *signals: StopSignal) -> StopSignals:
-        """A new collection with these added at the end."""
+        """Return the signals with more at the end."""
         return StopSignals((*self, *signals))
 
     @property
     def highest(self) -> StopSignal | None:
-        """The one that decides: lowest priority number, then the earliest. None when empty."""
+        """The signal that decides: lowest priority number, then earliest. None when empty."""
         if len(self) < 2:
             return self[0] if self else None
         return min(self, key=lambda s: s.reason.priority)
 
     @property
     def first(self) -> StopSignal | None:
-        """The one that was raised first. None when empty."""
+        """The signal that was raised first. None when empty."""
         return self[0] if self else None
 
     @property
@@ -293,7 +293,7 @@ class StopSignals(tuple[StopSignal, ...]):
         return tuple(s.reason for s in self)
 
     def to_list(self) -> list[dict[str, Any]]:
-        """Plain data."""
+        """The signals as plain data."""
         return [s.to_dict() for s in self]
 
     @classmethod
@@ -307,7 +307,7 @@ class StopSignals(tuple[StopSignal, ...]):
         return "; ".join(str(signal) for signal in self)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the signals as a table, the one that decides marked."""
+        """The notebook view: a table of the signals, with a mark at the one that decides."""
         return bundle(_signals_table(self), str(self) or "no stop signals")
 
 
@@ -328,11 +328,11 @@ def _signals_table(signals: StopSignals) -> str:
 
 
 class AgentStop(Exception):
-    """Raised inside a tool or action: the run should stop. Not an error.
+    """A request to stop the run, raised inside a tool or action. Not an error.
 
-    `message` is a text, or a whole `StopSignal`. `reason` is one of the file's. `context` is
-    any JSON data; what is not goes onto the record as text. `source` is by default the tool or
-    the state, and `step` the number of the current step.
+    `message` is a text or a `StopSignal`. `reason` is a reason of the file. `context` is JSON
+    data; other values are recorded as text. `source` defaults to the tool or the state, `step`
+    to the number of the current step.
 
         raise AgentStop("The answer was found.", context={"answer": 5})
 
@@ -343,20 +343,20 @@ class AgentStop(Exception):
         self, message: str | StopSignal = "", *, reason: str = "stop_requested",
         context: Mapping[str, Any] | None = None, source: str = "", step: int | None = None,
     ) -> None:  # fmt: skip
-        given: Mapping[str, Any] = {}
+        inherited: Mapping[str, Any] = {}
         if isinstance(message, StopSignal):
-            reason, given, source = message.reason, message.context, source or message.source
+            reason, inherited, source = message.reason, message.context, source or message.source
             message = message.message
         self.message = str(message)
         self.reason = str(reason or "stop_requested")
-        self.context = {**given, **(context or {})}
+        self.context = {**inherited, **(context or {})}
         self.source = str(source)
         self.step = step
         super().__init__(self.message or self.reason)
 
     @property
     def signal(self) -> StopSignal:
-        """The signal that it asks for."""
+        """The stop signal that the exception carries."""
         step = {} if self.step is None else {"step": self.step}
         reason = REASONS.get(self.reason) or StopReason(self.reason)
         return StopSignal(reason, self.message, {**step, **self.context}, self.source)
@@ -364,7 +364,7 @@ class AgentStop(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """Signals that wait, and whether someone asked to continue in spite of them.
+    """Pending signals, and whether a continuation defers them.
 
     Source: 002 "ExecutionContinuation".
     """
@@ -374,19 +374,19 @@ class Continuation:
 
     @property
     def should_stop(self) -> bool:
-        """True when there are signals and no one asked to continue."""
+        """Whether there are signals and no continuation was requested."""
         return bool(self.signals) and not self.requested
 
     def with_signal(self, signal: StopSignal) -> Continuation:
-        """The same with one more signal."""
+        """Return a copy with one more signal."""
         return replace(self, signals=self.signals.add(signal))
 
     def with_requested(self, requested: bool = True) -> Continuation:
-        """The same with the request to continue set or taken back."""
+        """Return a copy with the request to continue set or withdrawn."""
         return replace(self, requested=requested)
 
     def explain(self) -> str:
-        """The effect and the reason, in one or two sentences."""
+        """Explain the effect and the reason in one or two sentences."""
         if not self.signals:
             return "No stop signal has been raised; the run continues."
         raised = say_count(len(self.signals), "signal")
@@ -400,7 +400,7 @@ class Continuation:
         )
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: what happens and why, and the signals."""
+        """The notebook view: the explanation and a table of the signals."""
         listed = _signals_table(self.signals) if self.signals else ""
         return bundle(line(self.explain()) + listed, self.explain())
 

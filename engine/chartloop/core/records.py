@@ -1,7 +1,7 @@
-"""Records: one input of a run and what came of it.
+"""Records: the log entries of a run, each with one input and its effect.
 
-A run is its records. Each holds what `evolve` was given (state, event, outcome, clock
-readings, answers of opaque guards) and, to be compared by a replay, what it decided.
+A run is its records. Each holds the input of `evolve` (state, event, outcome, clock readings,
+results of opaque guards) and the decision, so that a replay can compare it.
 """
 
 from __future__ import annotations
@@ -48,47 +48,47 @@ class Input(Value, frozen=True, gc=False):
 
     kind: RecordKind
     event: str = ""
-    """The event answered or dropped, the reason of a stop, the status trigger of a pause."""
+    """The event of an answer or a drop, the reason of a stop, the status trigger of a pause."""
     outcome: Outcome | None = None
     started: float = 0.0
-    """When the action was started, seconds since the epoch."""
+    """When the action started, seconds since the epoch."""
     at: float = 0.0
-    """When it ended, or when the event arrived: the reading that decides."""
+    """When the action ended or the event arrived; decisions use this clock reading."""
     data: Mapping[str, Any] = EMPTY
     """`start`: task, limits, vars, messages ...; `answer`: its data; `edit`: the new values;
-    `enqueue`: tasks; `blocked`: until and on; `stop`: message and source; `drop`: why."""
+    `enqueue`: tasks; `blocked`: until and on; `stop`: message and source; `drop`: the reason."""
     opaque: tuple[bool, ...] = ()
-    """The results of registered Python guards, in the order in which they were evaluated."""
+    """The results of registered Python guards, in the order of evaluation."""
     ahead: float | None = None
-    """`answer`: when it was given, if that was before its question was asked."""
+    """`answer`: when it was given, if it came ahead of its question."""
 
 
 class Record(Value, frozen=True, gc=False):
-    """One input and its outcome."""
+    """One entry of a run's log: an input and its effect."""
 
     seq: int
     """The record's number in its run, from 0."""
     state: str
-    """Where the run was."""
+    """The state before the input."""
     input: Input
     taken: tuple[str, ...] = ()
-    """Ids of the edges and rules that were taken, in order."""
+    """The ids of the edges and rules that were taken, in order."""
     signals: StopSignals = NO_SIGNALS
-    """Signals raised by this input."""
+    """The signals that this input raised."""
     next: str = ""
-    """Where the run is now."""
+    """The state after the input."""
     status: str = ""
     wake_at: float | None = None
     warnings: tuple[str, ...] = ()
 
     @property
     def kind(self) -> RecordKind:
-        """The kind of input."""
+        """The kind of the input."""
         return self.input.kind
 
     @property
     def aside(self) -> bool:
-        """Whether the current action stayed as it was: what it had started is still started."""
+        """Whether the record left the current action and its started calls untouched."""
         return self.kind in ASIDE and self.next == self.state
 
     @property
@@ -98,7 +98,7 @@ class Record(Value, frozen=True, gc=False):
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """The failure of the action, else of single tool calls whose errors the model read."""
+        """The action's failure, else the failures of tool calls that the model was shown."""
         outcome = self.input.outcome
         if outcome is None:
             return ()
@@ -108,21 +108,21 @@ class Record(Value, frozen=True, gc=False):
         return (f"{error.category}: {error.message}" if error is not None else "failed",)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data without what was left at its default; the shape of `runs export`."""
-        given = self.input
-        out: dict[str, Any] = {"kind": given.kind, "state": self.state, "at": given.at}
-        if given.started != given.at:
-            out["started"] = given.started
-        if given.event:
-            out["event"] = given.event
-        if given.outcome is not None:
-            out["outcome"] = given.outcome.to_dict()
-        if given.data:
-            out["data"] = dict(given.data)
-        if given.opaque:
-            out["opaque"] = list(given.opaque)
-        if given.ahead is not None:
-            out["ahead"] = given.ahead
+        """The record as plain data, without defaults; the format of `runs export`."""
+        input_ = self.input
+        out: dict[str, Any] = {"kind": input_.kind, "state": self.state, "at": input_.at}
+        if input_.started != input_.at:
+            out["started"] = input_.started
+        if input_.event:
+            out["event"] = input_.event
+        if input_.outcome is not None:
+            out["outcome"] = input_.outcome.to_dict()
+        if input_.data:
+            out["data"] = dict(input_.data)
+        if input_.opaque:
+            out["opaque"] = list(input_.opaque)
+        if input_.ahead is not None:
+            out["ahead"] = input_.ahead
         if self.taken:
             out["taken"] = list(self.taken)
         if self.signals:
@@ -142,7 +142,7 @@ class Record(Value, frozen=True, gc=False):
     ) -> Record:
         """Read back what `to_dict` wrote; `seq` is the record's number."""
         outcome = data.get("outcome")
-        given = Input(
+        input_ = Input(
             data["kind"],
             data.get("event", ""),
             None if outcome is None else Outcome.from_dict(outcome, reasons),
@@ -156,7 +156,7 @@ class Record(Value, frozen=True, gc=False):
         return cls(
             seq,
             data["state"],
-            given,
+            input_,
             tuple(data.get("taken", ())),
             StopSignals.from_list(signals, reasons) if signals else NO_SIGNALS,
             data.get("next", data["state"]),
@@ -166,24 +166,24 @@ class Record(Value, frozen=True, gc=False):
         )
 
     def to_json(self) -> str:
-        """One line of JSON."""
+        """The record as one line of JSON."""
         return to_json(self.to_dict())
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the input, its outcome, and where the run went."""
-        given, outcome = self.input, self.input.outcome or _NOTHING
+        """The notebook view: the input, its outcome, and the next state."""
+        input_, outcome = self.input, self.input.outcome or _NO_OUTCOME
         reply = outcome.reply
         calls = reply.tool_calls if reply is not None else ()
-        shown = pairs(
+        view = pairs(
             (
-                (f"record {self.seq}", f"{given.kind} {given.event}".strip()),
+                (f"record {self.seq}", f"{input_.kind} {input_.event}".strip()),
                 ("at", Cell(self.state, "code")),
-                ("took", _took(given)),
-                ("given", "" if given.ahead is None else "ahead of the question"),
+                ("took", _say_time_taken(input_)),
+                ("given", "" if input_.ahead is None else "ahead of the question"),
                 ("reply", reply.text if reply is not None else ""),
                 ("calls", Cell(", ".join(call.name for call in calls), "code")),
                 ("failed", Cell("\n".join(self.failures), "bad")),
-                ("data", Cell(to_json(given.data) if given.data else "", "code")),
+                ("data", Cell(to_json(input_.data) if input_.data else "", "code")),
                 ("taken", Cell("\n".join(self.taken), "code")),
                 ("signals", "\n".join(map(str, self.signals))),
                 ("warnings", "\n".join(self.warnings)),
@@ -191,19 +191,19 @@ class Record(Value, frozen=True, gc=False):
                 ("status", self.status),
             )
         )
-        led = f" → {self.next}" if self.next != self.state else ""
+        target = f" → {self.next}" if self.next != self.state else ""
         failed = f", failed: {'; '.join(self.failures)}" if self.failures else ""
-        message = f"record {self.seq}: {given.kind} at {self.state}{led}, {self.status}{failed}"
-        return bundle(shown, message)
+        text = f"record {self.seq}: {input_.kind} at {self.state}{target}, {self.status}{failed}"
+        return bundle(view, text)
 
 
-_NOTHING = Outcome()
+_NO_OUTCOME = Outcome()
 
 
-def _took(given: Input) -> str:
-    """How long an action took; empty for what is not an action."""
-    took = max(0.0, given.at - given.started)
-    return say_elapsed(took) if given.kind == "step" and given.started else ""
+def _say_time_taken(input_: Input) -> str:
+    """The duration of an action in words; empty for other inputs."""
+    seconds = max(0.0, input_.at - input_.started)
+    return say_elapsed(seconds) if input_.kind == "step" and input_.started else ""
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=dict).encode
@@ -218,10 +218,11 @@ def to_json(data: Any) -> str:
 
 
 def to_json_fast(data: Any) -> str:
-    """The same, in a fraction of the time; numbers may be written differently and mean the same.
+    """Like `to_json`, but much faster. Numbers may be written differently with the same value.
 
-    What msgspec writes is kept where it reads back as what was given. It is wider than JSON (dates,
-    bytes, sets) and narrower (infinity, lone surrogates): there `to_json` decides.
+    The text of msgspec is used only if it reads back equal to `data`; otherwise `to_json`
+    decides. msgspec accepts more than JSON (dates, bytes, sets) and also less (infinity, lone
+    surrogates).
     """
     try:
         text = _encode_fast(data)
@@ -236,5 +237,5 @@ def from_json(text: str) -> Any:
     """The value of JSON text, as `json.loads` reads it."""
     try:
         return _decode_fast(text)
-    except _NOT_FAST:  # infinity, lone surrogates: `json` reads more, or knows what is wrong
+    except _NOT_FAST:  # `json` reads infinity and lone surrogates, and names the fault otherwise
         return json.loads(text)

@@ -1,7 +1,7 @@
-"""Actions, tools and guards that a machine may name, as the language sees them.
+"""Specs: descriptions of the actions, tools, guards and classes that a machine may name.
 
-These are descriptions. `actions.declare` makes them from typed Python functions; the language
-checks files against them; the run calls what they hold. A file can only ever name one.
+`actions.declare` makes them from typed Python functions; the language checks files against them;
+the run calls their functions. A file can only name one, never define one.
 
 Source: design "language", section 8; 004 "Step Types"; 000 "Adapters".
 """
@@ -20,28 +20,28 @@ from chartloop.core.types import ANY, Type
 
 
 class Effect(enum.StrEnum):
-    """The effect of doing an action twice; decides how the journal guards it."""
+    """What doing an action twice would do; the journal guards the action accordingly."""
 
     PURE = "pure"
-    """Nothing: it may be repeated."""
+    """Nothing happens outside: it may be repeated."""
     LOCAL = "local"
-    """The same as once, by the key that it is given."""
+    """Twice has the same effect as once, because the action uses the key that it is given."""
     PAID = "paid"
-    """It costs again, or the outside sees it again: an intent is written first."""
+    """It costs twice, or has its effect twice: an intent is written first."""
 
 
 MOST_CALLS = 32
-"""How many tool calls of one reply are executed, where nothing else is said."""
+"""The default number of tool calls of one reply that are executed."""
 
 ArgKind = Literal[
     "text", "texts", "value", "values", "enum", "name", "duration", "data", "fields", "schema"
 ]  # fmt: skip
-"""How a field of `with` is written.
+"""The notation of a field of `with`.
 
-`text` a template; `texts` a mapping or list of templates; `value` an expression; `values` a
-mapping of expressions; `enum` one of a few words; `name` the literal name of a thing;
-`duration` a duration or an expression that gives one; `data` literal JSON data; `fields` a
-mapping of names to their own fields; `schema` a JSON Schema, or the name of a class.
+`text`: a template; `texts`: a mapping or list of templates; `value`: an expression; `values`: a
+mapping of expressions; `enum`: one of a few words; `name`: a literal name; `duration`: a duration
+or an expression of one; `data`: literal JSON data; `fields`: a mapping of names to mappings of
+fields; `schema`: a JSON Schema, or the name of a class.
 """
 
 
@@ -57,7 +57,7 @@ _EFFECTS: Mapping[Effect, str] = {
 }
 
 Supply = Literal["conversation", "tasks", "checkpoint"]
-"""Things that one action leaves in a run for another: messages, tasks, kept variables."""
+"""What an action leaves in the run for a later one: messages, tasks, saved variables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,29 +73,29 @@ class ArgSpec:
     choices: tuple[str, ...] = ()
     """The words of an `enum`."""
     names: str = ""
-    """What a `name` names: ``tool``, ``machine``, ``state``, ``variable``, ``block`` or
-    ``reason``."""
+    """The kind of thing that a `name` refers to: ``tool``, ``machine``, ``state``, ``variable``,
+    ``block`` or ``reason``."""
     check: Callable[[Any], str | None] | None = field(default=None, compare=False)
-    """For `data`, and for a `value` that is written plainly: what is wrong with it, or None."""
+    """Returns the error in `data` or in a constant `value`, or None."""
     fields: tuple[ArgSpec, ...] = ()
-    """For `fields`: what is under each name."""
+    """For `fields`: the fields of each entry."""
     needs: str = ""
-    """Another field, without which this one means nothing."""
+    """The field without which this one has no meaning."""
     at_least: str = ""
-    """Another field: below its value this one leaves it without effect."""
+    """The field that has no effect if this one is below its value."""
     arguments_of: str = ""
-    """The field that names the tool whose arguments these are."""
+    """The field that names the tool which takes these arguments."""
 
     @property
     def written_as(self) -> str:
-        """How a file writes it: ``template (str)``, ``name of a tool``, ``a | b``."""
+        """The notation in words: ``template (str)``, ``name of a tool``, ``a | b``."""
         if self.choices:
             return " | ".join(self.choices)
         word = _WRITTEN.get(self.kind, self.kind)
         return f"{word} of a {self.names}" if self.names else f"{word} ({self.type})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, as `chartloop actions --format json` prints it."""
+        """The field as plain data, as `chartloop actions --format json` prints it."""
         return {
             "field": self.name, "written": self.kind, "type": str(self.type),
             "required": self.required, "default": self.default, "choices": list(self.choices),
@@ -104,7 +104,7 @@ class ArgSpec:
 
 
 CacheMark = Literal["instructions", "tools", "conversation"]
-"""The parts of a request that may be marked for the provider's cache."""
+"""A part of a request that may be marked for the provider's cache."""
 CACHED: tuple[str, ...] = get_args(CacheMark)
 
 
@@ -114,16 +114,17 @@ NOT_EXTRA = frozenset(
     "api_base base_url api_key fallbacks model_list num_retries max_retries retry_policy "
     "retry_strategy mock_response callbacks custom_llm_provider".split()
 )
-"""What `extra` of a model may not hold: it has its own key, or would hide calls, hosts or retries.
+"""Names that `extra` of a model may not contain.
 
-More replies, or longer ones, than `max_tokens` says would make a bound untrue.
+They have a key of their own, would hide calls, hosts or retries, or would make bounds untrue by
+more or longer replies.
 """
 _NOT_BODY = frozenset("model messages max_tokens max_completion_tokens n best_of stream".split())
-"""What its ``extra_body`` may not hold, which is merged into the request."""
+"""Names that ``extra_body`` may not contain, because it is merged into the request."""
 
 
 def refused_extra(extra: Mapping[str, Any]) -> str | None:
-    """A name that `extra` may not hold, in it or in its ``extra_body``."""
+    """The first name in `extra` or its ``extra_body`` that is not allowed; None if all are."""
     body: Any = extra.get("extra_body")
     inner = _NOT_BODY & cast("Mapping[str, Any]", body).keys() if isinstance(body, Mapping) else ()
     return min({*(NOT_EXTRA & extra.keys()), *inner}, default=None)
@@ -131,67 +132,67 @@ def refused_extra(extra: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ActionSpec:
-    """Something that a state can do.
+    """An action that a state can do.
 
-    `run` is called with a context and the evaluated fields of `with`, and returns an `Outcome`,
-    a `Blocked`, or plain data that becomes the outcome's result. It may be a coroutine function.
+    `run` takes a context and the evaluated fields of `with`, and returns an `Outcome`, a
+    `Blocked`, or plain data that becomes the outcome's result. It may be a coroutine function.
     """
 
     name: str
     run: Callable[..., Any] | None = field(compare=False)
-    """None stands for an action that a file names and no one has registered."""
+    """None for an action that a file names and that is not registered."""
     args: tuple[ArgSpec, ...] = ()
     targets: Callable[[str, Any], str | None] | None = field(default=None, compare=False)
-    """For actions whose `with` has variables as keys: what is wrong with one entry, or None."""
+    """For a `with` whose keys are variables: returns the error in one entry, or None."""
     target_kind: ArgKind = "data"
-    """How the entries of such a `with` are written."""
+    """The notation of the entries of such a `with`."""
     result: Type = ANY
     work: bool = True
-    """Work moves `errors.consecutive` and `progress`; upkeep does not."""
+    """Whether it is work, which updates `errors.consecutive` and `progress`, or upkeep."""
     effect: Effect = Effect.PAID
     own_intents: bool = False
-    """The action writes an intent for each of its calls itself."""
+    """Whether it writes an intent for each of its calls itself."""
     settles_itself: bool = False
-    """With `own_intents`: before anything that is not a paid call it calls `Context.settle`."""
+    """With `own_intents`: whether it calls `Context.settle` before anything but a paid call."""
     changes: frozenset[str] = frozenset()
     """The facts that its outcomes may change."""
     suspends: bool = True
-    """Whether it may give the event loop away. False lets a run be driven by hand, faster."""
+    """Whether it may yield to the event loop. If not, the run can be driven by hand, faster."""
     uses: frozenset[str] = frozenset()
-    """The ports it cannot do without: ``model``, ``sandbox``, ``notifier``."""
+    """The ports that it requires: ``model``, ``sandbox``, ``notifier``."""
     may_use: frozenset[str] = frozenset()
-    """The ports it uses where the run has them."""
+    """The ports that it uses if the run has them."""
     leaves: bool = False
-    """It ends at once when it is cancelled: whatever may not, it leaves behind by itself."""
+    """Whether it ends at once when cancelled, abandoning by itself whatever does not."""
     sound: bool = False
-    """Its outcomes are valid whatever a model or a tool gave: they are not checked again."""
+    """Whether its outcomes are valid for every model and tool, and need no further check."""
     own_deadline: bool = False
-    """The action ends in time by itself: it is not cut off."""
+    """Whether it keeps its deadline by itself, and so is not cut off."""
     repairs: str = ""
-    """The field that says how often it may ask to be done again: see `Outcome.again`."""
+    """The field with the number of extra attempts that it may request: see `Outcome.again`."""
     most_calls: str = ""
-    """The field that says how many calls of one reply it executes; see `MOST_CALLS`."""
+    """The field with the number of calls of one reply that it executes; see `MOST_CALLS`."""
     needs: Supply | None = None
-    """The supply that must be in the run first: without it the action fails, or sends nothing."""
+    """The supply that the run must have: without it the action fails, or sends nothing."""
     supplies: frozenset[Supply] = frozenset()
     """The supplies that it may leave in the run."""
     for_wait: bool = False
     """Whether it prepares the wait that follows."""
     may_wait: bool = False
-    """It may return `Blocked` with a time, which a driver sleeps out."""
+    """Whether it may return `Blocked` with a time, until which a driver sleeps."""
     about: str = ""
-    """For `chartloop actions`: what it does, first line short."""
+    """The description for `chartloop actions`, with a short first line."""
     declares: ActionTraits | None = None
-    """Its traits, if known; None for an application's own action."""
+    """The traits of a built-in action; None for an application's own."""
 
     @property
     def is_builtin(self) -> bool:
-        """Whether what it does is known. Of an application's own action the worst is assumed."""
+        """Whether its behaviour is known. For an application's own action the worst is assumed."""
         return self.declares is not None
 
     @property
     def traits(self) -> ActionTraits:
-        """Its traits; an application's own action has none that can be relied on."""
+        """The declared traits; `UNDECLARED` for an application's own action."""
         return UNDECLARED if self.declares is None else self.declares
 
     @property
@@ -206,7 +207,7 @@ class ActionSpec:
         return "work" if self.work else "upkeep"
 
     def lines(self, width: int = 100) -> list[Line]:
-        """Its description, and how the fields of its `with` are written."""
+        """The description, and the notation of each field of `with`."""
         about = {
             "kind": f"{self.kind}, {_EFFECTS[self.effect]}", "result": str(self.result),
             "changes": ", ".join(sorted(self.changes)), "needs": ", ".join(sorted(self.uses)),
@@ -222,12 +223,12 @@ class ActionSpec:
             return [Line("with: nothing")]
         rows = [Row(("with", "written as", "", "what it is"), "dim")]
         for arg in self.args:
-            needed = "required" if arg.required else ""
-            rows.append(Row((arg.name, arg.written_as, needed, arg.about)))
+            required = "required" if arg.required else ""
+            rows.append(Row((arg.name, arg.written_as, required, arg.about)))
         return lay_out(rows, width=width)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data: what `chartloop actions --format json` prints of an action."""
+        """The action as plain data, as `chartloop actions --format json` prints it."""
         return {
             "action": self.name, "about": self.about, "available": self.run is not None,
             "work": self.work, "effect": str(self.effect), "result": str(self.result),
@@ -236,7 +237,7 @@ class ActionSpec:
         }  # fmt: skip
 
     def naming(self, thing: str) -> str:
-        """The first field that names such a thing; empty where there is none."""
+        """The first field that names such a thing; empty if there is none."""
         return next((a.name for a in self.args if a.names == thing), "")
 
     def arg(self, name: str) -> ArgSpec | None:
@@ -259,20 +260,20 @@ class ToolSpec:
     parse: Callable[[str], dict[str, Any]] = field(compare=False)
     call: Callable[..., Any] = field(compare=False)
     blocking: bool = True
-    """A plain function that may take its time: it is called in another thread."""
+    """Whether it is a plain function that may block, and so is called in another thread."""
     suspends: bool = True
-    """Whether a call may give the event loop away. False: it is called on the thread that drives
-    the run, which waits for it; no deadline can cut it off."""
+    """Whether a call may yield to the event loop. If not, the thread that drives the run makes the
+    call and waits for it; no deadline can cut it off."""
     effect: Effect = Effect.PAID
     memory: bool = False
-    """It edits memory blocks: a reply that asks for nothing else `wants_memory`."""
+    """Whether it edits memory blocks: a reply that calls only such tools `wants_memory`."""
     wants_context: bool = False
-    """Its first parameter is the context of the step."""
+    """Whether its first parameter is the context of the step."""
     server: str = ""
-    """The MCP server that carries it out; empty for a function of Python."""
+    """The MCP server that executes it; empty for a Python function."""
 
     def for_model(self) -> dict[str, Any]:
-        """The tool as chat APIs take it."""
+        """The tool in the format of chat APIs."""
         return {
             "type": "function",
             "function": {
@@ -285,32 +286,32 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class GuardSpec:
-    """A registered Python predicate. Drawn by its name; proofs call it opaque and leave it out."""
+    """A registered Python predicate. Pictures show its name; to proofs it is opaque."""
 
     name: str
     params: tuple[Type, ...] | None
-    """None: any number of values of any type."""
+    """The types of its parameters; None accepts any number of values of any type."""
     call: Callable[..., bool] = field(compare=False)
     about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeSpec:
-    """A Python class that a model's reply may have to be: a pydantic model or dataclass."""
+    """A Python class for structured replies: a pydantic model or dataclass."""
 
     name: str
     source: type | None = field(compare=False)
-    """None stands for a class that a file names and no one has given."""
+    """None for a class that a file names and that was not passed."""
     schema: Callable[[], Mapping[str, Any]] = field(compare=False)
-    """Its JSON Schema. Raises `SetupError` where JSON Schema cannot say it."""
+    """Returns its JSON Schema. Raises `SetupError` if JSON Schema cannot express the class."""
     make: Callable[[Any], Any] = field(compare=False)
-    """Plain data to what the class makes of it, as plain data. Raises `ValueError`, whose text is
+    """Validates plain data by the class, and returns plain data. Raises `ValueError` with a text
     for the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginSpec:
-    """A plugin that somebody asked for by name, and what it brings."""
+    """A plugin that was requested by name, and its contents."""
 
     name: str
     distribution: str
@@ -322,28 +323,27 @@ class PluginSpec:
     opens: Callable[..., Any] | None = field(default=None, compare=False)
     """Opens a journal whose URL has the plugin's name as its scheme: ``(url, *, make)``."""
     model: Callable[[], Any] | None = field(default=None, compare=False)
-    """Makes the model whose names begin with the plugin's: ``shop/small``."""
+    """Makes the model for names that start with the plugin's: ``shop/small``."""
 
     @property
     def source(self) -> str:
-        """The distribution that it is of, with its version: what a record keeps."""
+        """The distribution and its version, as records keep them."""
         return f"{self.distribution} {self.version}"
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Everything that a file may name, by name."""
+    """The actions, tools, guards and classes that a file may name, by name."""
 
     actions: Mapping[str, ActionSpec] = field(default_factory=dict[str, ActionSpec])
     tools: Mapping[str, ToolSpec] = field(default_factory=dict[str, ToolSpec])
     guards: Mapping[str, GuardSpec] = field(default_factory=dict[str, GuardSpec])
     own_tools: tuple[str, ...] = ()
-    """The tools that an application brings, in its order: a file names them all as ``*``."""
+    """The application's tools, in its order; a file names all of them with ``*``."""
     types: Mapping[str, TypeSpec] = field(default_factory=dict[str, TypeSpec])
     plugins: tuple[PluginSpec, ...] = ()
-    """The plugins that some of it is of."""
+    """The plugins that contributed entries."""
 
 
 Own = Iterable[Any]
-"""Tools, actions or guards of an application: decorated functions, their specs, or modules that
-hold them."""
+"""An application's tools, actions and guards: decorated functions, specs, or modules with them."""

@@ -1,6 +1,6 @@
-"""Lines of text for people, and tables: columns that line up and cells that wrap.
+"""Lines and tables of text: aligned columns and wrapped cells.
 
-Belongs here: widths and padding. Never: what a table says, or the codes of a terminal's colours.
+Belongs here: widths and padding. Never: the content of tables, or escape codes for colours.
 """
 
 from __future__ import annotations
@@ -12,59 +12,59 @@ from typing import NamedTuple
 
 GAP = "  "
 _NARROWEST = 8
-"""Columns that a wrapped column keeps at least."""
+"""The least width of a wrapped column, in characters."""
 _READABLE = 16
-"""Columns in which a wrapped cell can still be read with ease."""
+"""The least width at which a wrapped cell is still easy to read."""
 _NAME = 24
-"""Columns of a name that stays whole where other columns can be cut down."""
+"""The longest name that is not broken as long as other columns can shrink."""
 _FEW = 4
-"""Characters that may be alone in a line."""
+"""The fewest characters of a broken name before the break."""
 _WORD = re.compile(r"\s*\S+")
 _SIGNS = "._/(,="
-"""Signs within long names, after which a name may be broken."""
+"""The characters after which a long name may be broken."""
 
 
 class Row(NamedTuple):
-    """One row; `colour` is that of all its cells, for whoever can show it."""
+    """A row of a table; `colour` applies to all its cells."""
 
     cells: tuple[str, ...]
     colour: str = ""
     hang: int = 0
-    """Columns by which the last cell is indented where it is wrapped."""
+    """The indent of the last cell's continuation lines, in characters."""
 
 
 class Span(NamedTuple):
-    """A part of a line with a colour of its own."""
+    """A part of a line with its own colour."""
 
     text: str
     colour: str = ""
-    """``red``, ``dim``, ``red bold``; ``code`` is a name in backticks."""
+    """``red``, ``dim``, ``red bold``; ``code`` for a name in backticks."""
     whole: bool = False
-    """Whether it stays on one line where the line is wrapped."""
+    """Whether wrapping must keep it on one line."""
 
 
 class Line(NamedTuple):
-    """A line of text and its colour, for whoever can show it: what results give as `lines`."""
+    """A line of text and its colour; the `lines` of results consist of these."""
 
     text: str
     colour: str = ""
     spans: tuple[Span, ...] = ()
-    """Its parts, where they have colours of their own; joined they are `text`."""
+    """The parts, if they have their own colours; joined they are `text`."""
 
     @classmethod
     def of(cls, *parts: str | Span) -> Line:
-        """A line of parts, each in its own colour."""
+        """Make a line of parts, each with its own colour."""
         spans = tuple(p if isinstance(p, Span) else Span(p) for p in parts)
         return cls("".join(span.text for span in spans), spans=spans)
 
 
 def text_of(lines: Iterable[Line]) -> str:
-    """The lines as one text, without colours: `str()` of a result."""
+    """Join lines into one text without colours: `str()` of a result."""
     return "\n".join(line.text for line in lines)
 
 
 def size(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """The width of a text in terminal columns."""
     return len(text) if text.isascii() else sum(map(_columns_of, text))
 
 
@@ -75,7 +75,7 @@ def _columns_of(sign: str) -> int:
 
 
 def _end_within(text: str, width: int, start: int = 0) -> int:
-    """Where a text from `start` on must end to take so many columns at most."""
+    """The end of the longest part of a text from `start` on that fits into `width` columns."""
     if text.isascii():
         return min(len(text), start + width)
     for at in range(start, len(text)):
@@ -93,10 +93,10 @@ def lay_out(
     spare: Sequence[int] = (),
     indent: str = "",
 ) -> list[Line]:
-    """The lines of a table, `width` columns at most, where there is room for its columns.
+    """Lay out a table in `width` terminal columns, as far as its columns fit.
 
-    `right` are the columns that are aligned there. `spare` are those that are left out, one
-    after the other, where the rest would be too narrow to be read.
+    `right` holds the indices of right-aligned columns. The columns in `spare` are dropped one by
+    one while the others would be too narrow to read.
     """
     if not rows:
         return []
@@ -115,7 +115,7 @@ def lay_out(
 
 
 def _columns_that_fit(wanted: list[int], width: int, spare: Sequence[int]) -> list[int]:
-    """The columns that fit into the width, after dropping `spare` ones."""
+    """The columns that fit into the width, after dropping as many of `spare` as necessary."""
     kept = list(range(len(wanted)))
     for column in spare:
         if sum(min(wanted[c], _READABLE) + len(GAP) for c in kept) - len(GAP) <= width:
@@ -125,13 +125,13 @@ def _columns_that_fit(wanted: list[int], width: int, spare: Sequence[int]) -> li
 
 
 def _fit_widths(wanted: list[int], words: list[int], room: int) -> list[int]:
-    """The widths, the widest reduced until all fit; breaks words only where nothing else helps."""
+    """Shrink the widest columns until all fit, and break words only as a last resort."""
     whole = [max(_NARROWEST, min(word, _NAME)) for word in words]
     return _cut_down(_cut_down(wanted, whole, room), [_NARROWEST] * len(wanted), room)
 
 
 def _cut_down(wanted: list[int], least: list[int], room: int) -> list[int]:
-    """The widths, those above their least cut down, the widest first."""
+    """Shrink widths down to their least, the widest first, until they fit into `room`."""
     widths = list(wanted)
     while (over := sum(widths) - room) > 0:
         wide = sorted((c for c, w in enumerate(widths) if w > least[c]), key=lambda c: -widths[c])
@@ -183,7 +183,7 @@ def _wrap(cell: str, width: int) -> Iterator[str]:
 
 
 def _break_point(word: str, width: int, start: int) -> int:
-    """Where to break the rest of a long word: after a sign within a name, else at the width."""
+    """Where to break the rest of a long word: after a `_SIGNS` character, else at the width."""
     most = max(start + 1, _end_within(word, width, start))
     sign = max(word.rfind(sign, start, most) for sign in _SIGNS) + 1
     return sign if sign - start >= _FEW else most

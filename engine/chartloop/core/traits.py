@@ -1,10 +1,10 @@
-"""The traits of actions: everything that other code may ask about one without doing it.
+"""The traits of actions: what other code may know about an action without doing it.
 
-Proofs, simulations, what-ifs, recorders and the list of steps decide by these traits, never by an
-action's name: an action that is declared with its traits is known to all of them.
+Proofs, simulations, what-ifs, recorders and the list of steps decide by traits, never by an
+action's name, so that they understand every action that declares its traits.
 
-Belongs here: the questions and their answers. Never: which action answers what (`actions`), or
-what follows from an answer.
+Belongs here: the traits and their values. Never: the traits of an action (`actions`), or what
+follows from them.
 
 Source: 004 "Step Types"; design "language", sections 2 and 8.
 """
@@ -15,30 +15,30 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 Asks = Literal["never", "reply", "text", "task"]
-"""What an action asks the model for, with one call at most.
+"""What an action requests from the model, with at most one call.
 
-`reply` the run's next reply, offering the tools of the state; it fails only where none came, or
-where a field judged it. `text` a text for its own use, with no tools offered: it may ask, and may
-fail after the answer. `task` what the next task of the queue says.
+`reply`: the run's next reply, with the tools of the state; the action fails only if no reply came
+or a field rejects it. `text`: a text for its own use, without tools; the call is optional, and the
+action may fail after it. `task`: whatever the next task of the queue requires.
 """
 
 Calls = Literal["none", "all", "first", "memory", "named", "task"]
-"""Which tool calls an action executes.
+"""The tool calls that an action executes.
 
-`all` those of the newest reply, `first` the first of them: after either no call is open. `memory`
-those that edit memory, or none where a field names a block. `named` the tool that a field names.
-`task` any tool, as the next task of the queue says.
+`all`: those of the newest reply; `first`: the first of them; after either no call is open.
+`memory`: those that edit memory, or none if a field names a block. `named`: the tool that a field
+names. `task`: any tool, by the next task of the queue.
 """
 
 Runs = Literal["none", "one", "several", "task"]
-"""Which child machines an action runs: the one that its fields name, several of them, or the one
-that the next task of the queue names."""
+"""The child machines that an action runs: the one that its fields name, several of them, or the
+one that the next task of the queue names."""
 
 Fails = Literal["never", "by_fields", "by_world"]
-"""What can make an action fail, next to a deadline.
+"""What can make an action fail, apart from a deadline.
 
-`never`: without fields, nothing. `by_fields`: its fields and what the run holds. `by_world`: what
-a tool, a child, a sandbox, the model or the caller gives, too.
+`never`: nothing, if it has no fields. `by_fields`: its fields and the data of the run. `by_world`:
+also a tool, a child, a sandbox, the model or the caller.
 """
 
 Writes = Literal["", "report", "snapshot"]
@@ -49,15 +49,15 @@ StepType = Literal["user-message", "llm-inference", "tool-call", "memory-update"
 Family = Literal["model", "tools", "child", "work", "prune", "pure", "said", "own", "wait"]
 """How a simulation plays an action.
 
-`model` draws a reply; `tools` draws what comes of the calls of a reply; `child` draws what children
-come to; `work` draws how a task ends; `prune` shortens the conversation; `pure` does the action
-itself, which has no effects; `said` draws nothing but whether it fails; `own` draws a result;
-`wait` is not an action.
+`model` draws a reply; `tools` draws the results of a reply's calls; `child` draws the results of
+children; `work` draws how a task ends; `prune` shortens the conversation; `pure` does the action
+itself, which has no effects; `said` draws only whether it fails; `own` draws a result; `wait` is
+not an action.
 """
 
 
 class Count(NamedTuple):
-    """A counter that an action moves, beside those that follow from its other traits."""
+    """A counter that an action raises, besides those that follow from its other traits."""
 
     counter: str
     least: int
@@ -67,7 +67,7 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionTraits:
-    """The traits of a built-in action. The first six have no default: each action answers them."""
+    """The traits of a built-in action. The first six have no default: every action sets them."""
 
     asks: Asks
     calls: Calls
@@ -77,17 +77,17 @@ class ActionTraits:
     """The type of its steps in the list of steps."""
     family: Family
     asks_if: tuple[str, Any] | None = None
-    """With `text`: it asks only where this field has this value."""
+    """For `text`: a field and the value with which the action calls the model."""
     waits: tuple[str, float] | None = None
-    """The field that bounds how long the action itself waits, and the seconds without it."""
+    """The field that bounds the action's own wait, and its default in seconds."""
     continues: str = ""
-    """It puts stop signals off, as often in a run as this field says; once by default."""
+    """The field with the number of times in a run that it defers stop signals; default 1."""
     counts: tuple[Count, ...] = ()
     writes: Writes = ""
     sets_prompt: bool = False
-    """The next `reply` answers messages that this action made, not the conversation."""
+    """Whether the next `reply` answers messages of this action instead of the conversation."""
     reads_reply: bool = False
-    """It reads the newest reply's text, by the rules that its `with` has for each variable."""
+    """Whether it reads the newest reply's text, by the rules of its `with` for each variable."""
     adopts: str = ""
     """The field whose values are the variables that it sets."""
 
@@ -95,9 +95,9 @@ class ActionTraits:
 UNDECLARED = ActionTraits(
     asks="never", calls="none", runs="none", fails="by_world", step="system", family="own"
 )
-"""Of an application's own action. Nothing is known of it: ask `ActionSpec.is_builtin` first."""
+"""The traits of an application's own action. They promise nothing: see `ActionSpec.is_builtin`."""
 
 NO_ACTION = ActionTraits(
     asks="never", calls="none", runs="none", fails="never", step="system", family="wait"
 )
-"""Of a state that does nothing."""
+"""The traits of a state without an action."""

@@ -1,8 +1,8 @@
-"""The messages of a run: a list that only grows, and what is known of it so far.
+"""The messages of a run: an append-only list with cached estimates.
 
-A conversation of n messages is asked about at every step: what the model is sent, how large it is.
-Each answer is kept with the list and carried on when messages are added, so that a step costs
-what it adds, however long the run is. Tokens are estimated without a tokenizer.
+Every step needs the messages to send and their size. Both are cached with the list and updated
+when messages are added, so that the cost of a step does not grow with the length of the run.
+Tokens are estimated without a tokenizer.
 
 Source: 004 "Context Window Manager", `build-llm-messages`; OpenAI API reference, "Create chat
 completion": a tool message answers a call of the assistant message before it.
@@ -20,24 +20,24 @@ from chartloop.core.outcome import Message
 from chartloop.core.reasoning import reasoning_text
 
 NO_REPLY = "error: this call was not executed"
-"""The text in place of a call's reply: it was cut off, or never made."""
+"""The reply to a call that was cut off or never made."""
 
 
 class _Log:
-    """The list that conversations share, and what has been worked out about it."""
+    """The list that conversations share, and its cached sendable form."""
 
     __slots__ = ("messages", "sendable")
 
     def __init__(self, messages: list[Message]) -> None:
         self.messages = messages
         self.sendable: list[_Sendable] = []
-        """One or none: whoever takes it out has it for itself, in whichever thread."""
+        """Holds one item or none: a thread that pops it has exclusive use."""
 
 
 class Conversation(Sequence[Message]):
-    """The messages so far, oldest first. Immutable; `add` costs what it adds.
+    """The messages so far, oldest first. Immutable; the cost of `add` is that of the new messages.
 
-    The first messages of a list that it shares with the conversations that it grew from and into.
+    A conversation is a prefix of a list that it shares with its predecessors and successors.
     Adding to one that has grown already, as a fork does, copies the list.
     """
 
@@ -47,20 +47,20 @@ class Conversation(Sequence[Message]):
         self.log = _Log(list(messages))
         self._length = len(self.log.messages)
         self._end = [self._length]
-        """The right to add to the list. Whoever takes it out has it, in whichever thread."""
+        """The right to append to the list: one item, which only one thread can pop."""
         self._tokens: int | None = None
 
     def first(self, length: int) -> Conversation:
-        """Its first messages, as a conversation over the same list. Adding to it makes a copy."""
+        """The first messages as a conversation over the same list. Adding to it copies the list."""
         return self._over(length, [], None)
 
     def _over(self, length: int, end: list[int], tokens: int | None) -> Conversation:
-        made = Conversation.__new__(Conversation)
-        made.log, made._length, made._end, made._tokens = self.log, length, end, tokens
-        return made
+        other = Conversation.__new__(Conversation)
+        other.log, other._length, other._end, other._tokens = self.log, length, end, tokens
+        return other
 
     def add(self, messages: Iterable[Message]) -> Conversation:
-        """The conversation with these at its end."""
+        """Return the conversation with more messages at its end."""
         added = tuple(messages)
         if not added:
             return self
@@ -80,26 +80,27 @@ class Conversation(Sequence[Message]):
 
     @property
     def tokens(self) -> int:
-        """About how many tokens it takes: `core.tokens.estimate_messages`."""
+        """The estimated tokens of the messages: see `estimate_messages`."""
         if self._tokens is None:
             self._tokens = estimate_messages(self)
         return self._tokens
 
     def sendable(self) -> Sequence[Message]:
-        """The messages as providers take them: each call with its reply, and no other replies.
+        """The messages as providers accept them: each call with its reply, and no other replies.
 
-        A call that has none gets `NO_REPLY`. A conversation that is sound is given as it is.
+        A call without a reply gets `NO_REPLY`. A conversation that is valid already is returned
+        itself.
         """
         log = self.log
         try:
-            found = log.sendable.pop()
+            form = log.sendable.pop()
         except IndexError:
-            found = _Sendable(self.first(0))
-        if found.read > self._length:
-            found = _Sendable(self.first(0))
-        found.read_on(self)
-        log.sendable = [found]
-        return found.messages(self)
+            form = _Sendable(self.first(0))
+        if form.read > self._length:
+            form = _Sendable(self.first(0))
+        form.read_on(self)
+        log.sendable = [form]
+        return form.messages(self)
 
     def __len__(self) -> int:
         return self._length
@@ -139,7 +140,7 @@ NO_MESSAGES = Conversation()
 
 
 class Joined(Sequence[Message]):
-    """Messages before and after a conversation, with it as one sequence and without a copy."""
+    """A sequence of a conversation with messages before and after it, without a copy."""
 
     __slots__ = ("after", "before", "between")
 
@@ -175,12 +176,12 @@ class Joined(Sequence[Message]):
 
     @property
     def tokens(self) -> int:
-        """About how many tokens they take."""
+        """The estimated tokens of all the messages."""
         return estimate_messages(chain(self.before, self.after)) + self.between.tokens
 
 
 def with_head(head: Sequence[Message], messages: Sequence[Message]) -> Sequence[Message]:
-    """Messages with others before them."""
+    """Prepend messages, without copying a conversation."""
     if not head:
         return messages
     if isinstance(messages, Conversation):
@@ -191,38 +192,38 @@ def with_head(head: Sequence[Message], messages: Sequence[Message]) -> Sequence[
 
 
 def estimate(messages: Sequence[Message]) -> int:
-    """About how many tokens messages take. What a conversation has counted is not counted again."""
+    """Estimate the tokens of messages, using the cached estimate of a conversation."""
     if isinstance(messages, (Conversation, Joined)):
         return messages.tokens
     return estimate_messages(messages)
 
 
 def sendable(messages: Sequence[Message]) -> Sequence[Message]:
-    """Messages as providers take them: see `Conversation.sendable`."""
+    """The messages as providers accept them: see `Conversation.sendable`."""
     return (messages if isinstance(messages, Conversation) else Conversation(messages)).sendable()
 
 
 class _Sendable:
-    """What a conversation is sent as, up to where it has been read.
+    """The form in which a conversation is sent, as far as it has been read.
 
-    While it is sound that is the conversation itself, else its own.
+    As long as the conversation is valid, it is sent itself; after that, a corrected copy.
     """
 
     __slots__ = ("_differs", "_open", "_settled", "_waiting", "read")
 
     def __init__(self, nothing: Conversation) -> None:
         self.read = 0
-        """How many messages have been looked at."""
+        """The number of messages that have been read."""
         self._settled = nothing
-        """Messages that nothing to come can change."""
+        """The sent messages that later ones cannot change."""
         self._differs = False
         self._open: list[Message] = []
-        """An assistant message that has calls without a reply, and all that came after it."""
+        """The assistant message with open calls, if there is one, and the messages after it."""
         self._waiting: list[str] = []
         """The ids of these calls."""
 
     def read_on(self, conversation: Conversation) -> None:
-        """Look at the messages that were added."""
+        """Read the messages that were added."""
         for message in conversation.log.messages[self.read : len(conversation)]:
             self._read(conversation, message)
         self.read = len(conversation)
@@ -250,7 +251,7 @@ class _Sendable:
     def _settle(
         self, conversation: Conversation, messages: Sequence[Message], sent: Sequence[Message]
     ) -> None:
-        """These messages are sent as those."""
+        """Send `sent` in place of `messages`."""
         if not self._differs and (messages is sent or _same(messages, sent)):
             self._settled = conversation.first(len(self._settled) + len(sent))
             return
@@ -259,7 +260,7 @@ class _Sendable:
         self._settled = self._settled.add(sent)
 
     def messages(self, conversation: Conversation) -> Sequence[Message]:
-        """The messages to send: they end where the conversation has been read."""
+        """The messages to send, as far as the conversation has been read."""
         if self._open:
             sent = _with_every_reply(self._open)
             if self._differs or not _same(self._open, sent):
@@ -270,7 +271,7 @@ class _Sendable:
 
 
 def _in_order(messages: Sequence[Message]) -> bool:
-    """Whether each call of the first message has its reply in its place, and nothing else came."""
+    """Whether the replies to all calls of the first message follow in order, and nothing else."""
     calls = messages[0].get("tool_calls") or ()
     if len(messages) != len(calls) + 1:
         return False
@@ -282,15 +283,15 @@ def _in_order(messages: Sequence[Message]) -> bool:
 
 
 def _with_every_reply(messages: Sequence[Message]) -> list[Message]:
-    """A message with calls, the reply to each, then the other messages after it."""
+    """The message with calls, then a reply to each call, then the other messages."""
     first, *rest = messages
     replies = [m for m in rest if m["role"] == "tool"]
     sent = [first]
     for call in calls_of(first):
-        found = next((m for m in replies if m.get("tool_call_id") == call.id), None)
-        if found is not None:
-            replies.remove(found)
-        sent.append(tool_reply(call, NO_REPLY) if found is None else found)
+        reply = next((m for m in replies if m.get("tool_call_id") == call.id), None)
+        if reply is not None:
+            replies.remove(reply)
+        sent.append(tool_reply(call, NO_REPLY) if reply is None else reply)
     return sent + [m for m in rest if m["role"] != "tool"]
 
 
@@ -303,17 +304,17 @@ def _is(message: Message, other: Message) -> bool:
 
 
 PER_MESSAGE = 4
-"""Tokens round the content of each message: its role and separators."""
+"""The tokens around the content of a message: its role and separators."""
 PER_CALL = 8
-"""Tokens round each tool call: its id, type and braces."""
+"""The tokens around a tool call: its id, type and braces."""
 PER_IMAGE = 1_000
-"""Tokens of an image whose size is not known, and of a part that is neither text nor image."""
+"""The tokens of an image of unknown size, and of a part that is neither text nor image."""
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens `text` takes; 0 only for the empty text.
+    """Estimate the tokens of a text; 0 only for the empty text.
 
-    Joining two texts never costs more than both and never less than the larger.
+    The estimate of two joined texts is at most the sum of both and at least the larger.
     """
     if text.isascii():
         return (len(text) + 3) >> 2
@@ -322,7 +323,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def estimate_message(message: Message) -> int:
-    """About how many tokens one message takes in a request, its tool calls included."""
+    """Estimate the tokens of one message in a request, with its tool calls."""
     content = message.get("content")
     if isinstance(content, str):
         tokens = PER_MESSAGE + estimate_tokens(content)
@@ -339,7 +340,7 @@ def estimate_message(message: Message) -> int:
 
 
 def estimate_messages(messages: Iterable[Message]) -> int:
-    """The sum of `estimate_message`, so that added messages can be counted by themselves."""
+    """The sum of `estimate_message`, so that added messages can be counted separately."""
     return sum(map(estimate_message, messages))
 
 

@@ -1,7 +1,7 @@
-"""The types of the guard language: what a fact, a limit, a variable or a result is.
+"""The types of the guard language, for facts, limits, variables and results.
 
-A type is a small frozen value. Durations and fractions are floats at run time and types of
-their own here, so that `run.elapsed >= 5` is refused when the file is loaded.
+A type is a small frozen value. Durations and fractions are floats at run time but have their own
+types here, so that `run.elapsed >= 5` is refused when the file is loaded.
 
 Source: design "language", sections 1 and 3.
 """
@@ -33,22 +33,22 @@ NUMERIC: frozenset[str] = frozenset({"int", "float", "fraction"})
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a text is meant to be one of. The text itself may be anything at run time.
+    """The words that a text is expected to be one of. At run time it may be any text.
 
-    `of` says who gives the words: with ``all`` no other word has a meaning; with ``file`` these are
-    the ones that the file writes, and a caller may give others; with ``outside`` they are the usual
-    ones of someone else, a provider or a module of tools.
+    `of` is the source of the words. With ``all`` no other word has a meaning; with ``file`` the
+    file writes these words, and a caller may pass others; with ``outside`` they are the usual
+    words of a provider or a module of tools.
     """
 
     known: tuple[str, ...]
     what: str
-    """The kind of thing they name, for messages: ``tool``, ``state``."""
+    """The kind of thing that they name, for messages: ``tool``, ``state``."""
     of: Literal["all", "file", "outside"] = "all"
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The type of a value, as far as a guard can know it before the run."""
+    """The type of a value, as far as it is known before the run."""
 
     kind: Kind
     of: Type | None = None
@@ -56,16 +56,16 @@ class Type:
     fields: tuple[tuple[str, Type], ...] = ()
     """The fields of a struct, in order."""
     keyed: bool = False
-    """A struct whose fields are items of a mapping, not attributes."""
+    """Whether a struct's fields are items of a mapping instead of attributes."""
     values: tuple[str, ...] = ()
     """The words of an enum."""
     nullable: bool = False
     nonneg: bool = False
-    """Never below zero: lets products and quotients keep their direction."""
+    """Whether it is never negative, so that products and quotients stay monotonic."""
     grows: bool = False
-    """Never falls during a run: a guard `fact >= bound` over it is a budget."""
+    """Whether it never falls during a run, so that a guard `fact >= bound` is a budget."""
     words: Words | None = field(default=None, compare=False)
-    """Of a text: the words that it is compared with. A type is the same without them."""
+    """The words that a text is compared with. Types are equal without them."""
 
     def __str__(self) -> str:
         text = {
@@ -87,11 +87,11 @@ class Type:
         return next((t for n, t in self.fields if n == name), None)
 
     def without_none(self) -> Type:
-        """The same type without None: after an `is not None` test."""
+        """The type without None, as after an `is not None` test."""
         return replace(self, nullable=False) if self.nullable else self
 
     def maybe(self) -> Type:
-        """The same type, or None."""
+        """The type with None allowed."""
         return self if self.nullable else replace(self, nullable=True)
 
 
@@ -110,27 +110,27 @@ COUNTER = Type("int", nonneg=True, grows=True)
 
 
 def word_of(known: Iterable[str], what: str, of: Literal["all", "file", "outside"] = "all") -> Type:
-    """A text that names something."""
+    """The type of a text that should be one of the `known` words; `what` is what they name."""
     return Type("str", words=Words(tuple(dict.fromkeys(known)), what, of))
 
 
 def list_of(element: Type) -> Type:
-    """A list whose elements are all of one type."""
+    """The type of a list whose elements all have one type."""
     return Type("list", of=element)
 
 
 def map_of(value: Type) -> Type:
-    """A mapping from strings to values of one type."""
+    """The type of a mapping from strings to values of one type."""
     return Type("map", of=value)
 
 
 def enum_of(*values: str) -> Type:
-    """One of a few words."""
+    """The type of a text that is one of a few words."""
     return Type("enum", values=values)
 
 
 def struct(fields: Mapping[str, Type], *, keyed: bool = False, nullable: bool = False) -> Type:
-    """Named fields; `keyed` when the value is a mapping rather than an object."""
+    """The type of a value with named fields; `keyed` if it is a mapping, not an object."""
     return Type("struct", fields=tuple(fields.items()), keyed=keyed, nullable=nullable)
 
 
@@ -138,9 +138,9 @@ _SIMPLE = {t.kind: t for t in (BOOL, INT, FLOAT, STR, DURATION, FRACTION, ANY)}
 
 
 def parse_type(text: str) -> Type | None:
-    """The type that a file writes as ``int``, ``list[str]``, ``map[float]``; None if it is none.
+    """Parse ``int``, ``list[str]``, ``map[float]`` as in a file; None if the text is not a type.
 
-    ``list`` and ``map`` alone hold `any`.
+    The elements of a bare ``list`` or ``map`` are `any`.
     """
     text = text.strip()
     if text in _SIMPLE:
@@ -155,7 +155,7 @@ def parse_type(text: str) -> Type | None:
 
 
 def type_of(value: object) -> Type:
-    """The type of a plain value. An empty list or map holds `any`; None is `none`."""
+    """The type of a plain value. The elements of an empty list or map are `any`."""
     if value is None:
         return NONE
     for kind, type in ((bool, BOOL), (int, INT), (float, FLOAT), (str, STR)):
@@ -169,12 +169,12 @@ def type_of(value: object) -> Type:
 
 
 def _common(values: Iterable[object]) -> Type:
-    found = {type_of(v) for v in values}
-    return found.pop() if len(found) == 1 else ANY
+    types = {type_of(v) for v in values}
+    return types.pop() if len(types) == 1 else ANY
 
 
 def accepts(wanted: Type, value: object) -> bool:
-    """Whether a plain value may be where this type is declared. An int may stand for a float."""
+    """Whether a plain value fits the declared type. An int fits a float."""
     if value is None:
         return wanted.nullable or wanted.kind in ("any", "none")
     match wanted.kind:

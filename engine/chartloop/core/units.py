@@ -1,7 +1,7 @@
-"""How quantities are written and read: durations, fractions, numbers.
+"""Parsing and formatting of quantities: durations, fractions, numbers.
 
-At run time a duration is a float of seconds and a fraction a float of 1, so that guards are
-plain arithmetic; the types of the language keep them apart (`core.types`).
+At run time a duration is a float in seconds and a fraction a float with 1 as the whole, so that
+guards are plain arithmetic; the types of the language keep them apart (`core.types`).
 
 Source: design "language", sections 1 and 2; the wordings of labels are those of 003.
 """
@@ -21,12 +21,12 @@ _NUMBER = re.compile(r"[-+]?\d{1,3}(?:_\d{3})+|[-+]?\d{1,18}", re.ASCII)
 
 
 def say_count(number: int, what: str) -> str:
-    """A number of things: ``1 rule``, ``1,204 tokens``."""
+    """A count with its noun: ``1 rule``, ``1,204 tokens``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def parse_duration(text: str) -> float | None:
-    """Seconds of ``1d``, ``24h``, ``1h30m``, ``60s``, ``1.5s``, ``250ms``; None if it is none."""
+    """Parse ``1d``, ``24h``, ``1h30m``, ``1.5s`` or ``250ms`` to seconds; None if invalid."""
     match = _DURATION.fullmatch(text)
     if match is None or not text:
         return None
@@ -35,7 +35,7 @@ def parse_duration(text: str) -> float | None:
 
 
 def read_duration(value: object) -> float | None:
-    """Seconds of a duration as files hold it, ``30s`` or a number; None if it is none."""
+    """Read a duration of a file, ``30s`` or a number, in seconds; None if invalid."""
     if isinstance(value, str):
         return parse_duration(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -44,17 +44,17 @@ def read_duration(value: object) -> float | None:
 
 
 def parse_fraction(text: str) -> float | None:
-    """0.95 of ``95%``; None if it is none."""
+    """Parse ``95%`` to 0.95; None if invalid."""
     return float(text[:-1]) / 100 if _FRACTION.fullmatch(text) else None
 
 
 def parse_number(text: str) -> int | None:
-    """1000000 of ``1_000_000``; None if it is none. Underscores only between groups of three."""
+    """Parse ``1_000_000`` to an int; None if invalid. Underscores must separate groups of three."""
     return int(text.replace("_", "")) if _NUMBER.fullmatch(text) else None
 
 
 def write_duration(seconds: float) -> str:
-    """The shortest text that `parse_duration` reads back, to the millisecond: ``1h30m``."""
+    """Write a duration as `parse_duration` reads it, to the millisecond: ``1h30m``."""
     if seconds == 0:
         return "0s"
     millis = round(seconds * 1000)
@@ -67,7 +67,7 @@ def write_duration(seconds: float) -> str:
 
 
 def say_duration(seconds: float) -> str:
-    """A duration as labels say it: ``24 hours``, ``30 min``, ``60 s``, ``250 ms``."""
+    """A duration as in labels: ``24 hours``, ``30 min``, ``60 s``, ``250 ms``."""
     if seconds == math.inf:
         return "for ever"
     if seconds >= 3 * 86_400 and seconds % 86_400 == 0:
@@ -83,7 +83,7 @@ def say_duration(seconds: float) -> str:
 
 
 def say_elapsed(seconds: float) -> str:
-    """A measured time, short: ``3 h 12 min``, ``4 min 10 s``, ``12.3 s``, ``80 ms``."""
+    """A measured time in short form: ``3 h 12 min``, ``4 min 10 s``, ``12.3 s``, ``80 ms``."""
     if seconds == math.inf:
         return "for ever"
     if round(seconds * 1000) < 1000:
@@ -98,12 +98,12 @@ def say_elapsed(seconds: float) -> str:
 
 
 def say_fraction(value: float) -> str:
-    """A fraction as labels say it: ``95%``, ``2.5%``."""
+    """A fraction as in labels: ``95%``, ``2.5%``."""
     return f"{value * 100:.10g}%"
 
 
 def say_number(value: float) -> str:
-    """A number with thousands separated: ``1,000,000``, ``0.25``."""
+    """A number with thousands separators: ``1,000,000``, ``0.25``."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value == int(value):

@@ -1,7 +1,7 @@
-"""Values: the frozen records that facts, positions, outcomes and log entries are made of.
+"""Values: the base of the frozen structs for facts, positions, outcomes and records.
 
-Compared by their fields, picklable, and cheap: a step makes some thirty of them. They cannot hold
-themselves, so the garbage collector need not look at them.
+Values compare by their fields, can be pickled, and are cheap: a step makes some thirty of them.
+They cannot form reference cycles, so the garbage collector need not track them.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from msgspec.structs import asdict, astuple, fields
 
 
 class Value(Struct, frozen=True, gc=False):
-    """The base of these records."""
+    """A frozen struct."""
 
     if TYPE_CHECKING:
 
         def replace(self, **changes: Any) -> Self:
-            """The same with other values in some of its fields."""
+            """Return a copy with some fields changed."""
             ...
 
     else:
@@ -26,13 +26,13 @@ class Value(Struct, frozen=True, gc=False):
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
-        """The values of the fields that need not be given, by name."""
+        """The default values of the fields, by name."""
         return {f.name: f.default for f in fields(cls) if f.default is not NODEFAULT}
 
     def to_tuple(self) -> tuple[Any, ...]:
-        """The values of its fields, in their order."""
+        """The values of the fields, in order."""
         return astuple(self)
 
     def to_mapping(self) -> dict[str, Any]:
-        """Its fields by name, in their order. What is in them stays as it is."""
+        """The fields by name, in order. Their values are not converted."""
         return asdict(self)

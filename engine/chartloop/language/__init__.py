@@ -1,9 +1,9 @@
-"""From text to spec: what a machine file says, or everything that is wrong with it.
+"""The language of machine files: text to spec, or to all findings at once.
 
-    text ──yaml──▶ document ──file──▶ shapes ──readers──▶ spec        load goes all the way
+    text ──yaml──▶ document ──file──▶ shapes ──readers──▶ spec        `load` does all of it
                                                 │
-                            expression, template, label: what is inside values
+                            expression, template, label: the contents of values
 
-`dump` goes back: a spec as plain data, and as the canonical text that its hash is of. Pure: no file
+`dump` converts a spec back to plain data, and to the canonical text that is hashed. Pure: no file
 is read here.
 """

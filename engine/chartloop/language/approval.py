@@ -1,19 +1,19 @@
-"""`approve`: the states that it stands for.
+"""Expansion of the key `approve` into states.
 
-Belongs here: how a calling state is taken apart. Never: reading the file (`language.readers`),
-asking, or carrying calls out (`actions`).
+Belongs here: the expansion of a calling state. Never: reading the file (`language.readers`), the
+question, or the execution of calls (`actions`).
 
-A state that carries calls out, here `act`, becomes four, and runs, pictures, proofs and records
-have these:
+A state that executes calls, here `act`, becomes four. Runs, pictures, proofs and records contain
+these four:
 
     act            lists the open calls that need an approval, and writes the question
     approve        waits for `accept` or `deny`; with several calling states `approve_act`
-    act_approved   `act` with all of its tools: executes these calls, if they were approved
-    act_others     `act` without these tools: where no call needs an approval, or it was denied
+    act_approved   `act` with all its tools: executes the calls if they were approved
+    act_others     `act` without these tools: if no call needs an approval, or it was denied
 
-What the file says of `act` holds for `act_approved` and `act_others`: its edges, `save`, `retry`,
-`within`, `failed`; `set` and `status` happen once, at `act`. A rule `at: act` is looked at after
-either, one `before: act` before `act` and once more before `act_approved`.
+The edges, `save`, `retry`, `within` and `failed` of `act` apply to `act_approved` and
+`act_others`; `set` and `status` happen once, at `act`. A rule `at: act` is evaluated after either;
+a rule `before: act` is evaluated before `act` and again before `act_approved`.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from chartloop.language.spec import Approve, Edge, Given, MachineSpec, Rule, Sta
 from chartloop.language.yaml.reading import Path
 
 ACTION = "ask_approval"
-"""The action that `approve` is expanded to."""
+"""The action of the state that lists the calls."""
 ACCEPT, DENY = "accept", "deny"
 HERE: Path = ("approve",)
 
 
 def calling_states(spec: MachineSpec, tools: tuple[str, ...]) -> list[StateSpec]:
-    """The states that may execute calls of these tools when the model asks for them."""
+    """The states that may execute the model's calls of these tools."""
     return [
         state for state in spec.states.values()
         if state.calls in ("all", "first")
@@ -43,7 +43,7 @@ def calling_states(spec: MachineSpec, tools: tuple[str, ...]) -> list[StateSpec]
 
 
 def names_for(states: list[StateSpec]) -> dict[str, tuple[str, str, str]]:
-    """The names that a calling state becomes, next to its own: wait, approved, others."""
+    """The names of the states that each calling state adds: wait, approved, others."""
     alone = len(states) == 1
     return {
         (n := s.name): ("approve" if alone else f"approve_{n}", f"{n}_approved", f"{n}_others")
@@ -52,7 +52,7 @@ def names_for(states: list[StateSpec]) -> dict[str, tuple[str, str, str]]:
 
 
 def expand(spec: MachineSpec, given: Approve, scope: Scope) -> MachineSpec:
-    """The machine with the states that `given` stands for."""
+    """Expand `approve` into the states of the machine."""
     calling = calling_states(spec, given.tools)
     names = names_for(calling)
     made: dict[Path, Path] = {}
@@ -83,7 +83,7 @@ def _rule(rule: Rule, names: dict[str, tuple[str, str, str]]) -> Rule:
 
 
 class _Maker:
-    """Takes one calling state apart."""
+    """Expands one calling state."""
 
     def __init__(
         self, given: Approve, state: StateSpec, names: tuple[str, str, str], spec: MachineSpec,
@@ -96,15 +96,15 @@ class _Maker:
         self.scope = scope
 
     def states(self) -> Iterator[StateSpec]:
-        """The four, in the order in which a run comes to them."""
+        """The four states, in the order of a run."""
         allowed = self.spec.tools if self.state.allow is None else self.state.allow
         rest = tuple(name for name in allowed if name not in self.given.tools)
-        yield self._asking()
-        yield self._waiting()
-        yield self._carrying(self.approved, self.state.allow, self._label_for("approved"))
-        yield self._carrying(self.others, rest, self._label_for("the others"))
+        yield self._question_state()
+        yield self._wait_state()
+        yield self._calling_state(self.approved, self.state.allow, self._label_for("approved"))
+        yield self._calling_state(self.others, rest, self._label_for("the others"))
 
-    def _asking(self) -> StateSpec:
+    def _question_state(self) -> StateSpec:
         action = self.spec.registry.actions[ACTION]
         known = {"last.result": action.result}
         when = parse("len(last.result) > 0", replace(self.scope, typed=known))
@@ -114,10 +114,9 @@ class _Maker:
         }  # fmt: skip
         if self.given.ask is not None:
             args["text"] = Given("text", self.given.ask)
-        asked = self._label("needs approval")
-        needed = self._edge(f"{self.state.name}.next.0", self.wait)
+        to_wait = self._edge(f"{self.state.name}.next.0", self.wait)
         edges = (
-            replace(needed, when=when, label=asked),
+            replace(to_wait, when=when, label=self._label("needs approval")),
             self._edge(f"{self.state.name}.next.1", self.others),
         )
         return StateSpec(
@@ -126,7 +125,7 @@ class _Maker:
             args=args, set=self.state.set, status=self.state.status,
         )  # fmt: skip
 
-    def _waiting(self) -> StateSpec:
+    def _wait_state(self) -> StateSpec:
         given = self.given
         who = f"\n({given.by})" if given.by else ""
         by: tuple[tuple[str, Type], ...] = (("by", STR),) if given.by else ()
@@ -138,8 +137,8 @@ class _Maker:
             to = given.expired or self.others
             late = self._edge(f"{self.wait}.expired", to)
             edges.append(replace(late, role="expired", trigger="expired"))
-        asked = self._label(f"Approve {', '.join(given.tools)}?{who}")
-        return StateSpec(self.wait, "wait", tuple(edges), ask=asked, within=given.within)
+        ask = self._label(f"Approve {', '.join(given.tools)}?{who}")
+        return StateSpec(self.wait, "wait", tuple(edges), ask=ask, within=given.within)
 
     def _on(self, event: str, to: str, data: tuple[tuple[str, Type], ...]) -> Edge:
         edge = self._edge(f"{self.wait}.on.{event}", to)
@@ -149,13 +148,15 @@ class _Maker:
         return Edge(id, id.partition(".")[0], to, path=HERE)
 
     def _label_for(self, which: str) -> Label | None:
-        """The label of the calling state, naming which of its calls are meant."""
+        """The label of the calling state, with the part of its calls in parentheses."""
         own = self.state.label
         if own is None:
             return None
         return parse_label(f"{own.text}\\n({which})", self.scope.roots, self.spec.define)
 
-    def _carrying(self, name: str, allow: tuple[str, ...] | None, label: Label | None) -> StateSpec:
+    def _calling_state(
+        self, name: str, allow: tuple[str, ...] | None, label: Label | None
+    ) -> StateSpec:
         own = self.state.name
         edges = tuple(
             replace(e, id=name + e.id.removeprefix(own), source=name) for e in self.state.edges

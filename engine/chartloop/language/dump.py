@@ -1,8 +1,8 @@
-"""A spec back to plain data: the canonical form of a machine, and its hash.
+"""Dumping of specs: plain data, and the canonical text whose hash identifies a machine.
 
-``load(dump(spec)) == spec``. Comments, order of keys within a mapping and ways of writing a
-quantity are not kept; the order of states, edges, rules and tools is. The hash of the
-canonical form names the machine in journals.
+``load(dump(spec)) == spec``. The order of states, edges, rules and tools is kept; comments, the
+order of keys and the notation of quantities are not. Journals identify a machine by the hash of
+its canonical text.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from chartloop.language.tool_lock import LockedServer
 Data = dict[str, Any]
 
 _UNWRITTEN = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-"""Signs that JSON writes as they are, and that YAML takes for ends of lines or refuses."""
+"""Characters that JSON leaves unescaped and YAML treats as line breaks or refuses."""
 
 
 def dump(spec: MachineSpec) -> Data:
@@ -56,7 +56,7 @@ def canonical(spec: MachineSpec) -> str:
 
 
 def _some(**given: Any) -> Data:
-    """The keys that say something; `with_` and `else_` are the file's `with` and `else`."""
+    """The non-empty keys; `with_` and `else_` become `with` and `else`."""
     return {k.rstrip("_"): v for k, v in given.items() if v not in (None, "", (), {}, [], False)}
 
 
@@ -84,16 +84,16 @@ def _machine(spec: MachineSpec, home: str) -> Data:
 
 
 def _states(spec: MachineSpec) -> Iterable[tuple[str, StateSpec]]:
-    """The states as the file has them."""
-    given = spec.approve
-    if given is None:
+    """The states before the expansion of `approve`."""
+    approve = spec.approve
+    if approve is None:
         return spec.states.items()
-    kept = ((n, s) for n, s in spec.states.items() if n not in given.made)
-    return ((n, given.states.get(n, s)) for n, s in kept)
+    kept = ((n, s) for n, s in spec.states.items() if n not in approve.made)
+    return ((n, approve.states.get(n, s)) for n, s in kept)
 
 
 def _rules(spec: MachineSpec) -> tuple[Rule, ...]:
-    """The rules as the file has them."""
+    """The rules before the expansion of `approve`."""
     return spec.approve.rules if spec.approve is not None else spec.rules
 
 
@@ -118,8 +118,8 @@ def _model(model: Mapping[str, Any]) -> Data:
     return out
 
 
-def _asked(server: ServerSpec) -> Data:
-    """Its questions and model calls, where they differ from the default: hashes stay as is."""
+def _requests(server: ServerSpec) -> Data:
+    """The settings for questions and model calls, without defaults, so that hashes stay stable."""
     asks, usual, sampling = server.elicitation, Elicitation(), server.sampling
     return _some(
         elicitation={} if asks == usual else
@@ -129,13 +129,13 @@ def _asked(server: ServerSpec) -> Data:
 
 
 def _server(server: ServerSpec) -> Data:
-    """A server with its locked tools: a recorded machine is read without the lock's file."""
+    """A server with its locked tools, because a recorded machine has no lock file."""
     return _some(
         command=server.command, args=list(server.args), env=dict(server.env), cwd=server.cwd,
         url=server.url, headers=dict(server.headers),
         effect="" if server.effect is Effect.PAID else str(server.effect),
         connect_timeout=_exactly(server.connect_timeout), timeout=_exactly(server.timeout),
-        **_asked(server),
+        **_requests(server),
         lock=LockedServer(server.definition, server.tools, server.left_out).to_dict(),
     )  # fmt: skip
 
@@ -149,7 +149,7 @@ def _block(block: BlockSpec) -> Any:
 
 
 def _tasks(spec: MachineSpec, home: str) -> Any:
-    """A child of another file becomes part of `home`: from there its tasks are looked for."""
+    """The tasks, with the path of their file relative to `home`, which children become part of."""
     if not isinstance(spec.tasks, str):
         return [dict(t) for t in spec.tasks or ()]
     if spec.file == home:
@@ -159,13 +159,13 @@ def _tasks(spec: MachineSpec, home: str) -> Any:
 
 
 def _quantity(type: Type, value: Any) -> Any:
-    """A value as a file writes it: ``30m`` for a duration, ``95%`` for a fraction."""
+    """A value in the notation of files: ``30m`` for a duration, ``95%`` for a fraction."""
     if isinstance(value, (list, tuple)):
         items = cast("list[Any] | tuple[Any, ...]", value)
         return [_quantity(type.of or ANY, item) for item in items]
     if isinstance(value, Mapping):
-        given = cast(Mapping[str, Any], value)
-        return {k: _quantity(type.of or ANY, v) for k, v in given.items()}
+        entries = cast(Mapping[str, Any], value)
+        return {k: _quantity(type.of or ANY, v) for k, v in entries.items()}
     if value is None or isinstance(value, (bool, str)):
         return value
     if type.kind == "duration":
@@ -174,7 +174,7 @@ def _quantity(type: Type, value: Any) -> Any:
 
 
 def _exactly(seconds: float) -> str:
-    """A duration that reads back as the same number, as far as files can write it."""
+    """A duration that reads back as the same number, to the microsecond."""
     short = write_duration(seconds)
     return short if parse_duration(short) == seconds else f"{seconds:.6f}s"
 
@@ -196,7 +196,7 @@ def _var(var: VarSpec) -> Any:
 
 
 _PLAIN = frozenset({"bool", "int", "float", "str"})
-"""Types that a value shows by itself."""
+"""The types that are evident from a value."""
 
 
 def _reason(reason: StopReason) -> Data:
@@ -263,7 +263,7 @@ def _retry(state: StateSpec) -> Data | None:
 
 
 def _argument(state: StateSpec, name: str, given: Given) -> Any:
-    """A field of `with`; a number of seconds is written with its unit."""
+    """A field of `with`, with units for durations and fractions."""
     arg = state.action.arg(name) if state.action is not None else None
     if arg is not None and given.kind == "constant" and arg.kind in ("duration", "value"):
         type = DURATION if arg.kind == "duration" else arg.type
@@ -272,7 +272,7 @@ def _argument(state: StateSpec, name: str, given: Given) -> Any:
 
 
 def _field(value: Any) -> Any:
-    """A part of `with` as the file writes it."""
+    """A part of `with` in the notation of files."""
     if isinstance(value, (Template, Expression)):
         return value.text
     if isinstance(value, Given):
@@ -297,7 +297,7 @@ def _save(save: Save) -> Any:
 
 
 def written_sets(assigns: tuple[Assign, ...]) -> Data:
-    """A `set` as the file writes it."""
+    """A `set` in the notation of files."""
     out: Data = {}
     for one in assigns:
         value = one.value.text if isinstance(one.value, Expression) else _field(one.value)

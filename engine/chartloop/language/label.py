@@ -1,15 +1,15 @@
-r"""Labels of boxes and arrows: text that may show a fact.
+r"""Labels of boxes and edges: texts that may contain facts.
 
     "Token Usage\n≥ {limits.tokens:,}?"      Token Usage / ≥ 1,000,000?
     "No Response\n{limits.response}"         No Response / 5 min
 
-`{fact}` shows the value by its type, be it a fact or a name under `define`: durations as
-`24 hours`, `30 min`, `60 s`, fractions as `95%`, a limit that is off as `off`. Behind a colon may
-stand `,` (thousands), `.2f` (decimals) or `.1%`. `{{` and `}}` are braces. A written `\n` breaks
-the line whatever quotes YAML had.
+`{fact}` formats a fact or a name under `define` by its type: durations as `24 hours`, `30 min`,
+`60 s`, fractions as `95%`, a limit that is off as `off`. After a colon, `,` adds thousands
+separators, `.2f` sets decimals, `.1%` writes percent. `{{` and `}}` are braces. A literal `\n`
+breaks the line in any YAML quoting.
 
-Belongs here: the wording of labels. Never: where a label is drawn; whether it says what its
-guard does (the checker, CL317).
+Belongs here: the wording of labels. Never: where a label is drawn, or whether it agrees with its
+guard (the checker, CL317).
 
 Source:       design "language", section 2, `label`; the wordings are those of 003
 """
@@ -44,21 +44,20 @@ _FITS = {
     "f": frozenset({"int", "float", "fraction", "any"}),
     "%": frozenset({"float", "fraction", "any"}),
 }
-"""Which kinds of values a format takes, by its last sign."""
+"""The kinds of values that a format accepts, by its last character."""
 _LONGEST = 80
-"""Characters of a text that a label shows."""
+"""The most characters of a fact in a label."""
 
 
 class LabelFault(TextFault):
-    """A label cannot be used.
+    """A fault in a label.
 
-    `code` is CL103 for a fact that does not exist, CL104 for one that a label cannot show so,
-    CL406 for the rest.
+    `code` is CL103 for an unknown fact, CL104 for one that cannot be formatted so, else CL406.
     """
 
 
 class _Slot(NamedTuple):
-    """A place for a fact, or for the value of a definition."""
+    """A placeholder for a fact or a definition."""
 
     fact: str
     type: Type
@@ -71,7 +70,7 @@ class _Slot(NamedTuple):
 
 
 class _Names(NamedTuple):
-    """The names that a label may show."""
+    """The names that a label may contain."""
 
     roots: Mapping[str, Type]
     define: Mapping[str, Expression]
@@ -82,25 +81,25 @@ _NOTHING: Mapping[str, Expression] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Label:
-    """The text on a box or an arrow. Equal to any label of the same text."""
+    """The text of a box or an edge. Labels of the same text are equal."""
 
     text: str
-    """As written, with every `\\n` a line break: the same label in any quoting."""
+    """The text of the file, with a line break for every `\\n`."""
     _pieces: tuple[str | _Slot, ...] = field(compare=False, repr=False)
 
     @property
     def reads(self) -> frozenset[str]:
-        """The facts that it shows, dotted; for a definition those that it reads."""
+        """The dotted names of the facts that it reads, through definitions too."""
         slots = (piece for piece in self._pieces if isinstance(piece, _Slot))
         return frozenset[str]().union(*(slot.reads for slot in slots))
 
     @property
     def plain(self) -> bool:
-        """Whether it shows no fact, and is the same in every run."""
+        """Whether it contains no fact, and so is the same in every run."""
         return not any(isinstance(piece, _Slot) for piece in self._pieces)
 
     def show(self, facts: Facts) -> str:
-        """The label at one moment. Never fails: what is not known yet shows as `?`."""
+        """The label with the current values. Never fails: an unknown value becomes `?`."""
         return "".join(
             _say_slot(piece, facts) if isinstance(piece, _Slot) else piece for piece in self._pieces
         )
@@ -109,7 +108,7 @@ class Label:
 def parse_label(
     text: str, roots: Mapping[str, Type], define: Mapping[str, Expression] = _NOTHING
 ) -> Label:
-    """Read a label. `roots` are the sections of facts by name, `define` the definitions.
+    """Parse a label. `roots` are the sections of facts by name, `define` the definitions.
 
     Raises `LabelFault`.
     """
@@ -163,22 +162,22 @@ def _slot(match: re.Match[str], names: _Names) -> _Slot:
 
 
 def _type_of(fact: str, names: _Names, offset: int) -> Type:
-    """The type of a dotted fact or definition; a map takes any key."""
+    """The type of a dotted fact or definition; a map has every key."""
     root, *fields = fact.split(".")
-    found = names.define[root].type if root in names.define else names.roots.get(root)
+    type_ = names.define[root].type if root in names.define else names.roots.get(root)
     known = [*names.roots, *names.define]
-    seen = root
+    prefix = root
     for name in fields:
-        if found is None:
+        if type_ is None:
             break
-        known = [f"{seen}.{field}" for field, _ in found.fields]
-        seen = f"{seen}.{name}"
-        found = (found.of or ANY) if found.kind in ("map", "any") else found.field(name)
-    if found is None:
-        message = f"unknown fact `{seen}`"
-        hint = nearest(seen, known) or f"`{seen.rpartition('.')[0]}` has no fields"
-        raise LabelFault("CL103", message, hint, offset, len(seen))
-    return found
+        known = [f"{prefix}.{field}" for field, _ in type_.fields]
+        prefix = f"{prefix}.{name}"
+        type_ = (type_.of or ANY) if type_.kind in ("map", "any") else type_.field(name)
+    if type_ is None:
+        message = f"unknown fact `{prefix}`"
+        hint = nearest(prefix, known) or f"`{prefix.rpartition('.')[0]}` has no fields"
+        raise LabelFault("CL103", message, hint, offset, len(prefix))
+    return type_
 
 
 def _value(slot: _Slot, facts: Facts) -> Any:

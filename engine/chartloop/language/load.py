@@ -1,8 +1,8 @@
-"""Text, with the tables of actions, tools and guards, to a machine's spec, or all findings.
+"""Loading of machine files: text and registry to a spec and all findings.
 
-Reading is tolerant: what cannot be read is noted and left out, so that one pass shows every
-mistake. Whether a file with findings may run is for the caller to decide; `Loaded.spec` is
-then a best effort for further checks only.
+Loading is tolerant: unreadable parts are noted and left out, so that one pass reports every
+mistake. The caller decides whether a file with findings may run; a spec with errors is only for
+further checks.
 
 Source: design "language", sections 1 and 9.
 """
@@ -75,12 +75,12 @@ VERSION = 1
 
 
 class Loaded(NamedTuple):
-    """The loaded machine, and every finding."""
+    """A loaded machine with its findings."""
 
     spec: MachineSpec | None
     findings: tuple[Finding, ...]
     tainted: Unread = Unread()
-    """The parts that could not be read: later checks pass over them."""
+    """The parts that could not be read; later checks skip them."""
 
     @property
     def ok(self) -> bool:
@@ -93,26 +93,26 @@ class Found(NamedTuple):
 
     text: str
     file: str
-    """Its name, for places; the same file has the same one."""
+    """Its name, for places; unique for each file."""
 
 
 Find = Callable[[str, str], Found]
-"""The file that a machine means by a path or the name of a shipped machine: called with that and
-with the name of the file that says it. Raises `SetupError` when there is none."""
+"""Finds the file of a child machine by a path or the name of a shipped machine, and by the name of
+the file that refers to it. Raises `SetupError` if there is none."""
 
 
 class _Reading(NamedTuple):
-    """Things that the reading of every file needs."""
+    """The inputs of loading that all files share."""
 
     registry: Registry
     define: Mapping[str, str]
     find: Find | None
     within: tuple[str, ...]
-    """The files that this one is read for, the outermost first."""
+    """The files that led to this one, the outermost first."""
 
 
 class _File(NamedTuple):
-    """Things that the reading of every machine of a file needs."""
+    """The inputs of loading that all machines of a file share."""
 
     document: Document
     shaped: Shaped
@@ -123,52 +123,52 @@ def load(
     text: str, file_name: str, registry: Registry, *, define: Mapping[str, str] | None = None,
     find: Find | None = None,
 ) -> Loaded:  # fmt: skip
-    """Read a machine file. `define` replaces named expressions of the file. Never raises.
+    """Load a machine file. `define` replaces named expressions of the file. Never raises.
 
-    Child machines that it names and does not hold are looked up by `find`, and become part of it.
+    Child machines in other files are found by `find` and become part of the spec.
     """
     return _load(text, file_name, _Reading(registry, define or {}, find, ()))
 
 
 class Declared(NamedTuple):
-    """An MCP server that a file declares, and the tools of it that the file names."""
+    """An MCP server that a file declares, and the tools that the file names."""
 
     server: ServerSpec
     tools: tuple[str, ...]
-    """Names and patterns, without the server's."""
+    """Names and patterns of tools, without the prefix of the server."""
 
 
 def declared_servers(text: str, file_name: str) -> tuple[dict[str, Declared], tuple[Finding, ...]]:
-    """The MCP servers of a file and of the machines in it, with no lock; and what is wrong.
+    """The MCP servers of a file and its inline machines, without a lock, and the findings.
 
-    Of the rest of the file only its shape is read: without a lock it has no meaning.
+    Only the shape of the rest is checked, because it needs the lock.
     """
     document = read(text, file_name)
     shaped = shape(document)
     findings = list(shaped.findings)
-    found: dict[str, Declared] = {}
-    given = _File(document, shaped, _Reading(Registry(), {}, None, ()))
+    servers: dict[str, Declared] = {}
+    context = _File(document, shaped, _Reading(Registry(), {}, None, ()))
     for base, machine in _machines_in(shaped.file, ()):
-        reader = _reader(given, base, deepcopy(shaped.unread))
+        reader = _reader(context, base, deepcopy(shaped.unread))
         wanted = [*wanted_tools(machine)]
         for name, server_shape in (machine.mcp_servers or {}).items():
             if (server := read_server_shape(reader, name, server_shape)) is None:
                 continue
             named = [n.partition(".")[2] for n in wanted if n.startswith(f"{name}.")]
-            before = found.get(name, Declared(server, ()))
+            before = servers.get(name, Declared(server, ()))
             if before.server.definition != server.definition:
                 message = f"two machines of this file declare different servers `{name}`"
                 hint = "rename one of them"
                 reader.say("CL211", ("mcp_servers", name), message, hint=hint, key=True)
-            found[name] = Declared(server, tuple(dict.fromkeys((*before.tools, *named))))
+            servers[name] = Declared(server, tuple(dict.fromkeys((*before.tools, *named))))
         findings += reader.findings
-    return found, _sort_findings(findings)
+    return servers, _sort_findings(findings)
 
 
 def _machines_in(
     machine: file.MachineShape | None, base: Path
 ) -> Iterator[tuple[Path, file.MachineShape]]:
-    """The machine of a file, and those that are in it."""
+    """The machine of a file and its inline children, each with its path."""
     if machine is None:
         return
     yield base, machine
@@ -189,13 +189,13 @@ def _load(text: str, file_name: str, reading: _Reading) -> Loaded:
     return Loaded(spec, _sort_findings([*findings, *more]), unread)
 
 
-def _version(document: Document, found: int) -> list[Finding]:
-    """Whether the file starts with a version that is known."""
+def _version(document: Document, version: int) -> list[Finding]:
+    """The findings about the format version, which must be known and come first."""
     keys = list(cast(dict[str, Any], document.data))
     hint = f"write `chartloop: {VERSION}` as the first line"
     path: Path = ("chartloop",)
-    if found != VERSION:
-        message = f"format version {found} is not known"
+    if version != VERSION:
+        message = f"format version {version} is not known"
         return [finding("CL206", message, document.at(path), hint=hint, at="chartloop")]
     if "chartloop" in keys and keys[0] != "chartloop":
         message = "the format version is not the first key"
@@ -211,7 +211,7 @@ def _sort_findings(findings: list[Finding]) -> tuple[Finding, ...]:
 def _machine(
     given: _File, base: Path, name: str, shape: file.MachineShape
 ) -> tuple[MachineSpec | None, list[Finding], Unread]:
-    """One machine; read a second time with the flow where a first reading was not sure."""
+    """Read one machine; a second time, with its flow, if the first reading left doubts."""
     children: dict[str, MachineSpec] = {}
     unread, findings = deepcopy(given.shaped.unread), list[Finding]()
     named: dict[str, tuple[Path, str]] = {}
@@ -247,7 +247,7 @@ def _machine(
 
 
 def _lock_text(given: _File) -> str:
-    """The text of the lock beside the file. `SetupError` where there is none."""
+    """The text of the lock beside the file. Raises `SetupError` if there is none."""
     find, here = given.reading.find, given.document.file
     if find is None or here.startswith("<"):
         raise SetupError("there is no file for it")
@@ -255,7 +255,7 @@ def _lock_text(given: _File) -> str:
 
 
 def _load_linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | None, list[Finding]]:
-    """A child machine of another file, as part of this one, and its findings; None on errors."""
+    """Load a child machine from another file; None if it has errors. Returns its findings too."""
     reading, place = given.reading, given.document.at(path)
     here = given.document.file
     within = (*reading.within, here)
@@ -278,15 +278,16 @@ def _load_linked(given: _File, path: Path, source: str) -> tuple[MachineSpec | N
 
 def _reader(given: _File, base: Path, unread: Unread, known: Flow | None = None) -> Reader:
     reading = given.reading
-    made = Reader(
+    reader = Reader(
         given.document, base, reading.registry, deepcopy(unread), given.shaped.gone, known,
         define=reading.define if not base else {},
     )  # fmt: skip
-    made.broken = {".".join(str(p) for p in g[len(base) :]) for g in given.shaped.gone if _names(g)}
-    return made
+    gone = (path for path in given.shaped.gone if _declares(path))
+    reader.broken = {".".join(str(part) for part in path[len(base) :]) for path in gone}
+    return reader
 
 
-def _names(path: Path) -> bool:
+def _declares(path: Path) -> bool:
     """Whether names are declared at a path."""
     return path[-1] in ("limits", "vars", "memory", "define")
 
@@ -312,7 +313,7 @@ def _read(
         roots = _roots(reader, name, shape, limits)
         scope = Scope(roots, defines={**texts, **reader.define}, guards=reader.registry.guards)
         loops = declare_loops(reader, loops, variables, scope)
-    reader.variables = {n: _spoken(v.type, reader.words.get(n)) for n, v in variables.items()}
+    reader.variables = {n: _with_words(v.type, reader.words.get(n)) for n, v in variables.items()}
     reader.servers = read_servers(reader, shape.mcp_servers, [*wanted_tools(shape)], lock)
     reader.tools = read_tools(reader, shape.tools)
     reader.reasons = read_reasons(reader, shape.reasons)
@@ -358,8 +359,8 @@ def _roots(
     )  # fmt: skip
 
 
-def _spoken(type: Type, words: Words | None) -> Type:
-    """The type of a variable with the words that the file writes into it."""
+def _with_words(type: Type, words: Words | None) -> Type:
+    """The type of a variable, with the words that the file assigns to it."""
     if words is not None and type.kind == "list" and type.of is not None:
         return replace(type, of=replace(type.of, words=words))
     return replace(type, words=words) if words is not None else type
@@ -377,7 +378,7 @@ def _known_names(reader: Reader, name: str, shape: file.MachineShape) -> Named:
 
 
 def _with_notes(reader: Reader, spec: MachineSpec, shape: file.MachineShape) -> MachineSpec:
-    """Add the texts for people, and the findings that the file accepts."""
+    """Add the texts for people, and the accepted findings."""
     instructions = None
     if shape.instructions:
         instructions = reader.template(("instructions",), shape.instructions)
@@ -405,7 +406,7 @@ def _on_error(reader: Reader, shape: Any) -> Edge | None:
 
 
 def _output(reader: Reader, shape: Any) -> Expression | dict[str, Expression] | None:
-    """`output`: read at the end, when it may be None that a fact has no value."""
+    """Read `output`. It is evaluated at the end, so facts that may be None are allowed."""
     scope = reader.scope.narrow(NULLABLE)
     if shape is None:
         return None
@@ -414,7 +415,7 @@ def _output(reader: Reader, shape: Any) -> Expression | dict[str, Expression] | 
     out: dict[str, Expression] = {}
     for name, text in cast(dict[str, Any], shape).items():
         if not reader.is_gone(("output", name)):
-            made = reader.expression(("output", name), text, None, scope)
-            if made is not None:
-                out[name] = made
+            expression = reader.expression(("output", name), text, None, scope)
+            if expression is not None:
+                out[name] = expression
     return out or None

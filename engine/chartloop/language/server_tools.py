@@ -1,6 +1,6 @@
-"""The tools of an MCP server as a machine knows them: from the lock, without the server.
+"""MCP servers and their locked tools as specs, without a connection to the server.
 
-Belongs here: a locked tool as a `ToolSpec`. Never: how a server is asked (`adapters.mcp_servers`).
+Belongs here: a locked tool as a `ToolSpec`. Never: the protocol (`adapters.mcp_servers`).
 """
 
 from __future__ import annotations
@@ -17,58 +17,58 @@ from chartloop.language.json_schema.validator import Validator
 from chartloop.language.tool_lock import LockedTool, arguments_validator, definition_hash
 
 VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}", re.ASCII)
-"""``${VAR}``, or ``${VAR:-default}``: a variable of our environment."""
+"""``${VAR}`` or ``${VAR:-default}``: a variable of chartloop's environment."""
 
 
 @dataclass(frozen=True)
 class Elicitation:
-    """The questions that a server may ask whoever answers for the run."""
+    """The settings for questions of a server to a person."""
 
     within: float = 600.0
-    """Seconds that an answer may take; then the server is told that there is none."""
+    """The seconds to wait for an answer; then the server gets none."""
     questions: int = 10
-    """The number of questions in one call of a tool; 0 refuses them."""
+    """The most questions in one call of a tool; 0 refuses them."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """The calls of the run's model that a server may make in one call of a tool."""
+    """The limits for a server's calls of the run's model, in one call of a tool."""
 
     calls: int
     tokens: int | None = None
-    """The tokens of these calls together; None: only the run's own limits count."""
+    """The most tokens of these calls together; None: only the run's own limits apply."""
 
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """An MCP server as a file declares it, and what the lock says that it offers."""
+    """An MCP server as the file declares it, with its locked tools."""
 
     name: str
     command: str = ""
-    """The program that is started; empty for a server that is reached by its `url`."""
+    """The program to start; empty for a server with a `url`."""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    """As the file writes it: ``${VAR}`` is replaced when the server is started, and never kept."""
+    """The environment as in the file: ``${VAR}`` is replaced only when the server starts."""
     cwd: str = ""
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     effect: Effect = Effect.PAID
-    """The effect of making a call twice, for all of its tools."""
+    """The effect of calling any of its tools twice."""
     connect_timeout: float = 30.0
-    """Seconds that the server has to start, to greet and to list its tools."""
+    """The seconds that the server has to start, initialize and list its tools."""
     timeout: float = 60.0
-    """Seconds that a call may take."""
+    """The seconds that a call may take."""
     elicitation: Elicitation = Elicitation()
     sampling: Sampling | None = None
-    """None: the server gets no model call."""
+    """The limits for its model calls; None: it gets none."""
     tools: Mapping[str, LockedTool] = field(default_factory=dict[str, LockedTool])
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     folder: str = field(default="", compare=False)
-    """The folder of the file that declares it: `cwd` is taken from there."""
+    """The folder of the file that declares it; `cwd` is relative to it."""
 
     @cached_property
     def definition(self) -> str:
-        """The hash of which server is meant."""
+        """The hash that identifies the server."""
         return definition_hash({
             "command": self.command, "args": list(self.args), "cwd": self.cwd, "url": self.url,
             "env": sorted(self.env), "headers": sorted(self.headers),
@@ -76,24 +76,24 @@ class ServerSpec:
 
     @property
     def reaches(self) -> str:
-        """Its reach outside the machine, in words: ``starts `npx server` ...``."""
-        given = sorted({name for text in self.texts for name, _ in VARIABLE.findall(text)})
-        what = " ".join((self.command, *self.args))
-        message = f"starts `{what}`" if self.command else f"sends tool calls to `{self.url}`"
-        handed = f", with {', '.join(f'`{name}`' for name in given)}" if given else ""
-        asks = ", which may call the model" if self.sampling is not None else ""
-        return f"{message} as MCP server `{self.name}`{handed}{asks}"
+        """What it reaches outside the machine, in words: ``starts `npx server` ...``."""
+        variables = sorted({name for text in self.texts for name, _ in VARIABLE.findall(text)})
+        command = " ".join((self.command, *self.args))
+        message = f"starts `{command}`" if self.command else f"sends tool calls to `{self.url}`"
+        passed = f", with {', '.join(f'`{name}`' for name in variables)}" if variables else ""
+        sampling = ", which may call the model" if self.sampling is not None else ""
+        return f"{message} as MCP server `{self.name}`{passed}{sampling}"
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All texts in which ``${VAR}`` may stand."""
+        """All texts that may contain ``${VAR}``."""
         more = (*self.env.values(), *self.headers.values())
         return (self.command, *self.args, self.cwd, self.url, *more)
 
 
 @dataclass(frozen=True)
 class _Call:
-    """Calls the tool through the servers of the run."""
+    """Calls a tool through the run's servers."""
 
     server: ServerSpec
     tool: str
@@ -104,7 +104,7 @@ class _Call:
 
 
 class _Arguments:
-    """Arguments from a model, validated against the tool's schema before the server sees them."""
+    """Parses a model's arguments, and validates them by the tool's schema."""
 
     def __init__(self, name: str, schema: Mapping[str, Any]) -> None:
         self.name, self.schema = name, schema
@@ -131,7 +131,7 @@ class _Arguments:
 
 
 def tool_of(server: ServerSpec, tool: LockedTool) -> ToolSpec:
-    """A locked tool as files and models name it: ``server.tool``."""
+    """Make the spec of a locked tool, named ``server.tool``."""
     name = f"{server.name}.{tool.name}"
     return ToolSpec(
         name, tool.description, dict(tool.parameters) or {"type": "object"},

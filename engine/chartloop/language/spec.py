@@ -1,9 +1,9 @@
-"""The content of a machine file, once every name in it has a meaning.
+"""Specs: the content of a machine file, with every name resolved.
 
-Frozen records with places; they know nothing of `transitions` and nothing of a run. Two specs
-are equal when their files mean the same, wherever they stand: places do not count.
+Frozen records with places, independent of `transitions` and of runs. Specs are equal if their
+files mean the same; places are not compared.
 
-Made by `language.load`, written back by `language.dump`, compiled by `machine.build`.
+`language.load` makes a spec, `language.dump` writes it back, `machine.build` compiles it.
 Source: design "language".
 """
 
@@ -31,22 +31,22 @@ InDoubt = Literal["retry", "ask", "fail"]
 EndWord = Literal["completed", "error", "by_reason"]
 
 RETURN = "return"
-"""The target of an edge that continues to where a detour interrupted the run."""
+"""The target of an edge that returns to the point where a detour interrupted the run."""
 HIGHEST = "highest"
 """`stop: highest`: stop with the signals already raised."""
 
 
-def said_at(made: Mapping[Path, Path], path: Path) -> Path:
-    """Where the file says what is at a path of the machine."""
+def path_in_file(made: Mapping[Path, Path], path: Path) -> Path:
+    """The path in the file for a path of the machine; `made` maps generated paths to the file's."""
     for end in range(len(path), 1, -1) if made else ():
-        if (found := made.get(path[:end])) is not None:
-            return found + path[end:]
+        if (origin := made.get(path[:end])) is not None:
+            return origin + path[end:]
     return path
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """One assignment of a `set`: a variable becomes a value, or a list gets one more."""
+    """One assignment of a `set`: sets a variable, or appends to a list."""
 
     target: str
     """``vars.x``"""
@@ -56,7 +56,7 @@ class Assign:
 
     @property
     def constant(self) -> bool:
-        """Whether the value was written as a plain YAML value."""
+        """Whether the value is a plain YAML value."""
         return not isinstance(self.value, Expression)
 
 
@@ -72,32 +72,32 @@ class Save:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """One way on."""
+    """An edge from a state to the next one."""
 
     id: str
-    """``monitor.next.0``; the origin of the live transition and what records hold."""
+    """``monitor.next.0``; live transitions and records refer to it."""
     source: str
     target: str
     role: EdgeRole = "next"
     trigger: str = "advance"
     label: Label | None = None
-    """As the file writes it; None takes the default of its role."""
+    """The label in the file; None takes the default of the role."""
     when: Expression | None = None
     case: str = ""
-    """For role `case`: the value of the state's `of` that it is for."""
+    """For role `case`: the value of the state's `of` that selects the edge."""
     set: tuple[Assign, ...] = ()
     stop: str = ""
     message: Template | None = None
-    """Of the signal that `stop` raises."""
+    """The message of the signal that `stop` raises."""
     data: tuple[tuple[str, Type], ...] = ()
-    """For role `on`: the fields that the answer carries."""
+    """For role `on`: the fields of the answer."""
     path: Path = field(default=(), compare=False, repr=False)
-    """Where it is in the machine."""
+    """The path within the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A field of `with`, ready to be evaluated; what `value` is depends on `kind`."""
+    """A field of `with`, ready for evaluation; the form of `value` depends on `kind`."""
 
     kind: str
     """`constant`, or a `core.specs.ArgKind`."""
@@ -108,7 +108,7 @@ class Given:
 class Retry:
     """Extra attempts of an action. Waits are ``base * factor ** attempt`` seconds.
 
-    Where the provider asks for a longer wait it is given that, up to `most` seconds.
+    A longer wait that the provider requests is granted, up to `most` seconds.
     """
 
     times: int
@@ -118,7 +118,7 @@ class Retry:
     most: float = 300.0
 
     def wait(self, attempt: int, asked: float | None = None) -> float:
-        """The wait after so many extra attempts; `asked` is what the provider asks for."""
+        """The wait in seconds after `attempt` extra attempts; `asked` is the provider's request."""
         return max(self.base * self.factor**attempt, asked or 0.0)
 
 
@@ -129,16 +129,16 @@ class StateSpec:
     name: str
     job: Job
     edges: tuple[Edge, ...] = ()
-    """In the order in which they are tried, within their trigger."""
+    """The edges in the order of evaluation, within their trigger."""
     label: Label | None = None
     ask: Label | None = None
     about: str = ""
     role: str = ""
     shape: str = ""
-    """`pill` or `rect`, where the file says how the state is drawn."""
+    """`pill` or `rect`, if the file sets how the state is drawn."""
     action: ActionSpec | None = field(default=None)
     result: Type = field(default=ANY, compare=False)
-    """Of what type the action's result is."""
+    """The type of the action's result."""
     args: Mapping[str, Given] = field(default_factory=dict[str, Given])
     save: tuple[Save, ...] = ()
     of: Expression | None = None
@@ -147,26 +147,26 @@ class StateSpec:
     all: tuple[str, ...] = ()
     retry: Retry | None = None
     failed_next: bool = False
-    """`failed: next`."""
+    """Whether the file has `failed: next`."""
     set: tuple[Assign, ...] = ()
     status: str = ""
     stop: str = ""
     message: Template | None = None
-    """Of the signal that `stop` raises."""
+    """The message of the signal that `stop` raises."""
     end: EndWord | None = None
     allow: tuple[str, ...] | None = None
     in_doubt: InDoubt | None = None
 
     @property
     def repairs(self) -> int:
-        """How often the action may ask to be done again, having said what was wrong."""
+        """The number of extra attempts that the action may request itself."""
         field = self.action.repairs if self.action is not None else ""
         given = self.args.get(field)
         return int(given.value) if given is not None else 0
 
     @property
     def most_calls(self) -> int:
-        """How many tool calls of one reply the action executes."""
+        """The most tool calls of one reply that the action executes."""
         given = self.args.get(self.action.most_calls) if self.action is not None else None
         return int(given.value) if given is not None else MOST_CALLS
 
@@ -177,7 +177,7 @@ class StateSpec:
 
     @property
     def calls(self) -> Calls:
-        """Which tool calls its action executes, with these fields."""
+        """The tool calls that its action executes, given its fields."""
         calls = self.traits.calls
         if calls == "memory" and self.action is not None:
             return "none" if self.action.naming("block") in self.args else "memory"
@@ -185,7 +185,7 @@ class StateSpec:
 
     @property
     def asks_model(self) -> Asks:
-        """The request that its action makes to the model, with these fields."""
+        """What its action requests from the model, given its fields."""
         when = self.traits.asks_if
         if when is not None:
             given = self.args.get(when[0])
@@ -195,7 +195,7 @@ class StateSpec:
 
     @property
     def named_tool(self) -> str:
-        """The tool that its action is told to call; empty where it is told none."""
+        """The tool that its fields name for its action to call; empty if there is none."""
         if self.action is None or self.traits.calls != "named":
             return ""
         given = self.args.get(self.action.naming("tool"))
@@ -203,12 +203,12 @@ class StateSpec:
 
     @property
     def attempts(self) -> int:
-        """How many extra attempts the action has, whatever they are for."""
+        """The most extra attempts of the action, for retries and repairs together."""
         return self.repairs + (self.retry.times if self.retry is not None else 0)
 
     @property
     def attempts_label(self) -> str:
-        """The extra attempts as pictures write them; empty when there are none."""
+        """The extra attempts as in pictures: ``retry ≤ 2``. Empty if there are none."""
         retries = f"retry ≤ {self.retry.times}" if self.retry is not None else ""
         repairs = f"ask again ≤ {self.repairs}" if self.repairs else ""
         return ", ".join(filter(None, (retries, repairs)))
@@ -219,12 +219,12 @@ class StateSpec:
 
     @property
     def pill(self) -> bool:
-        """Whether the file says that the state is drawn as a pill."""
+        """Whether the file sets that the state is drawn as a pill."""
         return self.shape == "pill"
 
     @property
     def rests(self) -> bool:
-        """Whether a step ends here: the state acts, waits or ends."""
+        """Whether a step ends here, because the state acts, waits or ends."""
         return self.job in ("act", "wait", "end") or self.action is not None
 
 
@@ -245,18 +245,18 @@ class Rule:
 
     @property
     def kind(self) -> Literal["stop", "signal", "detour"]:
-        """The consequence when it holds."""
+        """What the rule does when it holds."""
         return "stop" if self.stop else "signal" if self.signal else "detour"
 
 
 @dataclass(frozen=True, slots=True)
 class LimitSpec:
-    """A named threshold. None: off, which only a limit with a nullable type can be."""
+    """A named threshold. The value None means off, and requires a nullable type."""
 
     type: Type
     value: Any = None
     typed: bool = False
-    """Written as `{type, value}`."""
+    """Whether the file writes it as `{type, value}`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,24 +269,24 @@ class VarSpec:
 
 @dataclass(frozen=True, slots=True)
 class BlockSpec:
-    """A memory block. `limit` is in characters; None has none."""
+    """A memory block. `limit` is in characters, or None."""
 
     value: str = ""
     limit: int | None = None
     label: str = ""
     template: Template | None = None
     on_demand: bool = False
-    """Prompts only name it; the model reads it with the tool `core_memory_read`."""
+    """Whether prompts only name it, and the model reads it with the tool `core_memory_read`."""
 
     def in_prompt(self, name: str, value: str) -> str:
-        """The block in the system message, with this value."""
+        """The block with this value as the system message contains it."""
         if self.on_demand:
             label, size = self.label or name, f"{len(value):,}"
             return f"Memory block `{name}` ({label}): {size} characters, read by core_memory_read."
         return self.render(name, value)
 
     def render(self, name: str, value: str) -> str:
-        """The block as the model reads it."""
+        """The block with this value as the model reads it."""
         label = self.label or name
         if self.template is not None:
             return self.template.render({"value": value, "label": label})
@@ -312,7 +312,7 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True)
 class Approve:
-    """The key `approve`, and the states as the file has them: see `language.approval`."""
+    """The key `approve`, with the states and rules of the file: see `language.approval`."""
 
     tools: tuple[str, ...]
     by: str = ""
@@ -320,16 +320,16 @@ class Approve:
     within: Expression | float | None = None
     expired: str = ""
     states: Mapping[str, StateSpec] = field(default_factory=dict[str, StateSpec])
-    """The calling states before they were taken apart, by name."""
+    """The calling states before the expansion, by name."""
     rules: tuple[Rule, ...] = ()
-    """The rules as the file has them."""
+    """The rules before the expansion."""
     made: tuple[str, ...] = ()
-    """The names of the states that the file does not have."""
+    """The names of the states that the expansion added."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineSpec:
-    """Everything that a file says."""
+    """The content of a machine file, or of a child machine in one."""
 
     name: str
     states: Mapping[str, StateSpec]
@@ -346,13 +346,13 @@ class MachineSpec:
     """The MCP servers that the file declares: their tools are `server.tool`."""
     memory: Mapping[str, BlockSpec] = field(default_factory=dict[str, BlockSpec])
     tasks: tuple[Mapping[str, Any], ...] | str | None = None
-    """The first tasks, or the path of the file that holds them."""
+    """The initial tasks, or the path of the file that holds them."""
     limits: Mapping[str, LimitSpec] = field(default_factory=dict[str, LimitSpec])
     vars: Mapping[str, VarSpec] = field(default_factory=dict[str, VarSpec])
     define: Mapping[str, Expression] = field(default_factory=dict[str, Expression])
     reasons: Mapping[str, StopReason] = field(default_factory=lambda: dict(REASONS))
     own_reasons: tuple[str, ...] = ()
-    """Those of `reasons` that this file declares."""
+    """The reasons that this file declares."""
     approve: Approve | None = None
     machines: Mapping[str, MachineSpec] = field(default_factory=dict[str, "MachineSpec"])
     on_stop: str = ""
@@ -372,34 +372,34 @@ class MachineSpec:
     )
     """The names that expressions of this machine may read."""
     document: Document | None = field(default=None, compare=False, repr=False)
-    """The text that it was read from, for places."""
+    """The parsed text of the file, for places."""
     base: Path = field(default=(), compare=False)
-    """Where the machine is in it: empty for the file's own, ``machines.x`` for a child."""
+    """The path of the machine in the file: empty, or ``machines.x`` for a child."""
     made: Mapping[Path, Path] = field(default_factory=dict[Path, Path], compare=False, repr=False)
-    """For parts that the file says in other words, such as the states of a loop, where it does."""
+    """The paths of generated parts, such as the states of a loop, to their origin in the file."""
 
     def place(self, path: Path, *, key: bool = False, of: str = "") -> Place:
-        """Where a value of the file stands, or its key; `of` a part of its text."""
+        """The place of a value in the file, or of its key, or of the part `of` its text."""
         if self.document is None:
             return NOWHERE
-        full = self.base + said_at(self.made, path)
+        full = self.base + path_in_file(self.made, path)
         offset = self.document.raw(full).find(of) if of else -1
         if offset >= 0:
             return self.document.part(full, offset, len(of))
         return self.document.key(full) if key else self.document.at(full)
 
-    def accepts(self, found: Finding) -> bool:
-        """Whether the machine's own `ignore` names the finding, in the machine's own words."""
+    def accepts(self, finding: Finding) -> bool:
+        """Whether the machine's `ignore` lists the finding."""
         base = dotted_path(self.base)
-        at = found.at.removeprefix(base + ".") if base else found.at
+        at = finding.at.removeprefix(base + ".") if base else finding.at
         return any(
-            i.code == found.code and (not i.at or f"{at}.".startswith(f"{i.at}."))
+            i.code == finding.code and (not i.at or f"{at}.".startswith(f"{i.at}."))
             for i in self.ignore
         )
 
     @property
     def wire_names(self) -> Mapping[str, str]:
-        """The tools of MCP servers by what a conversation and a provider call them."""
+        """The names of MCP servers' tools, by their names in requests and conversations."""
         if not self.servers:
             return EMPTY
         return {wire_name(name): name for name in self.registry.tools if "." in name}
@@ -410,16 +410,16 @@ class MachineSpec:
         return tuple(known[name] for name in names if name in known)
 
     def family(self) -> Iterator[MachineSpec]:
-        """The machine, its child machines, theirs, and so on."""
+        """The machine and all its descendants."""
         yield self
         for child in self.machines.values():
             yield from child.family()
 
     def edges(self) -> Iterator[Edge]:
-        """All edges of all states, in the file's order; without `on_error`."""
+        """The edges of all states, in the file's order, without `on_error`."""
         for state in self.states.values():
             yield from state.edges
 
     def reason(self, name: str) -> StopReason:
-        """The stop reason of that name. A name that is not declared is `unknown`-like custom."""
+        """The stop reason of that name; a plain one if the name is not declared."""
         return self.reasons.get(name) or StopReason(name)

@@ -1,4 +1,4 @@
-"""A file of tasks: a list as `tasks` in a machine file has it, with the same findings.
+"""Loading of a file of tasks: a list like `tasks` in a machine file, with the same findings.
 
 Source: 003 "Task Queue" (tasks from YAML or a file).
 """
@@ -23,11 +23,10 @@ from chartloop.language.yaml.reading import read
 def load_tasks(
     text: str, file_name: str, registry: Registry, machines: Collection[str] = ()
 ) -> tuple[tuple[dict[str, Any], ...], tuple[Finding, ...]]:
-    """The tasks of a text as plain data, and everything that is wrong with it. Never raises.
+    """Load tasks as plain data, with all findings. Never raises.
 
-    `machines` are the child machines that may do one.
-
-    A task whose id is not written has none: the queue that takes it in knows which are free.
+    `machines` are the child machines that may do a task. A task without an id gets one only when
+    it enters a queue, which knows the free ids.
     """
     document = read(text, file_name)
     if not isinstance(cast(object, document.data), list):

@@ -1,10 +1,10 @@
-"""A text of a file cannot be used, and where in it: what labels and templates raise."""
+"""The fault in a text of a file, with its offset: the base for labels and templates."""
 
 from __future__ import annotations
 
 
 class TextFault(Exception):
-    """`code` is one of `core.codes`; `offset` and `width` say where in the text as it was given."""
+    """A fault in a text. `code` is one of `core.codes`; `offset` and `width` locate it."""
 
     def __init__(self, code: str, message: str, hint: str, offset: int, width: int) -> None:
         self.code = code

@@ -1,11 +1,11 @@
-"""The lock of a machine's MCP tools: what their servers offered when someone looked.
+"""The lock of a machine's MCP tools, as their servers offered them when the lock was made.
 
-``machine.tools.lock.json`` stands beside ``machine.yaml``. It holds the name, description and
-schemas of every tool that the file names, so that proofs, pictures and reviews need no server, and
-so that a server that offers something else than was reviewed is noticed.
+``machine.tools.lock.json`` lies beside ``machine.yaml``. It holds the name, description and
+schemas of every tool that the file names. So proofs, pictures and reviews need no server, and a
+server whose tools differ from the reviewed ones is noticed.
 
-Belongs here: the format of the lock, what a server's listing becomes in it, and how two differ.
-Never: a file, a server, or the machine that names the tools.
+Belongs here: the format of the lock, its making from a server's listing, and the difference of two
+locks. Never: a file, a server, or the machine that names the tools.
 
 Source: MCP 2025-11-25 "Tools", SEP-986 (names of tools).
 """
@@ -35,47 +35,47 @@ SUFFIX = ".tools.lock.json"
 FORMAT = 1
 """The format of the lock that this chartloop reads and writes."""
 MOST_TOOLS = 128
-"""Tools of one server that a machine may name: providers take no more in one request."""
+"""The most tools of one server that a machine may name: providers accept no more in a request."""
 _LARGEST = 20_000
-"""Characters of a description, and of a schema as JSON, that a lock takes."""
+"""The longest description in characters; a schema as JSON may be five times as long."""
 _SHOWN = 120
 _LINES = 12
-"""Differences of one tool that are shown."""
+"""The most differences of one tool that are shown."""
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 class LockFault(ValueError):
-    """A text that is not a lock, or one that was changed by hand. Its text says which."""
+    """A text is not a valid lock, or was changed by hand; the message names the fault."""
 
 
 @dataclass(frozen=True)
 class LockedTool:
-    """One tool of a server as it was offered."""
+    """A tool as its server offered it."""
 
     name: str
     description: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """JSON Schema of the arguments."""
     output: Mapping[str, Any] | None = None
-    """JSON Schema of the structured result, where the server says one."""
+    """JSON Schema of the structured result, if the server declares one."""
     title: str = ""
     annotations: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """What the server claims of the tool, such as that it only reads. For people: chartloop decides
-    nothing by it."""
+    """The server's claims about the tool, such as that it is read-only. They are for people;
+    chartloop does not rely on them."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data without what is empty; the name is its key."""
-        given = {
+        """The tool as plain data without empty fields; its name is the key."""
+        fields = {
             "title": self.title, "description": self.description,
             "parameters": dict(self.parameters),
             "output": None if self.output is None else dict(self.output),
             "annotations": dict(self.annotations),
         }  # fmt: skip
-        return {name: value for name, value in given.items() if value not in ("", None, {})}
+        return {name: value for name, value in fields.items() if value not in ("", None, {})}
 
     @cached_property
     def hash(self) -> str:
-        """The hash of all that it says, its name included."""
+        """The hash of all fields, the name included."""
         return _hash([self.name, self.to_dict()])
 
 
@@ -84,13 +84,13 @@ class LockedServer:
     """The tools of one server that a machine names."""
 
     definition: str
-    """The hash of how the file declares the server: see `definition_hash`."""
+    """The hash of the server's declaration in the file: see `definition_hash`."""
     tools: Mapping[str, LockedTool] = field(default_factory=dict[str, LockedTool])
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Tools that the file names and that cannot be used, each with the reason."""
+    """The unusable tools that the file names, each with the reason."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, in the order of names."""
+        """The server as plain data, sorted by name."""
         tools = {n: {**t.to_dict(), "hash": t.hash} for n, t in sorted(self.tools.items())}
         data: dict[str, Any] = {"definition": self.definition, "tools": tools}
         return data | ({"left_out": dict(sorted(self.left_out.items()))} if self.left_out else {})
@@ -102,7 +102,7 @@ def _hash(value: Any) -> str:
 
 
 def definition_hash(definition: Mapping[str, Any]) -> str:
-    """The hash of which server is meant: its command or address, without any secret's value."""
+    """The hash that identifies a server: its command or address, without the values of secrets."""
     return _hash(definition)
 
 
@@ -118,10 +118,10 @@ def lock_name(file: str) -> str:
 def lock_offers(
     definition: str, offers: Sequence[Mapping[str, Any]], wanted: Callable[[str], bool]
 ) -> LockedServer:
-    """A server's listing as the lock holds it: the tools that are wanted and can be used.
+    """Lock the wanted tools of a server's listing.
 
-    `offers` are tools as ``tools/list`` gives them. A tool that cannot be used is left out, with
-    the reason.
+    `offers` are tools as ``tools/list`` returns them. An unusable tool is left out, with the
+    reason.
     """
     named = [(str(offer.get("name", "")), offer) for offer in offers]
     times = Counter(name for name, _ in named)
@@ -148,12 +148,12 @@ def _tool(name: str, offer: Mapping[str, Any]) -> LockedTool:
 
 
 def _unusable(name: str, offer: Mapping[str, Any]) -> str:
-    """Why a tool of a listing cannot be used; empty when it can."""
+    """The reason why a tool of a listing is unusable; empty if it is usable."""
     return _trouble(name, str(offer.get("description") or ""), offer.get("inputSchema"))
 
 
 def _trouble(name: str, description: str, schema: Any) -> str:
-    """Why a tool cannot be used, offered or locked; empty when it can."""
+    """The reason why an offered or locked tool is unusable; empty if it is usable."""
     if not _NAME.fullmatch(name):
         return "its name has other signs than letters, digits, `_`, `-` and `.`, or over 128"
     if len(description) > _LARGEST:
@@ -162,7 +162,7 @@ def _trouble(name: str, description: str, schema: Any) -> str:
 
 
 def schema_trouble(schema: Any) -> str:
-    """Why a schema of arguments cannot be used; empty when it can."""
+    """The reason why a schema of arguments is unusable; empty if it is usable."""
     if not isinstance(schema, Mapping):
         return "its `inputSchema` is not a JSON Schema"
     given = cast("Mapping[str, Any]", schema)
@@ -180,12 +180,12 @@ def schema_trouble(schema: Any) -> str:
 
 
 def arguments_validator(schema: Mapping[str, Any]) -> Validator:
-    """The validator for the arguments of a tool. `UnusableSchemaError` if its schema is invalid."""
+    """The validator of a tool's arguments. Raises `UnusableSchemaError` for an invalid schema."""
     return Validator(_plain(schema), deepest_data(schema))
 
 
 def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema without the name of its draft: servers name many, and few mean it."""
+    """The schema without `$schema`, because servers often name a draft that they do not follow."""
     return {name: value for name, value in schema.items() if name != "$schema"}
 
 
@@ -193,7 +193,7 @@ def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_lock(servers: Mapping[str, LockedServer]) -> str:
-    """The lock as text: the same servers give the same text. Hidden signs are written out."""
+    """Write a lock as text, deterministically and with invisible characters escaped."""
     data = {
         "chartloop_lock": FORMAT,
         "servers": {name: server.to_dict() for name, server in sorted(servers.items())},
@@ -202,7 +202,7 @@ def write_lock(servers: Mapping[str, LockedServer]) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text with each sign that is not seen as JSON writes it, by its number."""
+    """Escape the invisible characters of a text as JSON does."""
     return "".join(
         c if c == "\n" or unicodedata.category(c) not in _HIDDEN else json.dumps(c)[1:-1]
         for c in text
@@ -213,30 +213,30 @@ _HIDDEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 
 
 def read_lock(text: str) -> dict[str, LockedServer]:
-    """The locked tools, by server. Raises `LockFault`."""
+    """Read the locked servers of a lock, by name. Raises `LockFault`."""
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise LockFault(f"is not JSON: {error}") from None
     if not isinstance(data, dict) or "chartloop_lock" not in data:
         raise LockFault("is not a lock of MCP tools: it has no `chartloop_lock`")
-    found = cast("dict[str, Any]", data)
-    if found["chartloop_lock"] != FORMAT:
-        raise LockFault(f"has format {short(str(found['chartloop_lock']))}, and {FORMAT} is known")
-    servers = _mapping(found.get("servers"), "servers")
+    lock = cast("dict[str, Any]", data)
+    if lock["chartloop_lock"] != FORMAT:
+        raise LockFault(f"has format {short(str(lock['chartloop_lock']))}, and {FORMAT} is known")
+    servers = _mapping(lock.get("servers"), "servers")
     return {name: read_server(server, name) for name, server in servers.items()}
 
 
 def read_server(data: Any, name: str) -> LockedServer:
-    """One server of a lock. Raises `LockFault`."""
-    given = _mapping(data, name)
+    """Read one server of a lock. Raises `LockFault`."""
+    server = _mapping(data, name)
     tools = {
-        tool: _read_tool(tool, _mapping(said, f"{name}.{tool}"), name)
-        for tool, said in _mapping(given.get("tools"), f"{name}.tools").items()
+        tool: _read_tool(tool, _mapping(entry, f"{name}.{tool}"), name)
+        for tool, entry in _mapping(server.get("tools"), f"{name}.tools").items()
     }
-    left_out = _mapping(given.get("left_out", {}), f"{name}.left_out")
+    left_out = _mapping(server.get("left_out", {}), f"{name}.left_out")
     return LockedServer(
-        str(given.get("definition", "")), tools, {n: str(why) for n, why in left_out.items()}
+        str(server.get("definition", "")), tools, {n: str(why) for n, why in left_out.items()}
     )
 
 
@@ -260,7 +260,7 @@ def _read_tool(name: str, data: Mapping[str, Any], server: str) -> LockedTool:
 _WRITTEN: Mapping[str, type] = {
     "title": str, "description": str, "parameters": dict, "output": dict, "annotations": dict,
 }  # fmt: skip
-"""What a lock says of a tool beside its name and hash, and as what."""
+"""The fields of a locked tool besides name and hash, with their types."""
 
 
 def _mapping(value: Any, name: str) -> dict[str, Any]:
@@ -286,7 +286,7 @@ def differences(
 
 
 def server_differences(name: str, old: LockedServer, new: LockedServer) -> Iterator[str]:
-    """The same of one server's tools."""
+    """The changes in one server's tools, as lines."""
     for tool in sorted({*old.tools, *new.tools}):
         before, after = old.tools.get(tool), new.tools.get(tool)
         if before is None and after is not None:
@@ -326,12 +326,12 @@ def _shorten(text: str) -> str:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether a name fits a pattern; ``*`` stands for any signs."""
+    """Whether a name matches a pattern; ``*`` matches any characters."""
     parts = (re.escape(part) for part in pattern.split("*"))
     return re.fullmatch(".*".join(parts), name) is not None
 
 
 def wanted_by(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Whether a tool of a server is named by any of these patterns."""
-    kept = tuple(patterns)
-    return lambda name: any(matches(pattern, name) for pattern in kept)
+    """A predicate for the tool names that match any of the patterns."""
+    all_patterns = tuple(patterns)
+    return lambda name: any(matches(pattern, name) for pattern in all_patterns)

@@ -1,4 +1,4 @@
-"""Values of limits, variables and memory blocks from outside a file: checked as its own are.
+"""Values for limits, variables and memory blocks from a caller, checked like the file's own.
 
 Source: design "language", section 3: "Limits changed from outside are checked again".
 """
@@ -16,7 +16,7 @@ from chartloop.language.spec import MachineSpec
 
 
 def limit_value(spec: MachineSpec, name: str, value: Any) -> Any:
-    """A value for a limit, checked. `LimitError` when it does not fit; None switches it off."""
+    """Check a value for a limit; None switches it off. Raises `LimitError` if it does not fit."""
     limit = spec.limits.get(name)
     if limit is None:
         raise LimitError(
@@ -32,19 +32,19 @@ def limit_value(spec: MachineSpec, name: str, value: Any) -> Any:
     fits, made = coerce(limit.type, value)
     if not fits or (limit.type.nonneg and isinstance(made, (int, float)) and made < 0):
         raise LimitError(f"limit `{name}` is {limit.type.without_none()}: `{value}` is not")
-    if limit.type.kind == "fraction" and made > 1 and _is_percent_unsaid(value):
+    if limit.type.kind == "fraction" and made > 1 and _lacks_percent_sign(value):
         message = f"limit `{name}` is a fraction: `{value}` would be {say_fraction(made)}"
         raise LimitError(message, hint=f"write `{value}%`")
     return made
 
 
-def _is_percent_unsaid(value: Any) -> bool:
-    """Whether a number was written without its sign. What was computed is meant as it is."""
+def _lacks_percent_sign(value: Any) -> bool:
+    """Whether a value may be a percentage without its sign; a computed float is taken literally."""
     return isinstance(value, int) or (isinstance(value, str) and not value.strip().endswith("%"))
 
 
 def var_value(spec: MachineSpec, name: str, value: Any) -> Any:
-    """A value for a variable, checked. `LimitError` when it does not fit."""
+    """Check a value for a variable. Raises `LimitError` if it does not fit."""
     var = spec.vars.get(name)
     if var is None:
         raise LimitError(
@@ -57,7 +57,7 @@ def var_value(spec: MachineSpec, name: str, value: Any) -> Any:
 
 
 def block_value(spec: MachineSpec, name: str, value: Any) -> str:
-    """A text for a memory block, checked. `LimitError` when it does not fit."""
+    """Check a text for a memory block. Raises `LimitError` if it does not fit."""
     block = spec.memory.get(name)
     if block is None:
         raise LimitError(
@@ -73,10 +73,10 @@ def block_value(spec: MachineSpec, name: str, value: Any) -> str:
 
 
 def read_value(type: Type, text: str) -> Any:
-    """The value that a text stands for where this type is declared.
+    """Read a value of this type from a text.
 
-    For `str` the text itself; else JSON, or a quantity as files write it (``30m``, ``95%``).
-    The text is given back when it is neither: whoever checks the value says so.
+    For `str` the text itself; else JSON, or a quantity as in files (``30m``, ``95%``). A text
+    that is neither is returned unchanged, for the later check to refuse.
     """
     if type.kind in ("str", "enum"):
         return None if type.nullable and text == "null" else text

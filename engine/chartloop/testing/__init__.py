@@ -1,9 +1,9 @@
-"""Fakes for tests of machines and runs: time, failure and a provider, each honouring its port.
+"""Fakes for tests of machines and runs: time, failure and a provider. Each implements its port.
 
     from chartloop.testing import ManualClock
 
-Whole runs written in YAML are in `chartloop.scenarios`. Everything that is public is imported from
-here, and loaded when it is first used.
+For whole runs written in YAML see `chartloop.scenarios`. All public names are imported from here,
+and loaded on first use.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The OpenAI chat format as rules: the requests that a provider refuses, and its error replies.
+"""The rules of the OpenAI chat format: refused requests, and error replies.
 
-Belongs here: what a request must be, and the errors that providers send. Never: HTTP, or what a
-reply is.
+Belongs here: the validation of requests, and the errors that providers send. Never: HTTP, or the
+format of replies.
 Source: OpenAI API reference, "Create chat completion" and "Error codes".
 """
 
@@ -16,7 +16,7 @@ __all__ = ["FAULTS", "REFUSALS", "Refusal", "fields_of", "refuse"]
 
 
 class Refusal(NamedTuple):
-    """An answer that says no, in the provider's shape. `retry_after` is in seconds."""
+    """An error reply of a provider. `retry_after` is in seconds."""
 
     status: int
     message: str
@@ -83,8 +83,8 @@ _RULES: tuple[tuple[str, Any], ...] = (
     ("n?", range(1, 129)),
     ("max_tokens?", range(1, 2**31)),
 )
-"""What is at a path: a value of a type, one of some words, text of a pattern, or a number
-from the first to the last of a range. With a question mark: or nothing. No list is empty."""
+"""The allowed values at a path: of a type, one of some words, a text of a pattern, or a number from
+the first to the last of a range. A question mark allows a missing value. No list may be empty."""
 
 
 def refuse(body: Mapping[str, Any], models: Collection[str]) -> Refusal | None:
@@ -104,7 +104,8 @@ def refuse(body: Mapping[str, Any], models: Collection[str]) -> Refusal | None:
         return Refusal(400, "'stream_options' is only allowed when 'stream' is enabled.")
     if body.get("tool_choice") is not None and body.get("tools") is None:
         return Refusal(400, "'tool_choice' is only allowed when 'tools' are specified.")
-    return Refusal(400, said) if (said := _check_tool_answers(body["messages"])) else None
+    fault = _check_tool_answers(body["messages"])
+    return Refusal(400, fault) if fault else None
 
 
 def _fits(value: Any, wanted: Any) -> bool:
@@ -118,23 +119,23 @@ def _fits(value: Any, wanted: Any) -> bool:
 
 
 def fields_of(data: Any) -> dict[str, Any]:
-    """The fields of a JSON object; none of anything else."""
+    """The fields of a JSON object; empty for any other value."""
     return cast(dict[str, Any], data) if isinstance(data, dict) else {}
 
 
 def _values(body: Any, path: str) -> list[tuple[str, Any]]:
-    """Every value at a path, with its place; None where it is missing."""
-    found: list[tuple[str, Any]] = [("", body)]
+    """Every value at a path, with its place; None for a missing one."""
+    values: list[tuple[str, Any]] = [("", body)]
     for part in path.split("."):
         key = part.removesuffix("[]")
-        found = [(f"{at}.{key}", fields_of(data).get(key)) for at, data in found]
+        values = [(f"{at}.{key}", fields_of(data).get(key)) for at, data in values]
         if key != part:
-            found = [(f"{at}[{n}]", item) for at, d in found for n, item in enumerate(d or ())]
-    return [(at.lstrip("."), data) for at, data in found]
+            values = [(f"{at}[{n}]", item) for at, d in values for n, item in enumerate(d or ())]
+    return [(at.lstrip("."), data) for at, data in values]
 
 
 def _check_tool_answers(messages: Sequence[Mapping[str, Any]]) -> str:
-    """The fault in tool calls and answers: each call has an answer, each answer a call."""
+    """The fault in tool calls and replies, which must match one to one; empty if there is none."""
     asked: list[str] = []
     waiting: list[str] = []
     for message in messages:

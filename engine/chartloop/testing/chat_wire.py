@@ -1,6 +1,6 @@
 """The answers of a provider: scripted replies in the OpenAI chat format, whole or as a stream.
 
-Belongs here: the form of an answer, and how a fault bends it. Never: sockets and headers.
+Belongs here: the format of an answer, and how a fault changes it. Never: sockets and headers.
 Source: OpenAI API reference, "Create chat completion", "Streaming".
 """
 
@@ -26,7 +26,7 @@ _SAMPLES = {"cut_tool_arguments": ScriptedReply("", (_CALL,), "tool_calls", 12, 
 
 
 class Turn(NamedTuple):
-    """The answer to one request: a reply, a reply bent by a fault, or a refusal."""
+    """The answer to one request: a reply, a reply with a fault, or a refusal."""
 
     reply: ScriptedReply
     fault: str = ""
@@ -34,7 +34,7 @@ class Turn(NamedTuple):
 
 
 def turn_of(fault: str, reply: ScriptedReply | None = None) -> Turn:
-    """The turn of a reply, by default of a sample, with this fault or none."""
+    """Make a turn of a reply, by default a sample, with a fault or none."""
     reply = reply or _SAMPLES.get(fault, SAMPLE)
     if fault in ("length", "content_filter"):
         return Turn(reply._replace(finish_reason=fault))
@@ -47,29 +47,30 @@ def turn_of(fault: str, reply: ScriptedReply | None = None) -> Turn:
 
 
 def read_script(replies: Sequence[Mapping[str, Any] | str]) -> list[Turn]:
-    """The turns of a script; ``{"fault": name}`` among its replies. `ScriptError` for any other."""
-    given = [{"text": r} if isinstance(r, str) else dict(r) for r in replies]
-    faults = [reply.pop("fault", "") for reply in given]
-    read, problems = parse_replies(given)
+    """Read a script, whose replies may be ``{"fault": name}``. Raises `ScriptError`."""
+    entries = [{"text": r} if isinstance(r, str) else dict(r) for r in replies]
+    faults = [reply.pop("fault", "") for reply in entries]
+    parsed, problems = parse_replies(entries)
     for n, fault in enumerate(faults):
         if fault and fault not in FAULTS:
             problems.append(f"replies.{n}: unknown fault `{fault}`: {nearest(fault, FAULTS)}")
     if problems:
         raise ScriptError("the script cannot be read:\n  " + "\n  ".join(problems))
-    return [turn_of(f, r if g else None) for f, r, g in zip(faults, read, given, strict=True)]
+    rows = zip(faults, parsed, entries, strict=True)
+    return [turn_of(fault, reply if entry else None) for fault, reply, entry in rows]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A turn as it goes over the wire: the number of the request, and what was asked."""
+    """A turn in its wire format, with the number and the body of the request (`asked`)."""
 
     turn: Turn
     number: int
     asked: Mapping[str, Any]
 
-    def body(self, kind: str, reason: str | None, **said: Any) -> dict[str, Any]:
+    def body(self, kind: str, reason: str | None, **content: Any) -> dict[str, Any]:
         count = range(self.asked.get("n") or 1)
-        choices = [{"index": n, "finish_reason": reason, **said} for n in count]
+        choices = [{"index": n, "finish_reason": reason, **content} for n in count]
         head = {"id": f"chatcmpl-{self.number}", "object": kind, "created": int(time.time())}
         return {**head, "model": self.asked["model"], "choices": choices}
 
@@ -98,7 +99,7 @@ class Answer:
         ]
 
     def whole(self) -> str:
-        """The body, if no stream was asked for."""
+        """The body of an answer without streaming."""
         if self.turn.fault == "stream_error":
             return json.dumps(REFUSALS["server_error"].body())
         reply, calls = self.turn.reply, self.calls()
@@ -139,11 +140,11 @@ class Answer:
         return [*map(json.dumps, end), "[DONE]"]
 
     def frame(self, data: str) -> str:
-        """One event as it is sent."""
+        """One event in its wire format."""
         return f"data: {data}\n\n"
 
     def refusal(self, refusal: Refusal) -> dict[str, Any]:
-        """A no, in the shape of this format."""
+        """A refusal in this format."""
         return refusal.body()
 
     def lines(self) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A clock that is moved by hand, or by whoever sleeps on it."""
+"""A fake clock, which a test or a sleep advances."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class ManualClock:
-    """Simulated time: `sleep` moves it on at once, so a day passes in no time.
+    """Simulated time: `sleep` advances it at once and returns.
 
     >>> clock = ManualClock()
     >>> start = clock.now()
@@ -15,8 +15,8 @@ class ManualClock:
     >>> clock.now() - start
     90.0
 
-    `start` is its first reading, in seconds since 1970-01-01 UTC. It may be set back with
-    `set`, as real clocks are.
+    `start` is its first reading, in seconds since 1970-01-01 UTC. `set` may move it back, like a
+    real clock.
     """
 
     suspends = False
@@ -26,19 +26,19 @@ class ManualClock:
         self._deadlines: list[float] = []
 
     def now(self) -> float:
-        """The reading."""
+        """The current reading, in seconds since the epoch."""
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Move it on."""
+        """Advance the clock."""
         self._now += seconds
 
     def set(self, at: float) -> None:
-        """Put it at a reading, also an earlier one."""
+        """Set the clock to a reading, even an earlier one."""
         self._now = at
 
     async def sleep(self, seconds: float) -> None:
-        """Move on at once; past a deadline that it is in, raise `TimeoutError` there."""
+        """Advance the clock at once; stop at an open deadline and raise `TimeoutError`."""
         until = self._now + max(0.0, seconds)
         nearest = min(self._deadlines, default=None)
         if nearest is not None and until > nearest:
@@ -48,7 +48,7 @@ class ManualClock:
 
     @contextmanager
     def deadline(self, at: float) -> Generator[None, None, None]:
-        """Inside it, sleeping past `at` raises `TimeoutError`."""
+        """A block in which sleeping past `at` raises `TimeoutError`."""
         self._deadlines.append(at)
         try:
             yield

@@ -1,4 +1,4 @@
-"""A process that dies at a chosen write of its journal: for tests of what survives.
+"""A simulated crash at a chosen write of the journal, for tests of recovery.
 
     journal = MemoryJournal()
     run = machine.start("Add.", script=replies, journal=CrashAt(journal, 7), run_id="r")
@@ -32,16 +32,16 @@ T = TypeVar("T")
 
 
 class Crashed(BaseException):
-    """The process is dead. No `Exception`: nothing that lives on may catch it."""
+    """The process has crashed. Not an `Exception`, so that no handler catches it."""
 
 
 class CrashAt:
-    """A journal that lets its user die at write `n`, counted from 1.
+    """A journal that crashes its user at write `n`, counted from 1.
 
-    `before` the write, so that it never happens; else after it, so that its answer is lost.
-    From then on every call raises `Crashed`: a dead process does nothing more. The journal
-    behind it stays as it is and can be opened anew. `writes` counts what was written or tried,
-    without renewals of the lease; an `n` of 0 never crashes.
+    With `before` it crashes before the write, which never happens; else after it, so that the
+    result is lost. From then on every call raises `Crashed`, as in a dead process. The underlying
+    journal is not affected and can be opened again. `writes` counts the attempted writes, without
+    renewals of the lease; with an `n` of 0 it never crashes.
     """
 
     def __init__(self, journal: Journal, n: int = 0, *, before: bool = True) -> None:
@@ -65,10 +65,10 @@ class CrashAt:
         self.dead = self.writes == self.n
         if self.dead and self.before:
             raise Crashed(f"before write {self.n}")
-        done = await write()
+        result = await write()
         if self.dead:
             raise Crashed(f"after write {self.n}")
-        return done
+        return result
 
     def _live(self) -> None:
         if self.dead:
@@ -93,7 +93,7 @@ class CrashAt:
         )
 
     async def renew(self, run_id: str, driver: Driver, *, ttl: float = TTL) -> bool:
-        self._live()  # it comes by the clock: counted, it would move the writes that are meant
+        self._live()  # not counted: renewals depend on time and would shift the count
         return await self.journal.renew(run_id, driver, ttl=ttl)
 
     async def release(self, run_id: str, driver: Driver) -> None:

@@ -1,14 +1,12 @@
-"""A model provider on this machine: real HTTP, scripted answers, two formats.
+"""A model provider on the local machine: real HTTP, scripted answers, two formats.
 
-It speaks OpenAI's chat format and Anthropic's Messages format, each at its own path.
+It serves OpenAI's chat format and Anthropic's Messages format, each at its own path.
 
-It refuses what providers refuse (`refuse`), so that what a provider would answer with 400 fails
-in a test too, and it breaks in the ways in which providers break (`FAULTS`). It listens on
-127.0.0.1 only and never calls anything.
+It refuses the requests that providers refuse (`refuse`), so that they fail in a test too, and it
+simulates the failures of providers (`FAULTS`). It listens on 127.0.0.1 only and makes no requests.
 
-Belongs here: the server. What a provider refuses is in `chat_rules`, what it sends in `chat_wire`;
-Anthropic's in `messages_rules` and `messages_wire`.
-Never: litellm, or anything of a run.
+Belongs here: the server. The rules are in `chat_rules` and `messages_rules`, the answers in
+`chat_wire` and `messages_wire`. Never: litellm, or anything of a run.
 Source: OpenAI API reference, "Create chat completion"; design "traps", litellm.
 """
 
@@ -40,20 +38,20 @@ _PAUSE = 0.05  # seconds before each word of a `slow` answer
 
 
 class LoopbackRequest(NamedTuple):
-    """One request as it arrived."""
+    """A received request."""
 
     path: str
     headers: Mapping[str, str]  # by lower-case name, with `***` in place of a key
-    body: Mapping[str, Any]  # empty when it was not JSON object
+    body: Mapping[str, Any]  # empty if it was not a JSON object
 
 
 class LoopbackServer:
-    """A provider on 127.0.0.1, on a free port, for as long as a `with` block lasts.
+    """A provider on a free port of 127.0.0.1, for the duration of a `with` block.
 
     `replies` are those of a script (`adapters.model.scripted`) or ``{"fault": name}``, one for each
-    request in the order of arrival; a request too many is refused. Without `replies` each gets
-    the same short answer. The model ``fault-<name>`` breaks in that way and uses up no reply.
-    With `key`, a request with another key is refused.
+    request in order of arrival; a further request is refused. Without `replies` every request gets
+    the same short answer. The model ``fault-<name>`` fails in that way and uses no reply. With
+    `key`, a request with another key is refused.
 
     >>> from urllib.request import urlopen
     >>> with LoopbackServer() as server:
@@ -69,13 +67,13 @@ class LoopbackServer:
         key: str | None = None,
     ) -> None:
         self.models = tuple(models)
-        self.requests: list[LoopbackRequest] = []  # what was asked, in order of arrival
+        self.requests: list[LoopbackRequest] = []  # in order of arrival
         self.dropped = 0  # answers broken off because the client closed the connection
         self.stopping = threading.Event()
         self._turns = None if replies is None else iter(read_script(replies))
         self._key = key
         self._signed: set[str] = set()
-        """Signatures of the thinking blocks that it has sent."""
+        """The signatures of the thinking blocks that were sent."""
         self._lock = threading.Lock()
 
     @property
@@ -85,7 +83,7 @@ class LoopbackServer:
 
     @property
     def messages_url(self) -> str:
-        """The same for models of Anthropic: ``http://127.0.0.1:<port>``."""
+        """The value for `api_base` with Anthropic's models: ``http://127.0.0.1:<port>``."""
         return self.url.removesuffix("/v1")
 
     def __enter__(self) -> Self:
@@ -101,7 +99,7 @@ class LoopbackServer:
         self._thread.join()
 
     def take(self, request: LoopbackRequest, key: str) -> Answer:
-        """Note a request down, and say what it is answered."""
+        """Record a request, and return its answer."""
         with self._lock:
             self.requests.append(request)
             body, number = request.body, len(self.requests) - 1
@@ -120,7 +118,7 @@ class LoopbackServer:
             return answer
 
     def forget_signatures(self) -> None:
-        """From now on refuse the thinking blocks that it has sent: another model took over."""
+        """Refuse earlier thinking blocks from now on, as another model would."""
         with self._lock:
             self._signed.clear()
 
@@ -145,7 +143,7 @@ class _Http(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """HTTP 1.0: one request for each connection; the end of a stream is its end."""
+    """HTTP 1.0: one request per connection; closing it ends a stream."""
 
     timeout = 5  # seconds for a client to send its request
     disable_nagle_algorithm = True

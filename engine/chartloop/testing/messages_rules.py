@@ -1,9 +1,9 @@
-"""The Messages format of Anthropic as rules: the requests that it refuses.
+"""The rules of Anthropic's Messages format: refused requests.
 
-A thinking block comes back as it was sent or not at all, and a turn that asks for tools begins
-with the block that it began with.
+A thinking block must come back unchanged or not at all, and a turn with tool calls must still
+start with its thinking block.
 
-Belongs here: what a request must be. Never: HTTP, or what a reply is.
+Belongs here: the validation of requests. Never: HTTP, or the format of replies.
 Source: Anthropic API reference, "Create a message", "Extended thinking", "Prompt caching".
 """
 
@@ -28,7 +28,7 @@ MOST_MARKS = 4
 def refuse_messages(
     body: Mapping[str, Any], models: Collection[str], signed: Collection[str]
 ) -> Refusal | None:
-    """Anthropic's refusal of this request, or None. `signed` are the signatures that it sent.
+    """Anthropic's refusal of a request, or None. `signed` are the signatures sent so far.
 
     >>> refuse_messages({"model": "m", "messages": []}, ["m"], ()).message
     'max_tokens: Field required'
@@ -93,7 +93,7 @@ def _image(at: str, block: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _order(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Each call has its result in the next message, and each result its call before it."""
+    """Check that each call has its result in the next message, and each result its call."""
     for number, message in enumerate(messages):
         asked = {b.get("id") for b in _blocks(message) if b.get("type") == "tool_use"}
         after: Mapping[str, Any] = messages[number + 1] if number + 1 < len(messages) else {}
@@ -108,7 +108,7 @@ def _order(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _begins_with_thinking(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """With thinking on, the turn that is under way begins with the block that it began with."""
+    """Check, with thinking enabled, that the current turn still starts with a thinking block."""
     last = max((n for n, m in enumerate(messages) if m.get("role") == "assistant"), default=None)
     if last is None:
         return
@@ -129,7 +129,7 @@ def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _marks(body: Mapping[str, Any]) -> int:
-    """How many marks for the prompt's cache a request has."""
+    """The number of cache marks in a request."""
     count, stack = 0, list[Any]([body])
     while stack:
         node = stack.pop()

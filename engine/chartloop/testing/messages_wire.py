@@ -1,6 +1,6 @@
 """The answers of Anthropic: scripted replies in the Messages format, whole or as a stream.
 
-Belongs here: the form of an answer. Never: sockets, headers, or what is refused.
+Belongs here: the format of an answer. Never: sockets, headers, or refusals.
 Source: Anthropic API reference, "Create a message", "Streaming messages", "Errors".
 """
 
@@ -27,29 +27,30 @@ _ERRORS = {
 
 
 class MessagesAnswer(Answer):
-    """A turn as it goes over the wire of the Messages API."""
+    """A turn in the wire format of the Messages API."""
 
     def blocks(self) -> list[dict[str, Any]]:
-        """The content of the reply. A text of reasoning is one signed thinking block."""
-        reply, found = self.turn.reply, list[dict[str, Any]]()
+        """The content of the reply. Reasoning given as a text is one signed thinking block."""
+        reply, blocks = self.turn.reply, list[dict[str, Any]]()
         if isinstance(reply.reasoning, str):
             if reply.reasoning:
                 signature = f"signed-{crc32(reply.reasoning.encode()):08x}"
                 thought = {"thinking": reply.reasoning, "signature": signature}
-                found.append({"type": "thinking", **thought})
+                blocks.append({"type": "thinking", **thought})
         else:
-            found += map(dict[str, Any], reply.reasoning)
+            blocks += map(dict[str, Any], reply.reasoning)
         if reply.text:
-            found.append({"type": "text", "text": reply.text})
+            blocks.append({"type": "text", "text": reply.text})
         for call in reply.calls(self.number):
-            given = json.loads(call.arguments)
-            found.append({"type": "tool_use", "id": call.id, "name": call.name, "input": given})
-        return found
+            arguments = json.loads(call.arguments)
+            block = {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments}
+            blocks.append(block)
+        return blocks
 
     def signatures(self) -> set[str]:
         """The signatures that must come back unchanged, if at all."""
-        found = (block.get("signature") or block.get("data") for block in self.blocks())
-        return {text for text in found if isinstance(text, str)}
+        texts = (block.get("signature") or block.get("data") for block in self.blocks())
+        return {text for text in texts if isinstance(text, str)}
 
     def _usage(self) -> dict[str, Any]:
         reply = self.turn.reply

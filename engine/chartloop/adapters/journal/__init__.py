@@ -1,1 +1,1 @@
-"""Journals: where the records of runs are kept."""
+"""Journals: storage for the records of runs."""

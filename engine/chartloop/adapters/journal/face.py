@@ -1,8 +1,9 @@
-"""The journal's port over a SQLite file, whoever executes its calls, and when.
+"""The journal's port over a SQLite file, independent of how its calls are performed.
 
-Each call of the port becomes a `Job`: work on the open file, and what it needs. A face performs
-jobs: each at once (`sqlite.SqliteJournal`) or several together (`sqlite_group.GroupedJournal`).
-Texts are made, and secrets hidden, before a job is handed on: outside of every transaction.
+Each call of the port becomes a `Job`: work on the open file, and its requirements. A subclass
+performs jobs: each at once (`sqlite.SqliteJournal`) or several together
+(`sqlite_group.GroupedJournal`). Texts are made, and secrets hidden, before a job is performed, so
+outside of any transaction.
 
 Belongs here: the port's methods, once. Never: SQL, locks, threads.
 """
@@ -53,7 +54,7 @@ class Job(NamedTuple):
     work: Callable[[Connection], Any]
     writes: bool = True
     long: bool = False
-    """May take more than a moment: is not gathered with others."""
+    """Whether it may take long, so that it is not grouped with others."""
 
 
 class Done(NamedTuple):
@@ -63,7 +64,7 @@ class Done(NamedTuple):
     error: Exception | None = None
 
     def get(self) -> Any:
-        """The value. The error is raised."""
+        """Return the value, or raise the error."""
         if self.error is not None:
             raise self.error
         return self.value
@@ -78,7 +79,7 @@ class JournalFace(ABC):
 
     @property
     def redactor(self) -> Redactor | None:
-        """Hides secrets in everything that is written or sent live."""
+        """The redactor of everything that is written or sent live; None hides nothing."""
         return self._writer.redactor
 
     @abstractmethod
@@ -90,7 +91,7 @@ class JournalFace(ABC):
         writes: bool = True,
         long: bool = False,
     ) -> T:
-        """Execute a job of these, for that run; for all runs where it is empty."""
+        """Perform a job for a run; an empty `run_id` means no particular run."""
 
     async def create(self, row: RunRow) -> None:
         columns = self._writer.row(row)
@@ -234,7 +235,7 @@ class JournalFace(ABC):
         return await self._perform(run_id, lambda db: sqlite_rows.inbox(db, run_id), writes=False)
 
     async def put_blob(self, data: str) -> str:
-        # the hash of the whole text: it is looked up by those who have that one
+        # the key is the hash of the text before redaction, by which callers look it up
         key, hide = digest(data), self._writer.text
         return await self._perform(
             "", lambda db: sqlite_texts.put_blob(db, key, lambda: hide(data))

@@ -1,18 +1,18 @@
 """The journal in one SQLite file: the default of the command line, shared by processes.
 
-The file is in write-ahead mode, so that reading waits for no one. An append is one transaction,
-fenced by the run's head and epoch. What has been written survives the end of the process; with
-``durability="power"`` it is on the disk when the call returns, and survives the loss of power.
+The file is in write-ahead mode, so that readers never wait. An append is one transaction, fenced
+by the run's head and epoch. Completed writes survive the end of the process; with
+``durability="power"`` they are flushed to the disk and survive the loss of power.
 
-The write-ahead log is brought into the file after `COMMITS` transactions. That waits for the disk,
-and so does the first transaction after it: neither happens on an event loop.
+A checkpoint of the write-ahead log is made after `COMMITS` transactions. It waits for the disk, as
+does the first transaction after it, so neither happens on an event loop.
 
     journal = SqliteJournal(default_journal_path(Path.cwd()))
     journal            for a run that is driven by hand: no method ever suspends
-    journal.grouped    for event loops: the same file, and no call holds the loop
+    journal.grouped    for event loops: the same file, and no call blocks the loop
 
-Belongs here: transactions, the lock among threads, and where the file is. The tables are in
-`sqlite_migrations`, what is written to them in `sqlite_rows`.
+Belongs here: transactions, the lock between threads, and the path of the file. The tables are in
+`sqlite_migrations`, their rows in `sqlite_rows`.
 Source: design "architecture", section 4.
 """
 
@@ -49,23 +49,23 @@ from chartloop.run.redact import Redactor
 T = TypeVar("T")
 NAME = "journal.db"
 COMMITS = 1_000
-"""Transactions after which the write-ahead log is brought into the file."""
+"""The number of transactions between checkpoints of the write-ahead log."""
 LARGEST_LOG = 4_000
-"""Pages of the write-ahead log after which a transaction brings it into the file itself."""
+"""The size of the write-ahead log, in pages, at which SQLite makes a checkpoint itself."""
 PROJECT = "pyproject.toml"
-"""A folder with this file is a project: its runs are kept there, and not further up."""
+"""The file that marks the folder of a project, which keeps its own runs."""
 
 
 def default_journal_path(start: Path) -> Path:
     """`.chartloop/journal.db` of the project that `start` is in.
 
     The project is the nearest folder from `start` upward with `.chartloop/` or `pyproject.toml`,
-    else `start` itself. Nothing is made here: opening the journal makes the folder, with a
-    `.gitignore` of its own.
+    else `start` itself. Nothing is created here: opening the journal creates the folder, with its
+    own `.gitignore`.
     """
     start = start.absolute()
     for folder in (start, *start.parents):
-        # where nothing may be read, nothing is
+        # an unreadable folder counts as empty
         if os.path.isdir(folder / FOLDER) or os.path.isfile(folder / PROJECT):  # noqa: PTH112, PTH113
             return folder / FOLDER / NAME
     return start / FOLDER / NAME
@@ -79,9 +79,9 @@ def journals_above(start: Path) -> list[Path]:
 
 
 def shared_journal(path: Path, durability: Durability = "process") -> SqliteJournal:
-    """The journal at `path`: the one that is open in this process, else opened now.
+    """The journal at `path`, shared within this process and opened if necessary.
 
-    It is closed once nothing uses it any more.
+    It is closed once it is no longer used.
     """
     with _opening:
         known = _open.get(_file(path))
@@ -93,18 +93,17 @@ def shared_journal(path: Path, durability: Durability = "process") -> SqliteJour
 
 
 class SqliteJournal(JournalFace):
-    """A journal in the file `path`, made if it is missing and brought up to date.
+    """A journal in the file `path`, which is created if missing and migrated if old.
 
-    `durability` is what a write survives once it has returned: ``"process"`` the end of the
-    process, by ``kill -9`` too, ``"power"`` the loss of power as well, at the price of a flush of
-    the disk for each transaction.
-    `wait` is how many seconds another process may hold the file before `JournalLocked`.
+    `durability` is what a completed write survives: ``"process"`` the end of the process, even by
+    ``kill -9``; ``"power"`` the loss of power as well, at the cost of a flush per transaction.
+    `wait` is the time in seconds that another process may lock the file before `JournalLocked`.
     `redactor` hides secrets before they are written; by default those of the environment.
     `now` is the clock of leases, in seconds since the epoch.
-    Raises `JournalCorrupt` and `JournalTooNew` with the file left as it is, and `SetupError` for
-    a `durability` that there is not.
+    Raises `JournalCorrupt` and `JournalTooNew` without changing the file, and `SetupError` for an
+    unknown `durability`.
 
-    Threads may share one. A forked process opens its own.
+    Threads may share a journal. A forked process must open its own.
     """
 
     suspends = False
@@ -124,7 +123,7 @@ class SqliteJournal(JournalFace):
         self.path = Path(path).absolute()
         self._wait = wait
         self.durability: Durability = known_durability(durability)
-        """The failures that a write survives once it has returned."""
+        """The failures that a completed write survives."""
         self._database = open_database(
             self.path, wait=wait, durability=durability, migrations=migrations
         )
@@ -134,7 +133,7 @@ class SqliteJournal(JournalFace):
         self._lock = Lock()
         self._closed = False
         self._commits = 0
-        """Since the write-ahead log was started. The one that starts it waits for the disk."""
+        """Transactions since the last checkpoint. The first one after it waits for the disk."""
         self._worker: Executor | None = None
         self.grouped = GroupedJournal(
             Engine(
@@ -156,7 +155,7 @@ class SqliteJournal(JournalFace):
         return str(self.path)
 
     def close_when_unused(self) -> None:
-        """Close the file once nothing uses the journal any more."""
+        """Close the file once the journal is no longer used."""
         weakref.finalize(self, _close_own, self._database, os.getpid())
 
     @property
@@ -180,33 +179,33 @@ class SqliteJournal(JournalFace):
     def _together(self, jobs: Sequence[Job]) -> list[Done]:
         """Perform jobs in one transaction; each has its own outcome.
 
-        A job that cannot be written takes no one with it: the others are then written one by
-        one. Only when the file is locked they are not, since each would wait as long again.
+        If one of them fails, the jobs are performed one by one, so that the others succeed. If the
+        file is locked, all fail, because each would wait as long again.
         """
         with self._lock:
             try:
                 return self._patiently(jobs)
-            except Exception as error:  # noqa: BLE001 - goes to those who asked
+            except Exception as error:  # noqa: BLE001 - passed to the callers
                 failure = self._explain(error)
                 if len(jobs) == 1 or isinstance(failure, JournalLocked):
                     return [Done(error=failure)] * len(jobs)
         return [done for job in jobs for done in self._together((job,))]
 
     def _attempt(self, job: Job) -> Done | None:
-        """Perform a short job in this thread. None where it would wait: then nothing was done."""
+        """Perform a short job in this thread; None if it would wait, and then nothing was done."""
         if job.writes and (self.durability == "power" or not 0 < self._commits < COMMITS):
             return None
         if not self._lock.acquire(blocking=False):
             return None
         try:
             return self._transaction((job,))[0]
-        except Exception as error:  # noqa: BLE001 - goes to the one who asked
+        except Exception as error:  # noqa: BLE001 - passed to the caller
             return None if is_busy(error) else Done(error=self._explain(error))
         finally:
             self._lock.release()
 
     def _patiently(self, jobs: Sequence[Job]) -> list[Done]:
-        """Perform jobs in one transaction, once no one else has the file."""
+        """Perform jobs in one transaction, waiting while another process locks the file."""
         try:
             return self._transaction(jobs)
         except sqlite3.Error as error:
@@ -242,8 +241,8 @@ class SqliteJournal(JournalFace):
         return outcomes
 
     def _end_log(self) -> None:
-        """Bring the write-ahead log into the file, as far as no one needs it: the next starts."""
-        with contextlib.suppress(sqlite3.Error):  # the log holds all of it: the next time
+        """Make a checkpoint of the write-ahead log, as far as no reader needs it."""
+        with contextlib.suppress(sqlite3.Error):  # nothing is lost: the log still has it
             self._database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         self._commits = 0
 
@@ -283,7 +282,7 @@ class SqliteJournal(JournalFace):
             return self._worker
 
     def _close(self) -> None:
-        with self._lock:  # what has started is written first
+        with self._lock:  # wait for a transaction in progress
             if not self._closed:
                 self._closed = True
                 self._database.close()
@@ -294,19 +293,19 @@ class SqliteJournal(JournalFace):
 
 _opening = Lock()
 _open: WeakValueDictionary[tuple[int, ...], SqliteJournal] = WeakValueDictionary()
-"""The journals that were opened by their path, by process and file."""
+"""The journals that `shared_journal` has opened, by process and file."""
 
 
 def _close_own(database: Connection, process: int) -> None:
-    """Close a file that nothing uses any more; one that a fork inherited is left to its parent."""
+    """Close an unused file, unless it belongs to the parent of this forked process."""
     if process == os.getpid():
         database.close()
 
 
 def _file(path: Path) -> tuple[int, ...]:
-    """The identity of a file, to tell it from another at the same path."""
+    """The identity of a file, which differs if another file replaces it at the same path."""
     try:
-        found = path.stat()
-    except OSError:  # there is none yet
+        stat = path.stat()
+    except OSError:  # the file does not exist yet
         return ()
-    return os.getpid(), found.st_dev, found.st_ino
+    return os.getpid(), stat.st_dev, stat.st_ino

@@ -1,16 +1,15 @@
-"""A SQLite journal for event loops: a run that is alone writes at once, many share transactions.
+"""The SQLite journal for event loops: single runs write at once, many runs share transactions.
 
-A short call takes less time than the way to another thread and back, so a loop on which few runs
-write makes it where it is. It never waits there: where the file or the journal is in use, or the
-disk has to be waited for, the call goes to a worker thread.
+A short call takes less time than a switch to another thread and back, so while few runs write, the
+loop makes it in place. It never waits there: if the file or the journal is in use, or the call must
+wait for the disk, the call goes to a worker thread.
 
-A transaction costs far more than the rows in it. Where many runs write, the calls of one tick of
-the loop, and those that arrive while the group before them is written, are written together, by
-the worker. Each caller gets its own result or its own error; a refusal (`Fenced`) concerns only
-its caller, because it comes before anything is written. A caller that is cancelled before its
-group starts has written nothing.
+A transaction costs far more than its rows. When many runs write, the calls of one tick of the loop,
+and those that arrive while the previous group is written, form a group for the worker. Each caller
+gets its own result or error; a refusal (`Fenced`) affects only its caller, because it comes before
+anything is written. A caller that is cancelled before its group starts has written nothing.
 
-Belongs here: gathering. Never: SQL, transactions.
+Belongs here: grouping. Never: SQL, transactions.
 """
 
 from __future__ import annotations
@@ -30,33 +29,33 @@ from chartloop.core.errors import JournalError
 T = TypeVar("T")
 
 PACE = 0.001
-"""Seconds from the beginning of a group to that of the next, at least. With a thousand agents it
-makes groups of dozens out of groups of ten, for a third less CPU."""
+"""The least time in seconds between the starts of two groups. With a thousand agents it turns
+groups of ten into groups of dozens, for a third less CPU."""
 FEW = 4
-"""Runs that may call in turn, with less than `PACE` between two calls, before the next one's are
-gathered. A group of fewer costs more than as many transactions."""
+"""The number of runs that may call in turn, with less than `PACE` in between, before calls are
+grouped. A smaller group costs more than separate transactions."""
 
 
 class Engine(NamedTuple):
-    """Carries groups out."""
+    """The functions that perform groups."""
 
     perform: Callable[[Sequence[Job]], list[Done]]
-    """Performs jobs in one transaction; an outcome each."""
+    """Performs jobs in one transaction, and returns an outcome for each."""
     attempt: Callable[[Job], Done | None]
-    """Performs a job in this thread; None where it would have to wait."""
+    """Performs a job in this thread; None if it would have to wait."""
     worker: Callable[[], Executor]
-    """One thread. Raises when the journal is closed."""
+    """The executor with one thread. Raises if the journal is closed."""
     name: str
     durability: Durability
     close: Callable[[], None]
     direct: Callable[[], JournalFace | None]
-    """The face that performs each job at once."""
+    """The journal that performs each job at once."""
 
 
 class GroupedJournal(JournalFace):
-    """The face for event loops. Get it as `SqliteJournal.grouped`.
+    """The journal for event loops, available as `SqliteJournal.grouped`.
 
-    Several loops, in several threads, may use it at once; each gathers its own groups.
+    Several loops in several threads may use it concurrently; each has its own groups.
     """
 
     suspends = True
@@ -68,12 +67,12 @@ class GroupedJournal(JournalFace):
 
     @property
     def name(self) -> str:
-        """The file."""
+        """The path of the file."""
         return self._engine.name
 
     @property
     def durability(self) -> Durability:
-        """The failures that a write survives once it has returned."""
+        """The failures that a completed write survives."""
         return self._engine.durability
 
     @property
@@ -82,7 +81,7 @@ class GroupedJournal(JournalFace):
         return self._engine.direct() or self
 
     async def close(self) -> None:
-        """Let the file go. What is being written is finished, what only waits is refused."""
+        """Close the file. A write in progress is finished, a waiting one is refused."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(None, self._engine.close)
 
@@ -116,7 +115,7 @@ class _Waiting(NamedTuple):
 
 
 class _Group:
-    """The jobs that one loop has gathered. Used in that loop's thread only."""
+    """The jobs that one loop has collected. Used only in the thread of that loop."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -124,12 +123,12 @@ class _Group:
         self._busy = False
         self._begun = 0.0
         self._recent: set[str] = set()
-        """The runs that called since there was a pause."""
+        """The runs that have called since the last pause."""
         self.last = 0.0
-        """When a call was made at once last."""
+        """The loop's time of the last call that was made at once."""
 
     def has_room(self, run_id: str, now: float) -> bool:
-        """Whether a call may be made at once: nothing is gathered, and few runs call."""
+        """Whether a call may be made at once, because no group is pending and few runs call."""
         if self._busy:
             return False
         if now - self.last > PACE:
@@ -153,14 +152,14 @@ class _Group:
             loop.call_soon(self._begin, loop)
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Hand to the worker what was gathered, less what no one waits for any more."""
+        """Hand the collected jobs to the worker, except those whose caller was cancelled."""
         self._begun = loop.time()
         group = [waiting for waiting in self._waiting if not waiting.answer.cancelled()]
         self._waiting = []
         jobs = [waiting.job for waiting in group]
         try:
             written = loop.run_in_executor(self._engine.worker(), self._engine.perform, jobs)
-        except Exception as error:  # noqa: BLE001 - those who wait have to be told
+        except Exception as error:  # noqa: BLE001 - passed to the callers
             self._end(loop, group, [Done(error=error)] * len(group))
         else:
             written.add_done_callback(lambda written: self._finish_group(loop, group, written))

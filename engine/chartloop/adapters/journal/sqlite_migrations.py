@@ -1,15 +1,15 @@
-"""The journal's file: its tables, how an older file is brought up to date, how one is opened.
+"""The journal's file: its tables, their migrations, and the opening of a file.
 
-A migration has a number and is never edited once it was released: a change to the tables is a
-new one at the end. All that are missing run in one transaction when a file is opened, after it was
-copied beside itself; the table `schema_version` says which have. A file is looked at before it is
-written to: what is not a journal, or was written by a newer version, stays byte for byte as it was.
+A migration has a number and is never edited once it is released: a change of the tables is a new
+migration at the end. When a file is opened, all missing ones run in one transaction, after the file
+was copied; the table `schema_version` lists the applied ones. A file is checked before it is
+written to: one that is not a journal, or that a newer version wrote, is not changed at all.
 
-Tables of runs and events have rowids, for measured reasons: with the rows inside the index
-(``WITHOUT ROWID``) events of many runs split each other's pages, and an append costs a third
-more CPU and an eighth more bytes.
+The tables of runs and events have rowids, for measured reasons: with the rows inside the index
+(``WITHOUT ROWID``) events of many runs split each other's pages, and an append takes a third more
+CPU and an eighth more bytes.
 
-Belongs here: tables, opening, what SQLite's errors mean. Never: what is in the tables.
+Belongs here: tables, opening, the meaning of SQLite's errors. Never: the content of the tables.
 Source: design "architecture", section 4.
 """
 
@@ -27,20 +27,20 @@ from chartloop.core.durability import Durability
 from chartloop.core.errors import JournalCorrupt, JournalError, JournalLocked, JournalTooNew
 
 Connection: TypeAlias = sqlite3.Connection
-"""An open file, in autocommit: transactions are started in words."""
+"""An open file in autocommit mode: transactions are started explicitly."""
 
 FOLDER = ".chartloop"
-"""Where a project keeps its journal; made with a `.gitignore` of its own."""
+"""The folder of a project's journal; it is created with its own `.gitignore`."""
 
 
 class Migration(NamedTuple):
-    """One change of the tables."""
+    """A change of the tables."""
 
     number: int
     """1, 2, 3 ... without a gap."""
     title: str
     change: Sequence[str] | Callable[[Connection], None]
-    """Statements, or a function that executes some. It must not commit."""
+    """SQL statements, or a function that executes some and must not commit."""
 
 
 MIGRATIONS: tuple[Migration, ...] = (
@@ -148,17 +148,16 @@ MIGRATIONS: tuple[Migration, ...] = (
         ),
     ),
 )
-"""Every change so far, in order.
+"""All migrations, in order.
 
-`event.record` is the number of the record, null for other types; `inbox.seq` the event that
-consumed the message; `blob.kept` 1 for a text that was put by hand; `event_blob` which events
-refer to which payloads; `event.number` the order of commits, a column because `VACUUM` may
-give rows without one other numbers; `journal.id` tells cursors of this file from others.
-`run.question` is JSON text, null where a run asks nothing, empty where an older version wrote the
-row: what it asks is found when it is opened. `data` is JSON text, or the same as bytes where it has
-lone surrogates, which SQLite's text cannot hold. A `lease` is a table of its own and not columns of
-`run`: where rows are locked one by one, as on PostgreSQL, drivers that renew would wait for
-appends, and these for them.
+`event.record` is the number of the record, null for other types; `event.number` is the order of
+commits, a column because `VACUUM` may renumber rowids; `event_blob` tells which events refer to
+which payloads; `inbox.seq` is the event that consumed the message; `blob.kept` is 1 for a text
+stored permanently; `journal.id` distinguishes cursors of this file from those of others.
+`run.question` is JSON text, null for no question, empty if an older version wrote the row, whose
+question is found when the run is opened. `data` is JSON text, or bytes if it has lone surrogates,
+which SQLite's text cannot contain. `lease` is a separate table because, with row locks as in
+PostgreSQL, renewals and appends would wait for each other.
 """
 
 
@@ -166,10 +165,10 @@ def open_database(
     path: Path, *, wait: float, durability: Durability = "process",
     migrations: Sequence[Migration] = MIGRATIONS,
 ) -> Connection:  # fmt: skip
-    """Open the journal at `path`, made if it is missing, and bring its tables up to date.
+    """Open the journal at `path`, create it if it is missing, and migrate its tables.
 
-    `wait` is how many seconds another process may hold the file. Raises `JournalCorrupt`,
-    `JournalTooNew`, `JournalLocked`, or `JournalError` where the file cannot be made.
+    `wait` is the time in seconds that another process may lock the file. Raises `JournalCorrupt`,
+    `JournalTooNew`, `JournalLocked`, or `JournalError` if the file cannot be created.
     """
     made = _make_room(path)
     try:
@@ -192,9 +191,9 @@ def open_database(
 def _keep_through(
     durability: Durability, database: Connection, path: Path, made: Sequence[Path]
 ) -> None:
-    """Flush as far as a write is to survive: to the operating system, or to the disk.
+    """Configure the flushing of writes: to the operating system, or to the disk.
 
-    The loss of power may also take a folder that was made, and the name of a file in it.
+    New folders are flushed too, because a loss of power may undo their creation and that of files.
     """
     if durability == "process":
         database.execute("PRAGMA synchronous = NORMAL")
@@ -205,7 +204,7 @@ def _keep_through(
         ("checkpoint_fullfsync", "ON"),
     ):
         database.execute(f"PRAGMA {name} = {value}")
-    if os.name == "nt":  # NTFS keeps names in its own log, and flushes no folder
+    if os.name == "nt":  # NTFS logs names itself, and folders cannot be flushed
         return
     try:
         for folder in (path.parent, *(folder.parent for folder in made)):
@@ -226,10 +225,10 @@ def _flush(folder: Path) -> None:
 
 
 def _make_room(path: Path) -> list[Path]:
-    """See that there is a folder for the file. Gives the folders that were made.
+    """Create the folder of the file if necessary, and return the created folders.
 
-    The file itself is not opened: to close it would take SQLite's locks on it away from every
-    other connection in this process.
+    The file itself is not opened, because closing it would release SQLite's locks of every other
+    connection in this process.
     """
     try:
         if path.is_dir():
@@ -250,7 +249,7 @@ def _make_room(path: Path) -> list[Path]:
 
 
 def keep_runs_here(project: Path) -> None:
-    """Make the folder in which a project keeps its runs; version control passes it over."""
+    """Create the folder for a project's runs, which version control ignores."""
     folder = project / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ".gitignore").write_text("*\n", encoding="utf-8")
@@ -273,7 +272,7 @@ def _prepare(
 
 
 def _version(database: Connection, path: Path) -> int:
-    """Which migrations have run. Reads only."""
+    """The number of the newest applied migration; 0 for an empty file. Does not write."""
     tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
     if not tables:
         return 0
@@ -286,10 +285,9 @@ def _version(database: Connection, path: Path) -> int:
 
 
 def _share(database: Connection, path: Path, wait: float) -> None:
-    """Turn the write-ahead log on: readers and a writer then do not wait for each other.
+    """Turn on the write-ahead log, so that readers and a writer do not wait for each other.
 
-    SQLite does not wait for a lock here, so that two processes that make the same file have
-    to take turns themselves.
+    SQLite does not wait for a lock here, so two processes that create the same file have to retry.
     """
     deadline = time.monotonic() + wait
     while database.execute("PRAGMA journal_mode").fetchone() != ("wal",):
@@ -309,7 +307,7 @@ def _share(database: Connection, path: Path, wait: float) -> None:
 def _migrate(database: Connection, path: Path, migrations: Sequence[Migration]) -> None:
     database.execute("BEGIN IMMEDIATE")
     try:
-        # asked again: another process may have done it meanwhile
+        # checked again, because another process may have migrated it meanwhile
         version = _version(database, path)
         if 0 < version < migrations[-1].number:
             _copy(path, version)
@@ -328,18 +326,18 @@ def _migrate(database: Connection, path: Path, migrations: Sequence[Migration]) 
 
 
 def _copy(path: Path, version: int) -> None:
-    """Keep the file as it is beside itself: ``journal.db.version-1``. Called where none writes."""
-    kept = path.with_name(f"{path.name}.version-{version}")
-    if kept.exists():  # this version's file was brought up to date before, and put back
+    """Copy the file to ``journal.db.version-1``. Called while no other process can write."""
+    copy = path.with_name(f"{path.name}.version-{version}")
+    if copy.exists():  # the file was migrated and restored before
         return
-    unfinished = path.with_name(f"{kept.name}.{os.getpid()}")
+    unfinished = path.with_name(f"{copy.name}.{os.getpid()}")
     try:
         with (
             contextlib.closing(sqlite3.connect(path)) as source,
             contextlib.closing(sqlite3.connect(unfinished)) as target,
         ):
             source.backup(target)
-        unfinished.replace(kept)
+        unfinished.replace(copy)
     except BaseException:
         unfinished.unlink(missing_ok=True)
         raise
@@ -357,17 +355,17 @@ def _apply(database: Connection, migration: Migration) -> None:
 
 
 def is_busy(error: Exception) -> bool:
-    """Whether someone else has the file at this moment."""
+    """Whether the error means that the file is locked at the moment."""
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _code(error: Exception) -> int:
-    """SQLite's primary result code; 0 for what Python's module found itself."""
+    """SQLite's primary result code; 0 for an error of Python's module itself."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
 
 
 def explain(error: sqlite3.Error, path: Path, wait: float) -> JournalError:
-    """Explain an error of SQLite: its cause and cure."""
+    """Translate an error of SQLite to one with its cause and cure."""
     match _code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return JournalLocked(

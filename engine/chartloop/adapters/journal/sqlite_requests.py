@@ -1,4 +1,4 @@
-"""Requests as rows of a SQLite file. What they are, and which is refused, is `run.requests`'s."""
+"""Requests as rows of a SQLite file. `run.requests` defines them and refuses conflicting ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from chartloop.run.validate_record import is_number
 
 
 class RequestText(NamedTuple):
-    """A request, its data as text without secrets."""
+    """A request with its data as redacted text."""
 
     request: StoredRequest
     data: str
@@ -24,7 +24,7 @@ _COLUMNS = "key, run_id, kind, digest, at, data, outcome"
 
 
 def place(db: Connection, given: RequestText) -> StoredRequest:
-    """Keep a request; gives the one that is kept under its key."""
+    """Store a request, and return the one stored under its key."""
     request = given.request
     if known := select(db, key=request.key):
         return known[0]
@@ -37,13 +37,13 @@ def place(db: Connection, given: RequestText) -> StoredRequest:
 
 
 def settle(db: Connection, key: str, outcome: str) -> None:
-    """Say what came of an open request."""
+    """Set the outcome of an open request."""
     sql = "UPDATE request SET outcome = ? WHERE key = ? AND outcome IS NULL"
     db.execute(sql, (stored_text(outcome), key))
 
 
 def withdraw(db: Connection, key: str) -> None:
-    """Forget a request."""
+    """Delete a request."""
     db.execute("DELETE FROM request WHERE key = ?", (key,))
 
 
@@ -51,7 +51,7 @@ def select(
     db: Connection, run_id: str | None = None, *, key: str | None = None, open_only: bool = False,
     limit: int | None = None,
 ) -> list[StoredRequest]:  # fmt: skip
-    """Requests, the newest first. One that was edited, and cannot be read, is passed over."""
+    """Requests, the newest first. Damaged ones are skipped."""
     tests: list[str] = []
     values: list[Any] = []
     for column, value in (("run_id", run_id), ("key", key)):
@@ -68,11 +68,11 @@ def select(
 def _readable(rows: Sequence[Sequence[Any]]) -> Iterator[StoredRequest]:
     for key, run_id, kind, digest, at, data, outcome in rows:
         try:
-            read = json.loads(read_text(data))
-            came = None if outcome is None else json.loads(read_text(outcome))
+            request = json.loads(read_text(data))
+            result = None if outcome is None else json.loads(read_text(outcome))
         except UNREAD:
             continue
         names = all(isinstance(text, str) for text in (key, run_id, kind, digest))
-        mappings = isinstance(read, dict) and isinstance(came, (dict, type(None)))
+        mappings = isinstance(request, dict) and isinstance(result, (dict, type(None)))
         if names and mappings and is_number(at):
-            yield StoredRequest(key, run_id, kind, digest, at, read, came)
+            yield StoredRequest(key, run_id, kind, digest, at, request, result)

@@ -1,8 +1,8 @@
-"""Rows of the journal's tables, read and written: one function for each thing a run needs.
+"""Rows of the journal's tables: one function for each read or write that a run needs.
 
-The functions start and end no transaction: whoever performs them does, and may perform several
-in one. So that a refusal concerns no one else, each refuses (`ChartloopError`) before it has
-written anything.
+The functions do not start or end transactions; their caller does, and may group several in one.
+Each raises its `ChartloopError` before it has written anything, so that a refusal does not affect
+the others.
 
 Belongs here: SQL, and events as rows. Never: locks, transactions, threads, errors of SQLite.
 """
@@ -58,7 +58,7 @@ from chartloop.run.validate_record import as_row, wrong_with_message
 
 
 class Line(NamedTuple):
-    """An event, ready to be written."""
+    """An event as the values of a row."""
 
     type: str
     record: int | None
@@ -68,11 +68,11 @@ class Line(NamedTuple):
 
 
 Columns: TypeAlias = tuple[Any, ...]
-"""The values of columns, as they are written or were read."""
+"""The values of the columns of a row."""
 
 
 class Writer:
-    """Turns what is to be kept into text without secrets."""
+    """Converts data to redacted text for the journal."""
 
     def __init__(self, redactor: Redactor | None) -> None:
         self.redactor = redactor
@@ -80,7 +80,7 @@ class Writer:
         self._hide_text: Callable[[str], str] = redactor.text if redactor else str
 
     def document(self, data: Mapping[str, Any]) -> str:
-        """JSON text. `RunError` when the data is not JSON, or nested too deeply to be read back."""
+        """Data as JSON text. Raises `RunError` if it is not JSON or nested too deeply."""
         try:
             text = to_json_fast(data)
         except (TypeError, ValueError, RecursionError) as error:
@@ -90,7 +90,7 @@ class Writer:
         return self._hide(text)
 
     def text(self, text: str) -> str:
-        """Plain text."""
+        """Redacted plain text."""
         return self._hide_text(text)
 
     def row(self, row: RunRow) -> Columns:
@@ -98,19 +98,19 @@ class Writer:
         return (*row.to_tuple()[: -len(_STANDING)], *self._standing(row))
 
     def update(self, update: Update | None) -> Columns | None:
-        """The columns that an append brings up to date."""
+        """The columns that an append updates; None for no update."""
         if update is None:
             return None
         return (*update.to_tuple()[: -len(_STANDING)], *self._standing(update))
 
     def _standing(self, row: RunRow | Update) -> Columns:
-        """The question of the run, and its spending."""
+        """The columns for the question of the run and its usage."""
         question = row.question
         text = None if question is None else stored_text(self.document(question.to_mapping()))
         return text, row.tokens, row.cost
 
     def lines(self, events: Iterable[Event]) -> list[Line]:
-        """Events as rows."""
+        """Convert events to rows."""
         return [self._line(event) for event in events]
 
     def _line(self, event: Event) -> Line:
@@ -135,14 +135,14 @@ def _unfit(why: str) -> RunError:
 
 _NAMES = RunRow.__struct_fields__
 _STANDING = ("question", "tokens", "cost")
-"""The last columns of a row and of an update of it."""
+"""The last columns of a run's row and of its update."""
 _RUN_ID, _CREATED, _QUESTION = map(_NAMES.index, ("run_id", "created", "question"))
 _COLUMNS = ", ".join(_NAMES)
 _MARKS = ", ".join("?" * len(_NAMES))
 
 
 def create(db: Connection, columns: Columns) -> None:
-    """A new run. `RunError` when the id is taken."""
+    """Create a run. Raises `RunError` if the id is taken."""
     sql = f"INSERT INTO run ({_COLUMNS}) VALUES ({_MARKS}) ON CONFLICT (run_id) DO NOTHING"  # noqa: S608
     if db.execute(sql, columns).rowcount == 0:
         raise duplicate_run_error(columns[_RUN_ID])
@@ -156,18 +156,18 @@ def row(db: Connection, run_id: str) -> RunRow | None:
 
 
 def _row(columns: Columns) -> RunRow:
-    """The row that columns hold; what a run asks is JSON, empty in the row of an older version."""
+    """The row of a run. The question is JSON text, empty if an older version wrote the row."""
     stored = columns[_QUESTION]
     if stored is None:
         return as_row(columns)
-    asked: Any = stored
-    with contextlib.suppress(*UNREAD):  # then it is what is wrong with the row
-        asked = json.loads(read_text(stored)) if stored else {}
-    return as_row((*columns[:_QUESTION], asked, *columns[_QUESTION + 1 :]))
+    question: Any = stored
+    with contextlib.suppress(*UNREAD):  # `as_row` reports the invalid value
+        question = json.loads(read_text(stored)) if stored else {}
+    return as_row((*columns[:_QUESTION], question, *columns[_QUESTION + 1 :]))
 
 
 def require_row(db: Connection, run_id: str) -> RunRow:
-    """One run's row. `UnknownRunError` when there is none, `JournalCorrupt` for a damaged one."""
+    """One run's row. Raises `UnknownRunError` if it is missing, `JournalCorrupt` if damaged."""
     found = row(db, run_id)
     if found is None:
         raise UnknownRunError(f"there is no run `{run_id}` in this journal")
@@ -179,10 +179,10 @@ def rows(
     db: Connection, wanted: Mapping[str, str], prefix: str | None, limit: int | None, *,
     children: bool = True,
 ) -> list[RunRow]:  # fmt: skip
-    """Runs whose columns are as `wanted`, whose id starts with `prefix`, the newest first.
+    """The runs with the `wanted` columns and an id that starts with `prefix`, the newest first.
 
-    Of a parent's runs as many are looked at as are given: by its index, which no run without a
-    parent is in, and by no other (``+``).
+    For the runs of a parent only its index is used, which contains no other runs; ``+`` excludes
+    the other indices.
     """
     tests = [f"{column} = ?" for column in wanted]
     values: list[Any] = list(wanted.values())
@@ -205,16 +205,16 @@ def rows(
 
 
 def page(db: Connection, filter: RunFilter, cursor: str, limit: int) -> RunPage:
-    """Runs that fit behind a cursor, the newest first.
+    """A page of the matching runs after a cursor, the newest first.
 
-    The index of what waits is short: where that is asked for, no other is used (``+``).
+    For waiting runs only their short index is used; ``+`` excludes the other indices.
     """
     own = "+" if filter.waiting else ""
     tests, values = list[str](), list[Any]()
 
-    def test(sql: str, *given: Any) -> None:
+    def test(sql: str, *arguments: Any) -> None:
         tests.append(sql)
-        values.extend(given)
+        values.extend(arguments)
 
     for column, wanted in filter.columns():
         test(f"{own}{column} = ?", wanted)
@@ -247,25 +247,25 @@ def page(db: Connection, filter: RunFilter, cursor: str, limit: int) -> RunPage:
 
 
 _SELDOM = ("reason", "parent")
-"""Columns that are empty in most rows, which their index leaves out."""
+"""The columns that are empty in most rows; their indices omit these rows."""
 
 
 def _beyond(prefix: str) -> str | None:
     """The first text after all that start with `prefix`, in the order of code points.
 
-    A range, and no pattern: nothing in an id needs escaping, and the index finds it.
+    A range needs no escaping, unlike a pattern, and can use the index.
     """
     while prefix:
         following = ord(prefix[-1]) + 1
         prefix = prefix[:-1]
         if following <= 0x10FFFF:
-            # the code points between are surrogates, which no column holds
+            # the skipped code points are surrogates, which columns cannot contain
             return prefix + chr(0xE000 if following == 0xD800 else following)
     return None
 
 
 def acquire(db: Connection, run_id: str, claim: Claim, now: float) -> tuple[RunRow, Acquired]:
-    """Raise the run's epoch, and give the claim its lease. `Driven` where it gets none."""
+    """Raise the run's epoch and write the lease of a claim. Raises `Driven` if it gets none."""
     require_row(db, run_id)
     acquired = sqlite_leases.take(db, run_id, claim, now)
     db.execute("UPDATE run SET epoch = epoch + 1 WHERE run_id = ?", (run_id,))
@@ -273,12 +273,12 @@ def acquire(db: Connection, run_id: str, claim: Claim, now: float) -> tuple[RunR
 
 
 def remove(db: Connection, run_ids: Iterable[str]) -> int:
-    """Forget runs and the payloads that no other run refers to."""
+    """Delete runs with their children and unshared payloads; return the number of runs."""
     removed = 0
-    for named in run_ids:
-        below = [row.run_id for row in rows(db, {}, named + CHILD_MARK, None)]
-        removed += _remove(db, named)
-        for child in below:
+    for run_id in run_ids:
+        children = [row.run_id for row in rows(db, {}, run_id + CHILD_MARK, None)]
+        removed += _remove(db, run_id)
+        for child in children:
             _remove(db, child)
     return removed
 
@@ -303,16 +303,16 @@ def _remove(db: Connection, run_id: str) -> int:
 # -- events ------------------------------------------------------------------------------------
 
 _LAST_NUMBER = "INSERT OR REPLACE INTO event VALUES (?, '', -1, 0, 'removed', NULL, 0, '{}')"
-"""Holds the newest number once its event is gone: SQLite gives the next one after the highest that
-is there, and a number is never given twice. There is one such row, of no run."""
+"""Keeps the newest number after its event is deleted, because SQLite continues after the highest
+existing number, and a number must not be used twice. There is one such row, without a run."""
 _HEAD = "UPDATE run SET head = ? WHERE run_id = ? AND head = ? AND epoch = ?"
 _STANDS = (
     "UPDATE run SET head = ?, state = ?, steps = ?, wake_at = ?, question = ?, tokens = ?, "
     "cost = ?, updated = coalesce(?, updated) "
     "WHERE run_id = ? AND head = ? AND epoch = ? AND status = ? AND reason = ?"
 )
-"""Most steps leave the status as it is, and then need not be written to the indices over it: SQLite
-writes an index whose column is set, whatever it is set to."""
+"""Most steps do not change the status, and so need no update of its indices: SQLite writes the
+index of every column that a statement sets, even to the same value."""
 _CHANGES = (
     "UPDATE run SET head = ?, state = ?, steps = ?, wake_at = ?, question = ?, tokens = ?, "
     "cost = ?, updated = coalesce(?, updated), status = ?, reason = ? "
@@ -328,19 +328,19 @@ _LAST = "SELECT epoch, type, record, at, data FROM event WHERE run_id = ? AND se
 
 
 class Append(NamedTuple):
-    """Events to append to a run, and where."""
+    """An append of events to a run, at an expected head and epoch."""
 
     run_id: str
     head: int
     epoch: int
     lines: Sequence[Line]
     update: Columns | None
-    """`Writer.update` gives them."""
+    """The columns of `Writer.update`."""
     consumed: Sequence[str]
 
 
 def append(db: Connection, given: Append) -> int:
-    """Write events; gives the new head. `Fenced` when another driver's are expected."""
+    """Write events, and return the new head. Raises `Fenced` if another driver has taken over."""
     run_id, head, epoch, lines, update, consumed = given
     after = head + len(lines)
     if update is None:
@@ -368,12 +368,12 @@ def _insert(db: Connection, run_id: str, head: int, epoch: int, lines: Sequence[
 
 
 def _refuse(db: Connection, given: Append) -> int:
-    """An append that does not fit: a commit of our own whose answer was lost, or `Fenced`."""
+    """Handle an append that does not fit: our own commit whose result was lost, else `Fenced`."""
     run_id, head, epoch, lines = given[:4]
     found = require_row(db, run_id)
     if is_own_commit(found, head, epoch, len(lines)):
-        there = db.execute(_LAST, (run_id, head)).fetchall()
-        if there == [(epoch, line.type, line.record, line.at, line.data) for line in lines]:
+        written = db.execute(_LAST, (run_id, head)).fetchall()
+        if written == [(epoch, line.type, line.record, line.at, line.data) for line in lines]:
             return found.head
     raise fenced_error(found, head, epoch)
 
@@ -388,7 +388,7 @@ def _keep_payloads(db: Connection, run_id: str, seq: int, blobs: Mapping[str, st
 
 
 def events(db: Connection, run_id: str, start: int, limit: int | None = None) -> list[Event]:
-    """The events from number `start` on, in order; at most `limit` of them."""
+    """At most `limit` events from number `start` on, in order."""
     sql = (
         "SELECT seq, type, at, data, record, epoch FROM event "
         "WHERE run_id = ? AND seq >= ? ORDER BY seq LIMIT ?"
@@ -406,10 +406,10 @@ def events(db: Connection, run_id: str, start: int, limit: int | None = None) ->
 
 
 def tail(db: Connection, cursor: str, limit: int) -> Tail:
-    """Events of all runs behind a cursor, in the order of their commits.
+    """The events of all runs after a cursor, in the order of their commits.
 
-    SQLite lets one write at a time, and each numbers its events on from the highest that is there:
-    the order of numbers is the order of commits, and who sees one sees all before it.
+    SQLite has one writer at a time, which numbers its events from the highest existing number. So
+    the order of numbers is the order of commits, and no event appears after a later one.
     """
     found = db.execute("SELECT id FROM journal").fetchone()
     oldest, newest = db.execute(
@@ -441,7 +441,7 @@ def _tail_event(db: Connection, cursor: str, run_id: Any, *columns: Any) -> Tail
 
 
 def changed(db: Connection, token: str) -> str | None:
-    """A new token where this connection or another wrote since, else None."""
+    """A new token if this or another connection has written since `token`, else None."""
     others = db.execute("PRAGMA data_version").fetchone()[0]
     now = f"{others}-{db.total_changes}"
     return None if now == token else now
@@ -488,7 +488,7 @@ def _too_new(seq: int, kind: object) -> JournalTooNew:
 
 
 def fork(db: Connection, run_id: str, record_seq: int, new: RunRow, write: Writer) -> int:
-    """A new run with the events below a record; gives its head."""
+    """Create a run with a copy of the events before a record, and return its head."""
     require_row(db, run_id)
     sql = "SELECT coalesce(max(seq) + 1, 0) FROM event WHERE run_id = ? AND record < ?"
     head: int = db.execute(sql, (run_id, record_seq)).fetchone()[0]
@@ -502,10 +502,10 @@ def fork(db: Connection, run_id: str, record_seq: int, new: RunRow, write: Write
 
 
 class Filled(NamedTuple):
-    """A run that comes into being with all that it holds, ready to be written."""
+    """A complete new run with its events, as values of rows."""
 
     row: Columns
-    """`Writer.row` gives them."""
+    """The columns of `Writer.row`."""
     lines: Sequence[Line]
     inbox_of: str
 
@@ -513,7 +513,7 @@ class Filled(NamedTuple):
 def create_whole(
     db: Connection, runs: Sequence[Filled], after: Sequence[RunRow], claim: Claim, now: float
 ) -> None:
-    """New runs with their events and messages. `Fenced` when a run of `after` continued since."""
+    """Create runs with events and messages. Raises `Fenced` if a run of `after` has continued."""
     for read in after:
         found = require_row(db, read.run_id)
         sqlite_leases.try_claim(db, read.run_id, claim, now)
@@ -540,9 +540,9 @@ def create_whole(
 def send(
     db: Connection, run_id: str, message: InboxMessage, data: str, check: Check | None = None
 ) -> bool:
-    """Put a message into the inbox, if `check` has nothing against it.
+    """Put a message into the inbox, unless `check` raises.
 
-    False when a message of that id is there already.
+    False if there is already a message with that id.
     """
     if check is not None:
         sql = "SELECT 1 FROM inbox WHERE run_id = ? AND msg_id = ?"
@@ -560,14 +560,14 @@ def send(
 
 
 def has_message(db: Connection, run_id: str, msg_id: str) -> bool:
-    """Whether the inbox of the run or of a child ever held a message of that id."""
+    """Whether the inbox of the run or a child ever had a message with that id."""
     below = run_id + CHILD_MARK
     sql = "SELECT 1 FROM inbox WHERE msg_id = ? AND (run_id = ? OR run_id >= ? AND run_id < ?)"
     return db.execute(sql, (msg_id, run_id, below, _beyond(below))).fetchone() is not None
 
 
 def inbox(db: Connection, run_id: str) -> list[InboxMessage]:
-    """Messages not yet consumed, in order of arrival."""
+    """The messages that are not yet consumed, in order of arrival."""
     found = db.execute(
         "SELECT msg_id, at, data FROM run LEFT JOIN inbox "
         "ON inbox.run_id = run.run_id AND inbox.seq IS NULL "
@@ -580,7 +580,7 @@ def inbox(db: Connection, run_id: str) -> list[InboxMessage]:
 
 
 def _inbox_message(msg_id: str, at: Any, stored: Stored) -> InboxMessage:
-    """A message; an unreadable one says so, and the run drops it."""
+    """A message; an unreadable one becomes a message that the run drops with the reason."""
     data: Any = None
     try:
         data = json.loads(read_text(stored))
@@ -593,7 +593,7 @@ def _inbox_message(msg_id: str, at: Any, stored: Stored) -> InboxMessage:
 
 
 def put_snapshot(db: Connection, run_id: str, snapshot: Snapshot, data: str) -> None:
-    """Keep a snapshot in place of the earlier one."""
+    """Replace the snapshot of a run."""
     if not sqlite_texts.put_snapshot(db, run_id, snapshot, data):
         require_row(db, run_id)
 

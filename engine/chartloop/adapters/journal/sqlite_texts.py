@@ -1,9 +1,9 @@
-"""Texts that a journal keeps next to its log: payloads, machines, snapshots.
+"""Texts that a journal keeps beside its log: payloads, machines, snapshots.
 
-Each is held to its hash when it is read. A payload or a machine that does not have it is damaged;
-a snapshot is a cache, and then is not there.
+Each is checked against its hash when it is read. A payload or machine with another hash is
+damaged; a snapshot with another hash is ignored, because it is only a cache.
 
-Belongs here: texts as columns hold them. Never: the log and its rows (`sqlite_rows`).
+Belongs here: texts in columns. Never: the log and its rows (`sqlite_rows`).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from chartloop.run.journal import BY_HAND, Snapshot, digest
 from chartloop.run.redact import has_marks
 
 Stored: TypeAlias = str | bytes
-"""A text as a column holds it: bytes where it has lone surrogates."""
+"""A text in a column: bytes if it has lone surrogates."""
 UNREAD = (ArithmeticError, AttributeError, KeyError, RecursionError, TypeError, ValueError)
-"""The exceptions of reading a value that is not the one written."""
+"""The exceptions that reading a damaged value may raise."""
 
 
 def stored_text(text: str) -> Stored:
-    """A text as a column holds it."""
+    """Encode a text for a column."""
     if text.isascii():
         return text
     try:
@@ -35,12 +35,12 @@ def stored_text(text: str) -> Stored:
 
 
 def read_text(stored: Stored) -> str:
-    """The text that a column holds."""
+    """Decode the text of a column."""
     return stored if isinstance(stored, str) else stored.decode("utf-8", "surrogatepass")
 
 
 def put_blob(db: Connection, key: str, text: Callable[[], str]) -> str:
-    """Keep a text under its hash, whatever becomes of the runs. It is made only when it is new."""
+    """Store a text permanently under its hash. `text` is called only if it is new."""
     found = db.execute("SELECT data FROM blob WHERE hash = ? AND kept", (key,)).fetchone()
     if found is None or not _is_whole(key, found[0]):
         db.execute("INSERT OR REPLACE INTO blob VALUES (?, ?, 1)", (key, stored_text(text())))
@@ -48,7 +48,7 @@ def put_blob(db: Connection, key: str, text: Callable[[], str]) -> str:
 
 
 def blob(db: Connection, key: str) -> str | None:
-    """The text of that hash, or None. `JournalCorrupt` where it is not the text that was kept."""
+    """The text of that hash, or None. Raises `JournalCorrupt` if the text has changed."""
     found = db.execute("SELECT data FROM blob WHERE hash = ?", (key,)).fetchone()
     if found is None:
         return None
@@ -62,7 +62,7 @@ def blob(db: Connection, key: str) -> str | None:
 
 
 def _is_whole(key: str, stored: Stored) -> bool:
-    """Whether a text is the one that was kept. One that lost secrets before has another hash."""
+    """Whether a text is unchanged. A redacted one has another hash and is accepted."""
     try:
         text = read_text(stored)
     except UNREAD:
@@ -71,7 +71,7 @@ def _is_whole(key: str, stored: Stored) -> bool:
 
 
 def put_snapshot(db: Connection, run_id: str, snapshot: Snapshot, data: str) -> bool:
-    """Keep a snapshot in place of the earlier one. False where there is no such run."""
+    """Replace the snapshot of a run. False if there is no such run."""
     sealed = f"{_seal(run_id, snapshot.seq, snapshot.record_seq, data)} {data}"
     put = db.execute(
         "INSERT OR REPLACE INTO snapshot SELECT run_id, ?, ?, ? FROM run WHERE run_id = ?",
@@ -85,7 +85,7 @@ def _seal(run_id: str, seq: int, record_seq: int, data: str) -> str:
 
 
 def snapshot(db: Connection, run_id: str) -> Snapshot | None:
-    """The run's snapshot; None where there is none, or none that is as it was written."""
+    """The run's snapshot; None if it is missing or damaged."""
     sql = "SELECT seq, record_seq, data FROM snapshot WHERE run_id = ?"
     found = db.execute(sql, (run_id,)).fetchone()
     if found is None:
@@ -93,7 +93,7 @@ def snapshot(db: Connection, run_id: str) -> Snapshot | None:
     try:
         seq, record_seq, text = found[0], found[1], read_text(found[2])
         seal, _, data = ("", "", text) if text.startswith("{") else text.partition(" ")
-        # an older version wrote none
+        # older versions wrote no seal
         whole = not seal or seal == _seal(run_id, seq, record_seq, data)
         numbers = isinstance(seq, int) and isinstance(record_seq, int)
         return Snapshot(seq, record_seq, json.loads(data)) if whole and numbers else None

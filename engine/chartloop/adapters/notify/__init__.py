@@ -1,1 +1,1 @@
-"""Notifiers: how people hear that a run needs them."""
+"""Notifiers: messages to people that a run needs them."""

@@ -1,4 +1,4 @@
-"""Tells people by way of Python's logging: the notifier that every run has."""
+"""The notifier that writes to Python's logging, which every run has by default."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ class LogNotifier:
     suspends = False
 
     async def notify(self, text: str, data: Mapping[str, Any]) -> None:
-        """Say it."""
+        """Log a notice."""
         _log.info(text, extra={"chartloop": dict(data)})

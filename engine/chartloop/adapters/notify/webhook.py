@@ -1,11 +1,11 @@
-"""Tells people by way of a webhook: each notice is one POST of JSON to a URL.
+"""The notifier for a webhook: each notice is one POST of JSON to a URL.
 
     machine.start(task, notifier=WebhookNotifier("https://hooks.example.com/x?token=..."))
 
-A URL may be a secret in itself (its path, its query): only its scheme, host and port are ever
-said or written down. What is sent passes the redactor, as what is recorded does.
+The path and query of a URL may be secret: only its scheme, host and port appear in messages.
+Notices pass the redactor, like records.
 
-Belongs here: HTTP. Never: what is said, or when.
+Belongs here: HTTP. Never: the content of notices, or when they are sent.
 Source: 003 "Send Notification"; issue "Sources" (notification: log and webhook adapters).
 """
 
@@ -28,22 +28,20 @@ from chartloop.core.errors import Category, SetupError, ToolError
 from chartloop.run.redact import Redactor
 
 _UNFIT = re.compile(r"[^\x21-\x7e]")
-"""Characters that a URL cannot hold: spaces, control characters, letters beyond ASCII."""
+"""The characters that a URL cannot contain: spaces, control characters, non-ASCII letters."""
 _KEEPS_BODY = (307, 308)
-"""The redirects after which the same is posted again."""
+"""The redirects after which the same body is posted again."""
 
 
 class WebhookNotifier:
-    """Posts ``{"text": ..., "data": {...}, "run": id}``, and is content with any answer of 2xx.
+    """Posts ``{"text": ..., "data": {...}, "run": id}``, and accepts any 2xx response.
 
-    An answer of 5xx and a connection that fails are tried again, `retries` times, after `pause`
-    seconds and then twice as long each time. `timeout` bounds each attempt, in seconds; one that
-    is too slow is not repeated, for it may have arrived. A redirect is followed on its own host
-    only. `secret_env` names the environment variable whose value goes along as
-    ``Authorization: Bearer``.
+    A 5xx response or a failed connection is retried `retries` times, after `pause` seconds and
+    then twice as long each time. `timeout` bounds each attempt, in seconds; an attempt that times
+    out is not retried, because it may have arrived. A redirect is followed only on the same host.
+    `secret_env` names the environment variable with the token for ``Authorization: Bearer``.
 
-    `notify` raises `ToolError`; a `SetupError` comes at once, for a URL that is none and for a
-    variable that is not set.
+    Raises `SetupError` for an invalid URL or an unset variable; `notify` raises `ToolError`.
     """
 
     suspends = True
@@ -54,7 +52,7 @@ class WebhookNotifier:
     ) -> None:  # fmt: skip
         parts = _parts(url)
         self.shown = f"{parts.scheme}://{parts.netloc}"
-        """Where it posts to, without what may be secret."""
+        """The URL without the parts that may be secret."""
         self._url, self._timeout, self._retries, self._pause = url, timeout, retries, pause
         self._headers = {"Content-Type": "application/json", "User-Agent": "chartloop"}
         if secret_env:
@@ -64,19 +62,19 @@ class WebhookNotifier:
         return f"<WebhookNotifier {self.shown}>"
 
     async def notify(self, text: str, data: Mapping[str, Any]) -> None:
-        """Post it. The loop continues meanwhile; `ToolError` when it did not arrive."""
+        """Post a notice without blocking the loop. Raises `ToolError` if it did not arrive."""
         notice = {"text": text, "data": dict(data), "run": data.get("run", "")}
         body = Redactor().json(json.dumps(notice, ensure_ascii=False), {}).encode()
         for attempt in range(self._retries + 1):
-            failed = await self._try(body)
-            if failed is None:
+            error = await self._try(body)
+            if error is None:
                 return
-            if attempt == self._retries or not isinstance(failed, _AgainError):
-                raise failed
+            if attempt == self._retries or not isinstance(error, _RetryableError):
+                raise error
             await anyio.sleep(self._pause * 2**attempt)
 
     async def _try(self, body: bytes) -> ToolError | None:
-        """One attempt, in a thread: what went wrong, or None."""
+        """Make one attempt in a thread, and return its error or None."""
         with anyio.move_on_after(self._timeout):
             return await anyio.to_thread.run_sync(self._post, body, abandon_on_cancel=True)
         return self._late()
@@ -93,7 +91,7 @@ class WebhookNotifier:
             reason = error.reason if isinstance(error, URLError) else error
             if isinstance(reason, TimeoutError):
                 return self._late()
-            return _AgainError(
+            return _RetryableError(
                 f"the webhook at {self.shown} cannot be reached: {_connection_fault(reason)}"
             )
 
@@ -106,20 +104,20 @@ class WebhookNotifier:
         if 300 <= status < 400:
             message += ", a redirect that is not followed"
         if status >= 500:
-            return _AgainError(message)
+            return _RetryableError(message)
         category = Category.TRANSIENT if status == 429 else Category.RECOVERABLE
         return ToolError(message, category=category)
 
 
-class _AgainError(ToolError):
-    """A failure that another attempt may fix."""
+class _RetryableError(ToolError):
+    """A failure that a retry may fix."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, category=Category.TRANSIENT)
 
 
-class _OnItsHost(HTTPRedirectHandler):
-    """Follows a redirect that keeps method, scheme, host and port; no other."""
+class _SameHost(HTTPRedirectHandler):
+    """Follows only redirects that keep method, scheme, host and port."""
 
     max_repeats = max_redirections = 3
 
@@ -133,15 +131,15 @@ class _OnItsHost(HTTPRedirectHandler):
 
 
 def _opener() -> Any:
-    return build_opener(_OnItsHost)
+    return build_opener(_SameHost)
 
 
 def _parts(url: str) -> SplitResult:
-    """A URL, taken apart. `SetupError` when it is none that can be posted to."""
+    """Parse a URL. Raises `SetupError` for one that cannot be posted to."""
     try:
         parts = urlsplit(url)
         wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
-    except ValueError:  # brackets or a port that are none
+    except ValueError:  # invalid brackets or port
         raise _no_url() from None
     if wrong or _UNFIT.search(url):
         raise _no_url()
@@ -169,6 +167,6 @@ def _secret(name: str) -> str:
 
 
 def _connection_fault(reason: object) -> str:
-    """Why a connection failed, without the URL: the system's message, else the error's type."""
+    """The reason of a failed connection without the URL: the system's message or the error type."""
     text = reason.strerror if isinstance(reason, OSError) else None
     return text or type(reason).__name__

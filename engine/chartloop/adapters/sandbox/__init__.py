@@ -1,1 +1,1 @@
-"""Sandboxes for code that a model wrote."""
+"""Sandboxes for model-written code."""

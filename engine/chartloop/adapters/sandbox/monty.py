@@ -1,19 +1,19 @@
-"""The sandbox: Python that a model wrote, run by Monty, an interpreter without a host.
+"""The sandbox: model-written Python, run by Monty, an interpreter without access to the host.
 
-Monty knows a part of Python and no operating system: no files, sockets, processes, no
-environment, no host functions. Each turn runs in its own worker process, started for it
-(3 ms) and ended with it, so that nothing outlives a turn but the checkpoint of its variables,
-and a resumed run is served exactly as one that never stopped.
+Monty implements a part of Python without an operating system: no files, sockets, processes,
+environment or host functions. Each turn runs in its own worker process, which is started for it
+(3 ms) and ended with it, so that only the checkpoint of its variables outlives a turn, and a
+resumed run behaves exactly like one that never stopped.
 
-A turn is a transaction. It ends, with or without an exception, and its variables are the next
-checkpoint; or it is cut (time, memory, a crash, variables too large to keep) and the variables
-are as they were before it. They are lost only when their checkpoint cannot be read: then the
-code runs with none, and the result says so.
+A turn is a transaction. Either it ends, with or without an exception, and its variables become the
+next checkpoint; or it is cut off (time, memory, a crash, variables too large to keep) and the
+variables are unchanged. They are lost only if their checkpoint cannot be read: then the code runs
+without them, and the result tells so.
 
-A checkpoint is checked for damage, not for who made it. Whoever can write the journal can forge
-one; its code would still be in the worker, under the tighter of both sets of limits.
+A checkpoint is checked for damage, but not authenticated. Whoever can write the journal can forge
+one; its code would still run in the worker, under the tighter of both sets of limits.
 
-Belongs here: the only door to `pydantic_monty`, which is imported when a sandbox is made.
+Belongs here: the only import of `pydantic_monty`, when a sandbox is made.
 Source: 001 "Code Execution"; design "traps", "pydantic-monty".
 """
 
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
     from pydantic_monty import Monty, MontyError, MontySession, OSPolicy, ResourceLimits
 
 LONGEST = 300.0
-"""Seconds that a turn may take at most, whatever its caller allows. A worker whose host was
-killed lives on for no longer."""
+"""The longest turn in seconds, whatever its caller allows. A worker whose host was killed ends
+after this time at the latest."""
 SETTLE = 10.0
-"""Seconds more for a worker to start, to load a checkpoint, to write one and to end."""
+"""The additional seconds for a worker to start, to load and write checkpoints, and to end."""
 CODE = 1_000_000
-"""Characters of code that are run."""
+"""The longest code, in characters."""
 CHECKPOINT = 4_000_000
-"""Bytes that a session's variables may take between turns. Every turn writes them down."""
+"""The most bytes of a session's variables, which every turn writes to the journal."""
 
 LOST = "The variables of earlier turns are gone: their checkpoint could not be read.\n"
 AS_BEFORE = "The variables are as they were before this code."
@@ -69,14 +69,14 @@ _slots: RunVar[anyio.CapacityLimiter] = RunVar("chartloop.monty.slots")
 
 
 class MontySandbox:
-    """Runs code in Monty. Needs an asyncio event loop, and none for as long as code runs.
+    """Runs code in Monty. Needs an asyncio event loop, which it does not block.
 
-    `timeout`, in seconds of wall clock, is for turns whose caller names none; it does not count
-    the wait for a free core. `memory` is in bytes, for all variables of a session, and for what
-    writing them down takes; a session made under less stays under less.
+    `timeout`, in seconds of wall-clock time, is the default for turns without one; the wait for a
+    free core is not included. `memory` is in bytes, for all variables of a session and for writing
+    them; a session made with a lower limit keeps that.
 
     Raises:
-        SetupError: pydantic-monty is not installed, or only a part of it.
+        SetupError: if pydantic-monty is not installed, or only in part.
     """
 
     suspends = True
@@ -89,8 +89,8 @@ class MontySandbox:
                 f"the sandbox is not installed: {error}", hint=install("sandbox")
             ) from error
         self._timeout = timeout
-        # A checkpoint carries its limits, and the tighter of both hold: so these do not vary by
-        # turn, and the wall clock of a turn is kept outside.
+        # A checkpoint contains its limits, and the tighter of both apply. So they must not vary by
+        # turn, and the timeout of a turn is enforced outside.
         self.limits: ResourceLimits = {
             "max_feed_duration_secs": LONGEST,
             "max_turn_duration_secs": LONGEST,
@@ -100,7 +100,7 @@ class MontySandbox:
             "max_suspensions": 1_000,
             "max_total_sleep_secs": 1.0,
         }
-        """Every limit that Monty knows: each is off unless it is set."""
+        """All limits of Monty, because each is off unless it is set."""
 
     async def run(
         self, code: str, *, session: bytes | None, timeout: float | None
@@ -108,7 +108,7 @@ class MontySandbox:
         """Run `code` after the session's earlier code; see `run.ports.Sandbox`.
 
         Raises:
-            SetupError: no worker can be started.
+            SetupError: if no worker can be started.
         """
         if len(code) > CODE:
             error = f"the code is {len(code):,} characters long; at most {CODE:,} are run"
@@ -124,7 +124,7 @@ class MontySandbox:
 
 @asynccontextmanager
 async def _slot() -> AsyncGenerator[None]:
-    """One of as many turns at once as there are cores; the others wait."""
+    """A slot for a turn: there are as many as cores, and other turns wait."""
     try:
         slots = _slots.get()
     except LookupError:
@@ -135,7 +135,7 @@ async def _slot() -> AsyncGenerator[None]:
 
 
 async def _answer(turn: _Turn) -> SandboxResult:
-    """The result of a turn. One that is cancelled or does not answer is stopped and abandoned."""
+    """Run a turn to its result. A turn that is cancelled or does not answer is stopped."""
     turn.start()
     answer = asyncio.wrap_future(turn.answer)
     try:
@@ -147,12 +147,12 @@ async def _answer(turn: _Turn) -> SandboxResult:
                 await asyncio.wait([answer])
     if answer.done():
         return answer.result()
-    # No one kept their time: as in the fork of a process that had used Monty before.
+    # neither limit worked, as in the fork of a process that had used Monty before
     return SandboxResult(ok=False, error=f"the sandbox did not answer. {AS_BEFORE}")
 
 
 class _Turn:
-    """One turn, in a thread: Monty's own event loop aborts interpreters that end soon after."""
+    """One turn in a thread, because Monty's own event loop aborts an interpreter that ends soon."""
 
     def __init__(
         self, limits: ResourceLimits, code: str, session: bytes | None, seconds: float
@@ -164,17 +164,17 @@ class _Turn:
         self._session = session
         self._lock = threading.Lock()
         self._worker: int | None = None
-        """The process to end, as long as it is ours."""
+        """The process of the worker, as long as it is in use."""
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name="chartloop sandbox", daemon=True)
 
     def start(self) -> None:
-        """Start. The answer comes by itself."""
+        """Start the turn, whose result will be set on `answer`."""
         atexit.register(self._leave)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the worker in whatever it does, now or as soon as there is one."""
+        """Kill the worker, now or as soon as there is one."""
         with self._lock:
             self._stopped = True
             if self._worker is not None:
@@ -183,7 +183,7 @@ class _Turn:
     def _run(self) -> None:
         try:
             self.answer.set_result(self._result())
-        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+        except BaseException as error:  # noqa: BLE001 - raised again by `answer`
             self.answer.set_exception(error)
         finally:
             atexit.unregister(self._leave)
@@ -223,7 +223,7 @@ class _Turn:
 
     @contextmanager
     def _time_limit(self) -> Generator[None]:
-        """End the worker when it takes longer than `seconds` in this block."""
+        """A block in which the worker is killed after `seconds`."""
         timer = threading.Timer(self.seconds, self.stop)
         timer.daemon = True
         timer.start()
@@ -233,12 +233,12 @@ class _Turn:
             timer.cancel()
 
     def _leave(self) -> None:
-        """When the process ends: a thread that came back any later would abort it."""
+        """Stop at the end of the process, which a thread that returns later would abort."""
         self.stop()
         self._thread.join(SETTLE)
 
     def _feed(self, worker: MontySession) -> SandboxResult:
-        """Run the code and write down its variables."""
+        """Run the code and make the checkpoint of its variables."""
         from pydantic_monty import MontyError  # noqa: PLC0415
 
         printed, value, faults, cut = Printed(), None, list[str](), False
@@ -267,7 +267,7 @@ def _pool() -> Monty:
 
     return Monty(
         min_processes=0,
-        max_processes=2,  # a second one after a checkpoint that could not be read
+        max_processes=2,  # a second one if a checkpoint cannot be read
         checkout_timeout=SETTLE,
         request_timeout=LONGEST + SETTLE,
         feed_duration_limit_grace=1.0,
@@ -276,7 +276,7 @@ def _pool() -> Monty:
 
 
 def _loads(worker: MontySession, payload: bytes) -> bool:
-    """Whether the checkpoint could be read; else the worker is not to be used."""
+    """Load a checkpoint; False if it cannot be read, and then the worker must not be used."""
     from pydantic_monty import MontyError  # noqa: PLC0415
 
     try:
@@ -287,9 +287,9 @@ def _loads(worker: MontySession, payload: bytes) -> bool:
 
 
 def _is_cut(raised: MontyError) -> bool:
-    """Whether Monty stopped in the middle of something: the session may not be used any more.
+    """Whether Monty was interrupted, so that the session must not be used any more.
 
-    Code that raises such an error itself is taken for it.
+    Code that raises such an error itself counts as well.
     """
     from pydantic_monty import MontyCrashedError  # noqa: PLC0415
 
@@ -298,17 +298,17 @@ def _is_cut(raised: MontyError) -> bool:
 
 
 def _format_traceback(raised: MontyError) -> str:
-    """The traceback as Python prints it; the middle of a long one is left out."""
+    """The traceback as Python prints it, without the middle of a long one."""
     from pydantic_monty import MontyRuntimeError, MontySyntaxError  # noqa: PLC0415
 
-    shown = isinstance(raised, (MontyRuntimeError, MontySyntaxError))
-    text = raised.display() if shown else str(raised)
+    has_traceback = isinstance(raised, (MontyRuntimeError, MontySyntaxError))
+    text = raised.display() if has_traceback else str(raised)
     lines = [line if len(line) <= 200 else line[:199] + "…" for line in text.splitlines()]
     return "\n".join(lines if len(lines) <= 40 else [*lines[:10], "  …", *lines[-29:]])
 
 
 def _checkpoint(worker: MontySession) -> bytes | None:
-    """The session's variables, sealed; None when they are too large to keep."""
+    """The sealed variables of the session; None if they are too large to keep."""
     from pydantic_monty import MontyError  # noqa: PLC0415
 
     try:
@@ -319,12 +319,12 @@ def _checkpoint(worker: MontySession) -> bytes | None:
 
 
 def seal(payload: bytes) -> bytes:
-    """A checkpoint with its checksum in front."""
+    """Prepend the checksum to a checkpoint."""
     return _SEAL + hashlib.sha256(payload).digest() + payload
 
 
 def unseal(session: bytes) -> bytes | None:
-    """The payload of a sealed checkpoint; None when damaged, foreign or too large."""
+    """The payload of a sealed checkpoint; None if it is damaged, foreign or too large."""
     start = len(_SEAL) + hashlib.sha256().digest_size
     payload = session[start:]
     return payload if len(payload) <= CHECKPOINT and seal(payload) == session else None

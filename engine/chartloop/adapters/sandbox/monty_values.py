@@ -1,8 +1,8 @@
 """The output of the sandbox, cut to size: the printed text and the last value.
 
-A value arrives from the worker as Python objects that may share their parts: what is a few bytes
-there may be more than the host can hold when it is written out. So nothing here calls `repr` or
-`json` on a container; all is walked with a bound.
+A value from the worker consists of Python objects that may share parts, so a few bytes may expand
+to more than the host can hold. So nothing here calls `repr` or `json` on a container; every walk
+has a bound.
 
 Belongs here: values. Never: Monty itself.
 """
@@ -17,22 +17,22 @@ from pathlib import PurePath
 from typing import Any, cast
 
 PRINTED = 65_536
-"""Bytes of stdout, and of stderr, that are kept."""
+"""The most bytes kept of stdout, and of stderr."""
 VALUE = 65_536
-"""Characters and elements of a value that are kept."""
+"""The most characters and elements kept of a value."""
 DEEPEST = 50
-"""Levels of a value that are kept."""
+"""The most levels kept of a value."""
 
 
 class Printed:
-    """What the code prints, up to `PRINTED` bytes of each stream. The rest is not held."""
+    """The printed text of the code, up to `PRINTED` bytes of each stream."""
 
     def __init__(self) -> None:
         self._texts: dict[str, list[str]] = {"stdout": [], "stderr": []}
         self._room = dict.fromkeys(self._texts, PRINTED)
 
     def write(self, stream: str, text: str) -> None:
-        """Take a piece of text."""
+        """Add a piece of text."""
         room = self._room[stream]
         if room < 0:
             return
@@ -41,7 +41,7 @@ class Printed:
         self._room[stream] = room - len(data)
 
     def text(self, stream: str) -> str:
-        """What was kept, with a note when that is not all."""
+        """The kept text, with a note if some was cut off."""
         text = "".join(self._texts[stream])
         if self._room[stream] >= 0:
             return text
@@ -49,11 +49,11 @@ class Printed:
 
 
 class _TooMuch(Exception):
-    """The value is more than is kept."""
+    """The value is too large."""
 
 
 def as_json(value: Any) -> Any:
-    """A value of the sandbox as JSON data; its text, cut, when it is not JSON or too much.
+    """A value of the sandbox as JSON data, or as cut text if it is not JSON or too large.
 
     A tuple is a list in JSON; a mapping with keys that are not a text, NaN and the like are not
     JSON.
@@ -67,13 +67,13 @@ def as_json(value: Any) -> Any:
 
 
 class _Copier:
-    """Copies JSON data while there is room for it."""
+    """Copies JSON data up to the size limit."""
 
     def __init__(self) -> None:
         self._room = VALUE
 
     def copy(self, value: Any, depth: int) -> Any:
-        """The value as plain data. `TypeError`: it is not JSON."""
+        """The value as plain data. Raises `TypeError` if it is not JSON."""
         self._room -= 1 + (len(value) if isinstance(value, str) else 0)
         if self._room < 0 or depth > DEEPEST:
             raise _TooMuch
@@ -101,11 +101,11 @@ _SAFE = (
     bool, float, complex, type(None), type(...), type, decimal.Decimal, PurePath,
     dt.date, dt.time, dt.timedelta, dt.tzinfo,
 )  # fmt: skip
-"""Types whose `repr` is no longer than what they hold."""
+"""The types whose `repr` is safe to call, because its length is bounded."""
 
 
 def text_of(value: Any) -> str:
-    """The text form of a value, cut; time and memory are bounded by what is kept."""
+    """The cut text of a value, in bounded time and memory."""
     writer = _Writer()
     try:
         writer.write(value, 0)
@@ -115,7 +115,7 @@ def text_of(value: Any) -> str:
 
 
 class _Writer:
-    """Writes a value as Python shows it while there is room for it."""
+    """Writes a value like `repr`, up to the size limit."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []

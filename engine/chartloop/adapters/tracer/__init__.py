@@ -1,1 +1,1 @@
-"""Who follows runs: one real component a file."""
+"""The OpenTelemetry tracer: runs as spans and metrics."""

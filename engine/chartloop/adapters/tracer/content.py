@@ -1,6 +1,6 @@
-"""What a model and its tools said to each other, in the shape of the conventions.
+"""Messages of models and tools in the format of the conventions.
 
-Belongs here: messages as parts. Never: whether they are exported, or hiding secrets in them.
+Belongs here: messages as parts. Never: whether they are exported, or their redaction.
 Source: `names.CONVENTION`, model/gen-ai/gen-ai-input-messages.json and -output-messages.json.
 """
 
@@ -16,12 +16,12 @@ from chartloop.core.reasoning import reasoning_text
 
 
 def input_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """What a model was sent."""
+    """The messages sent to a model."""
     return [{"role": str(m.get("role", "")), "parts": _parts(m)} for m in messages]
 
 
 def output_messages(reply: Reply) -> list[dict[str, Any]]:
-    """What it answered."""
+    """The reply of a model, as a list of one message."""
     parts = [*_thoughts(reply.reasoning), *_texts(reply.text), *map(_call, reply.tool_calls)]
     return [{"role": "assistant", "parts": parts, "finish_reason": reply.finish_reason}]
 
@@ -47,7 +47,7 @@ def _parts(message: Message) -> list[dict[str, Any]]:
 
 
 def _thoughts(reasoning: Any) -> list[dict[str, Any]]:
-    """What a model thought, as far as a person may read it."""
+    """The readable part of a model's reasoning."""
     if not isinstance(reasoning, Mapping) or not reasoning:
         return []
     text = reasoning_text(cast("Mapping[str, Any]", reasoning))
@@ -63,13 +63,13 @@ def _texts(content: Any) -> list[dict[str, Any]]:
 
 
 def _part(part: Any) -> dict[str, Any]:
-    """A part of a message. Of an image or a file only its kind: it may have any size."""
+    """A part of a message. An image or file is reduced to its kind, because it may be large."""
     if not isinstance(part, Mapping):
         return {"type": "text", "content": str(part)}
-    given = cast("Mapping[str, Any]", part)
-    if given.get("type") == "text":
-        return {"type": "text", "content": given.get("text", "")}
-    return {"type": str(given.get("type", "unknown"))}
+    fields = cast("Mapping[str, Any]", part)
+    if fields.get("type") == "text":
+        return {"type": "text", "content": fields.get("text", "")}
+    return {"type": str(fields.get("type", "unknown"))}
 
 
 def _tool_call(call: Mapping[str, Any]) -> ToolCall:

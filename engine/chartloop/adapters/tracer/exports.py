@@ -1,7 +1,7 @@
-"""What all spans share: the API, the tracer, the instruments, and what may be exported.
+"""The shared parts of all spans: the API, the tracer, the instruments, and redaction.
 
-Belongs here: hiding secrets in what is exported, ending a span, a fault of ours. Never: which span
-there is (`run_spans`), importing OpenTelemetry (`otel`).
+Belongs here: the redaction of exported data, the end of a span, faults of the tracing. Never: the
+spans themselves (`run_spans`), the import of OpenTelemetry (`otel`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Api(NamedTuple):
-    """The modules of OpenTelemetry's API that are used."""
+    """The used modules of OpenTelemetry's API."""
 
     context: Any
     trace: Any
@@ -36,7 +36,7 @@ class Api(NamedTuple):
 
 
 class Guard:
-    """What goes wrong inside it is logged, once: it is not the run's."""
+    """A block whose errors are logged once instead of raised, so that they do not stop the run."""
 
     def __init__(self) -> None:
         self._faults = 0
@@ -57,28 +57,28 @@ class Guard:
 
 
 class Exports:
-    """What a run needs to be exported."""
+    """The shared objects for the export of runs."""
 
     def __init__(self, api: Api, tracer: Any, instruments: Instruments, *, content: bool) -> None:
         self.api = api
         self.tracer = tracer
         self.instruments = instruments
         self.content = content
-        """Messages, arguments and results are exported too."""
+        """Whether messages, arguments and results are exported too."""
         self.redactor = Redactor()
-        """Hides secrets of a run whose journal keeps them."""
+        """The redactor for a run whose journal has none."""
         self.ended = SpanQueue()
         self.guard = Guard()
         self.key: str = api.context.create_key("chartloop-run")
-        """Under this key a context has the run in whose action something happens."""
+        """The key of the context for the current run."""
 
     def end(self, span: Span) -> None:
-        """End a span now, and hand it over soon."""
+        """End a span with the current time, and export it soon."""
         at = time_ns()
         self.ended.put(lambda: span.end(end_time=at))
 
     def clean(self, attributes: Attributes, redactor: Redactor) -> Attributes:
-        """The attributes that have a value, without secrets."""
+        """The non-empty attributes, redacted."""
         return {
             str(name): _clean(value, redactor)
             for name, value in attributes.items()
@@ -86,15 +86,15 @@ class Exports:
         }
 
     def content_text(self, data: Any, redactor: Redactor) -> str | None:
-        """Content as an attribute has it, without secrets; None where it is not exported."""
+        """Content as the redacted text of an attribute; None if content is not exported."""
         if not self.content:
             return None
-        if isinstance(data, str):  # of a tool it is often JSON, where names say what is secret
+        if isinstance(data, str):  # a tool's text is often JSON, whose keys help to find secrets
             return json.loads(redactor.json(to_json([data]), EMPTY))[0]
         return redactor.json(to_json(data), EMPTY)
 
     def fail(self, span: Span, error: str, message: str | None = None) -> None:
-        """The status ERROR. Its text is content: an exception or a tool may have written it."""
+        """Set the status ERROR. `message` must be content, which a tool may have written."""
         trace = self.api.trace
         span.set_attribute(str(Name.ERROR), str(error))
         span.set_status(trace.Status(trace.StatusCode.ERROR, message or str(error)))

@@ -1,6 +1,6 @@
-"""The figures of runs: histograms and counters.
+"""The metrics of runs: histograms and counters.
 
-Belongs here: what is counted, and by which labels. Never: spans (`otel`), names (`names`).
+Belongs here: the measurements and their labels. Never: spans (`run_spans`), names (`names`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chartloop.run.tracing import TracedRun
 
 
 class Instruments:
-    """The instruments of one meter. `meter` is one of OpenTelemetry."""
+    """The instruments of a meter of OpenTelemetry."""
 
     def __init__(self, meter: Any) -> None:
         self.durations = meter.create_histogram(
@@ -38,7 +38,7 @@ class Instruments:
         self._waiting: dict[str, dict[str, Any]] = {}
 
     def count_tokens(self, spent: Spent, labels: dict[str, Any]) -> None:
-        """Tokens and cost of a model call. Estimates are not counted: the conventions forbid it."""
+        """Record tokens and cost of a model call. The conventions forbid estimated tokens."""
         if not spent.estimated:
             self.tokens.record(spent.prompt_tokens, {**labels, Name.TOKEN_TYPE: "input"})
             self.tokens.record(spent.completion_tokens, {**labels, Name.TOKEN_TYPE: "output"})
@@ -46,12 +46,12 @@ class Instruments:
             self.cost.add(spent.cost, labels)
 
     def take_up(self, run_id: str) -> None:
-        """A run goes on."""
+        """Record that a run continues."""
         if (labels := self._waiting.pop(run_id, None)) is not None:
             self._waits.add(-1, labels)
 
     def rest(self, run: TracedRun, position: Position, reason: str) -> None:
-        """A run has ended or waits."""
+        """Record that a run has ended or waits."""
         labels: dict[str, Any] = {Name.MACHINE: run.chart.spec.name}
         if position.ended:
             kind = {Name.STOP_REASON: reason, Name.STOP_KIND: how_of(position)}

@@ -1,7 +1,7 @@
 """The names of spans, attributes and metrics: one table.
 
-`gen_ai.*` and `error.type` are those of the OpenTelemetry conventions for generative AI, which move
-every month: a name changes here, with the commit. The rest is ours and starts with `chartloop.`.
+`gen_ai.*` and `error.type` follow the OpenTelemetry conventions for generative AI, which change
+often: update names here, together with the commit. Our own names start with `chartloop.`.
 
 Source: github.com/open-telemetry/semantic-conventions-genai, commit 002c8a6 (`CONVENTION`),
 docs/gen-ai and docs/registry/attributes; all of it has the status "Development" there.
@@ -16,7 +16,7 @@ CONVENTION = "002c8a6ea1c8a42b14a4527db83b3cabcded610a"
 
 
 class Operation(StrEnum):
-    """What a span does: the first word of its name, and `gen_ai.operation.name`."""
+    """The operation of a span: the first word of its name, and `gen_ai.operation.name`."""
 
     AGENT = "invoke_agent"
     """A run of a machine without child machines."""
@@ -29,7 +29,7 @@ class Operation(StrEnum):
 class Name(StrEnum):
     """The keys of attributes."""
 
-    # of the conventions
+    # from the conventions
     OPERATION = "gen_ai.operation.name"
     PROVIDER = "gen_ai.provider.name"
     CONVERSATION = "gen_ai.conversation.id"
@@ -55,36 +55,36 @@ class Name(StrEnum):
     TOOL_ABOUT = "gen_ai.tool.description"
     TOOL_CALL_ID = "gen_ai.tool.call.id"
     ERROR = "error.type"
-    # of the conventions, content: only where the caller asked for it
+    # from the conventions: content, exported only on request
     INPUT_MESSAGES = "gen_ai.input.messages"
     OUTPUT_MESSAGES = "gen_ai.output.messages"
     TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
     TOOL_RESULT = "gen_ai.tool.call.result"
-    # ours: of a run
+    # our own: of a run
     RUN = "chartloop.run.id"
     MACHINE = "chartloop.machine.name"
     PARENT = "chartloop.run.parent"
     DEPTH = "chartloop.run.depth"
-    """0 for a run of its own, 1 for a child of one."""
+    """0 for a top-level run, 1 for its child."""
     RESUMED = "chartloop.run.resumed"
-    """The run had begun before this span."""
+    """Whether the run was started before this span."""
     STATUS = "chartloop.run.status"
     STATE = "chartloop.state"
     ACTION = "chartloop.action"
     STEPS = "chartloop.run.steps"
     TOKENS = "chartloop.usage.total_tokens"
     COST = "chartloop.usage.cost"
-    """USD; of a run all of it so far, of a model call its own. Absent: not known."""
+    """USD, of a run so far or of a model call. Absent if unknown."""
     STOP_REASON = "chartloop.stop.reason"
     STOP_KIND = "chartloop.stop.kind"
     """natural, human, error, limit."""
     STOP_RULE = "chartloop.stop.rule"
-    """What raised the signal: a rule, a state, a tool, the caller."""
+    """The source of the signal: a rule, a state, a tool, the caller."""
     STOP_MESSAGE = "chartloop.stop.message"
     """Content: a tool or a caller may have written it."""
     BUDGET = "chartloop.budget"
-    """Then the fact: how much of a bound is used, as ``12 of 50``."""
-    # ours: of a record
+    """The prefix of a fact; the value is the used part of its bound: ``12 of 50``."""
+    # our own: of a record
     RECORD = "chartloop.record.seq"
     KIND = "chartloop.record.kind"
     STEP = "chartloop.step"
@@ -98,13 +98,13 @@ class Name(StrEnum):
     RULES = "chartloop.rules.guards"
     """The guards of the rules that are budgets, evaluated after the record."""
     LEFT = "chartloop.rules.left"
-    """For each of these, what was left until it holds."""
+    """For each of these rules, the margin until it holds."""
     FAILURE = "chartloop.failure.message"
-    """Content: an exception may repeat what a tool was given."""
+    """Content: an exception may contain arguments of a tool."""
 
 
 TRANSITION = "chartloop.transition"
-"""The event of a span that says where a record led, and why."""
+"""The span event for a transition, with its reasons."""
 
 
 class Metric(StrEnum):
@@ -119,9 +119,9 @@ class Metric(StrEnum):
 
 
 DURATIONS = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
-"""The buckets of durations, in seconds, as the conventions advise."""
+"""The buckets of durations in seconds, from the conventions."""
 TOKEN_COUNTS = [4**power for power in range(14)]
-"""The buckets of counts of tokens, as the conventions advise."""
+"""The buckets of token counts, from the conventions."""
 
 PROVIDERS = {
     "azure": "azure.ai.openai",
@@ -135,11 +135,11 @@ PROVIDERS = {
     "watsonx": "ibm.watsonx.ai",
     "xai": "x_ai",
 }
-"""Providers by litellm's name, where the conventions have another."""
+"""litellm's names of providers that differ from those of the conventions."""
 
 
 def provider_of(model: str) -> str:
-    """The provider in a model's name, ``provider/model``; empty where it names none."""
+    """The provider in a model's name, ``provider/model``; empty if there is none."""
     provider, sign, _ = model.partition("/")
     if not sign:
         return "scripted" if model == "scripted" else ""

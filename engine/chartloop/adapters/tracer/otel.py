@@ -1,16 +1,16 @@
-"""Runs as spans and metrics of OpenTelemetry: the door to its API.
+"""Runs as spans and metrics of OpenTelemetry.
 
-    invoke_agent calculator                 a run, from when it is taken up until it rests
-    ├─ infer think                          an action: its record's event `chartloop.transition`
-    │  └─ chat openai/gpt-4o-mini           a model call, with what the HTTP client adds below it
+    invoke_agent calculator                 a run, from its start or resume until it rests
+    ├─ infer think                          an action, with the event `chartloop.transition`
+    │  └─ chat openai/gpt-4o-mini           a model call, with the spans of the HTTP client below
     └─ call_tools use_tools
        └─ execute_tool add                  a tool call
 
-Only the API is used: the program configures the SDK, or `opentelemetry-instrument` does. Whatever
-goes wrong here is logged once and leaves the run alone. An ended span is handed over on another
-thread (`span_queue`), so that a processor which exports at once does not hold the run either.
+Only the API is used: the program configures the SDK, or `opentelemetry-instrument` does. An error
+here is logged once and does not affect the run. An ended span is exported on another thread
+(`span_queue`), so that a processor which exports synchronously does not delay the run either.
 
-Belongs here: importing OpenTelemetry. Never: which span begins and ends when (`run_spans`).
+Belongs here: the import of OpenTelemetry. Never: the start and end of spans (`run_spans`).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
 CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The variable by which programs of this kind are told to export content."""
+"""The standard environment variable that turns on the export of content."""
 AT_EXIT = 5.0
-"""Seconds that a process which ends waits for its last spans."""
+"""The seconds that an ending process waits for its last spans."""
 _SCOPE = "chartloop"
 
 
@@ -56,16 +56,16 @@ def _api() -> Api:
 
 
 class OpenTelemetry:
-    """Follows runs as spans and metrics. Honours the port `Tracer`; one serves every run.
+    """Exports runs as spans and metrics. Implements the port `Tracer`; one serves all runs.
 
         machine.run("What is 2 + 3?", tracer=OpenTelemetry())
 
-    Without providers those of the process are used, whenever they are set. `content` exports
-    messages, arguments and results as well, without the secrets that a journal hides; by default
-    as ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` says, else not.
+    The default providers are those of the process, even if they are set later. `content` exports
+    messages, arguments and results as well, redacted like a journal; the default is taken from
+    ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT``, else false.
 
     Raises:
-        SetupError: the extra `otel` is not installed.
+        SetupError: if the extra `otel` is not installed.
     """
 
     def __init__(
@@ -85,15 +85,15 @@ class OpenTelemetry:
             api,
             api.trace.get_tracer(_SCOPE, __version__, tracer_provider),
             Instruments(meter),
-            content=_asked_for_content() if content is None else content,
+            content=_content_enabled() if content is None else content,
         )
         self._given = tracer_provider, meter_provider
         self.given_up = False
-        """An exporter hangs, or cannot be reached: it is not waited for again."""
+        """Whether an exporter hung in `flush`, so that the exit does not wait for it again."""
         _at_exit().add(self)
 
     def run(self, run: TracedRun) -> RunTracer:
-        """Follow a run. Source: the port `Tracer`."""
+        """Make the tracer of a run. Source: the port `Tracer`."""
         with self._exports.guard:
             return RunSpans(self._exports, run)
         return NotFollowed()
@@ -107,9 +107,9 @@ class OpenTelemetry:
         return ToolCallSpan(self._exports, call, spec)
 
     def flush(self, within: float = AT_EXIT) -> bool:
-        """Hand everything over to the exporters; whether that took less than `within` seconds.
+        """Export everything; return whether it took less than `within` seconds.
 
-        A process that ends does so, too. An exporter that hangs is left behind.
+        The end of the process does the same. An exporter that hangs is abandoned.
         """
         self.given_up = not self._exports.ended.finish(self._force_flush, within)
         return not self.given_up
@@ -126,7 +126,7 @@ class OpenTelemetry:
 
 @cache
 def _at_exit() -> WeakSet[OpenTelemetry]:
-    """Those that are flushed when the process ends."""
+    """The tracers that are flushed at the end of the process."""
     all_of_them = WeakSet[OpenTelemetry]()
 
     def finish() -> None:
@@ -138,6 +138,6 @@ def _at_exit() -> WeakSet[OpenTelemetry]:
     return all_of_them
 
 
-def _asked_for_content() -> bool:
+def _content_enabled() -> bool:
     value = os.environ.get(CONTENT, "").strip().lower()
     return value in ("true", "1", "span_only", "span_and_event")

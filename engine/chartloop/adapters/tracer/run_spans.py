@@ -1,7 +1,7 @@
 """The spans of a run: of the run itself, its actions, model calls and tool calls.
 
-Belongs here: which span begins and ends when, and what it holds. Never: its keys (`names`), what
-may leave the process (`exports`).
+Belongs here: the start, the end and the content of each span. Never: attribute names (`names`), the
+redaction of exported data (`exports`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from chartloop.run.tracing import OnReply, OnResult, TracedRun
 
 
 class NotFollowed:
-    """In place of a run's tracer where that could not be made."""
+    """A tracer that does nothing, for a run whose tracer could not be made."""
 
     carrier: Mapping[str, str] = EMPTY
 
@@ -46,7 +46,7 @@ class NotFollowed:
 
 
 class RunSpans:
-    """One run, from when it is taken up until it rests."""
+    """The spans of one run, from the start or resume of driving until it rests."""
 
     def __init__(self, exports: Exports, run: TracedRun) -> None:
         self.exports = exports
@@ -78,16 +78,16 @@ class RunSpans:
         exports.instruments.take_up(run.id)
 
     def inside(self, span: Span) -> Any:
-        """The current context, with a span of this run and the run itself."""
+        """The current context with a span of this run and the run itself."""
         api = self.exports.api
         return api.context.set_value(self.exports.key, self, api.trace.set_span_in_context(span))
 
     def action(self, position: Position, action: str) -> AbstractContextManager[object]:
-        """A span `ACTION STATE`, current inside it. It ends with the record."""
+        """A block with the current span `ACTION STATE`, which ends with the action's record."""
         return _ActionSpan(self, position, action)
 
     def begin_action(self, position: Position, action: str) -> Span:
-        """The span of the action at hand."""
+        """Start the span of an action."""
         self.close_action("abandoned")
         attributes: Attributes = {
             **self.shared, Name.STATE: position.state, Name.ACTION: action,
@@ -101,7 +101,7 @@ class RunSpans:
         return span
 
     def close_action(self, error: str = "") -> None:
-        """End the span of an action, without a record if `error` says why."""
+        """End the action's span, with an error if it ends without a record."""
         span, self._action = self._action, None
         if span is None:
             return
@@ -110,39 +110,39 @@ class RunSpans:
         self.exports.end(span)
 
     def record(self, before: Position, record: Record, position: Position) -> None:
-        """The event `chartloop.transition`, on the action's span where an action led to it."""
+        """Add the event `chartloop.transition` to the action's span, else to the run's."""
         with self.exports.guard:
             self._record(before, record, position)
 
     def _record(self, before: Position, record: Record, position: Position) -> None:
-        if record.kind == "start":  # before it the run has no session
+        if record.kind == "start":  # the record sets the session
             session = position.facts.run.session
             self.shared[Name.CONVERSATION] = session or self.run.id
         span = self._action or self._span
         if span.is_recording():
-            found = self._transition(before, record)
-            span.add_event(TRANSITION, self.exports.clean(found, self.redactor))
+            attributes = self._transition(before, record)
+            span.add_event(TRANSITION, self.exports.clean(attributes, self.redactor))
         if span is not self._span:
             if record.outcome is not None:
-                self._say_failure(span, record.outcome)
+                self._set_failure(span, record.outcome)
             self.close_action()
 
     def _transition(self, before: Position, record: Record) -> Attributes:
-        """Where a record led, and what decided it: decided again, with its reasons."""
+        """The attributes of a transition: the decision, made again to get its reasons."""
         chart = self.run.chart
         _, decision = evolve(chart, before, record.input, trace=True)
         rows = explain(chart, decision).rows
         taken = [row for row in rows if row.taken]
-        left = [(row.text, left) for row in rows if row.kind == "rule" and (left := _margin(row))]
+        rules = [(row.text, left) for row in rows if row.kind == "rule" and (left := _margin(row))]
         return {
             Name.RECORD: record.seq, Name.KIND: record.kind, Name.FROM: record.state,
             Name.TO: record.next, Name.STATUS: record.status, Name.PATH: decision.path,
             Name.TAKEN: decision.taken, Name.GUARDS: [row.text for row in taken],
             Name.STOP_REASON: decision.winner,
-            Name.RULES: [text for text, _ in left], Name.LEFT: [margin for _, margin in left],
+            Name.RULES: [text for text, _ in rules], Name.LEFT: [margin for _, margin in rules],
         }  # fmt: skip
 
-    def _say_failure(self, span: Span, outcome: Outcome) -> None:
+    def _set_failure(self, span: Span, outcome: Outcome) -> None:
         failure = outcome.error
         if failure is None:
             return
@@ -150,7 +150,7 @@ class RunSpans:
         self.exports.fail(span, failure.kind or failure.category, message)
 
     def rest(self, position: Position) -> None:
-        """End the span, with where the run is."""
+        """End the run's span, with its status and usage."""
         with self.exports.guard:
             self.close_action("abandoned")
             self._rest(position)
@@ -158,7 +158,7 @@ class RunSpans:
 
     def _rest(self, position: Position) -> None:
         facts, chart = position.facts, self.run.chart
-        found: Attributes = {
+        attributes: Attributes = {
             Name.AGENT_ID: facts.run.agent, Name.DEPTH: facts.run.depth,
             Name.CONVERSATION: facts.run.session or self.run.id,
             Name.STATUS: position.status, Name.STATE: position.state, Name.STEPS: facts.run.steps,
@@ -168,29 +168,29 @@ class RunSpans:
         top = position.signals.highest if position.ended else None
         if top is not None:
             kind = how_of(position)
-            found |= {
+            attributes |= {
                 Name.STOP_REASON: str(top.reason), Name.STOP_KIND: kind,
                 Name.STOP_RULE: top.source,
                 Name.STOP_MESSAGE: self.exports.content_text(top.message, self.redactor),
             }  # fmt: skip
             if kind == "error":
                 self.exports.fail(self._span, str(top.reason))
-        self._span.set_attributes(self.exports.clean(found, self.redactor))
+        self._span.set_attributes(self.exports.clean(attributes, self.redactor))
         self.exports.instruments.rest(
             self.run, position, str(top.reason) if top is not None else ""
         )
 
 
 def _margin(row: Row) -> str:
-    """What is left until a rule holds, where it is a budget's."""
+    """The margin until a budget rule holds; empty for another rule."""
     return next((atom.margin for atom in row.atoms if atom.margin), "")
 
 
-# what happens inside an action ------------------------------------------------------------------
+# spans inside a run ---------------------------------------------------------------------------
 
 
 class _Around:
-    """Something that happens, as the current span. A fault of ours is logged, and it happens."""
+    """A block with a current span. A fault of tracing is logged and does not affect the block."""
 
     def __init__(self, exports: Exports) -> None:
         self.exports = exports
@@ -199,15 +199,15 @@ class _Around:
         self._began = 0.0
 
     def begin(self) -> Span:
-        """The span."""
+        """Start the span."""
         raise NotImplementedError
 
     def close(self, error: BaseException | None) -> None:
-        """Say on the span how it went, and end it."""
+        """Set the result on the span, and end it."""
         raise NotImplementedError
 
     def open(self) -> None:
-        """Begin the span and make it the current one."""
+        """Start the span and make it the current one."""
         with self.exports.guard:
             self.span = self.begin()
             run = self.running
@@ -220,18 +220,18 @@ class _Around:
 
     @property
     def running(self) -> RunSpans | None:
-        """The run in whose action this happens."""
+        """The current run; None outside of one."""
         return self.exports.api.context.get_value(self.exports.key)
 
     @property
     def redactor(self) -> Redactor:
-        """The redactor of its run."""
+        """The redactor of the run, else the default one."""
         run = self.running
         return self.exports.redactor if run is None else run.redactor
 
     @property
     def took(self) -> float:
-        """Seconds since it began."""
+        """The seconds since the start."""
         return perf_counter() - self._began
 
     def __exit__(
@@ -247,7 +247,7 @@ class _Around:
 
 
 class _ActionSpan(_Around):
-    """An action. Its span ends with the record that it leads to, which says how it went."""
+    """The span of an action. It ends with the action's record, which has the result."""
 
     def __init__(self, run: RunSpans, position: Position, action: str) -> None:
         super().__init__(run.exports)
@@ -269,7 +269,7 @@ class _ActionSpan(_Around):
 
 
 class ModelCallSpan(_Around, AbstractContextManager[OnReply]):
-    """A model call."""
+    """The span of a model call."""
 
     def __init__(self, exports: Exports, request: ModelRequest) -> None:
         super().__init__(exports)
@@ -341,7 +341,7 @@ class ModelCallSpan(_Around, AbstractContextManager[OnReply]):
 
 
 class ToolCallSpan(_Around, AbstractContextManager[OnResult]):
-    """A tool call, refused ones too: they have no result of a tool."""
+    """The span of a tool call. A refused call has no result."""
 
     def __init__(self, exports: Exports, call: ToolCall, spec: ToolSpec | None) -> None:
         super().__init__(exports)
@@ -357,8 +357,8 @@ class ToolCallSpan(_Around, AbstractContextManager[OnResult]):
             Name.TOOL_ABOUT: about,
         }  # fmt: skip
         if self.exports.content:
-            given = data_of(call.arguments)
-            attributes[Name.TOOL_ARGUMENTS] = self.exports.content_text(given, self.redactor)
+            arguments = data_of(call.arguments)
+            attributes[Name.TOOL_ARGUMENTS] = self.exports.content_text(arguments, self.redactor)
         return self.exports.tracer.start_span(
             f"{Operation.TOOL.value} {self.redactor.text(call.name)}",
             attributes=self.exports.clean(attributes, self.redactor),
@@ -366,9 +366,9 @@ class ToolCallSpan(_Around, AbstractContextManager[OnResult]):
 
     def __enter__(self) -> OnResult:
         self.open()
-        return self._came
+        return self._keep_result
 
-    def _came(self, result: ToolResult) -> None:
+    def _keep_result(self, result: ToolResult) -> None:
         self._result = result
 
     def close(self, error: BaseException | None) -> None:
@@ -385,14 +385,14 @@ class ToolCallSpan(_Around, AbstractContextManager[OnResult]):
                 self.exports.fail(self.span, failed, text)
         elif failed:
             self.exports.fail(self.span, failed)
-        if self._spec is not None:  # names that a model invents would be a series each
+        if self._spec is not None:  # each name that a model invents would add a time series
             labels |= {Name.ERROR: failed} if failed else {}
             self.exports.instruments.tool_durations.record(self.took, labels)
         self.exports.end(self.span)
 
 
 def _kind_of(error: BaseException) -> str:
-    """The kind of error, in one of few words."""
+    """The kind of an error, from a small set of words."""
     return (isinstance(error, ModelError) and error.kind) or type(error).__name__
 
 

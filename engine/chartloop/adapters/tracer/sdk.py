@@ -1,9 +1,9 @@
-"""An SDK as the variables ``OTEL_*`` say, for a program that configures none: the command line.
+"""Configuration of the SDK from the variables ``OTEL_*``, for the command line.
 
-Exporters are found by their entry points, the same that `opentelemetry-instrument` reads, so that
-any that is installed can be named: ``OTEL_TRACES_EXPORTER=console``.
+Exporters are found by the entry points that `opentelemetry-instrument` uses, so that every
+installed one can be selected: ``OTEL_TRACES_EXPORTER=console``.
 
-Belongs here: making providers. Never: what is exported through them (`otel`).
+Belongs here: making providers. Never: the exported data (`otel`).
 Source: OpenTelemetry specification, "Environment Variable Specification".
 """
 
@@ -21,18 +21,18 @@ _PROTOCOLS = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc"}
 
 
 def configure() -> None:
-    """Make the process export spans and metrics, where no SDK is configured yet.
+    """Set up the export of spans and metrics, unless an SDK is already configured.
 
     ``OTEL_TRACES_EXPORTER`` and ``OTEL_METRICS_EXPORTER`` name the exporters, by default ``otlp``,
-    which posts to ``OTEL_EXPORTER_OTLP_ENDPOINT``; ``none`` leaves the signal out. The SDK reads
-    the other variables itself. `SetupError` where the API, the SDK or an exporter is not installed.
+    which posts to ``OTEL_EXPORTER_OTLP_ENDPOINT``; ``none`` disables the signal. The SDK reads the
+    other variables itself. Raises `SetupError` if the API, the SDK or an exporter is missing.
     """
     try:
         from opentelemetry import metrics, trace  # noqa: PLC0415  an extra
     except ModuleNotFoundError as error:
         raise SetupError("telemetry needs the extra `otel`", hint=install("otel")) from error
     if not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-        return  # the program has one, or `opentelemetry-instrument` has made it
+        return  # configured by the program or by `opentelemetry-instrument`
     try:
         from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415  the user's
         from opentelemetry.sdk.metrics.export import (  # noqa: PLC0415
@@ -57,7 +57,7 @@ def configure() -> None:
 
 
 def _exporter(signal: str) -> Any:
-    """The exporter of a signal; None where the environment names none."""
+    """The exporter of a signal; None for ``none``."""
     variable = f"OTEL_{signal.upper()}_EXPORTER"
     name = os.environ.get(variable, "").strip() or "otlp"
     if name == "none":
@@ -80,14 +80,14 @@ def _exporter(signal: str) -> Any:
 
 
 def _protocol(signal: str) -> str:
-    """The entry point of the OTLP exporter that the environment means."""
+    """The entry point of the OTLP exporter for the protocol in the environment."""
     protocol = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL") or os.environ.get(
         "OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"
     )
-    found = _PROTOCOLS.get(protocol.strip())
-    if found is None:
+    entry_point = _PROTOCOLS.get(protocol.strip())
+    if entry_point is None:
         known = ", ".join(_PROTOCOLS)
         raise SetupError(
             f"OTEL_EXPORTER_OTLP_PROTOCOL cannot be `{protocol}`", hint=f"one of {known}"
         )
-    return found
+    return entry_point

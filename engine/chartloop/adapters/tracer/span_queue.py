@@ -1,10 +1,10 @@
-"""Ends spans on a thread of its own.
+"""A queue that ends spans on its own thread.
 
-A span that ends is handed to the exporter by whoever ends it, where a program uses a processor
-that exports at once. An exporter that is slow, or hangs, would then hold the run. Here it holds
-one daemon thread: what waits is bounded, and what is too much is dropped and said once.
+A processor that exports synchronously exports a span on the thread that ends it, so that a slow or
+hanging exporter would block the run. Here it blocks only a daemon thread. The queue is bounded:
+further spans are dropped, with one warning.
 
-Belongs here: the thread. Never: what a span holds.
+Belongs here: the thread. Never: the content of spans.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collections.abc import Callable
 from time import monotonic
 
 MOST = 4_096
-"""Ended spans that wait at most: the rest are dropped."""
+"""The most waiting spans; further ones are dropped."""
 IDLE = 5.0
-"""Seconds without a span after which the thread ends; the next span starts another."""
+"""The seconds without a span after which the thread ends; the next span starts a new one."""
 _log = logging.getLogger(__name__)
 
 
 class SpanQueue:
-    """Spans that have ended and were not handed over yet. Safe from any thread."""
+    """The ended spans that are not yet exported. Thread-safe."""
 
     def __init__(self) -> None:
         self.dropped = 0
@@ -33,10 +33,10 @@ class SpanQueue:
         self._busy = False
         self._used = False
         self._process = 0
-        """The process that has the thread: not a fork of it."""
+        """The id of the process that owns the thread, to recognise a fork."""
 
     def put(self, end: Callable[[], None]) -> None:
-        """Call `end` soon, on the thread."""
+        """Queue a call of `end` on the thread."""
         with self._news:
             self._used = True
             if len(self._waiting) >= MOST and self._process == os.getpid():
@@ -57,10 +57,10 @@ class SpanQueue:
             self._process = os.getpid()
 
     def finish(self, work: Callable[[], None], within: float) -> bool:
-        """Do `work` behind all that waits. False where that takes longer, in seconds.
+        """Do `work` after all waiting spans. False if that takes longer than `within` seconds.
 
-        A process that has handed nothing over has nothing to finish; one that is being torn down
-        may start no thread, and what is left is up to its SDK.
+        Nothing is done if no span was queued, or if the interpreter is shutting down and cannot
+        start a thread; the SDK exports the rest.
         """
         if not self._used:
             return True
@@ -71,7 +71,7 @@ class SpanQueue:
         return self.drain(within)
 
     def drain(self, within: float) -> bool:
-        """Wait until all was handed over. False where that takes longer, in seconds."""
+        """Wait until the queue is empty. False if that takes longer than `within` seconds."""
         end = monotonic() + within
         with self._news:
             while self._waiting or self._busy:
@@ -89,7 +89,7 @@ class SpanQueue:
             del end
 
     def _next(self) -> Callable[[], None] | None:
-        """The next job; None if there was none for a while."""
+        """The next job; None after `IDLE` seconds without one."""
         with self._news:
             self._busy = False
             self._news.notify_all()

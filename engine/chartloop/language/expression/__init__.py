@@ -1,13 +1,13 @@
 """The guard language: a small, typed, total subset of Python expressions.
 
-`parse` checks a text against a `Scope` and gives an `Expression`, or raises an
-`ExpressionFault` that says code, place and cure. Nothing is compiled before it is checked, and
-nothing that is compiled can do more than read facts.
+`parse` checks a text against a `Scope` and returns an `Expression`, or raises an
+`ExpressionFault` with code, place and cure. Only checked expressions are compiled, and compiled
+code can only read facts.
 
     text ──syntax──▶ ast ──check──▶ tree ──compile──▶ function
                                       ├──monotone──▶ direction, kind
-                                      ├──narrow────▶ what is known not to be None
-                                      └──reading───▶ atoms, margins, bounds
+                                      ├──narrow────▶ paths that cannot be None
+                                      └──atoms─────▶ atoms, margins, bounds
 
 Source: design "language", section 3
 """

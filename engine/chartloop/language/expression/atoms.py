@@ -1,8 +1,8 @@
-"""Atoms: the comparisons and yes-or-no facts that a guard is made of, and what they read.
+"""Atoms: the comparisons and boolean facts that a guard consists of, with their readings.
 
-An atom is one link of a comparison, a bool operand, or an `any` or `all`. They are what a
-person is shown to say why a guard held or not: each with its values, how much is left until it
-turns, and each evaluated by itself, also when the guard did not get that far.
+An atom is one link of a comparison, a bool operand, or an `any` or `all`. Atoms explain why a guard
+held or not: each has its values and the margin until it changes, and is evaluated separately, even
+if the guard did not evaluate it.
 
 Source:       design "language", section 3 "margin"; design "architecture", `Decision`
 """
@@ -33,53 +33,53 @@ from chartloop.language.expression.tree import (
 
 
 class Bound(NamedTuple):
-    """An atom of the shape ``fact >= bound``: the fact, and what it is held against."""
+    """An atom of the form ``fact >= bound``."""
 
     fact: str
-    """The dotted fact; the side it is on may be arithmetic of it, if it only grows."""
+    """The dotted fact. Its side may be arithmetic over it, if that only grows."""
     bound_text: str
-    """The other side, as written: ``limits.tokens``, ``50``."""
+    """The text of the other side: ``limits.tokens``, ``50``."""
     strict: bool
-    """``>`` rather than ``>=``."""
+    """Whether it is ``>`` instead of ``>=``."""
     text: str
-    """The atom, as written."""
+    """The text of the atom."""
     grows: bool = False
-    """The fact never falls during a run."""
+    """Whether the fact never falls during a run."""
     decides: bool = False
-    """The guard is true whenever the atom is: nothing that is joined by `and` holds it back."""
+    """Whether the guard is true whenever the atom is, because no `and` restricts it."""
 
 
 class Reading(NamedTuple):
-    """The value of an atom, with the values it read."""
+    """The value of an atom, with the values of its sides."""
 
     text: str
     holds: bool | None
-    """None when it could not be evaluated; `error` says why."""
+    """None if it could not be evaluated; `error` holds the reason."""
     left: Any = None
     """The left side, or the value of an atom without sides."""
     right: Any = None
     margin: float | None = None
-    """What is left until the atom turns: bound - fact, below zero when it is passed. None
-    unless it compares a number with a bound."""
+    """The distance until the atom changes: bound - fact, negative beyond the bound. None unless
+    it compares a number with a bound."""
     share: float | None = None
-    """How much of the bound is used: fact / bound, from 0."""
+    """The used share of the bound: fact / bound, at least 0."""
     error: str = ""
 
 
 class Atom(NamedTuple):
-    """A part of a guard that is true or false by itself."""
+    """A part of a guard with a truth value of its own."""
 
     text: str
     left: Node
     link: Link | None
     way: int
-    """1 when the guard can only become true by it, -1 under a `not`, 0 where both may be."""
+    """1 if the atom can only make the guard true, -1 under a `not`, 0 if it can do both."""
     decides: bool
-    """Whether the guard is true whenever the atom turns that way."""
+    """Whether the guard is true whenever the atom changes in that direction."""
 
     @property
     def node(self) -> Node:
-        """The atom as its own expression."""
+        """The atom as an expression of its own."""
         if self.link is None:
             return self.left
         return Compare(BOOL, self.text, self.left, (self.link,))
@@ -125,9 +125,9 @@ def _reads_only_limits(node: Node) -> bool:
 
 
 def _sides(atom: Atom) -> tuple[Node, str, Node] | None:
-    """Fact, operator and bound of an ordering.
+    """The fact, operator and bound of an ordering; None for another atom.
 
-    The bound is the side that only a person moves: a limit or a literal; else the right one.
+    The bound is the side that only reads limits and literals, else the right side.
     """
     if atom.link is None or atom.link.op not in ORDER:
         return None
@@ -144,7 +144,7 @@ def _is_number(node: Node) -> bool:
 
 
 def bounds(node: Node) -> tuple[Bound, ...]:
-    """The atoms of the shape ``fact >= bound``, those under a `not` turned round."""
+    """The atoms of the form ``fact >= bound``, with those under a `not` inverted."""
     found: list[Bound] = []
     for atom in atoms(node):
         sides = _sides(atom)
@@ -175,7 +175,7 @@ _VERDICTS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class Probe:
-    """One atom, ready to be read from facts."""
+    """A compiled atom, which can be read from facts."""
 
     def __init__(self, atom: Atom) -> None:
         self._atom = atom
@@ -185,7 +185,7 @@ class Probe:
         self._maybe = operands([side for side in sides if side.type.nullable])
 
     def read(self, facts: Any, oracle: Oracle) -> Reading:
-        """The atom with its values; what evaluating it raises is told in the reading."""
+        """Evaluate the atom. The reading contains the error, if there is one."""
         text, link = self._atom.text, self._atom.link
         try:
             values = self._fetch(facts, oracle)
@@ -208,7 +208,7 @@ class Probe:
         return _VERDICTS[link.op](left, right)
 
     def _room(self, left: Any, right: Any) -> tuple[float | None, float | None]:
-        """Margin and share."""
+        """The margin and the share; None without a bound."""
         if self._sides is None or left is None or right is None:
             return None, None
         fact, bound = (left, right) if self._sides[0] is self._atom.left else (right, left)

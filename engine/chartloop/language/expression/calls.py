@@ -1,6 +1,6 @@
 """Calls: the functions and string methods of the language, comprehensions, registered guards.
 
-A call is allowed because its name is in a table here, never because Python has it.
+A call is allowed only if its name is in a table here, even if Python has the function.
 
 Source:       design "language", section 3
 """
@@ -51,7 +51,7 @@ _ELSEWHERE = {
 
 
 def call(ctx: Context, node: ast.Call) -> Node:
-    """Whatever is written with parentheses behind it."""
+    """Check a call of a function, method, comprehension or guard."""
     if node.keywords:
         raise ctx.fault("CL102", "arguments have no names here", node.keywords[0].value)
     for arg in node.args:
@@ -142,7 +142,7 @@ def _round(ctx: Context, node: ast.Call, word: str) -> Node:
     if len(args) == 2:
         places = args[1]
         value = places.value if isinstance(places, Const) else None
-        # a power of ten is computed from it: unbounded it would hang
+        # Python computes a power of ten from it, which could take for ever
         if type(value) is not int or not 0 <= value <= 15:
             raise ctx.fault("CL104", "`round` takes 0 to 15 places, written out", node.args[1])
     kind = "int" if len(args) == 1 or args[0].type.kind == "int" else "float"

@@ -1,8 +1,8 @@
-"""The checker: Python's syntax tree in, the checked tree out, or the first fault with its place.
+"""The checker: from Python's syntax tree to the checked tree, or to the first fault.
 
-This is the whitelist: an expression is allowed because its kind is in `_KINDS`, a name
-because the scope declares it, a call because its function is in a table. Everything else is
-refused here, before anything is compiled.
+This is an allowlist: an expression is allowed because its kind is in `_KINDS`, a name because the
+scope declares it, a call because its function is in a table. Everything else is refused here,
+before anything is compiled.
 
 Source:       design "language", section 3
 """
@@ -42,7 +42,7 @@ _MAX_INT = 2**63 - 1
 
 
 class Checker(Context):
-    """Checks one text, and in place the definitions that it names."""
+    """Checks one text, and the definitions that it uses in place."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Checker(Context):
         self._inlined = above._inlined if above else [0]
 
     def top(self, node: ast.expr, want: Type | None) -> Node:
-        """Check the whole text, against the type that is wanted where it is."""
+        """Check the whole text, against the required type."""
         texts = want is not None and want.kind in ("str", "enum")
         if texts and isinstance(node, ast.Name) and not names.resolves(self, node.id):
             raise names.bare_word(self, node)
@@ -91,7 +91,7 @@ class Checker(Context):
         return found
 
     def inline(self, name: str, node: ast.expr) -> Node:
-        """Check a definition in place of its name; its faults are said at the name."""
+        """Check a definition in place of its name, where its faults are reported."""
         if name in self.within:
             circle = " → ".join((*self.within[self.within.index(name) :], name))
             raise self.fault("CL112", f"`{name}` is defined by itself: {circle}", node)
@@ -111,7 +111,7 @@ class Checker(Context):
         return found
 
     def _at_name(self, name: str, fault: ExpressionFault, node: ast.expr) -> ExpressionFault:
-        """A fault inside a definition, reported where it is used."""
+        """A fault inside a definition, placed where the definition is used."""
         return self.fault(fault.code, f"in `{name}`: {fault.message}", node, fault.hint)
 
 

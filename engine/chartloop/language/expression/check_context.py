@@ -1,6 +1,6 @@
-"""Shared by the parts of the checker: the scope, what is known so far, and how to fault.
+"""The context that the parts of the checker share: the scope, known paths, and faults.
 
-Belongs here: state of one parse, and the refusals that every part needs. Never: rules of one
+Belongs here: the state of one parse, and the checks that every part needs. Never: the rules of one
 kind of expression.
 """
 
@@ -17,19 +17,19 @@ from chartloop.language.expression.words import DOUBT, WordFault
 
 
 class Context(ABC):
-    """One text that is being checked."""
+    """The state of checking one text."""
 
     def __init__(self, scope: Scope, source: Source, known: frozenset[str]) -> None:
         self.scope = scope
         self.source = source
         self.known = known
-        """Paths that cannot be None at this point of the text."""
+        """The paths that cannot be None at this point of the text."""
         self.local: tuple[str, Type] | None = None
-        """The variable of the comprehension that is being checked."""
+        """The variable of the current comprehension; None outside of one."""
         self.inside = False
-        """Whether a comprehension is being checked, here or where this definition is used."""
+        """Whether this text, or the use of this definition, is inside a comprehension."""
         self.doubts: list[ExpressionFault] = []
-        """Faults that are only worth a warning."""
+        """Faults that are only warnings."""
 
     @abstractmethod
     def expr(self, node: ast.expr) -> Node:
@@ -44,7 +44,7 @@ class Context(ABC):
         """Check a definition in place of its name."""
 
     def knowing(self, node: ast.expr, known: frozenset[str]) -> Node:
-        """Check an expression where more is known."""
+        """Check an expression with more known paths."""
         before, self.known = self.known, self.known | known
         found = self.expr(node)
         self.known = before
@@ -55,26 +55,26 @@ class Context(ABC):
         return self.source.fault(code, message, node, hint=hint)
 
     def wrong_word(self, wrong: WordFault, node: ast.expr) -> None:
-        """Refuse a word in quotes, or note a doubt about it."""
+        """Refuse a quoted word, or note a doubt about it."""
         fault = self.fault(wrong.code, wrong.message, node, wrong.hint)
         if wrong.code != DOUBT:
             raise fault
         self.doubts.append(fault)
 
     def settle(self, found: Node) -> Node:
-        """The node without None in its type, when it is known to have a value."""
+        """The node, without None in its type if its path cannot be None here."""
         if found.type.nullable and path_of(found) in self.known:
             return found._replace(type=found.type.without_none())
         return found
 
     def value(self, node: ast.expr) -> Node:
-        """Check an expression that must have a value of a known type."""
+        """Check an expression that must have a known type without None."""
         found = self.expr(node)
         self.require(found, node)
         return found
 
     def require(self, found: Node, node: ast.expr) -> None:
-        """Refuse what may be None, or of any type."""
+        """Refuse a node that may be None or has an unknown type."""
         if found.type.kind == "any":
             raise self.fault(
                 "CL110",
@@ -88,7 +88,7 @@ class Context(ABC):
             raise self.absent(found, node)
 
     def absent(self, found: Node, node: ast.expr) -> ExpressionFault:
-        """The fault of something that is used although it may be None."""
+        """The fault for a value that is used although it may be None."""
         if isinstance(found, Fact) and found.is_limit:
             return self.fault(
                 "CL109",

@@ -1,9 +1,9 @@
-"""Comparisons: which sides fit, and what one says when a limit is off or a fact is None.
+"""Comparisons: the types of their sides, and the result if a limit is off or a fact is None.
 
-- ``fact >= limits.x`` is never true while the limit is off; ``fact < limits.x`` always is, and
-  only a fact that grows may be there. Any other reading needs a `None` test.
-- ``fact >= x`` is false while the fact is None (an unknown cost has not reached a limit).
-- Like is compared with like; a text literal must be one of the words that the fact can be.
+- While a limit is off, ``fact >= limits.x`` is false and ``fact < limits.x`` is true; the latter
+  is allowed only for a fact that grows. Any other comparison needs a `None` test.
+- ``fact >= x`` is false while the fact is None: an unknown cost has not reached a limit.
+- Both sides must have matching types; a text literal must be a word that the fact can have.
 
 Source:       design "language", section 3
 """
@@ -41,7 +41,7 @@ _OPS: dict[type[ast.cmpop], str] = {
 
 
 def compare(ctx: Context, node: ast.Compare) -> Node:
-    """A chain of comparisons."""
+    """Check a chain of comparisons."""
     _refuse_bare_words(ctx, node)
     places = [node.left, *node.comparators]
     sides = [ctx.expr(place) for place in places]
@@ -83,7 +83,7 @@ class _Pair:
         self.whole = whole
 
     def check(self) -> bool | None:
-        """Refuse sides that do not fit; else what the link says when a side is None."""
+        """Check the sides; return the result if a side is None, or None if neither can be."""
         if self.op in ("is", "is not"):
             self._none_test()
             return None
@@ -117,7 +117,7 @@ class _Pair:
             for side, place in zip((self.left, self.right), self.places, strict=True):
                 if side.type.nullable:
                     raise self.ctx.absent(side, place)
-        # every ordering says that one side is at least, or above, the other
+        # in every ordering one side is the high one
         high, low = (0, 1) if self.op in (">=", ">") else (1, 0)
         sides = (self.left, self.right)
         above, below = sides[high], sides[low]
@@ -133,7 +133,7 @@ class _Pair:
         return False
 
     def _refuse_falling(self, limit: Node, fact: Node, place: ast.expr) -> None:
-        """``fact < limits.x`` is true while the limit is off: only of a counter is that meant."""
+        """Refuse ``fact < limits.x``, which is true while the limit is off, unless `fact` grows."""
         if never_falls(fact):
             return
         if all(found.is_limit for found in facts_of(fact).values()):
@@ -195,7 +195,7 @@ class _Pair:
             raise self.ctx.fault("CL111", f"{shown} have no word in common", self.whole)
 
     def _place_of(self, literal: Node) -> ast.expr:
-        """Where a literal is, also inside a list; the whole comparison for what is none."""
+        """The place of a literal, also inside a list; the whole comparison for any other node."""
         if isinstance(literal, Const):
             for place in self.places:
                 for node in (place, *(place.elts if isinstance(place, ast.List) else ())):
@@ -205,7 +205,7 @@ class _Pair:
 
 
 def _known_words(type: Type) -> tuple[str, ...]:
-    """The words that it can be, where no other has a meaning."""
+    """The only words that a text or enum can be; empty if there may be others."""
     if type.kind == "str" and type.words is not None and type.words.of == "all":
         return type.words.known
     return type.values if type.kind == "enum" else ()

@@ -1,8 +1,8 @@
-"""Checked trees to code: one function for an expression, one for all rules of a machine.
+"""Compilation of checked trees: one function for an expression, or for all rules of a machine.
 
-The code is built from checked nodes only, never from text, and sees no builtins: `runtime` is
-its world. It reads the facts it is given, asks an oracle for registered guards, and does nothing
-else. What it may raise is `GUARD_ERRORS`.
+The code is built only from checked nodes, never from text, and has no builtins but those of
+`runtime`. It reads the facts, calls an oracle for registered guards, and does nothing else. It may
+raise `GUARD_ERRORS`.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ from chartloop.language.expression.tree import (
 
 
 def function(node: Node) -> Function:
-    """One expression as a function of the facts and an oracle."""
+    """Compile one expression to a function of the facts and an oracle."""
     emitter = _Emitter([node])
-    return _build(emitter, emitter.handed_out(node))
+    return _build(emitter, emitter.result(node))
 
 
 def together(nodes: Sequence[Node]) -> Function:
-    """Several expressions as one function that gives their values as a tuple."""
+    """Compile several expressions to one function that returns their values as a tuple."""
     emitter = _Emitter(nodes)
-    return _build(emitter, ast.Tuple([emitter.handed_out(node) for node in nodes], ast.Load()))
+    return _build(emitter, ast.Tuple([emitter.result(node) for node in nodes], ast.Load()))
 
 
 def operands(nodes: Sequence[Node]) -> Function:
-    """The sides of a comparison as one function that gives the values that are compared."""
+    """Compile the sides of a comparison to one function that returns the compared values."""
     emitter = _Emitter(nodes)
     return _build(emitter, ast.Tuple([emitter.side(node) for node in nodes], ast.Load()))
 
@@ -97,7 +97,7 @@ def _none_test(side: ast.expr, op: str) -> ast.expr:
 
 
 def _is_computed(node: Node) -> bool:
-    """Whether the value is a result of arithmetic, and may be too large."""
+    """Whether the value results from arithmetic, so that it may be too large."""
     match node:
         case Arith():
             return True
@@ -114,28 +114,28 @@ def _is_computed(node: Node) -> bool:
 
 
 class _Emitter:
-    """Writes checked nodes as Python's syntax tree."""
+    """Emits checked nodes as Python's syntax tree."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         reads = (n for node in nodes for n in walk(node) if isinstance(n, Fact))
         uses = Counter(fact.steps[0].name for fact in reads)
         self.shared = frozenset(root for root, times in uses.items() if times > 1)
-        """Sections that are read more than once: fetched once, at the start."""
+        """The sections that are read more than once, and so are fetched once at the start."""
 
-    def handed_out(self, node: Node) -> ast.expr:
-        """A value that leaves the expression, within the bounds of numbers."""
+    def result(self, node: Node) -> ast.expr:
+        """Emit a value that leaves the expression, with a check of numeric bounds."""
         if node.type.kind == "int" and _is_computed(node):
             return _call("_whole", self.emit(node))
         return self.side(node)
 
     def side(self, node: Node) -> ast.expr:
-        """A value that is compared: finite."""
+        """Emit a value that is compared, with a check that it is finite."""
         if node.type.kind in ("float", "duration", "fraction") and _is_computed(node):
             return _call("_finite", self.emit(node))
         return self.emit(node)
 
     def emit(self, node: Node) -> ast.expr:
-        """Any node."""
+        """Emit any node."""
         match node:
             case Const(value=value):
                 return ast.Constant(value)
@@ -148,7 +148,7 @@ class _Emitter:
             case Element(base=base, key=key):
                 return _call("_nth", self.emit(base), ast.Constant(key))
             case Indexed(base=base, at=at):
-                return _call("_element_at", self.emit(base), self.handed_out(at))
+                return _call("_element_at", self.emit(base), self.result(at))
             case Logic(op=op, parts=parts):
                 joined = ast.And() if op == "and" else ast.Or()
                 return ast.BoolOp(joined, [self.emit(part) for part in parts])
@@ -168,9 +168,9 @@ class _Emitter:
             case Choice(test=test, then=then, other=other):
                 return ast.IfExp(self.emit(test), self.emit(then), self.emit(other))
             case Items(items=items):
-                return ast.List([self.handed_out(item) for item in items], ast.Load())
+                return ast.List([self.result(item) for item in items], ast.Load())
             case Pairs(keys=keys, items=items):
-                values = [self.handed_out(item) for item in items]
+                values = [self.result(item) for item in items]
                 return ast.Dict([ast.Constant(key) for key in keys], values)
             case Call(name=name, args=args):
                 return self._function(name, args)
@@ -180,8 +180,8 @@ class _Emitter:
             case Each():
                 return self._each(node)
             case Opaque(name=name, args=args):
-                given = ast.Tuple([self.handed_out(arg) for arg in args], ast.Load())
-                return _call("ask", ast.Constant(name), given)
+                arguments = ast.Tuple([self.result(arg) for arg in args], ast.Load())
+                return _call("ask", ast.Constant(name), arguments)
             case _:
                 raise AssertionError(node)
 

@@ -1,7 +1,7 @@
-"""An expression: its text, its type, what it reads, and a function that evaluates it.
+"""Expressions: the text, the type, the facts read, and a function that evaluates it.
 
-Everything beyond text and type is derived from the checked tree when it is first asked for, so
-that loading a file costs no compilation.
+Everything besides text and type is derived from the checked tree on first use, so that loading a
+file compiles nothing.
 
 Source:       design "language", section 3; design "architecture", section 2 `Decision`
 """
@@ -47,7 +47,7 @@ Direction = Literal["+", "-", "", "?"]
 
 
 class GuardFailed(ChartloopError):
-    """An expression could not be evaluated: not false, but broken. The run stops."""
+    """An expression could not be evaluated, so it is neither true nor false. The run stops."""
 
     def __init__(self, text: str, cause: Exception) -> None:
         self.text = text
@@ -60,13 +60,13 @@ class GuardFailed(ChartloopError):
 
 @dataclass(frozen=True)
 class Expression:
-    """A checked expression. Equal when text and type are."""
+    """A checked expression. Expressions are equal if text and type are."""
 
     text: str
     type: Type
     root: Node = field(compare=False, repr=False)
     doubts: tuple[ExpressionFault, ...] = field(default=(), compare=False, repr=False)
-    """Faults that are only worth a warning, for the reader of the file."""
+    """Faults that are only warnings."""
 
     def __reduce__(self) -> tuple[type[Expression], tuple[str, Type, Node]]:
         return (Expression, (self.text, self.type, self.root))
@@ -77,7 +77,7 @@ class Expression:
         return code.function(self.root)
 
     def value(self, facts: Facts, oracle: Oracle = no_oracle) -> Any:
-        """Its value. Raises `GuardFailed` for what `fn` raises."""
+        """Evaluate the expression. Raises `GuardFailed` if `fn` raises."""
         try:
             return self.fn(facts, oracle)
         except GUARD_ERRORS as error:
@@ -93,18 +93,18 @@ class Expression:
 
     @cached_property
     def opaque(self) -> tuple[str, ...]:
-        """Names of the registered Python guards that it asks, each once."""
-        asked = (node.name for node in walk(self.root) if isinstance(node, Opaque))
-        return tuple(dict.fromkeys(asked))
+        """The names of the registered Python guards that it calls, each once."""
+        names = (node.name for node in walk(self.root) if isinstance(node, Opaque))
+        return tuple(dict.fromkeys(names))
 
     @cached_property
     def constant(self) -> bool:
-        """Whether it reads no fact and asks no guard."""
+        """Whether it reads no fact and calls no guard."""
         return not self.reads and not self.opaque
 
     @cached_property
     def may_fail(self) -> bool:
-        """Whether evaluating it may raise; False where it surely cannot. See `failing`."""
+        """Whether evaluating it may raise; False only if it certainly cannot."""
         return may_fail(self.root)
 
     @cached_property
@@ -115,30 +115,30 @@ class Expression:
 
     @cached_property
     def kind(self) -> Literal["budget", "signal"]:
-        """`budget` when it must become true if the run continues, else `signal`; see `monotone`."""
+        """`budget` if it must become true as the run continues, else `signal`: see `monotone`."""
         return "budget" if monotone.is_budget(self.root) else "signal"
 
     @cached_property
     def bounds(self) -> tuple[Bound, ...]:
-        """Its atoms of the shape ``fact >= bound``."""
+        """Its atoms of the form ``fact >= bound``."""
         return reading.bounds(self.root)
 
     def direction(self, fact: str) -> Direction:
-        """How it moves as the fact grows and all else stays.
+        """The direction in which it moves as the fact grows and all other facts stay.
 
-        ``+`` it can only become true (or rise), ``-`` only false (or fall), an empty text when
-        the fact plays no part, ``?`` when neither can be shown.
+        ``+``: it can only become true, or rise; ``-``: only false, or fall; empty: the fact has
+        no influence; ``?``: none of these can be shown.
         """
-        found = monotone.sign(self.root, fact)
-        return "?" if found is None else ("", "+", "-")[found]
+        sign = monotone.sign(self.root, fact)
+        return "?" if sign is None else ("", "+", "-")[sign]
 
     def implies(self, holds: bool) -> frozenset[str]:
-        """Dotted facts that cannot be None when it is true, or false."""
+        """The dotted facts that cannot be None when it is true (`holds`) or false."""
         return paths_not_none(self.root, holds=holds)
 
     @cached_property
     def atoms(self) -> tuple[Atom, ...]:
-        """The comparisons and yes-or-no facts that it is made of, in the order of the text."""
+        """The comparisons and boolean facts that it consists of, in the order of the text."""
         return tuple(reading.atoms(self.root))
 
     @cached_property
@@ -146,16 +146,16 @@ class Expression:
         return tuple(Probe(atom) for atom in self.atoms)
 
     def readings(self, facts: Facts, oracle: Oracle = no_oracle) -> tuple[Reading, ...]:
-        """The value of each atom, in the order of the text; each is evaluated by itself."""
+        """The reading of each atom, in the order of the text; each is evaluated separately."""
         return tuple(probe.read(facts, oracle) for probe in self._probes)
 
 
 def parse(text: str, scope: Scope, *, want: Type | None = None) -> Expression:
-    """Check the text of an expression against what its scope declares.
+    """Parse and check an expression in a scope.
 
-    `want` is the type that is declared where it is: `BOOL` for a guard; None takes any.
+    `want` is the required type, `BOOL` for a guard; None accepts any.
 
-    Errors: `ExpressionFault`, with one of the codes CL101 to CL113 or CL209.
+    Raises `ExpressionFault` with one of the codes CL101 to CL113 or CL209.
     """
     try:
         tree, source = read(text)
@@ -169,21 +169,21 @@ def parse(text: str, scope: Scope, *, want: Type | None = None) -> Expression:
 
 
 def fuse(expressions: Sequence[Expression]) -> Callable[[Any, Oracle], tuple[Any, ...]]:
-    """One function for many expressions.
+    """Compile several expressions into one function.
 
-    It gives their values in order, or raises what the first that fails raises.
+    It returns their values in order, or raises the error of the first that fails.
     """
     return code.together([expression.root for expression in expressions])
 
 
 def widen(facts: Facts, **extra: Any) -> Any:
-    """Facts with the values of a scope's `extra` roots next to them, for `fn` and `value`."""
+    """Add values for a scope's `extra` roots to the facts, for `fn` and `value`."""
     return SimpleNamespace(**facts.to_mapping(), **extra)
 
 
 _DIVIDING = ("/", "//", "%")
 _DEEPEST: Mapping[str, int] = {"vars": 2, "limits": 2}
-"""Roots whose items have declared types, and how many steps of a fact stay among them."""
+"""The depth of paths with declared types, for roots whose items have one."""
 
 
 def may_fail(root: Node) -> bool:
@@ -216,5 +216,5 @@ def _fails(node: Node) -> bool:
 
 
 def _written_out(node: Node) -> bool:
-    """Whether what is looked through is a short list of the file's own, or a text."""
+    """Whether a node is a literal list or map, or a text."""
     return isinstance(node, (Items, Pairs)) or node.type.kind in ("str", "enum")

@@ -1,7 +1,7 @@
-"""Whether an expression may be where a type is wanted, and what to say when it may not.
+"""The check of an expression against a required type, and its error messages.
 
-Literals are held against the wanted type element by element, so that ``[]``, ``0.95`` for a
-fraction and ``{"id": run.id}`` for a record are taken.
+Literals are compared with the type element by element, so that ``[]``, ``0.95`` for a fraction and
+``{"id": run.id}`` for a struct are accepted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from chartloop.language.expression.tree import Choice, Const, Items, Node, Pairs
 
 
 def fit(ctx: Context, found: Node, place: ast.expr, want: Type) -> None:
-    """Refuse an expression that may not be where `want` is declared."""
+    """Refuse an expression that does not fit the type `want`."""
     if _fits(found, want):
         return
     if want.kind == "bool" and found.type.kind not in ("bool", "any", "none"):
@@ -76,7 +76,7 @@ def _as_truth(found: Node) -> str:
 
 
 def duration_text(value: object) -> str:
-    """A literal as a duration, as files write it; empty if it is none."""
+    """A literal as a duration in the notation of files; empty if it cannot be one."""
     if isinstance(value, str):
         return value if parse_duration(value) is not None else ""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:

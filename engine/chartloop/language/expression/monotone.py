@@ -1,17 +1,17 @@
-"""In which direction a fact moves an expression, and whether a guard is a budget.
+"""Monotonicity of expressions, and the proof that a guard is a budget.
 
-`sign` says whether an expression only rises (+1), only falls (-1) or stays (0) as one fact
-grows while all others stay; None when neither can be shown. False counts as less than True and
-None as less than any value. It is conservative: what it says always holds.
+`sign` tells whether an expression only rises (+1), only falls (-1) or stays (0) as one fact grows
+while all others stay; None if none of these can be shown. False counts as less than True, and None
+as less than any value. The result is conservative: it always holds.
 
-A guard is a *budget* when it must become true, and stay so, if only the run continues: proofs
-that a loop ends rest on it.
+A guard is a *budget* if it must become true, and stay true, as long as the run continues. Proofs
+that a loop ends rely on budgets.
 
-- A disjunction is a budget when one part is: it is true at the latest when that part is.
-- A conjunction is one only when each part is, because any other part may keep it false. A test
-  that a limit or a counter is not None is skipped: without it there is no bound at all.
-- A comparison is one when one side climbs without end, by counters that only grow, and the
-  other does not: ``min(run.steps, 3) >= 5`` grows with `run.steps` and bounds nothing.
+- A disjunction is a budget if one part is.
+- A conjunction is a budget only if each part is, because any other part may keep it false. A test
+  that a limit or a counter is not None is ignored: if it fails, the limit is off.
+- A comparison is a budget if one side grows without bound, by counters that only grow, and the
+  other does not. ``min(run.steps, 3) >= 5`` grows with `run.steps`, but is not a budget.
 
 Source:       design "language", section 3 "Kind"
 """
@@ -47,13 +47,13 @@ Sign = int | None
 
 
 def join(signs: Iterable[Sign]) -> Sign:
-    """The sign of what moves with all of them."""
-    found: Sign = 0
+    """The sign of a value that moves with each of these signs."""
+    joined: Sign = 0
     for sign in signs:
-        if sign is None or (found and sign and sign != found):
+        if sign is None or (joined and sign and sign != joined):
             return None
-        found = found or sign
-    return found
+        joined = joined or sign
+    return joined
 
 
 def flip(sign: Sign) -> Sign:
@@ -62,7 +62,7 @@ def flip(sign: Sign) -> Sign:
 
 
 def sign(node: Node, fact: str) -> Sign:
-    """How the expression moves as `fact` grows."""
+    """The sign with which the expression moves as `fact` grows."""
     match node:
         case Fact():
             return _of_fact(node, fact)
@@ -114,7 +114,7 @@ def _of_link(left: Node, link: Link, fact: str) -> Sign:
 
 
 def _presence(node: Node, fact: str) -> Sign:
-    """How ``node is not None`` moves: None is less than any value."""
+    """The sign of ``node is not None``, with None as less than any value."""
     if isinstance(node, Fact) and node.path == fact:
         return 1
     return 0 if sign(node, fact) == 0 else None
@@ -141,7 +141,7 @@ def _of_arithmetic(node: Arith, fact: str) -> Sign:
 
 
 def _product_sign(moving: Sign, factor: Node) -> Sign:
-    """The sign of a product as its one side moves."""
+    """The sign of a product as one side moves and the other is `factor`."""
     if moving == 0:
         return 0
     if factor.type.nonneg:
@@ -210,7 +210,7 @@ def _of_each(node: Each, fact: str) -> Sign:
 
 
 def never_falls(node: Node) -> bool:
-    """Whether the value cannot fall during a run: counters move it up, nothing else moves it."""
+    """Whether the value cannot fall during a run, because only counters move it, and only up."""
     return _steady(node, 1) and any(not f.is_limit for f in facts_of(node).values())
 
 
@@ -238,7 +238,7 @@ def climbs(node: Node, way: int = 1) -> bool:
         case Arith(op="*", left=left, right=right):
             return _climbs_scaled(left, right, way) or _climbs_scaled(right, left, way)
         case Arith(op="/" | "//" as op, left=left, right=right) if op == "/" or _whole(node):
-            # a limit of 0 raises, and the run stops: no way round the bound
+            # dividing by a limit of 0 raises and stops the run, so the bound still holds
             fixed = isinstance(right, Fact) and right.is_limit and right.type.nonneg
             return climbs(left, way) if fixed else _climbs_scaled(left, right, way)
         case Call(name="min" | "max" as name, args=args) if len(args) > 1:
@@ -262,7 +262,7 @@ def _climbs_scaled(node: Node, factor: Node, way: int) -> bool:
 
 
 def is_budget(node: Node, *, holds: bool = True) -> bool:
-    """Whether the expression must become `holds`, and stay so, if the run continues."""
+    """Whether the expression must become `holds`, and stay so, as long as the run continues."""
     match node:
         case Not(part=part):
             return is_budget(part, holds=not holds)

@@ -1,6 +1,6 @@
 """Names: facts, definitions, comprehension variables, fields and elements.
 
-A name is a fact only if the scope declares it. Unknown ones are answered with the nearest.
+A name is a fact only if the scope declares it. The error for an unknown name suggests the nearest.
 
 Source:       design "language", sections 3 and 6
 """
@@ -74,7 +74,7 @@ def subscript(ctx: Context, node: ast.Subscript) -> Node:
 
 
 def _constant_key(node: ast.expr) -> int | str | None:
-    """A subscript that is written out; None for one that is computed."""
+    """The value of a literal subscript; None for a computed one."""
     key, sign = node, 1
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         key, sign = node.operand, -1
@@ -87,7 +87,7 @@ def _constant_key(node: ast.expr) -> int | str | None:
 
 
 def _check_index(ctx: Context, node: ast.Subscript) -> Node:
-    """``vars.plan[vars.i]``: the index counts from 0, and one below 0 is out of range."""
+    """``vars.plan[vars.i]``: the index counts from 0, and a negative one is out of range."""
     base, index = ctx.value(node.value), ctx.value(node.slice)
     if base.type.kind != "list":
         hint = 'a map is read by a key that is written out: `["key"]`'
@@ -143,7 +143,7 @@ def _member(ctx: Context, base: Node, field: str, node: ast.expr) -> Node:
         raise _no_fields(ctx, base, field, node)
     text = ctx.source.slice(node)
     if isinstance(base, Fact) and found.grows:
-        # a map of counters is a group of facts: each is one by itself
+        # each item of a map of counters is a fact of its own
         path = f"{base.path}.{field}"
         return ctx.settle(Fact(found, text, path, (*base.steps, Step(field, keyed, keyed))))
     return ctx.settle(Field(found, text, base, Step(field, keyed)))
@@ -176,14 +176,14 @@ def resolves(ctx: Context, word: str) -> bool:
 
 
 def bare_word(ctx: Context, node: ast.Name) -> ExpressionFault:
-    """The fault of a word where a text is meant; facts of that name are told first."""
+    """The fault for a bare word where a text is meant; a fact of that name is suggested first."""
     if node.id in _SPELLED or _homes(ctx, node.id):
         return unknown_name(ctx, node)
     return ctx.fault("CL113", f"`{node.id}` is a bare word", node, f"write '\"{node.id}\"'")
 
 
 def unknown_name(ctx: Context, node: ast.Name) -> ExpressionFault:
-    """The fault of a name that nothing declares."""
+    """The fault for an undeclared name."""
     word, scope = node.id, ctx.scope
     if word in _SPELLED:
         hint = f"write `{_SPELLED[word]}`"
@@ -215,7 +215,7 @@ def _unknown_fact(ctx: Context, root: str, field: str, node: ast.expr) -> Expres
 
 
 def _closest(base: str, field: str, fields: list[str]) -> str:
-    """A hint that names the field that is meant, else those that there are."""
+    """A hint with the closest field, else with the known ones."""
     close = get_close_matches(field, fields, n=1)
     if not close:
         # a word of the name, misspelt: `usage.tokenz` for `usage.total_tokens`
@@ -229,7 +229,7 @@ def _closest(base: str, field: str, fields: list[str]) -> str:
 
 
 def _homes(ctx: Context, field: str) -> list[str]:
-    """Facts whose last part is just that."""
+    """The facts of all roots with this field name."""
     return [f for f in _facts(ctx) if f.partition(".")[2] == field]
 
 

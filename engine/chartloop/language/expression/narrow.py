@@ -1,7 +1,6 @@
-"""Facts known not to be None once an expression is true, or false.
+"""Narrowing: the facts that cannot be None once an expression is true, or false.
 
-Used twice: while checking, from left to right within one text; and by whoever follows the
-edges of a machine, from the guard of an edge to what lies behind it.
+It applies from left to right within a text, and from the guard of an edge to the states after it.
 
 Source:       design "language", section 3; the facts' own promises from section 6
 """
@@ -32,7 +31,7 @@ _COUNTS_OF_FAILURES = frozenset({"errors.consecutive", "errors.total", "errors.r
 
 
 def paths_not_none(node: Node, *, holds: bool) -> Known:
-    """Paths that cannot be None when the expression is true (`holds`) or false."""
+    """The paths that cannot be None when the expression is true (`holds`) or false."""
     match node:
         case Fact(path="last.ok") if not holds:
             return frozenset({"last.error"})
@@ -55,7 +54,7 @@ def _of_all(parts: Sequence[Node], holds: bool) -> Known:
 
 
 def _of_one(parts: Sequence[Node], holds: bool) -> Known:
-    """One part decides; which one is not known."""
+    """The paths that every part implies, because it is unknown which part decides."""
     first, *rest = (paths_not_none(part, holds=holds) for part in parts)
     return first.intersection(*rest)
 
@@ -87,7 +86,7 @@ def _of_link(left: Node, link: Link, holds: bool) -> Known:
 
 
 def _at_least_one(counter: Node, op: str, bound: Node) -> bool:
-    """Whether the comparison says that there was a failure."""
+    """Whether the comparison implies that there was a failure."""
     if not isinstance(counter, Fact) or counter.path not in _COUNTS_OF_FAILURES:
         return False
     if isinstance(bound, Fact):

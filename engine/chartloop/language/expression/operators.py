@@ -1,7 +1,7 @@
-"""Which types the operators take and what they give: tables, no text and no places.
+"""The types of operators: their operands and results, without texts and places.
 
-Durations and fractions are floats at run time and keep apart here. Arithmetic keeps `nonneg`,
-so that products and quotients have a direction.
+Durations and fractions are floats at run time but distinct types here. Arithmetic keeps `nonneg`,
+so that products and quotients stay monotonic.
 
 Source:       design "language", section 3
 """
@@ -15,7 +15,7 @@ from chartloop.language.expression.tree import Const, Node
 
 EMPTY_LIST = Type("list")
 EMPTY_MAP = Type("map")
-"""Literals without elements: they stand for a list or map of anything."""
+"""The types of empty literals, which fit a list or map of anything."""
 
 _INT = {False: Type("int"), True: Type("int", nonneg=True)}
 _FLOAT = {False: Type("float"), True: Type("float", nonneg=True)}
@@ -23,7 +23,7 @@ _DURATION = {False: DURATION, True: Type("duration", nonneg=True)}
 
 
 def arithmetic(op: str, left: Type, right: Type) -> Type | None:
-    """The type of ``left op right``; None when it is not defined. Neither may be None."""
+    """The type of ``left op right``; None if it is undefined. Neither type may be nullable."""
     nonneg = right.nonneg if op == "%" else left.nonneg and right.nonneg and op != "-"
     if left.numeric and right.numeric:
         whole = left.kind == right.kind == "int" and op != "/"
@@ -40,7 +40,7 @@ def arithmetic(op: str, left: Type, right: Type) -> Type | None:
 
 
 def comparable(left: Type, right: Type) -> bool:
-    """Whether ``==`` between them has a meaning. None and `any` never get here."""
+    """Whether ``==`` is defined for these types, of which neither is None or `any`."""
     if left.numeric and right.numeric:
         return True
     if {left.kind, right.kind} <= {"str", "enum"}:
@@ -58,14 +58,14 @@ def have_order(left: Type, right: Type) -> bool:
 
 
 def words_of(node: Node) -> Type:
-    """The type of a node, where a quoted text counts as an enum of one word."""
+    """The type of a node; a quoted text counts as an enum of one word."""
     if isinstance(node, Const) and isinstance(node.value, str):
         return enum_of(node.value)
     return node.type
 
 
 def unify(left: Type, right: Type) -> Type | None:
-    """The type that holds both, for the branches of a choice; None when there is none."""
+    """The common type for the branches of a choice; None if there is none."""
     if left == right:
         return left
     if left.kind == "none" or right.kind == "none":
@@ -93,12 +93,12 @@ def _unify(left: Type, right: Type) -> Type | None:
 
 
 def common(items: tuple[Node, ...]) -> Type:
-    """The type of the elements of a literal: `any` when they have nothing in common."""
+    """The common type of the elements of a literal; `any` if there is none."""
     return reduce(lambda a, b: unify(a, b) or ANY, (item.type for item in items))
 
 
 def fill_empty_types(found: Type) -> Type:
-    """The type with `any` for the elements of an empty literal."""
+    """Replace the missing element type of an empty literal by `any`."""
     if found.kind in ("list", "map"):
         inner = ANY if found.of is None else fill_empty_types(found.of)
         return found if inner == found.of else (list_of if found.kind == "list" else map_of)(inner)
@@ -106,7 +106,7 @@ def fill_empty_types(found: Type) -> Type:
 
 
 def assignable(have: Type, want: Type) -> bool:
-    """Whether a value of the one type may be where the other is declared."""
+    """Whether a value of type `have` fits the declared type `want`."""
     if want.kind == "any":
         return True
     if have.kind == "none":

@@ -1,10 +1,10 @@
-"""Functions that compiled expressions may call, and the values that may result.
+"""The runtime of compiled expressions: the functions that they may call, and bounds of values.
 
-The whole of the world that the code of an expression sees is `NAMES`, the facts and the oracle.
+The code of an expression sees only `NAMES`, the facts and the oracle.
 
-Numbers stay numbers: a float that is compared or handed out is finite, or `OverflowError`
-(``inf - inf`` would make every comparison silently false); a whole number that is handed out
-has at most 64 bits, so that none grows from step to step.
+A float that is compared or returned must be finite, else `OverflowError` is raised, because
+``inf - inf`` would make every comparison silently false. A returned integer has at most 64 bits,
+so that it cannot grow from step to step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, cast
 from chartloop.core.values import Value
 
 Oracle = Callable[[str, tuple[Any, ...]], bool]
-"""Answers a registered guard, by its name and arguments."""
+"""Evaluates a registered guard, by its name and arguments."""
 Function = Callable[[Any, Oracle], Any]
 
 GUARD_ERRORS: tuple[type[Exception], ...] = (
@@ -26,14 +26,14 @@ GUARD_ERRORS: tuple[type[Exception], ...] = (
     ValueError,
     AttributeError,
 )
-"""What evaluating an expression may raise: division by zero, an empty list, a missing key, a
-value of another type than was declared."""
+"""The exceptions that evaluation may raise: for a division by zero, an empty list, a missing key,
+a value of an undeclared type."""
 
 MAX_ITEMS = 10_000
 
 
 def no_oracle(name: str, _args: tuple[Any, ...], /) -> bool:
-    """Knows no registered guard."""
+    """The oracle without guards: raises `LookupError`."""
     raise LookupError(f"no function is registered for the guard `{name}`")
 
 
@@ -56,7 +56,7 @@ def _whole(value: int) -> int:
 
 
 def _nth(items: Any, number: int) -> Any:
-    """An element by a number that is written out: one below 0 counts from the end."""
+    """The element at a literal index; a negative index counts from the end."""
     if -len(items) <= number < len(items):
         return items[number]
     raise IndexError(_outside(items, number))
@@ -75,7 +75,7 @@ def _outside(items: Any, number: int) -> str:
 
 
 def alike(left: Any, right: Any) -> bool:
-    """Equality of plain data; a tuple is a list."""
+    """Whether two values are equal as plain data; a tuple equals a list."""
     return _plain(left) == _plain(right)
 
 

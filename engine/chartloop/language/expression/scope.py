@@ -1,7 +1,7 @@
-"""The names that an expression may use at one place of a file, and how a fault in it is reported.
+"""The scope of an expression at one place of a file, and its faults.
 
-Belongs here: the two values that callers of the package give and get. Never: reading text,
-typing, files. A fault knows only its own text; the loader turns its offset into a place.
+Belongs here: the input and the error of the package. Never: parsing, typing, files. A fault has an
+offset in its own text only, which the loader turns into a place.
 
 Source:       design "language", sections 3 and 9
 """
@@ -20,18 +20,18 @@ class Scope:
     """The names that an expression may use, with their types, at one place."""
 
     roots: Mapping[str, Type]
-    """Struct types by root: ``run``, ``usage``, ..., ``limits``, ``vars``, ``memory``. The
-    fields of a `keyed` struct are items of a mapping, those of others attributes."""
+    """The struct types by root: ``run``, ``usage``, ..., ``limits``, ``vars``, ``memory``. The
+    fields of a `keyed` struct are items of a mapping, those of others are attributes."""
     defines: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Texts under `define`: inlined, and typed in place."""
+    """The texts under `define`, which are inlined and typed where they are used."""
     guards: Mapping[str, GuardSpec] = field(default_factory=dict[str, GuardSpec])
-    """Registered Python predicates; opaque."""
+    """The registered Python predicates, which are opaque."""
     known: frozenset[str] = frozenset()
-    """Dotted facts that cannot be None at this place."""
+    """The dotted facts that cannot be None at this place."""
     typed: Mapping[str, Type] = field(default_factory=dict[str, Type])
     """Types that replace those of the roots: ``{"last.result": T, "last.answer": T}``."""
     extra: Mapping[str, Type] = field(default_factory=dict[str, Type])
-    """More roots, of any type: ``result`` in `save`. See `widen` for their values."""
+    """Additional roots of any type: ``result`` in `save`. See `widen` for their values."""
 
     def narrow(self, known: Iterable[str]) -> Scope:
         """The scope with more facts known not to be None."""
@@ -39,10 +39,10 @@ class Scope:
 
 
 class ExpressionFault(Exception):
-    """Something is wrong with the text of an expression.
+    """A fault in the text of an expression.
 
-    `code` is one of `core.codes`. `offset` and `width` count characters of the whole text that
-    was given, leading blanks included; `offset` starts at 0.
+    `code` is one of `core.codes`. `offset`, from 0, and `width` are in characters of the whole
+    text, leading blanks included.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
-"""Text to Python's syntax tree, within bounds, and the way back from a node to its place.
+"""Parsing of text to Python's syntax tree, within bounds, and the places of its nodes.
 
-`ast.parse` only reads: nothing here compiles or runs anything. What would make it warn, hang
-or drop text silently (control signs, odd escapes, comments, numbers glued to words, deep
-brackets) is refused before it is called.
+`ast.parse` neither compiles nor runs anything. Text that would make it warn, hang or drop
+characters (control characters, odd escapes, comments, numbers joined to words, deep brackets) is
+refused beforehand.
 
-Belongs here: bounds, and hints for what other languages write differently. Never: names, types.
+Belongs here: bounds, and hints about the syntax of other languages. Never: names, types.
 
 Source:       design "language", section 3
 """
@@ -24,18 +24,18 @@ MAX_CHARS = 2_000
 MAX_NODES = 300
 MAX_DEPTH = 40
 MAX_INLINED = 3_000
-"""Nodes after all definitions are written out: what one evaluation can cost."""
+"""The most nodes with all definitions inlined, which bounds the cost of an evaluation."""
 
 
 class Source:
-    """A text, and where the nodes of its tree are in it."""
+    """A text with the places of its nodes."""
 
     __slots__ = ("_bytes", "_lead", "body", "text")
 
     def __init__(self, text: str, body: str, lead: int) -> None:
         self.text = text
         self.body = body
-        """The text on one line, without blanks at its ends: what `ast` saw."""
+        """The text on one line and stripped, as `ast` parsed it."""
         self._lead = lead
         self._bytes = None if body.isascii() else body.encode()
 
@@ -64,9 +64,9 @@ class Source:
 
 
 def read(text: str) -> tuple[ast.expr, Source]:
-    """The syntax tree of a text, not yet checked in any way but its size.
+    """Parse a text to a syntax tree, of which only the size is checked.
 
-    Errors: `ExpressionFault` CL101, CL107, CL113.
+    Raises `ExpressionFault` with CL101, CL107 or CL113.
     """
     if len(text) > MAX_CHARS:
         raise ExpressionFault(
@@ -115,7 +115,7 @@ _SIGNS = {
 
 
 def mask_strings(body: str) -> str:
-    """The text with blanks for its string literals; every column stays the same."""
+    """Replace string literals by blanks, without changing any column."""
     if '"' not in body and "'" not in body:
         return body
     return _STRINGS.sub(lambda m: '"' + " " * (len(m[0]) - 2) + '"', body)
@@ -176,7 +176,7 @@ def _refuse_nesting(source: Source) -> None:
 
 
 class _Slip(NamedTuple):
-    """Something that people write who think of another language."""
+    """A common mistake from another language, with its hint."""
 
     pattern: re.Pattern[str]
     message: str

@@ -1,8 +1,8 @@
-"""The checked tree: what an expression is once every name and type in it is settled.
+"""The checked tree: an expression with every name and type resolved.
 
-A node exists only if the checker let it through, so that whoever walks the tree (compiler,
-sign analysis, readings) meets no surprise. Every node has its `type` and its `text` as
-written; a name under `define` is replaced by the tree of its text.
+Only the checker makes nodes, so that users of the tree (compiler, sign analysis, readings) can rely
+on them. Every node has its `type` and its original `text`; a name under `define` is replaced by
+the tree of its text.
 
 Belongs here: the node kinds and walks over them. Never: typing rules, Python's `ast`.
 """
@@ -15,14 +15,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from chartloop.core.types import Type
 
 MIRROR = {">=": "<=", "<=": ">=", ">": "<", "<": ">", "==": "==", "!=": "!="}
-"""The operator that says the same with its sides exchanged."""
+"""The equivalent operator with the sides exchanged."""
 INVERSE = {">=": "<", "<": ">=", ">": "<=", "<=": ">", "==": "!=", "!=": "=="}
-"""The operator that holds when this one does not."""
+"""The negation of each operator."""
 ORDER = frozenset({">=", ">", "<=", "<"})
 
 
 class Const(NamedTuple):
-    """A literal; ``duration("24h")`` too, as seconds."""
+    """A literal, or ``duration("24h")`` in seconds."""
 
     type: Type
     text: str
@@ -30,16 +30,16 @@ class Const(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One way down: an attribute, or an item of a mapping."""
+    """A step of a path: an attribute, or an item of a mapping."""
 
     name: str
     keyed: bool
     counter: bool = False
-    """The item is a count of something that may never have happened: 0 when it is not there."""
+    """Whether the item is a counter, which is 0 if it is missing."""
 
 
 class Fact(NamedTuple):
-    """A fact as the table of facts names it: ``usage.total_tokens``, ``run.visits.plan``."""
+    """A fact by its full name: ``usage.total_tokens``, ``run.visits.plan``."""
 
     type: Type
     text: str
@@ -48,7 +48,7 @@ class Fact(NamedTuple):
 
     @property
     def is_limit(self) -> bool:
-        """Whether it is a threshold: it changes only from outside."""
+        """Whether it is a limit, which only a caller can change."""
         return self.path.startswith("limits.")
 
 
@@ -61,7 +61,7 @@ class Local(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A field of a struct, or an item of a map, further down than a fact."""
+    """A field of a struct or an item of a map, below a fact."""
 
     type: Type
     text: str
@@ -70,7 +70,7 @@ class Field(NamedTuple):
 
 
 class Element(NamedTuple):
-    """An element of a list or map, by a constant."""
+    """An element of a list or map, by a constant index or key."""
 
     type: Type
     text: str
@@ -79,7 +79,7 @@ class Element(NamedTuple):
 
 
 class Indexed(NamedTuple):
-    """An element of a list, by an index that is computed: ``vars.plan[vars.i]``."""
+    """An element of a list, by a computed index: ``vars.plan[vars.i]``."""
 
     type: Type
     text: str
@@ -105,16 +105,16 @@ class Not(NamedTuple):
 
 
 class Link(NamedTuple):
-    """One comparison of a chain, with what is on its right."""
+    """One comparison of a chain: the operator and the right side."""
 
     op: str
     right: Node
     absent: bool | None = None
-    """What the link says when a side is None; None when neither side can be."""
+    """The result if a side is None; None if neither side can be."""
 
 
 class Compare(NamedTuple):
-    """A chain of comparisons; mostly of one link."""
+    """A chain of comparisons, usually of one link."""
 
     type: Type
     text: str
@@ -214,7 +214,7 @@ Node: TypeAlias = (
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The nodes right below, in the order of the text."""
+    """The direct children of a node, in the order of the text."""
     match node:
         case Const() | Fact() | Local():
             return ()
@@ -241,19 +241,19 @@ def children(node: Node) -> tuple[Node, ...]:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it."""
+    """The node and all its descendants."""
     yield node
     for child in children(node):
         yield from walk(child)
 
 
 def facts_of(node: Node) -> dict[str, Fact]:
-    """Every fact that is read, by its path."""
+    """The facts that an expression reads, by path."""
     return {n.path: n for n in walk(node) if isinstance(n, Fact)}
 
 
 def path_of(node: Node) -> str | None:
-    """The dotted path that a `None` test makes known; None for what has no name."""
+    """The dotted path of a node for `None` tests; None if it has no path."""
     match node:
         case Fact(path=path) | Local(name=path):
             return path
@@ -268,5 +268,5 @@ def path_of(node: Node) -> str | None:
 
 
 def is_none(node: Node) -> bool:
-    """Whether it is the literal None."""
+    """Whether a node is the literal None."""
     return isinstance(node, Const) and node.value is None

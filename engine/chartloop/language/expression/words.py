@@ -1,11 +1,10 @@
-"""Words in quotes: whether a text can be the one that it is compared with.
+"""Quoted words: whether a text can have the value that it is compared with.
 
-A text whose `Type` has `Words` names something: a tool, a state, a reason, a value of an enum that
-was saved into a variable. A word that names nothing is a mistake. Where others are possible, one
-that is like a known word is probably misspelt, and one that the file never writes is worth a
-warning.
+A text whose `Type` has `Words` names something: a tool, a state, a reason, a value of an enum. A
+word that names nothing is an error. If other words are possible, one that is similar to a known
+word is probably misspelt, and one that the file never writes gives a warning.
 
-Belongs here: the judgement of one word. Never: trees, places.
+Belongs here: the check of one word. Never: trees, places.
 
 Source: design "language", section 3
 """
@@ -21,11 +20,11 @@ from chartloop.core.types import Type
 DOUBT = "CL115"
 """The code of a fault that is only a warning."""
 _ALIKE = 0.8
-"""How like a known word one is that was meant to be it, where others are possible."""
+"""The similarity from which on an unknown word counts as misspelt, if other words are possible."""
 
 
 class WordFault(NamedTuple):
-    """A fault in a word. `DOUBT` is one: a warning, and the expression is used."""
+    """A fault in a word. With the code `DOUBT` it is only a warning."""
 
     code: str
     message: str
@@ -33,7 +32,7 @@ class WordFault(NamedTuple):
 
 
 def word_fault(type: Type, word: str) -> WordFault | None:
-    """Why a text of the type cannot be meant to be this word; None when it can."""
+    """The fault in comparing a text of this type with a word; None if there is none."""
     if type.kind == "enum":
         return None if word in type.values else WordFault(
             "CL111", f'"{word}" is not a value that it can have', nearest(word, type.values)
@@ -55,7 +54,7 @@ def word_fault(type: Type, word: str) -> WordFault | None:
 
 
 def prefix_fault(type: Type, method: str, part: str) -> WordFault | None:
-    """Why no word of the type starts, or ends, so; None when one does or others are possible."""
+    """The fault in a prefix or suffix that no word of the type has; None if one may have it."""
     words = type.values if type.kind == "enum" else ()
     if type.words is not None and type.words.of == "all":
         words = type.words.known

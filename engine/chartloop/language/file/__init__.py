@@ -1,9 +1,10 @@
-"""The shape of a machine file, before any name in it has a meaning.
+"""The shape of a machine file, before its names are resolved.
 
-    file, parts   what may be where, as pydantic models; base and names are their bricks
-    shape         a document against these models: everything that does not fit, with its place
-    unread        what of a file could not be read, of which nothing more is said
-    schema        the same models as JSON Schema, for editors
+    file, parts   the allowed keys and kinds of values, as pydantic models; `base` and `name_rules`
+                  are their building blocks
+    shape         validation of a document by these models: every fault with its place
+    unreadable    the parts that could not be read, which later checks skip
+    schema        the models as JSON Schema, for editors
 
-Never: what a name stands for; that is `language.readers`.
+Never: the meaning of a name; that is `language.readers`.
 """

@@ -1,6 +1,6 @@
-"""Parts of the shapes of a machine file: scalars, names, and the base of all mappings.
+"""Building blocks of the shapes: scalars, names, and the base of all mappings.
 
-Belongs here: kinds of value. Never: a key of the language.
+Belongs here: kinds of values. Never: a key of the language.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ NAME = r"^[a-z][a-z0-9_]*$"
 LONGEST_NAME = 64
 
 MAPPING, LIST, SCALAR = "<mapping>", "<list>", "<scalar>"
-"""Tags of unions. No key of a file is written so, which keeps them apart in a location."""
+"""The tags of unions. No key of a file can have this form, so they are unique in a location."""
 
 Text = Annotated[str, Strict()]
 Flag = Annotated[bool, Strict()]
 Name = Annotated[
     str, WithJsonSchema({"type": "string", "pattern": NAME, "maxLength": LONGEST_NAME})
 ]
-"""A name of the file's own. Whether it is a good one is said by `language.file.shape`, which keeps
-a bad one for what follows: no one wants an unknown state on top of a bad name."""
+"""A name that the file declares. `language.file.shape` reports an invalid one but keeps it, so that
+it does not become an unknown name as well."""
 
 
 def _scalar(value: Any) -> Any:
@@ -54,15 +54,15 @@ Scalar = Annotated[
     PlainValidator(_scalar),
     WithJsonSchema({"type": ["string", "number", "boolean"]}),
 ]
-"""A value that YAML writes on one line: an expression, a quantity or a constant."""
+"""A single YAML value: an expression, a quantity or a constant."""
 FINITE = BeforeValidator(_finite)
-"""Makes a float of a number, and refuses what is none."""
+"""Converts a number to a float, and refuses anything else and infinities."""
 Data = Annotated[JsonValue, WithJsonSchema({})]
-"""Anything."""
+"""Any JSON data."""
 
 
 class Shape(BaseModel):
-    """A mapping of the language: known keys only."""
+    """A mapping of the language, with known keys only."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True, hide_input_in_errors=True)
 

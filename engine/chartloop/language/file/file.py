@@ -1,9 +1,8 @@
-r"""The shape of a machine file, before any name in it has a meaning.
+r"""The shapes of machines, states, edges and rules: the core of a machine file.
 
-Pydantic models of every mapping that the language has: they refuse unknown keys and wrong
-kinds of value, and the JSON Schema of editors is made from them; the text below a key is what
-an editor shows. What names refer to, what expressions mean and what is missing in the machine
-is not decided here.
+Pydantic models of the mappings of the language. They refuse unknown keys and wrong kinds of
+values. The JSON Schema for editors is made from them: the text below a key is its description
+there. The meaning of names and expressions is not checked here.
 
 Source: design "language", sections 1, 2 and 4.
 """
@@ -59,7 +58,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "retry": ("do",), "failed": ("do",), "allow": ("do",), "in_doubt": ("do",),
     "message": ("stop",),
 }  # fmt: skip
-"""Keys of a state that go with another: each with the keys of which one must be there."""
+"""The keys of a state that require another key: each with the keys of which one is necessary."""
 
 
 class Append(Shape):
@@ -79,18 +78,18 @@ Sets = dict[str, Assigned]
 
 
 class EdgeShape(Shape):
-    """One way on: a target with a guard, a label and what happens when it is taken."""
+    """An edge: a target with a guard, a label and effects."""
 
     to: Text
     """The state that it leads to; `return` goes back to where a detour interrupted the run."""
     label: Text | None = None
-    """Text on the arrow."""
+    """Text of the edge."""
     when: Scalar | None = None
     """Guard: the edge is taken when it holds. Quote it in `{...}`."""
     set: Sets | None = None
-    """Variables that are set when it is taken: `{vars.x: expression}`."""
+    """Variables that are set when the edge is taken: `{vars.x: expression}`."""
     stop: Text | None = None
-    """Stop reason that is raised when it is taken."""
+    """Stop reason that is raised when the edge is taken."""
     message: Text | None = None
     """Template of the message that goes with `stop`."""
 
@@ -112,7 +111,7 @@ Listed = Annotated[
 
 
 class OnShape(EdgeShape):
-    """The edge of an event of a wait, and the data that its answer carries."""
+    """The edge of an event of a wait, and the data of its answer."""
 
     data: dict[Name, Text] | None = None
     """Fields of the answer and their types: `{note: str}`; guards read `last.answer.note`."""
@@ -157,12 +156,12 @@ ModelLike = Annotated[
 
 
 class StateShape(Shape):
-    """A state: one job, and what is common to all."""
+    """A state: the keys of its one job, and those common to all states."""
 
     label: Text | None = None
     r"""Text of the node. `\n` breaks the line, `{limits.tokens:,}` shows the live value."""
     about: Text | None = None
-    """For people."""
+    """A description for people."""
     role: Literal["hub"] | None = None
     """`hub`: the middle of the machine, drawn in its own colour."""
     shape: Literal["pill", "rect"] | None = None
@@ -183,7 +182,6 @@ class StateShape(Shape):
     """Taken when the guard does not hold, or no case fits."""
     for_: Text | None = Field(None, alias="for")
     """Loop: the variable that takes each item in turn; needs `in`, `each` and `then`."""
-    """Loop: the variable that takes each item in turn; with `in`, `each` and `then`."""
     in_: Listed | None = Field(None, alias="in")
     """The list of the loop: an expression, read once when the loop starts."""
     each: EdgeLike | None = None
@@ -205,7 +203,7 @@ class StateShape(Shape):
     all: Annotated[list[Text], Field(min_length=1)] | None = None
     """Check all: decisions that are all started, in this order."""
     next: Edges | None = None
-    """The way on: a state, an edge, or a list of edges, the first whose `when` holds."""
+    """The next state, an edge, or a list of edges, of which the first that holds is taken."""
     failed: EdgeLike | None = None
     """Where a failed action goes; `next` continues as after a success."""
     retry: RetryLike | None = None
@@ -254,10 +252,10 @@ Output = Annotated[
 
 
 class ApproveShape(Shape):
-    """Tools of which someone must approve each call before it is executed."""
+    """The tools whose calls a person must approve before they are executed."""
 
     tools: Annotated[list[Text], Field(min_length=1)]
-    """The tools whose calls wait for an approval, wherever the machine carries calls out."""
+    """The tools whose calls wait for an approval, wherever the machine executes calls."""
     by: Text | None = None
     """Who may answer, a role or a name: shown with the question; answers must then say `by`."""
     ask: Text | None = None
@@ -269,7 +267,7 @@ class ApproveShape(Shape):
 
 
 class MachineShape(Shape):
-    """A machine: what a file and an inline child machine have in common."""
+    """A machine: the keys that a file and an inline child machine have in common."""
 
     title: Text | None = None
     """Heading of the picture."""
@@ -286,13 +284,13 @@ class MachineShape(Shape):
     tools: list[Text] | None = None
     """Registered tools, in the order in which the model sees them; `*`: all that Python brings."""
     approve: ApproveShape | None = None
-    """Tools of which someone must approve each call: `{tools, by, ask, within, expired}`."""
+    """Tools whose calls a person must approve: `{tools, by, ask, within, expired}`."""
     mcp_servers: dict[str, McpShape] | None = None
     """MCP servers by name; their tools are `server.tool`."""
     memory: dict[Name, Block] | None = None
     """Memory blocks by name: a text, or `{value, limit, label, template}`."""
     tasks: Tasks | None = None
-    """The queue's first tasks, or `{file: path}`."""
+    """The initial tasks of the queue, or `{file: path}`."""
     limits: dict[Name, Limit] | None = None
     """Named thresholds: `50`, `1_000_000`, `30m`, `95%`, true, a list of texts."""
     vars: dict[Name, Var] | None = None

@@ -1,7 +1,7 @@
-"""Whether the names that a file declares are good ones: states, limits, variables, events.
+"""Validation of the names that a file declares: states, limits, variables, events.
 
-Asked once the file has its shape. A bad name stays as it is for what follows: no one wants an
-unknown state on top of a bad name.
+It follows the validation of the shape. An invalid name is reported but kept, so that it does not
+become an unknown name as well.
 
 Source: design "language", section 1 (`machine`).
 """
@@ -17,14 +17,14 @@ from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
 
 RESERVED_STATES = frozenset({"return", "next"})
-"""`next: return` and `failed: next` mean something of their own."""
+"""The state names that `next: return` and `failed: next` reserve."""
 
 _NAME = re.compile(NAME.removeprefix("^").removesuffix("$"))
 _NAMED = ("states", "limits", "vars", "memory", "define", "reasons", "machines", "output")
 
 
 class BadName(NamedTuple):
-    """A name that cannot be used, and a better one where there is one."""
+    """An invalid name, with a hint that may suggest a valid one."""
 
     path: Path
     message: str
@@ -32,7 +32,7 @@ class BadName(NamedTuple):
 
 
 def bad_names(machine: Mapping[str, Any], base: Path = ()) -> Iterator[BadName]:
-    """The bad names of a machine and its inline children, in plain data that has its shape."""
+    """The invalid names of a machine and its inline children, in validated plain data."""
     for key in _NAMED:
         yield from _among(machine, (*base, key))
     for name, state in _inside(machine, "states").items():
@@ -61,8 +61,8 @@ def _among(holder: Any, path: Path) -> Iterator[BadName]:
     key = path[-1]
     for name in _inside(holder, str(key)):
         reserved = key == "states" and name in RESERVED_STATES
-        if found := bad_name((*path, name), name, reserved=reserved):
-            yield found
+        if problem := bad_name((*path, name), name, reserved=reserved):
+            yield problem
 
 
 def _inside(holder: Any, key: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The shapes of what is round the states: model, memory, tasks, limits, reasons, notes.
+"""The shapes around the states: model, memory, tasks, limits, reasons, notes.
 
-Descriptions of keys are what an editor shows next to them: they become the JSON Schema.
+The texts below the keys become descriptions in the JSON Schema, which editors show.
 
 Source: design "language", section 1.
 """
@@ -27,14 +27,14 @@ from chartloop.language.file.base import (
 
 
 class ModelShape(Shape):
-    """The model that `infer` calls, and how."""
+    """The model that `infer` calls, and its settings."""
 
     name: Text
     """A litellm model name such as `openai/gpt-4o-mini`, or `scripted`."""
     temperature: Annotated[float, Field(ge=0, le=2), FINITE] | None = None
-    """How freely the model chooses its words: 0 to 2."""
+    """The sampling temperature: 0 to 2."""
     top_p: Annotated[float, Field(gt=0, le=1), FINITE] | None = None
-    """The share of likely words that it chooses from: above 0, up to 1."""
+    """The share of likely tokens to sample from: above 0, up to 1."""
     max_tokens: Scalar | None = None
     """Longest reply, in tokens."""
     stop: Annotated[
@@ -42,17 +42,17 @@ class ModelShape(Shape):
     ] | None = None  # fmt: skip
     """Where the model stops writing: a text, or a list of texts."""
     seed: Annotated[int, Strict()] | None = None
-    """Asks the provider for the same reply each time."""
+    """The seed for reproducible replies, as far as the provider supports it."""
     stream: Flag | None = None
-    """Whether replies are streamed even when no one listens."""
+    """Whether replies are streamed even without a listener."""
     timeout: Scalar | None = None
-    """Longest that a whole reply may take, streamed or not: `60s`. Default: 10 min."""
+    """Longest time for a whole reply, streamed or not: `60s`. Default: 10 min."""
     idle_timeout: Scalar | None = None
     """Longest pause between two pieces of a streamed reply. Default: `60s`."""
     reply_limit: Scalar | None = None
     """Longest reply, in characters of its text and tool arguments. Default: `1_000_000`."""
     api_base: Text | None = None
-    """The host that is called instead of the provider's own. Such a file needs `--trust`."""
+    """The host to call instead of the provider's. Such a file needs `--trust`."""
     api_key_env: Text | None = None
     """The environment variable that holds the key. Never the key itself."""
     context_window: Scalar | None = None
@@ -66,7 +66,7 @@ class ModelShape(Shape):
     cache: list[CacheMark] | None = None
     """The parts marked for the provider's cache: `[instructions, tools]`."""
     extra: dict[str, Data] | None = None
-    """Goes to the provider as it is."""
+    """Passed to the provider unchanged."""
 
 
 class BlockShape(Shape):
@@ -79,7 +79,7 @@ class BlockShape(Shape):
     label: Text | None = None
     """The block's name in the prompt; default: its name in the file."""
     template: Text | None = None
-    """How the block is in the prompt: a template of `{{ value }}` and `{{ label }}`."""
+    """The form of the block in the prompt: a template of `{{ value }}` and `{{ label }}`."""
     on_demand: Flag = False
     """The prompt only names the block; the model reads it with the tool `core_memory_read`."""
 
@@ -103,7 +103,7 @@ class TaskShape(Shape):
     kind: Literal["primary", "improvement"] = "primary"
     """`primary` work must be done; `improvement` follows it."""
     acceptance: Text = ""
-    """How one sees that it is done."""
+    """The acceptance criteria: how to tell that it is done."""
     by: dict[Literal["tool", "prompt", "machine"], Data] | None = None
     """The means to do it: one of `tool`, `prompt` or `machine`."""
 
@@ -147,7 +147,7 @@ class DeviationShape(Shape):
 
 
 class ElicitationShape(Shape):
-    """The questions that an MCP server may ask whoever answers for the run."""
+    """The questions that an MCP server may ask a person."""
 
     within: Scalar | None = None
     """How long an answer may take; default: `10m`."""
@@ -168,19 +168,19 @@ class McpShape(Shape):
     """An MCP server, in the shape that every client accepts, with a few keys of our own."""
 
     type: Literal["stdio", "http", "streamable-http"] | None = None
-    """How it is reached; follows from `command` or `url`."""
+    """The transport; follows from `command` or `url`."""
     command: Text | None = None
-    """The program that is started: it speaks MCP on stdin and stdout."""
+    """The program to start: it speaks MCP on stdin and stdout."""
     args: list[Text] | None = None
     """Its arguments."""
     env: dict[str, Text] | None = None
-    """Its environment; `${VAR}` takes a variable of ours."""
+    """Its environment; `${VAR}` is a variable of chartloop's environment."""
     cwd: Text | None = None
-    """The folder that it is started in; default: the machine file's."""
+    """Its working directory; default: the machine file's folder."""
     url: Text | None = None
-    """The address of a server that runs already, over streamable HTTP."""
+    """The address of a running server, over streamable HTTP."""
     headers: dict[str, Text] | None = None
-    """Sent with each request; `${VAR}` takes a variable of ours."""
+    """Sent with each request; `${VAR}` is a variable of chartloop's environment."""
     effect: Literal["pure", "local", "paid"] | None = None
     """The effect of repeating a call, for all of its tools; default: `paid`, never repeated."""
     connect_timeout: Scalar | None = None

@@ -1,11 +1,11 @@
-"""The JSON Schema of machine files, for editors: made from the shapes that files are read by.
+"""The JSON Schema of machine files for editors, made from the shapes.
 
 ``docs/machine.schema.json`` is its checked-in copy, which the first line of a machine file
-names. Written anew by::
+names. Regenerate it with::
 
     python -m chartloop.language.file.schema > docs/machine.schema.json
 
-What an editor shows next to a key is the text below it in the source of the shapes.
+The description of a key is the text below it in the source of the shapes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def schema() -> dict[str, Any]:
 
 
 def text() -> str:
-    """The schema as the file in ``docs`` holds it."""
+    """The schema as the text of the file in ``docs``."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -83,7 +83,7 @@ def _describe(part: dict[str, Any], texts: Mapping[tuple[str, str], str], name: 
 
 
 def _complete(part: dict[str, Any], name: str) -> None:
-    """Add the conditions that the shape leaves to the readers, and that an editor can check too."""
+    """Add conditions that the readers check, and that an editor can check too."""
     keys = part.get("properties", {})
     for key in ("stop", "signal"):
         if key in keys and name != "ModelShape":
@@ -118,13 +118,13 @@ def _with_first_keys(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tidy(node: Any) -> Any:
-    """Without generated titles and nulls, and with other names for the parts."""
+    """Remove generated titles and nulls, and rename the parts."""
     if isinstance(node, list):
         return [_tidy(n) for n in cast(list[Any], node)]
     if not isinstance(node, dict):
         return node
-    given = cast(dict[str, Any], node)
-    out = {k: _tidy(v) for k, v in given.items() if not (k == "title" and isinstance(v, str))}
+    items = cast(dict[str, Any], node).items()
+    out = {k: _tidy(v) for k, v in items if not (k == "title" and isinstance(v, str))}
     if isinstance(ref := out.get("$ref"), str):
         name = ref.rpartition("/")[2]
         out["$ref"] = f"#/$defs/{_TITLES.get(name, name)}"
@@ -138,7 +138,7 @@ def _tidy(node: Any) -> Any:
 
 
 def _one_of(node: dict[str, Any], *, optional: bool) -> dict[str, Any]:
-    """Alternatives: null is not written for a key that is left out; one needs no list."""
+    """Simplify alternatives: without null for optional keys, and without a list of one."""
     options: list[dict[str, Any]] = node.pop("anyOf")
     if optional:
         options = [o for o in options if o != {"type": "null"}]

@@ -1,8 +1,8 @@
-"""Checks a document against the shape of a machine file, and says what does not fit.
+"""Validation of a document by the shape of a machine file.
 
-Every fault becomes one finding with its place. To find the others in the same pass, what does
-not fit is taken out (a misspelt key is read as the key it was meant to be) and the rest is
-held against the shape again; what went is noted in `Unread`.
+Every fault becomes one finding with its place. To find further faults in the same pass, the faulty
+part is removed (a misspelt key is corrected) and the rest is validated again; `Unread` notes what
+was removed.
 """
 
 from __future__ import annotations
@@ -41,27 +41,27 @@ from chartloop.language.yaml.document import dotted_path, short
 from chartloop.language.yaml.reading import MAX_FINDINGS, Document, Path
 
 _ROUNDS = 8
-"""Each round takes one layer of faults away; a file of nothing but faults ends here."""
+"""The most rounds of validation. Each removes one layer of faults."""
 _NEVER_FINITE = re.compile(r"\.(?:inf|nan)", re.IGNORECASE)
 _TEXT_KEYS = frozenset(
     "title about source instructions label ask name api_base api_key_env agent text acceptance id "
     "message reason difference value template stop fallbacks".split()
 )
-"""Keys that take free text, where a number was meant to be quoted."""
+"""The keys of free text, where a number needs quotes."""
 
 
 class Shaped(NamedTuple):
-    """A document that has been held against the shape."""
+    """The result of validating a document by the shape."""
 
     file: FileShape | None
     findings: list[Finding]
     unread: Unread
     gone: frozenset[Path]
-    """The paths taken out; blanks are in their place if their name or number must stay."""
+    """The removed paths; a blank takes their place if their name or index must stay."""
 
 
 def shape(document: Document) -> Shaped:
-    """The file in its shape, as far as it has one, and every fault of it."""
+    """Validate a document, and return its valid part with all findings."""
     shaper = _Shaper(document)
     file = shaper.shape()
     return Shaped(file, shaper.findings, shaper.unread, frozenset(shaper.gone))
@@ -81,7 +81,7 @@ class _Shaper:
             if not self.findings:
                 self._say("CL203", (), "a machine file is a mapping", "it starts `chartloop: 1`")
             return None
-        for found in self.findings:  # a key that is there twice, a word that is alone
+        for found in self.findings:  # duplicate keys, words without a value
             place = found.place
             word = place.text[place.column - 1 : place.column - 1 + place.width].strip("\"'")
             path = tuple(found.at.split("."))
@@ -99,13 +99,13 @@ class _Shaper:
             except ValidationError as error:
                 if not number:
                     self.data = copy_data(self.data)
-                # hide_input_in_errors does not reach `errors()`: ask for no input at all
+                # `hide_input_in_errors` has no effect on `errors()`
                 found = error.errors(include_url=False, include_input=False)
                 self._round([Fault.of(one["type"], one["loc"], one.get("ctx")) for one in found])
         return None
 
     def _round(self, faults: list[Fault]) -> None:
-        """Add the faults of one validation: misspelt keys first, which may be the missing ones."""
+        """Report the faults of one validation, misspelt keys first: they may be missing ones."""
         seen: set[Path] = set()
         faults = faults[: MAX_FINDINGS + 1]
         for fault in sorted(faults, key=lambda f: f.kind != "extra_forbidden"):
@@ -123,7 +123,7 @@ class _Shaper:
             seen.add(path)
 
     def _went(self, path: Path) -> bool:
-        """Whether what holds the fault has been taken out already."""
+        """Whether a part that contains the fault has been removed."""
         return any(path[:n] in self.gone for n in range(1, len(path) + 1))
 
     def _say(
@@ -137,7 +137,7 @@ class _Shaper:
         self.findings.append(finding(code, message, place, hint=hint, at=dotted_path(path)))
 
     def _take_out(self, path: Path) -> None:
-        """Take a fault out of the data, and note what went with it."""
+        """Remove a fault from the data, and note what is lost with it."""
         texts = list(_texts(value_at(self.data, path))) if is_there(self.data, path) else []
         went = take_out(self.data, path)
         self.gone.add(went)
@@ -178,7 +178,7 @@ class _Shaper:
             self.data["machine"] = "unnamed"
 
     def _misread(self, path: Path, value: Any, fault: Fault) -> bool:
-        """A number where text is meant: it only wants quotes."""
+        """Report a number where text is expected, and whether this was one: it needs quotes."""
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         words = [p for p in path if isinstance(p, str)]
         if fault.kind != "string_type" or not number or words[-1] not in _TEXT_KEYS:
@@ -213,7 +213,7 @@ class _Shaper:
                 holder[meant] = value
 
     def _plain_map(self, path: Path, model: type[Any]) -> None:
-        """A mapping where only `{type, value}` or `{append}` may be one."""
+        """Report a mapping where only `{type, value}` or `{append}` is allowed."""
         typed = model is TypedValue
         message = "a map names its type" if typed else "a map is written as an expression here"
         hint = (
@@ -233,7 +233,7 @@ class _Shaper:
                 self.unread.add(found.path)
 
     def _endless(self) -> None:
-        """Numbers that JSON does not have: the canonical form could not hold them."""
+        """Report infinite numbers and NaN, which the canonical form cannot hold."""
         if not _NEVER_FINITE.search(self.document.text):
             return
         self.data = copy_data(self.data)
@@ -254,20 +254,20 @@ def _is_plain_map(models: list[type[Any]], holder: Any) -> bool:
 
 
 _ALIKE = 0.7
-"""How alike two keys are before one is read in place of the other: `nxt` and `next`, not `catch`
-and `each`, whose own findings would follow."""
+"""The similarity from which on a key is corrected: `nxt` to `next`, but not `catch` to `each`,
+which would cause further findings."""
 
 
 def _meant(key: str, known: list[str]) -> str:
-    """The key that is meant by a misspelt one, or by a word of another tool; empty if none is."""
-    found = [k for k in IN_PLACE_OF.get(key, ()) if k in known]
-    if not found and not _home(key, known):
-        found = get_close_matches(key, known, n=1, cutoff=_ALIKE)
-    return found[0] if found else ""
+    """The key that a misspelt one, or a word of another tool, stands for; empty if unclear."""
+    matches = [k for k in IN_PLACE_OF.get(key, ()) if k in known]
+    if not matches and not _home(key, known):
+        matches = get_close_matches(key, known, n=1, cutoff=_ALIKE)
+    return matches[0] if matches else ""
 
 
 def _home(key: str, known: list[str]) -> str:
-    """Where a key belongs that is in the wrong place; empty when it is none."""
+    """Where a misplaced key belongs, in words; empty if it is not a key of the language."""
     for model in (StateShape, MachineShape, RuleShape, EdgeShape):
         keys = keys_of(model)
         if key in keys and not set(keys) <= set(known):
@@ -285,7 +285,7 @@ def _cure(key: str, known: list[str]) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in plain data, keys too."""
+    """Every text in plain data, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

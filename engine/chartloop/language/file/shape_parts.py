@@ -1,6 +1,6 @@
-"""The way from a fault that pydantic reports to the document, and out of the data again.
+"""Locations of pydantic's faults in the document, and their removal from the data.
 
-Belongs here: locations, annotations, taking out what does not fit. Never: wording, findings.
+Belongs here: locations, annotations, removal of faulty parts. Never: wording, findings.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def copy_data(data: Any) -> Any:
 
 
 def real_path(loc: tuple[int | str, ...]) -> Path:
-    """A location without the tags of unions."""
+    """Remove the tags of unions from a location."""
     return tuple(part for part in loc if part not in _TAGS)
 
 
 def value_at(data: Any, path: Path) -> Any:
-    """The value at a path. `LookupError` or `TypeError` when it is not there."""
+    """The value at a path. Raises `LookupError` or `TypeError` if there is none."""
     for part in path:
         data = data[part]
     return data
@@ -48,25 +48,25 @@ def is_there(data: Any, path: Path) -> bool:
 
 
 def annotation_at(path: Path) -> Any:
-    """The type that the shape gives the value at a path; None if it gives none."""
-    found: Any = FileShape
+    """The annotation of the shape for a path; None if it has none."""
+    annotation: Any = FileShape
     for part in path:
-        found = _inside(found, part)
-    return found
+        annotation = _inside(annotation, part)
+    return annotation
 
 
 def models_at(path: Path) -> list[type[BaseModel]]:
-    """The mappings that may be at a path."""
+    """The shapes of the mappings that may be at a path."""
     return [m for m in member_types(annotation_at(path)) if _is_model(m)]
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
-    """The keys of a mapping, as a file writes them."""
+    """The keys of a mapping, as in files."""
     return [info.alias or name for name, info in model.model_fields.items()]
 
 
 def member_types(annotation: Any) -> list[Any]:
-    """The members of unions and `Annotated`, as far down as generic types and classes."""
+    """Flatten unions and `Annotated` to generic types and classes."""
     if annotation is None:
         return []
     if isinstance(annotation, type) or get_origin(annotation) in (dict, list):
@@ -93,17 +93,17 @@ def _inside(annotation: Any, part: int | str) -> Any:
 
 
 def take_out(data: Any, path: Path) -> Path:
-    """Take the value at a path out of the data, and say which path went with it.
+    """Remove the value at a path, and return the path that was removed.
 
-    What must be there takes its mapping along. An item of a list, or what a file gives a name,
-    leaves a blank behind: its number or name stays known.
+    A required key takes its mapping with it. An item of a list, or a value with a declared name,
+    is replaced by a blank, so that its index or name stays known.
     """
     holder: Any = value_at(data, path[:-1])
     last = path[-1]
     if isinstance(last, int):
         holder[last] = blank(annotation_at(path))
         return path
-    given = cast(dict[str, Any], holder)
+    mapping = cast(dict[str, Any], holder)
     fields = [
         info
         for model in models_at(path[:-1])
@@ -113,14 +113,14 @@ def take_out(data: Any, path: Path) -> Path:
     if fields and all(info.is_required() for info in fields) and len(path) > 1:
         return take_out(data, path[:-1])
     if fields or annotation_at(path) is None:
-        given.pop(last, None)
+        mapping.pop(last, None)
     else:
-        given[last] = blank(annotation_at(path))
+        mapping[last] = blank(annotation_at(path))
     return path
 
 
 def blank(annotation: Any) -> Any:
-    """The least that fits: None, an empty text, list or mapping, or a mapping of blanks."""
+    """The smallest valid value: None, an empty text or list, or a mapping of blanks."""
     kinds = member_types(annotation)
     if NoneType in kinds:
         return None

@@ -1,6 +1,6 @@
-"""The words in which `shape` says what does not fit.
+"""The wording of findings about the shape.
 
-Belongs here: wording. Never: what is wrong, or where.
+Belongs here: messages and hints. Never: finding the faults.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from chartloop.language.yaml.reading import Path
 
 
 class Fault(NamedTuple):
-    """One error of pydantic's, reduced to what is needed of it."""
+    """An error of pydantic, reduced to the necessary data."""
 
     kind: str
     path: Path
     key: bool
-    """It is about a key, not its value."""
+    """Whether it is about a key instead of its value."""
     words: list[str]
     """The allowed words, if there is a list."""
     context: Mapping[str, Any]
 
     @classmethod
     def of(cls, kind: str, loc: tuple[int | str, ...], context: Any) -> Fault:
-        """From an entry of `ValidationError.errors()`."""
-        given: Mapping[str, Any] = context or {}
-        words = re.findall(r"'([^']*)'", str(given.get("expected", "")))
-        return cls(kind, real_path(loc), "[key]" in loc, words, given)
+        """Make a fault from an entry of `ValidationError.errors()`."""
+        details: Mapping[str, Any] = context or {}
+        words = re.findall(r"'([^']*)'", str(details.get("expected", "")))
+        return cls(kind, real_path(loc), "[key]" in loc, words, details)
 
 
 IN_PLACE_OF: Mapping[str, tuple[str, ...]] = {
@@ -48,7 +48,7 @@ IN_PLACE_OF: Mapping[str, tuple[str, ...]] = {
     "version": ("chartloop",), "nodes": ("states",), "budget": ("limits",),
     "catch": ("on_error",), "except": ("on_error",), "on_failure": ("on_error",),
 }  # fmt: skip
-"""Words of other tools, and the keys that they are here."""
+"""Words of other tools, with the corresponding keys of this language."""
 
 _NOUNS: Mapping[type[Any], str] = {
     StateShape: "a state", MachineShape: "the machine, at the top of the file",
@@ -88,7 +88,7 @@ _HINTS = {
 
 
 def noun_of(model: type[Any]) -> str:
-    """A mapping, in a sentence."""
+    """The noun for a mapping in a sentence: ``a state``."""
     return _NOUNS.get(model, "something else")
 
 
@@ -121,7 +121,7 @@ def message_of(path: Path, value: Any, fault: Fault) -> str:
 
 
 def hint_for(path: Path, value: Any = None, fault: Fault | None = None) -> str:
-    """The hint for a path: what it may hold."""
+    """The hint about the allowed values at a path."""
     last = next((p for p in reversed(path) if isinstance(p, str)), "")
     if fault is not None and fault.kind == "string_type" and isinstance(value, bool):
         word = "true" if value else "false"

@@ -1,6 +1,6 @@
-"""What of a file could not be read: later checks do not speak of it. One mistake, one finding.
+"""The unreadable parts of a file, which later checks skip, so that one mistake gives one finding.
 
-Filled while a file is read, looked at by `checker`. Places are dotted, as `Finding.at` is.
+Loading fills it and the checker reads it. Paths are dotted, like `Finding.at`.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ TOO_MANY = f"over {MAX_FINDINGS} mistakes: reading ends here"
 _NAMES = re.compile(r"[A-Za-z_]\w{0,63}(?:\.[A-Za-z_]\w{0,63})*", re.ASCII)
 _WAYS = frozenset({"next", "then", "else", "cases", "on", "expired", "failed", "all", "to"})
 _HARMLESS = frozenset({"label", "ask", "about", "role", "shape", "with", "save", "set", "allow"})
-"""Keys of a state that have no part in where a run goes."""
+"""The keys of a state that have no influence on the next state."""
 
 
 @dataclass
 class Unread:
-    """The parts of one machine, and of its children, that could not be read."""
+    """The unreadable parts of one machine and its children."""
 
     places: set[str] = field(default_factory=set[str])
-    """``states.x``, ``rules.0``: nothing more is said about what is there."""
+    """The paths without further findings: ``states.x``, ``rules.0``."""
     ways: set[str] = field(default_factory=set[str])
-    """Where an edge stands whose target is not known: it may lead anywhere."""
+    """The paths of edges with an unknown target, which may lead anywhere."""
     words: set[str] = field(default_factory=set[str])
-    """Names in texts that could not be read: they count as used, states as reached."""
+    """The names in unreadable texts: they count as used, and states as reached."""
 
     def add(self, path: tuple[str | int, ...], lost: Iterable[str] = ()) -> None:
-        """Note a fault at a path of the document; `lost` are texts that went with it."""
+        """Add a fault at a path of the document; `lost` are the texts lost with it."""
         depth = 0
         while path[depth : depth + 1] == ("machines",) and len(path) > depth + 2:
             depth += 2
@@ -45,27 +45,27 @@ class Unread:
         self.places.add(".".join(str(part) for part in path[: depth + 2]))
 
     def lose_way(self, path: tuple[str | int, ...]) -> None:
-        """Note that what is at a path leads no one knows where."""
+        """Note that the target of what is at a path is unknown."""
         whole = len(path) > 1 and path[-2] in ("states", "rules")
         if whole or _WAYS & set(path):
             self.ways.add(".".join(str(part) for part in path))
 
     def union(self, other: Unread) -> Unread:
-        """Both together."""
+        """The union with another machine's unreadable parts."""
         return Unread(self.places | other.places, self.ways | other.ways, self.words | other.words)
 
     def inside(self, base: str) -> Unread:
-        """The same for the child machine at `base`, ``machines.x``, in its own words."""
+        """The parts of the child machine at `base`, ``machines.x``, with paths relative to it."""
         start = base + "."
-        found = [
+        places, ways = (
             {p.removeprefix(start) for p in s if p.startswith(start)} for s in self._dotted_names
-        ]
-        return Unread(found[0], found[1], self.words)
+        )
+        return Unread(places, ways, self.words)
 
     def outside(self) -> Unread:
-        """The same without child machines."""
-        found = [{p for p in s if not p.startswith("machines.")} for s in self._dotted_names]
-        return Unread(found[0], found[1], self.words)
+        """The parts outside of child machines."""
+        places, ways = ({p for p in s if not p.startswith("machines.")} for s in self._dotted_names)
+        return Unread(places, ways, self.words)
 
     @property
     def _dotted_names(self) -> tuple[set[str], set[str]]:
@@ -73,5 +73,5 @@ class Unread:
 
 
 def names_in(text: str) -> set[str]:
-    """The dotted names in a text, whatever else it is: ``limits.steps``."""
+    """The dotted names in any text: ``limits.steps``."""
     return set(_NAMES.findall(text[:10_000]))

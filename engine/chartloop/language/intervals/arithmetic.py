@@ -1,10 +1,10 @@
-"""Operators on ranges: every result of the run's own arithmetic lies in the range of results.
+"""Operators on ranges: every result at run time lies in the resulting range.
 
-Whole numbers are added, multiplied and divided exactly, as Python does it. Of floats two things are
-used: rounding never changes the order of two results, so the ends of a range come from the ends of
-its parts; and a result is rounded by less than one step, so each end is moved outwards by one. A
-whole number that no float holds counts as the floats on both sides of it. An operation that raises
-in the run has no result, and nothing is said of it.
+Integers are added, multiplied and divided exactly, as in Python. For floats, rounding keeps the
+order of results, so the ends of a range follow from the ends of its operands; and it changes a
+result by less than one step, so each end is moved outwards by one step. An integer without an
+exact float counts as the floats on both sides. An operation that raises has no result, so it is
+not covered.
 
 Belongs here: numbers. Never: expressions, facts.
 """
@@ -18,11 +18,11 @@ from chartloop.language.intervals.interval import INF, Range
 
 Number = int | float
 _EXACT = 2**53
-"""Up to here every whole number is a float."""
+"""Up to this value every integer has an exact float."""
 
 
 def arithmetic(op: str, a: Range, b: Range, *, whole: bool) -> Range:
-    """The range of ``a op b``. `whole`: the result is a whole number, made from whole numbers."""
+    """The range of ``a op b``. `whole`: operands and result are integers."""
     if not whole:
         a, b = _floats(a), _floats(b)
     match op:
@@ -33,7 +33,7 @@ def arithmetic(op: str, a: Range, b: Range, *, whole: bool) -> Range:
         case "*":
             return _corners(a, b, _times, whole)
         case "/" | "//" if b.low <= 0 <= b.high:
-            return Range()  # next to 0 there is no end
+            return Range()  # unbounded near a divisor of 0
         case "/":
             return _corners(a, b, _over, False)
         case "//":
@@ -60,7 +60,7 @@ def absolute(a: Range) -> Range:
 
 
 def round_range(a: Range, places: int | None) -> Range:
-    """The range of ``round(a)``, or of ``round(a, places)`` with none or more places."""
+    """The range of ``round(a)``, or of ``round(a, places)``."""
     if places is None:
         return Range(_whole(round, a.low), _whole(round, a.high))
     return Range(a.low - 1, a.high + 1)
@@ -82,13 +82,13 @@ def _make_range(whole: bool, low: Number, high: Number) -> Range:
 
 
 def _corners(a: Range, b: Range, apply: Callable[[Number, Number], Number], whole: bool) -> Range:
-    """A result that rises or falls with each part: its ends are among those of the parts."""
-    found = [apply(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
-    return _make_range(whole, min(found), max(found))
+    """The range of a monotonic operation: its ends come from the ends of the operands."""
+    ends = [apply(x, y) for x in (a.low, a.high) for y in (b.low, b.high)]
+    return _make_range(whole, min(ends), max(ends))
 
 
 def _modulo(a: Range, b: Range, whole: bool) -> Range:
-    """Python's ``%`` has the sign of its right side; a float may be rounded up to that side."""
+    """The range of ``%``, whose sign is that of the right side; a float may round up to it."""
     step = 1 if whole else 0
     low, high = min(b.low + step, 0), max(b.high - step, 0)
     if a.low >= 0 and b.low >= 0:
@@ -105,7 +105,7 @@ def _whole(how: Callable[[Number], int], end: Number) -> Number:
 
 
 def _floats(a: Range) -> Range:
-    """The range in floats: a whole number that none holds lies between two of them."""
+    """The range in floats: an integer without an exact float becomes the next ones outwards."""
     return Range(_float(a.low, -INF), _float(a.high, INF))
 
 

@@ -1,7 +1,7 @@
-"""The values of an expression when each of its facts may be anything in a range.
+"""Evaluation of an expression over the possible values of its facts.
 
-Conservative: what it says to be true or false is so in every run in which the expression can
-be evaluated. One that raises stops the run, which is no way on.
+Conservative: a result of true or false holds in every run in which the expression can be
+evaluated. An expression that raises stops the run, so it takes no edge.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from chartloop.language.intervals.interval import (
 Known = Callable[[Fact], Value | None]
 """The known values of a fact; None: only its type is known."""
 _SHARES = frozenset({"errors.rate"})
-"""Facts that are a share of a whole."""
+"""The facts that lie between 0 and 1."""
 
 
 def judge(node: Node, known: Known) -> Value:
@@ -92,7 +92,7 @@ def _judge(node: Node, known: Known) -> Value:
 
 
 def truth(value: Value) -> Truth:
-    """The value as a yes-or-no."""
+    """The value as a truth value."""
     return value if isinstance(value, Truth) else MAYBE
 
 
@@ -158,7 +158,7 @@ def _equal(a: Range, op: str, b: Range) -> Truth:
 
 
 def _judge_arithmetic(node: Arith | Negative, known: Known) -> Value:
-    """The range of an arithmetic node; arithmetic with None raises, so None adds no value."""
+    """The range of an arithmetic node. None adds nothing, because arithmetic with None raises."""
     if isinstance(node, Negative):
         inner = number(judge(node.part, known))
         return negative(inner) if inner.some else Range()
@@ -191,6 +191,6 @@ def _call(name: str, args: Sequence[Node], known: Known) -> Value:
 
 
 def surely(value: Value) -> bool | None:
-    """True or False where it is one of them in every run; None where it may be either."""
+    """True or False if the value is the same in every run; None if it may be either."""
     found = truth(value)
     return None if found.true == found.false else found.true

@@ -1,7 +1,7 @@
 """Intervals: the values that an expression may have, as far as they are known before a run.
 
-A number lies in a `Range`, a yes-or-no is a `Truth`, of anything else it is only known whether
-it may be None.
+A number lies in a `Range`, a bool is a `Truth`, a known text is a `Word`; for anything else it is
+only known whether it may be None.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ INF = math.inf
 
 
 class Range(NamedTuple):
-    """A number from `low` to `high`. `some`: it may be there; `none`: it may be None."""
+    """A number from `low` to `high`. `some`: it may have a value; `none`: it may be None."""
 
     low: float = -INF
     high: float = INF
@@ -25,7 +25,7 @@ class Range(NamedTuple):
 
 
 class Truth(NamedTuple):
-    """A yes-or-no: whether it may be true, and whether it may be false."""
+    """A truth value: whether it may be true, and whether it may be false."""
 
     true: bool = True
     false: bool = True
@@ -34,14 +34,14 @@ class Truth(NamedTuple):
 
 
 class Other(NamedTuple):
-    """Anything else."""
+    """Any other value."""
 
     some: bool = True
     none: bool = False
 
 
 class Word(NamedTuple):
-    """A text that is known."""
+    """A known text."""
 
     text: str
     some: bool = True
@@ -56,7 +56,7 @@ ABSENT = Range(INF, -INF, some=False, none=True)
 
 
 def of_type(type: Type) -> Value:
-    """All that a value of a type may be."""
+    """The values that a type allows."""
     match type.kind:
         case "bool":
             return Truth(none=type.nullable)
@@ -67,7 +67,7 @@ def of_type(type: Type) -> Value:
 
 
 def of_plain(value: object) -> Value:
-    """A value that is known."""
+    """The interval of one known value."""
     if value is None:
         return ABSENT
     if isinstance(value, bool):
@@ -79,9 +79,9 @@ def of_plain(value: object) -> Value:
 
 def either(values: Iterable[Value]) -> Value:
     """The union of several values."""
-    found = list(values)
-    some, none = any(v.some for v in found), any(v.none for v in found)
-    known = [v for v in found if v.some]
+    union = list(values)
+    some, none = any(v.some for v in union), any(v.none for v in union)
+    known = [v for v in union if v.some]
     if known and all(isinstance(v, Truth) for v in known):
         truths = [v for v in known if isinstance(v, Truth)]
         return Truth(any(t.true for t in truths), any(t.false for t in truths), some, none)
@@ -95,5 +95,5 @@ def either(values: Iterable[Value]) -> Value:
 
 
 def number(value: Value) -> Range:
-    """The value as a number; what is none may be any."""
+    """The value as a number; anything else becomes an unbounded range."""
     return value if isinstance(value, Range) else Range(none=value.none)

@@ -1,9 +1,11 @@
-"""The JSON Schema that a file asks of a model's reply.
+"""JSON Schemas for model replies.
 
-    faults      what is wrong with a schema
-    validator   the door to the validating library
-    typed       the type of what satisfies a schema
-    reply       a schema with the class that it may come from: reads replies
+    faults      the faults in a schema
+    validator   the validation of data, by `jsonschema-rs`
+    cost        the depth of data that can be validated in time
+    typed       the type of data that satisfies a schema
+    of_type     the schema of a type
+    reply       a schema for replies, with the class that it may come from
 
 Source: JSON Schema 2020-12, "Core" and "Validation".
 """

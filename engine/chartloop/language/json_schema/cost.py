@@ -1,8 +1,7 @@
-"""How many ways there are to read one reply by a schema: what checking it can take.
+"""The cost of validating a reply: the number of ways to match it with a schema.
 
-`anyOf` and its like try several schemas on the same data; where these lead back to one another,
-the ways multiply with each level of the data. They are counted here, so that no reply that a model
-writes can hold the run up.
+`anyOf` and similar keywords try several schemas on the same data; if these are recursive, the ways
+multiply with each level of the data. They are counted here, so that no reply can block a run.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from chartloop.language.json_schema.validator import DEEPEST
 from chartloop.language.json_schema.walk import children, resolve
 
 WAYS = 20_000_000
-"""Schemas that one part of a reply may be held against, all ways counted: about a second."""
+"""The most ways to match a reply, which take about a second."""
 _SAME = frozenset("allOf anyOf oneOf not if then else dependentSchemas".split())
-"""Keywords whose schemas look at the same data; those of others look at what is inside it."""
+"""The keywords whose schemas apply to the same data; other schemas apply to its children."""
 _NOWHERE = frozenset({"$defs", "definitions"})
 
 
 def deepest_data(schema: Mapping[str, Any]) -> int:
-    """The levels of data that can be checked in time: at most `DEEPEST`, -1 for none at all."""
+    """The levels of data that can be validated in time: at most `DEEPEST`, -1 for none."""
     counted = _Ways(schema)
     before = 0
     for depth in range(DEEPEST + 1):
@@ -31,21 +30,21 @@ def deepest_data(schema: Mapping[str, Any]) -> int:
             return depth - 1
         if ways > WAYS:
             return depth - 1
-        if ways == before:  # nothing leads back to itself
+        if ways == before:  # the schema is not recursive
             break
         before = ways
     return DEEPEST
 
 
 class _Ways:
-    """The ways of each schema inside one, for data of each depth."""
+    """Counts the ways of each subschema for data of each depth."""
 
     def __init__(self, root: Mapping[str, Any]) -> None:
         self.root = root
         self.known: dict[tuple[int, int], int] = {}
 
     def of(self, schema: Any, depth: int) -> int:
-        """Ways to read data of a depth by a schema; one that is being counted leads nowhere."""
+        """The ways to match data of a depth; a schema that is being counted adds none."""
         if not isinstance(schema, Mapping):
             return 1
         key = (id(cast(object, schema)), depth)

@@ -1,8 +1,8 @@
-"""Faults in a JSON Schema, found when the file is loaded, each with its place.
+"""Faults in a JSON Schema, each with its place, for findings when a file is loaded.
 
-A schema is refused when it is none by the metaschema of 2020-12, when a keyword would be passed
-over in silence (a misspelt one, one of an older draft or of OpenAPI), when a `$ref` leads nowhere
-or out of the schema, and when checking a reply could take for ever.
+A schema is refused if it violates the metaschema of 2020-12, if a keyword would be ignored
+silently (a misspelt one, one of an older draft or of OpenAPI), if a `$ref` has no target in the
+schema, and if validating a reply could take for ever.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from chartloop.language.json_schema.walk import MANY, NAMED, ONE, Place, resolve
 from chartloop.language.yaml.document import short
 
 DEEPEST = 100
-"""Levels of a schema."""
+"""The most levels of a schema."""
 MOST = 10_000
-"""Schemas inside one schema."""
+"""The most subschemas of a schema."""
 
 KEYWORDS = frozenset(
     "type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength"
@@ -36,8 +36,8 @@ KEYWORDS = frozenset(
     " $dynamicAnchor $comment title description default deprecated readOnly writeOnly examples"
     " contentEncoding contentMediaType example discriminator".split()
 ) | ONE | MANY | NAMED  # fmt: skip
-"""What 2020-12 knows; the older `definitions`, to which a `$ref` may lead; two notes of OpenAPI's
-that take nothing from the meaning."""
+"""The keywords of 2020-12, the older `definitions`, which a `$ref` may refer to, and two
+annotations of OpenAPI that do not affect validation."""
 
 _ELSEWHERE: Mapping[str, str] = {
     "nullable": "OpenAPI's: write `type: [string, \"null\"]`",
@@ -51,7 +51,7 @@ _ELSEWHERE: Mapping[str, str] = {
     "divisibleBy": "of an older draft: write `multipleOf`",
     "$vocabulary": "for metaschemas only: remove it",
 }  # fmt: skip
-"""Keywords that a validator of 2020-12 skips, and what says the same."""
+"""Keywords that a validator of 2020-12 ignores, with their equivalents."""
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -60,17 +60,17 @@ _TYPES = "array boolean integer null number object string".split()
 
 
 class SchemaFault(NamedTuple):
-    """One fault: where in the schema, what, and what to do about it."""
+    """A fault in a schema, with its path and its cure."""
 
     path: tuple[str | int, ...]
     message: str
     hint: str = ""
     key: bool = False
-    """The fault is the key itself, not its value."""
+    """Whether the fault is the key itself, not its value."""
 
 
 def schema_faults(schema: Any) -> list[SchemaFault]:
-    """Everything that is wrong with a schema; one fault where the rest would only repeat it."""
+    """The faults of a schema, without those that only follow from another."""
     if not isinstance(schema, Mapping) or not schema:
         return [SchemaFault((), _WANTED)]
     if too_deep(schema, DEEPEST):
@@ -89,7 +89,7 @@ def schema_faults(schema: Any) -> list[SchemaFault]:
 
 
 def _none(schema: Mapping[str, Any], broken: Fault) -> SchemaFault:
-    """A schema that the metaschema refuses."""
+    """The fault of a schema that violates the metaschema."""
     if broken.path[-1:] == ("type",):
         named = resolve(schema, "/".join(["#", *map(str, broken.path)]))
         hint = nearest(str(named), _TYPES, otherwise=f"the types are {', '.join(_TYPES)}")
@@ -111,7 +111,7 @@ def _unusable(schema: Mapping[str, Any]) -> list[SchemaFault]:
 
 
 def _odd_words(place: Place) -> Iterator[SchemaFault]:
-    """Keywords and formats that would be skipped in silence."""
+    """The faults of keywords and formats that would be ignored silently."""
     path, schema = place
     for word, value in schema.items():
         if word in _ELSEWHERE:
@@ -129,7 +129,7 @@ def _odd_words(place: Place) -> Iterator[SchemaFault]:
 
 
 def _close(word: str, known: frozenset[str]) -> str | None:
-    """The word that was meant; a word that is unlike all may be a note of someone's."""
+    """The known word that is close to a misspelt one; None for one that may be an annotation."""
     if word.startswith(("x-", "X-")) or len(word) > 40:
         return None
     folded = {k.lower(): k for k in sorted(known)}

@@ -1,8 +1,8 @@
-"""The JSON Schema of a type: what programs outside are told of a variable, a field or an output.
+"""The JSON Schema of a type, for other programs: of a variable, a field or an output.
 
-Whatever `accepts` takes satisfies it, as JSON. `typed` goes the other way.
+Every value that `accepts` allows satisfies the schema, as JSON. `typed` does the reverse.
 
-Belongs here: what a type says. Never: text for people.
+Belongs here: the schemas of types. Never: text for people.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _NUMBERS = {"int": "integer", "float": "number", "duration": "number", "fraction
 
 
 def schema_of_type(type: Type) -> dict[str, Any]:
-    """A schema of 2020-12. A duration is in seconds, a fraction between 0 and 1 as a rule."""
-    made = _of(type)
-    if type.nullable and made and type.kind != "none":
-        return {"anyOf": [made, {"type": "null"}]}
-    return made
+    """The schema of a type by 2020-12. A duration is in seconds, a fraction a share of 1."""
+    schema = _of(type)
+    if type.nullable and schema and type.kind != "none":
+        return {"anyOf": [schema, {"type": "null"}]}
+    return schema
 
 
 def _of(type: Type) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def _of(type: Type) -> dict[str, Any]:
 
 def _struct(type: Type) -> dict[str, Any]:
     fields = {name: schema_of_type(field) for name, field in type.fields}
-    made: dict[str, Any] = {"type": "object", "properties": fields}
+    schema: dict[str, Any] = {"type": "object", "properties": fields}
     if required := [name for name, field in type.fields if not field.nullable]:
-        made["required"] = required
-    return made
+        schema["required"] = required
+    return schema

@@ -1,4 +1,4 @@
-"""The form of a model's reply: a JSON Schema, and the Python class that it may come from."""
+"""Structured replies: a JSON Schema, and the Python class that it may come from."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from chartloop.language.json_schema.validator import Validator
 
 
 class BrokenReplyError(ValueError):
-    """A reply that is not what was asked for; its text says what is wrong, for the model too."""
+    """A reply violates its schema or class. The message is also for the model."""
 
 
 @dataclass(frozen=True)
 class ReplySchema:
-    """A schema that replies are held against. Compiled when the file is loaded."""
+    """The schema of a structured reply."""
 
     schema: Mapping[str, Any]
     name: str = ""
-    """The class that the schema is of, as the file names it."""
+    """The name of the class in the file; empty for a schema in the file."""
     make: Callable[[Any], Any] | None = field(default=None, compare=False)
-    """Makes an object of the class from valid data, and JSON data of it. Raises `ValueError`."""
+    """Validates data by the class, and returns JSON data. Raises `ValueError`."""
 
     @cached_property
     def validator(self) -> Validator:
@@ -31,17 +31,17 @@ class ReplySchema:
         return Validator(self.schema, deepest_data(self.schema))
 
     def canonical(self) -> Any:
-        """The schema as data of the canonical text."""
+        """The schema as data for the canonical text."""
         return {"class": self.name, "schema": self.schema} if self.name else self.schema
 
     def data_of(self, data: Any) -> Any:
-        """The data of a reply. Raises `BrokenReplyError` where it breaks schema or class."""
+        """Validate the data of a reply. Raises `BrokenReplyError` if schema or class refuse it."""
         if faults := self.validator.faults(data):
             raise BrokenReplyError("; ".join(map(str, faults)))
         if self.make is None:
             return data
         try:
-            made = self.make(data)
+            converted = self.make(data)
         except ValueError as error:
             raise BrokenReplyError(str(error)) from error
-        return data if self.validator.faults(made) else made
+        return data if self.validator.faults(converted) else converted

@@ -1,6 +1,6 @@
-"""The type of data that satisfies a schema, as guards know types.
+"""The guard-language type of data that satisfies a schema.
 
-Belongs here: the part of JSON Schema that types can say; everything else is `any`.
+Belongs here: the part of JSON Schema that types can express; everything else is `any`.
 
 Source: design "language", section 8, `infer`.
 """
@@ -30,13 +30,13 @@ _SIMPLE: Mapping[str, Type] = {
     "string": STR, "integer": INT, "number": FLOAT, "boolean": BOOL, "null": NONE,
 }  # fmt: skip
 DEEPEST = 8
-"""Levels of a type; what is deeper, as in a schema that leads back to itself, is `any`."""
+"""The most levels of a type; deeper ones, as in a recursive schema, are `any`."""
 
 
 def type_of_schema(schema: Any, *, whole: bool = False) -> Type:
-    """The type of data that satisfies a schema; what may be missing is `any`.
+    """The type of data that satisfies a schema; an optional property is `any`.
 
-    `whole`: data in which every property that has a default is there.
+    `whole`: every property with a default is present in the data.
     """
     return _Typing(schema, whole).of(schema, DEEPEST)
 
@@ -101,7 +101,7 @@ class _Typing(NamedTuple):
 
 
 def _words(values: Sequence[Any]) -> Type:
-    """The type of one of a few values."""
+    """The type of a value that is one of these."""
     found = [v for v in values if v is not None]
     if found and all(isinstance(v, str) for v in found):
         made = enum_of(*found)
@@ -111,7 +111,7 @@ def _words(values: Sequence[Any]) -> Type:
 
 
 def _one_of(types: Sequence[Type]) -> Type:
-    """A value of any of these types."""
+    """The type of a value that has any of these types."""
     known = [t.without_none() for t in types if t.kind != "none"]
     if not known:
         return NONE if types else ANY
@@ -129,7 +129,7 @@ def _same(types: Iterable[Type]) -> Type:
 
 
 def _both(types: Sequence[Type]) -> Type:
-    """A value of all of these types: the fields of all, or the first that says something."""
+    """The type of a value that has all of these: with the merged fields, or the first known."""
     found = [t for t in types if t.kind != "any"]
     if len(found) < 2:
         return found[0] if found else ANY

@@ -1,10 +1,10 @@
-"""Data checked against a schema: the only door to `jsonschema-rs`.
+"""Validation of data by a schema: the only import of `jsonschema-rs`.
 
 Every keyword of 2020-12 is checked, `format` included (`FORMATS`). Nothing is fetched: a `$ref`
-leads to a place in the schema, or to the metaschemas that the library brings.
+refers to a part of the schema, or to the metaschemas in the library.
 
-Bounded: patterns by their size and by how far they are tried again, data by its depth. The depth
-is lower where each level may be read in several ways, since these multiply.
+Patterns are bounded by their size and their backtracking, data by its depth. The depth is lower if
+each level can be matched in several ways, because these multiply.
 """
 
 from __future__ import annotations
@@ -15,41 +15,41 @@ from itertools import islice
 from typing import Any, NamedTuple, cast
 
 DEEPEST = 100
-"""Levels of data that are checked; deeper data breaks every schema."""
+"""The most levels of valid data."""
 FAULTS = 5
-"""Faults of a reply that are reported at once."""
+"""The most faults of a reply that are reported at once."""
 _SHOWN = 200
-"""Characters of a fault's message."""
+"""The most characters of a fault's message."""
 _BACKTRACKS = 100_000
-"""Steps back that one match of a pattern may take; then the text counts as not matching."""
+"""The most backtracking steps of a pattern; after them the text does not match."""
 _PATTERN_SIZE = 1_000_000
-"""Bytes of a compiled pattern."""
+"""The largest compiled pattern, in bytes."""
 
 FORMATS = frozenset(
     "date date-time time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference"
     " uri-template iri iri-reference uuid json-pointer relative-json-pointer regex".split()
 )
-"""The formats that are checked: all that 2020-12 names. Any other is a note for the model."""
+"""The formats that are checked: those of 2020-12. Any other is only a hint for the model."""
 
 
 class Fault(NamedTuple):
-    """One way in which data breaks a schema."""
+    """A violation of a schema."""
 
     path: tuple[str | int, ...]
-    """Where in the data."""
+    """The path in the data."""
     message: str
-    """The value that came, and the demand of the schema."""
+    """The actual value and the requirement of the schema."""
     keyword: str
-    """The keyword that was broken; empty where it was none."""
+    """The violated keyword; empty if there is none."""
 
     def __str__(self) -> str:
         where = at(self.path) or "the reply"
-        asked = f" (`{self.keyword}`)" if self.keyword else ""
-        return f"{where}: {self.message}{asked}"
+        keyword = f" (`{self.keyword}`)" if self.keyword else ""
+        return f"{where}: {self.message}{keyword}"
 
 
 def at(path: Sequence[str | int]) -> str:
-    """A path as people write it: ``sources[0].url``."""
+    """A path in common notation: ``sources[0].url``."""
     out = ""
     for part in path:
         out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
@@ -61,7 +61,7 @@ class UnusableSchemaError(ValueError):
 
 
 class Validator:
-    """A compiled schema. Equal schemas are compiled once each."""
+    """A compiled schema."""
 
     __slots__ = ("_compiled", "deepest", "schema")
 
@@ -71,7 +71,7 @@ class Validator:
         self._compiled = _compile(schema)
 
     def faults(self, data: Any) -> tuple[Fault, ...]:
-        """How JSON data breaks the schema: at most `FAULTS`, none when it satisfies it."""
+        """The violations of the schema by JSON data: at most `FAULTS`."""
         if too_deep(data, self.deepest):
             return (Fault((), f"nested deeper than {self.deepest} levels", ""),)
         try:
@@ -90,13 +90,13 @@ class Validator:
 
 
 def meta_fault(schema: Any) -> Fault | None:
-    """How a schema breaks the metaschema of 2020-12: the deepest place, where there are several."""
-    import jsonschema_rs  # noqa: PLC0415 - 60 ms that only schemas cost
+    """The deepest violation of the metaschema of 2020-12 by a schema; None if it is valid."""
+    import jsonschema_rs  # noqa: PLC0415 - takes 60 ms, needed only with schemas
 
     meta = {"$ref": "https://json-schema.org/draft/2020-12/schema"}
-    made = jsonschema_rs.Draft202012Validator(meta, validate_formats=True, retriever=_refuse)
-    found = [_fault(error) for error in made.iter_errors(schema)]
-    return max(found, key=lambda fault: len(fault.path), default=None)
+    validator = jsonschema_rs.Draft202012Validator(meta, validate_formats=True, retriever=_refuse)
+    faults = [_fault(error) for error in validator.iter_errors(schema)]
+    return max(faults, key=lambda fault: len(fault.path), default=None)
 
 
 def _compile(schema: Mapping[str, Any]) -> Any:
@@ -127,14 +127,14 @@ def _fault(error: Any) -> Fault:
 
 
 def _shorten(text: str) -> str:
-    """A long text without its middle: its end says what was asked."""
+    """Cut the middle of a long text, because its end states the requirement."""
     if len(text) <= _SHOWN:
         return text
     return f"{text[: _SHOWN // 2]}…{text[-_SHOWN // 2 :]}"
 
 
 def too_deep(data: Any, most: int) -> bool:
-    """Whether data is nested deeper than so many levels."""
+    """Whether data has more than `most` levels."""
     level = [data]
     for _ in range(most + 1):
         level = [inner for value in level for inner in _inside(value)]

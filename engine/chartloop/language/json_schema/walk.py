@@ -1,4 +1,4 @@
-"""The schemas inside a schema, and where a `$ref` leads."""
+"""The subschemas of a schema, and the targets of `$ref`."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ ONE = frozenset(
     "not if then else items contains additionalProperties propertyNames unevaluatedItems"
     " unevaluatedProperties contentSchema".split()
 )
-"""Keywords whose value is a schema."""
+"""The keywords whose value is a schema."""
 MANY = frozenset("allOf anyOf oneOf prefixItems".split())
-"""Keywords whose value is a list of schemas."""
+"""The keywords whose value is a list of schemas."""
 NAMED = frozenset("properties patternProperties dependentSchemas $defs definitions".split())
-"""Keywords whose value maps names to schemas."""
+"""The keywords whose value maps names to schemas."""
 Place = tuple[tuple[str | int, ...], Mapping[str, Any]]
-"""A schema, and the path that leads to it."""
+"""The path of a subschema, and the subschema."""
 
 
 def subschemas(schema: Any, path: tuple[str | int, ...] = ()) -> Iterator[Place]:
-    """A schema and all inside it, each with its path. A list of names is not a schema."""
+    """A schema and all its subschemas, each with its path."""
     waiting = [(path, schema)]
     while waiting:
         path, schema = waiting.pop()
@@ -31,7 +31,7 @@ def subschemas(schema: Any, path: tuple[str | int, ...] = ()) -> Iterator[Place]
 
 
 def children(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...], Any]]:
-    """The schemas straight inside a schema, each with the path that leads there."""
+    """The direct subschemas of a schema, each with its path."""
     for word, value in schema.items():
         if word in ONE:
             yield (word,), value
@@ -43,14 +43,14 @@ def children(schema: Mapping[str, Any]) -> Iterator[tuple[tuple[str | int, ...],
 
 
 def resolve(root: Any, ref: str) -> Any:
-    """The part of the schema that a pointer leads to, or None."""
-    found = root
+    """The target of a JSON pointer in the schema, or None."""
+    target = root
     for part in ref.removeprefix("#").split("/")[1:]:
         name = part.replace("%25", "%").replace("~1", "/").replace("~0", "~")
-        if isinstance(found, Mapping):
-            found = cast(Mapping[str, Any], found).get(name)
-        elif isinstance(found, list) and name.isdecimal() and int(name) < len(cast(Any, found)):
-            found = cast(list[Any], found)[int(name)]
+        if isinstance(target, Mapping):
+            target = cast(Mapping[str, Any], target).get(name)
+        elif isinstance(target, list) and name.isdecimal() and int(name) < len(cast(Any, target)):
+            target = cast(list[Any], target)[int(name)]
         else:
             return None
-    return found
+    return target

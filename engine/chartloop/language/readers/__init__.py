@@ -1,10 +1,10 @@
-"""From shapes to a spec: one reader for each part of a machine file.
+"""Readers: from the shapes of a file to a spec, one reader for each part.
 
-    reader     what all of them share: places, findings, scopes, names
-    settings, parts, quantities            what a machine is set up with and counts with
-    states, jobs, edges, cases, rules      what it does, and where it goes
-    withs, saves, json_schema              what actions are given, and what is kept of them
-    flow                                   what is known when a state is reached
+    reader                                 the shared part: places, findings, scopes, names
+    settings, declarations, quantities     the settings and the declared values of a machine
+    states, jobs, edges, cases, rules      the states, and the edges between them
+    withs, saves, schemas                  the fields of actions, and the use of their results
+    flow                                   the facts that are known when a state is reached
 
 A reader takes shapes, never text.
 """

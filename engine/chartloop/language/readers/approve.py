@@ -1,4 +1,4 @@
-"""Reads `approve`, and takes the states apart that it is about."""
+"""The reader of `approve`, which expands the calling states."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chartloop.language.yaml.reading import Path
 
 
 def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | None) -> MachineSpec:
-    """The machine with the states that its `approve` stands for."""
+    """Read `approve`, and expand the states of the machine."""
     if shape is None or reader.is_gone(("approve",)):
         return spec
     at: Path = ("approve", "tools")
@@ -34,7 +34,7 @@ def read_approve(reader: Reader, spec: MachineSpec, shape: file.ApproveShape | N
 
 
 def _report_taken_names(reader: Reader, spec: MachineSpec, made: Approve) -> bool:
-    """Report states whose names `approve` needs; whether there is one."""
+    """Report states whose names `approve` needs, and return whether there are any."""
     taken = False
     for name, own in names_for(calling_states(spec, made.tools)).items():
         for other in own:

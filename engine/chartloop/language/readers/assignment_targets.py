@@ -15,22 +15,22 @@ from chartloop.language.yaml.reading import Path
 
 
 class Target(NamedTuple):
-    """The variable that an entry writes, and where the entry's value stands."""
+    """The variable that an entry writes, with the path of the entry's value."""
 
     path: Path
     name: str
     type: Type
-    """Of the value: of `append`, that of the list's elements."""
+    """The type of the value; with `append`, of the list's elements."""
     append: bool
 
 
 def read_targets(
     reader: Reader, path: Path, shape: Mapping[str, Any] | None, unknown: str, misfit: str
 ) -> Iterator[tuple[Target, Any]]:
-    """Each target with what is given for it, `append` taken off.
+    """Each target with its value, without the `append` around it.
 
-    `unknown` is the code for a variable that does not exist, `misfit` that for `append` to what is
-    no list; such an entry is left out.
+    `unknown` is the code for an unknown variable, `misfit` for `append` to something other than a
+    list; such entries are skipped.
     """
     for name, given in (shape or {}).items():
         at = (*path, name)

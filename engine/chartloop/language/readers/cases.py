@@ -1,4 +1,4 @@
-"""The words under `cases`: which value each stands for, and which values none does.
+"""The words under `cases`: their values, and the values without a case.
 
 Belongs here: pure rules. Never: places, findings.
 
@@ -28,7 +28,7 @@ class CaseFault(NamedTuple):
 
 
 def case_value(type: Type, word: str) -> Any:
-    """The value that a case's word stands for, of the type of `of`; None when it is none."""
+    """The value of a case's word for the type of `of`; None if it has none."""
     if type.kind == "bool":
         return _BOOLS.get(word)
     if type.kind == "int":
@@ -37,7 +37,7 @@ def case_value(type: Type, word: str) -> Any:
 
 
 def case_fault(type: Type, word: str) -> CaseFault | None:
-    """Why a value of the type can never be the word; None when it can."""
+    """The fault of a word that no value of the type can be; None if one can."""
     if type.kind == "enum" and word not in type.values:
         return CaseFault(f"`of` is never `{word}`", nearest(word, type.values))
     if (wrong := word_fault(type, word)) is not None:
@@ -49,7 +49,7 @@ def case_fault(type: Type, word: str) -> CaseFault | None:
 
 
 def missing_cases(type: Type, words: Collection[str]) -> str:
-    """The values that no case names, in words; empty when all are covered."""
+    """The values without a case, in words; empty if all are covered."""
     if type.kind == "enum":
         missing = [f"`{v}`" for v in type.values if v not in words]
     elif type.kind == "bool":

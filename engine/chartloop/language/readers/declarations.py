@@ -1,4 +1,4 @@
-"""Reads what a machine counts with: limits, variables, definitions, memory blocks.
+"""The readers of declarations: limits, variables, definitions, memory blocks.
 
 Source: design "language", section 1.
 """
@@ -30,7 +30,7 @@ _TYPES = "bool int float str duration fraction list[T] map[T] any"
 
 
 def read_limits(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, LimitSpec]:
-    """`limits`: named thresholds."""
+    """Read `limits`: named thresholds."""
     out: dict[str, LimitSpec] = {}
     for name, given in (shape or {}).items():
         path: Path = ("limits", name)
@@ -51,7 +51,7 @@ def read_limits(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, Li
 
 
 def read_vars(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, VarSpec]:
-    """`vars`: variables with their first values."""
+    """Read `vars`: variables with their initial values."""
     out: dict[str, VarSpec] = {}
     for name, given in (shape or {}).items():
         path: Path = ("vars", name)
@@ -74,7 +74,7 @@ def read_vars(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, VarS
 def _read_typed(
     reader: Reader, path: Path, given: file.TypedValue, *, limit: bool
 ) -> tuple[Type, Any]:
-    """The type and value of `{type, value}`."""
+    """Read the type and the value of `{type, value}`."""
     type = parse_type(given.type)
     if type is None or (limit and (type.kind in ("map", "any") or type.of not in (None, STR))):
         hint = "bool int float str duration fraction list[str]" if limit else _TYPES
@@ -102,7 +102,7 @@ def _example(type: Type, *, limit: bool) -> str:
 
 
 def _broken(reader: Reader, code: str, path: Path, message: str, hint: str) -> None:
-    """A finding about a declaration: its uses say nothing more."""
+    """Report a fault in a declaration, so that its uses are not reported."""
     reader.say(code, path, message, hint=hint)
     reader.broken.add(f"{path[0]}.{path[1]}")
 
@@ -110,7 +110,7 @@ def _broken(reader: Reader, code: str, path: Path, message: str, hint: str) -> N
 def read_defines(
     reader: Reader, shape: Mapping[str, Any] | None, given: Mapping[str, str]
 ) -> dict[str, Expression]:
-    """`define`: named expressions, those that the caller replaces among them.
+    """Read `define`: named expressions, including those that the caller replaces.
 
     They are inlined and typed where they are used, so that a fact that may be None is judged
     there; here they are only read. Leaves the texts in the reader's scope.
@@ -156,11 +156,11 @@ def _define(reader: Reader, name: str, text: str, *, replaced: bool) -> Expressi
 
 
 READS_MEMORY = "core_memory_read"
-"""The tool with which a model reads a block that is not in its prompt."""
+"""The tool for reading a block that is not in the prompt."""
 
 
 def read_memory(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, BlockSpec]:
-    """`memory`: named blocks of text. Source: 004 "Agent with Memory Blocks"."""
+    """Read `memory`: named blocks of text. Source: 004 "Agent with Memory Blocks"."""
     out: dict[str, BlockSpec] = {}
     for name, given in (shape or {}).items():
         path: Path = ("memory", name)
@@ -185,7 +185,7 @@ def read_memory(reader: Reader, shape: Mapping[str, Any] | None) -> dict[str, Bl
 
 
 def whole(reader: Reader, path: Path, value: Any) -> int | None:
-    """A whole number of things, `1_000` too; None when there is none."""
+    """Read a count, also as `1_000`; None if it is missing or, with a finding, invalid."""
     if value is None:
         return None
     found = parse_number(value) if isinstance(value, str) else value

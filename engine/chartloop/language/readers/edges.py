@@ -1,4 +1,4 @@
-"""Reads edges and assignments: where it goes, and what changes on the way.
+"""The reader of edges and assignments.
 
 Source: design "language", section 2 (edges, `set`).
 """
@@ -21,13 +21,13 @@ from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
 
 RESERVED = frozenset({"advance", "check", "expired"})
-"""Triggers of the engine's own."""
+"""The engine's own triggers."""
 _RETURNING = frozenset({"next", "then", "else", "case"})
 _GUARDED = frozenset({"next", "on"})
 
 
 class Slot(NamedTuple):
-    """Where an edge stands and what it is for."""
+    """The place and the role of an edge."""
 
     path: Path
     source: str
@@ -39,7 +39,7 @@ class Slot(NamedTuple):
 
 
 def read_edge(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> Edge | None:
-    """One edge; None if unknown where it leads."""
+    """Read one edge; None if its target is unknown."""
     if reader.is_gone(slot.path):
         return None
     written = isinstance(shape, file.EdgeShape)
@@ -106,7 +106,7 @@ def _clash(reader: Reader, path: Path, message: str) -> None:
 
 
 def read_edges(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> list[Edge]:
-    """One edge or an ordered list: each knows that those before it did not hold."""
+    """Read one edge or an ordered list. Each scope includes that the edges before did not hold."""
     if not isinstance(shape, list):
         made = read_edge(reader, slot, shape, scope)
         return [made] if made else []
@@ -127,7 +127,7 @@ def read_edges(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> list[Edg
 
 
 def read_event(reader: Reader, state: str, event: str, shape: Any) -> list[Edge]:
-    """The edges of one event of a wait, with the data of its answer."""
+    """Read the edges of one event of a wait, with the data of its answer."""
     path: Path = ("states", state, "on", event)
     if event in RESERVED:
         message = f"`{event}` is an event of the engine itself"
@@ -148,7 +148,7 @@ def read_event(reader: Reader, state: str, event: str, shape: Any) -> list[Edge]
 
 
 def _data_of(reader: Reader, path: Path, shape: Any, data: dict[str, Type]) -> None:
-    """The fields of an answer; several edges of one event share them."""
+    """Read the fields of an answer, which all edges of an event share."""
     given: Mapping[str, str] = getattr(shape, "data", None) or {}
     for name, text in given.items():
         at = (*path, name)
@@ -167,7 +167,7 @@ def _data_of(reader: Reader, path: Path, shape: Any, data: dict[str, Type]) -> N
 def read_sets(
     reader: Reader, path: Path, shape: Mapping[str, Any] | None, scope: Scope
 ) -> tuple[Assign, ...]:
-    """`set`: variables that become a constant or the value of an expression."""
+    """Read `set`: variables with a constant or an expression each."""
     out: list[Assign] = []
     for target, given in read_targets(reader, path, shape, "CL103", "CL104"):
         made = _value(reader, target.path, given, target.type, scope)

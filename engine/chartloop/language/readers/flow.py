@@ -1,10 +1,10 @@
-"""Knowledge of facts at each state: what must hold when it is reached.
+"""Data-flow analysis: the facts that must have a value when a state is reached.
 
-A small data-flow analysis over a machine whose guards could be read but not yet trusted. For
-every moment (entering a state, and after its action) it computes the facts that have a value
-on *every* way there, and whose result is in `last.result`. It lets `errors.last.category`
-are behind `errors.consecutive >= 3` without a test. What may come from outside at any time, a
-cancel or a pause, counts as a way too: what holds here holds in every run.
+It runs on a machine that was read once, before its expressions are checked strictly. For every
+moment (entering a state, and after its action) it computes the facts that have a value on *every*
+path there, and the actions whose result may be in `last.result`. So `errors.last.category` needs
+no test after `errors.consecutive >= 3`. A stop from outside is possible at any time and counts as a
+path too, so that the result holds in every run.
 
 Source: design "language", sections 2 (`of`), 3 (None tests) and 6 (`last.result`).
 """
@@ -22,7 +22,7 @@ from chartloop.language.spec import RETURN, Edge, MachineSpec, Rule, StateSpec
 Moment = Literal["entry", "after"]
 
 STICKY = frozenset({"errors.last", "usage.cost", "progress.magnitude", "last.answer"})
-"""Facts that never become None again once they have a value."""
+"""The facts that never become None again once they have a value."""
 
 _FAILED = frozenset({"last.error", "errors.last"})
 
@@ -32,10 +32,10 @@ class Known(NamedTuple):
 
     facts: frozenset[str]
     results: frozenset[str]
-    """States whose action may have been the last one; the empty name: none has acted, or it
-    failed and left no result."""
+    """The states whose action may be the last one; the empty name stands for no action, or a
+    failed one without a result."""
     answers: frozenset[str]
-    """Edges whose answer may be the newest; the empty name: none was given."""
+    """The edges whose answer may be the newest; the empty name stands for no answer."""
 
 
 NOTHING = Known(frozenset(), frozenset({""}), frozenset({""}))
@@ -56,21 +56,21 @@ class Flow:
         if known is None:
             return scope
         typed = dict(scope.typed)
-        if (found := _one_type(known.results, self.results)) is not None:
-            typed["last.result"] = found
-        if (found := _one_type(known.answers, self.answers)) is not None:
-            typed["last.answer"] = found
+        if (result := _one_type(known.results, self.results)) is not None:
+            typed["last.result"] = result
+        if (answer := _one_type(known.answers, self.answers)) is not None:
+            typed["last.answer"] = answer
         return replace(scope, typed=typed).narrow(known.facts)
 
 
 def _one_type(names: frozenset[str], types: Mapping[str, Type]) -> Type | None:
-    """The type that all of them have; None when they differ, or one has none."""
-    found = {types.get(name) for name in names}
-    return found.pop() if len(found) == 1 else None
+    """The common type of all names; None if they differ, or one has no type."""
+    distinct = {types.get(name) for name in names}
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def flow(spec: MachineSpec) -> Flow:
-    """Analyse a machine. Cost: a few skips its edges."""
+    """Analyse a machine. The cost is a few passes over its edges."""
     ways = _Ways(spec)
     entry: dict[str, Known] = {spec.start: NOTHING}
     after: dict[str, Known] = {}
@@ -111,7 +111,7 @@ def _join(a: Known | None, b: Known) -> Known:
 
 
 class _Ways:
-    """The ways on from each state, with what is known on each."""
+    """The paths out of each state, with the known facts on each."""
 
     def __init__(self, spec: MachineSpec) -> None:
         self.spec = spec
@@ -119,7 +119,7 @@ class _Ways:
         self.stops = [
             n for n, s in spec.states.items() if s.stop or s.end == "by_reason" or n == spec.on_stop
         ]
-        """Where a stop without its own target may lead: a rule's, or one from outside."""
+        """The targets of a stop without its own: of a rule, or from outside."""
         detours = any(r.kind == "detour" for r in spec.rules)
         targets = {e.target for e in spec.edges()} | {spec.start}
         if spec.on_error is not None:
@@ -127,7 +127,7 @@ class _Ways:
         self.returns = sorted(targets - {RETURN}) if detours else []
 
     def of(self, state: StateSpec, entry: Known, after: Known) -> Iterator[tuple[str, Known]]:
-        """Where a run can go from a state, and what is known there."""
+        """The states that a run can reach from a state, with the known facts."""
         yield from self._edges(state, after)
         if state.job == "end":
             return
@@ -144,7 +144,7 @@ class _Ways:
 
     def _edges(self, state: StateSpec, after: Known) -> Iterator[tuple[str, Known]]:
         refuted: dict[str, frozenset[str]] = {}
-        """For each trigger, what is known because the edges before did not hold."""
+        """For each trigger, the facts that are known because the earlier edges did not hold."""
         for edge in state.edges:
             known = after
             if edge.role in ("failed", "expired") and state.action is not None:
@@ -160,7 +160,7 @@ class _Ways:
                 yield target, known
 
     def _outside(self, state: StateSpec, known: Known) -> Iterator[tuple[str, Known]]:
-        """Rules, which are looked at wherever the run rests, and signals from outside."""
+        """The paths of rules, which are evaluated wherever the run rests, and of outside stops."""
         if not state.rests and state.name != self.spec.start:
             for rule, to in self.jumps:
                 if set(rule.before) & {e.target for e in state.edges}:

@@ -1,4 +1,4 @@
-"""A state has one job: which it is, and which keys go with it.
+"""The job of a state, and the keys that go with it.
 
 Source: design "language", section 2, the table of jobs.
 """
@@ -20,7 +20,7 @@ _WAYS = ("next", "then", "else", "cases", "on", "all", "failed", "expired")
 
 
 FIELDS = {"with": "with_", "else": "else_", "for": "for_", "in": "in_"}
-"""Keys that are words of Python: under which name their shape has them."""
+"""The keys that are keywords of Python, with their names in the shape."""
 
 
 def has_key(shape: StateShape, key: str) -> bool:
@@ -29,7 +29,7 @@ def has_key(shape: StateShape, key: str) -> bool:
 
 
 def job_of(reader: Reader, path: Path, shape: StateShape) -> Job:
-    """The job of a state; a finding when it has several."""
+    """The job of a state, with a finding if it has several."""
     marks: list[tuple[Job, str]] = [(j, k) for j, k in _MARKS if has_key(shape, k)]
     if has_key(shape, "all") and [job for job, _ in marks] != ["act"]:
         marks.append(("fork", "all"))
@@ -49,7 +49,7 @@ def job_of(reader: Reader, path: Path, shape: StateShape) -> Job:
 
 
 def check_keys(reader: Reader, path: Path, shape: StateShape, job: Job) -> None:
-    """Keys that need another, or do not go with the job."""
+    """Report keys that lack another key or do not go with the job."""
     for key, needs in NEEDS.items():
         if has_key(shape, key) and not any(_meant(reader, path, shape, n) for n in needs):
             message = f"`{key}` goes with {' or '.join(f'`{n}`' for n in needs)}"

@@ -1,13 +1,13 @@
-"""Loops over a list: one state of the file becomes the two that it is drawn as.
+"""Loops over a list: the expansion of one state of the file into two.
 
     steps: {for: vars.step, in: vars.plan, each: carry_out, then: done}
 
-``steps`` starts the loop: it keeps the list and sets the position to 0. ``steps_next`` asks whether
-there is another item, hands it over and counts. Both are ordinary states, and the variables are
-ordinary variables, so that every proof, picture and record knows them. An edge that leads back to
-``steps`` from a state which can only be come to with an item leads to ``steps_next`` instead.
+``steps`` starts the loop: it stores the list and sets the position to 0. ``steps_next`` decides
+whether there is another item, takes it and counts. Both are ordinary states with ordinary
+variables, so that proofs, pictures and records need no special case. An edge back to ``steps`` from
+a state that can only be reached with an item leads to ``steps_next`` instead.
 
-Belongs here: what a loop stands for. Never: running it.
+Belongs here: the expansion of a loop. Never: running it.
 
 Source: issue 12, section 6
 """
@@ -32,16 +32,16 @@ from chartloop.language.yaml.reading import Path
 States = Mapping[str, file.StateShape | None]
 
 _KEYS = frozenset("for in each most then ask label about role status".split())
-"""Keys of a state that goes through a list."""
+"""The keys of a loop state."""
 _EMPTY: Mapping[str, Any] = {
     "str": "", "int": 0, "float": 0.0, "bool": False, "duration": 0.0, "fraction": 0.0,
     "list": (), "map": {},
 }  # fmt: skip
-"""The item before the first, by the kind of its type."""
+"""The initial value of the item variable, by the kind of its type."""
 
 
 class Loop(NamedTuple):
-    """One loop of a machine, by the names that it makes."""
+    """A loop of a machine, with the names that its expansion adds."""
 
     name: str
     item: str
@@ -50,7 +50,7 @@ class Loop(NamedTuple):
 
     @property
     def asking(self) -> str:
-        """The state that asks for another item."""
+        """The state that decides whether there is another item."""
         return f"{self.name}_next"
 
     @property
@@ -60,12 +60,12 @@ class Loop(NamedTuple):
 
     @property
     def at(self) -> str:
-        """The variable that counts the items that were handed out."""
+        """The variable that counts the items taken."""
         return f"{self.name}_at"
 
 
 def find_loops(reader: Reader, states: States) -> list[Loop]:
-    """The loops of a machine; what is wrong with their keys is said."""
+    """Find the loops of a machine, and report faults in their keys."""
     loops: list[Loop] = []
     for name, shape in states.items():
         if shape is None or shape.for_ is None:
@@ -100,7 +100,7 @@ def _check_keys(reader: Reader, path: Path, shape: file.StateShape) -> None:
 
 
 def with_loops(states: States, loops: Iterable[Loop]) -> dict[str, file.StateShape | None]:
-    """The states of the machine, each loop written out as the two that it stands for."""
+    """The states of the machine, with each loop expanded into its two states."""
     made = {loop.name: loop for loop in loops}
     out: dict[str, file.StateShape | None] = {}
     for name, shape in states.items():
@@ -150,7 +150,7 @@ def _operand(value: Any) -> str:
 
 
 def places(loops: Iterable[Loop]) -> Iterator[tuple[Path, Path]]:
-    """For each part that a loop makes, where the file says it."""
+    """The paths of the parts that loops generate, to their origin in the file."""
     for loop in loops:
         here: Path = ("states", loop.name)
         asking: Path = ("states", loop.asking)
@@ -173,10 +173,10 @@ def places(loops: Iterable[Loop]) -> Iterator[tuple[Path, Path]]:
 def declare_loops(
     reader: Reader, loops: list[Loop], variables: dict[str, VarSpec], scope: Scope
 ) -> list[Loop]:
-    """Add the variables that loops make, of the types of their lists.
+    """Add the variables that loops generate, with types from their lists.
 
-    The list of a loop inside another may be the other's item, so that they are read until nothing
-    new is known. Gives the loops back, with `most` for those whose list is written out.
+    The list of a nested loop may be the item of the outer one, so the loops are read repeatedly
+    until no new type is found. Returns the loops, with `most` for those with a literal list.
     """
     left, done = list(loops), list[Loop]()
     while left:
@@ -195,7 +195,7 @@ def declare_loops(
 def _list_type(
     reader: Reader, loop: Loop, variables: Mapping[str, VarSpec], scope: Scope
 ) -> tuple[Type, int | None] | None:
-    """The type of the items, and how many there are where that is written down."""
+    """The type of the items, with their number if the list is literal; None if unknown."""
     value = loop.shape.in_
     if isinstance(value, list):
         found = type_of(value)
@@ -228,14 +228,14 @@ def _declare(
 
 
 def check_loop(reader: Reader, loop: Loop) -> Loop:
-    """The loop with its list and `most` judged at their places, without what is wrong."""
+    """Check the list and `most` of a loop in place, and remove invalid ones."""
     path: Path = ("states", loop.name)
     scope = reader.at(loop.name, "entry")
     if isinstance(loop.shape.in_, str):
         try:
             found = parse(loop.shape.in_, scope.narrow(NULLABLE))
         except ExpressionFault:
-            found = None  # said where the state is read
+            found = None  # reported when the state is read
         if found is not None and found.type.kind not in ("list", "any"):
             message = f"`in` is {found.type}, not a list"
             reader.say("CL116", (*path, "in"), message, hint="go through a list: `in: vars.plan`")
@@ -259,7 +259,7 @@ def _is_count(reader: Reader, path: Path, most: Any, scope: Scope) -> bool:
 
 
 def lead_back(spec: MachineSpec, loops: Iterable[Loop]) -> MachineSpec:
-    """The machine with the edges that come back to a loop leading to its question."""
+    """Redirect the edges that return to a loop to its deciding state."""
     states = dict(spec.states)
     for loop in loops:
         asking = spec.states.get(loop.asking)
@@ -274,7 +274,7 @@ def lead_back(spec: MachineSpec, loops: Iterable[Loop]) -> MachineSpec:
 
 
 def _reachable_states(spec: MachineSpec, without: Edge | None = None) -> set[str]:
-    """The states that edges, rules and failures can lead a run to."""
+    """The states that a run can reach by edges, rules and failures."""
     pending = [spec.start, spec.on_stop, *(rule.to for rule in spec.rules)]
     pending += [spec.on_error.target] if spec.on_error is not None else []
     seen: set[str] = set()
@@ -289,13 +289,13 @@ def _reachable_states(spec: MachineSpec, without: Edge | None = None) -> set[str
 
 
 def _lists(begin: StateSpec) -> frozenset[str]:
-    """The variables that the list of a loop is made of."""
+    """The variables that the list of a loop reads."""
     reads = (a.value.reads for a in begin.set if isinstance(a.value, Expression))
     return frozenset(path for found in reads for path in found if path.startswith("vars."))
 
 
 def _redirect_edges(state: StateSpec, loop: Loop, lists: frozenset[str]) -> StateSpec:
-    """A state in a loop, with its edges to the next item, or to a new start for a new list."""
+    """Redirect a state's edges to the next item, unless they restart the loop with a new list."""
     written = {one.target for one in (*state.set, *state.save) if not one.append}
     edges = tuple(
         replace(edge, target=loop.asking)

@@ -1,4 +1,4 @@
-"""Values that a file writes plainly, and what they mean: `30m`, `95%`, `1_000_000`.
+"""Quantities in a file: `30m`, `95%`, `1_000_000`.
 
 Source: design "language", section 1 (`limits`, `vars`).
 """
@@ -29,13 +29,13 @@ _READ: Mapping[str, Callable[[str], float | None]] = {
 
 
 def nonneg(type: Type) -> Type:
-    """The type of a limit: quantities are never negative."""
+    """The type of a limit, whose quantities are never negative."""
     quantity = type.numeric or type.kind == "duration"
     return Type(type.kind, of=type.of, nullable=type.nullable, nonneg=quantity)
 
 
 def quantity(value: Any) -> tuple[Type, Any] | None:
-    """The type and value of a limit that is written plainly."""
+    """The type and value of a limit without a declared type; None if it is invalid."""
     match value:
         case bool():
             return BOOL, value
@@ -55,7 +55,7 @@ def quantity(value: Any) -> tuple[Type, Any] | None:
 
 
 def coerce(type: Type, value: Any) -> tuple[bool, Any]:
-    """A plain value as one of a declared type, ``30m`` for a duration: whether it fits, and it."""
+    """Convert a value to a type, ``30m`` to a duration: whether it fits, and the result."""
     made = _as(type, value)
     return accepts(type, made), made
 
@@ -76,9 +76,9 @@ def _as(type: Type, value: Any) -> Any:
 
 
 def doubtful(type: Type, value: Any) -> str:
-    """How a number is to be written that has no unit where one is needed; empty if it has.
+    """The correct notation for a number without its unit; empty if it needs none.
 
-    Files must say the unit of a duration, and a fraction above 1 was meant as percent.
+    A duration in a file needs a unit, and a fraction above 1 is probably a percentage.
     """
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return ""

@@ -1,7 +1,6 @@
-"""Shared by the readers of a file's parts: places, findings, scopes, and the names there are.
+"""The shared part of all readers: places, findings, scopes, and known names.
 
-One mistake gives one finding: what is said about a name that could not be read, wherever it is
-used, is not said again.
+One mistake gives one finding: a name that could not be read is not reported again where it is used.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from chartloop.language.file.unreadable import TOO_MANY, Unread, names_in
 from chartloop.language.label import Label, LabelFault, parse_label
 from chartloop.language.readers.flow import Flow, Moment
 from chartloop.language.server_tools import ServerSpec
-from chartloop.language.spec import said_at
+from chartloop.language.spec import path_in_file
 from chartloop.language.template.template import Template, TemplateFault
 from chartloop.language.template.template import parse as parse_template
 from chartloop.language.text_fault import TextFault
@@ -46,52 +45,52 @@ from chartloop.language.yaml.document import dotted_path, short
 from chartloop.language.yaml.reading import MAX_FINDINGS, Document, Path
 
 NULLABLE = frozenset({name for name, spec in FACTS.items() if spec.type.nullable} | {"last.answer"})
-"""Every fact that may be None."""
+"""The facts that may be None."""
 
 UNSURE = frozenset({"CL105", "CL110", "CL322"})
-"""Faults that may vanish once it is known how a state is reached; see `language.flow`."""
+"""The faults that may disappear once the flow to a state is known: see `readers.flow`."""
 
 _ROOTS = {
     "state": "states", "stop reason": "reasons", "tool of this machine": "tools",
     "variable": "vars", "memory block": "memory",
 }  # fmt: skip
-"""Where the things are declared that a name may mean."""
+"""The keys under which the kinds of things are declared."""
 
 UNREAD_GUARD = parse("False", Scope({}), want=BOOL)
-"""Stands for a guard that could not be read, so that its edge or rule is not lost."""
+"""The placeholder for an unreadable guard, which keeps its edge or rule."""
 
 FINISHES = ("stop", "length", "tool_calls", "content_filter")
-"""The usual values of `last.finish_reason`: providers may send others."""
+"""The usual values of `last.finish_reason`; providers may send others."""
 
 _NAME = r"\s*([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)\s*"
 SINGLE = re.compile(rf"(?<![{{$]){{{_NAME}(?::[^{{}}]*)?}}(?!}})", re.ASCII)
-"""`{fact}`, as a label shows it."""
+"""`{fact}`, as in labels."""
 DOUBLE = re.compile(rf"{{{{{_NAME}(?:\|[^{{}}]*)?}}}}", re.ASCII)
-"""`{{ fact }}`, as a template shows it."""
+"""`{{ fact }}`, as in templates."""
 
 _MANY = 500
-"""Names that a misspelt one is compared with."""
+"""The most names that a misspelt one is compared with."""
 
 T = TypeVar("T")
 
 
 @cache
 def base_roots() -> dict[str, Type]:
-    """The struct types of the facts that every machine has."""
+    """The struct types of the built-in facts."""
     return sections()
 
 
 class Named(NamedTuple):
-    """The names that the facts of one machine are made of."""
+    """The names of one machine that are part of its facts."""
 
     machine: str
     states: tuple[str, ...]
     tools: tuple[str, ...]
-    """Those that the model may be shown."""
+    """The tools that the model may be offered."""
     all_tools: tuple[str, ...]
-    """With those of child machines."""
+    """The tools with those of child machines."""
     fixed: bool
-    """The file lists its tools itself: with `*`, or without a list, a caller may bring others."""
+    """Whether the file lists its tools. With `*`, or without a list, a caller may add others."""
     actions: tuple[str, ...]
     reasons: tuple[str, ...]
 
@@ -134,44 +133,44 @@ def _with(section: Type, **types: Type) -> Type:
 
 @dataclass
 class Reader:
-    """Reads expressions, templates and names out of one machine of a document.
+    """Reads expressions, templates and names of one machine of a document.
 
-    Findings are collected; what could not be read comes back as None, so that the rest of the
-    file is still read.
+    Findings are collected. An unreadable part is returned as None, so that the rest of the file is
+    still read.
     """
 
     document: Document
     base: Path
-    """Where the machine is: empty for the file's own, ``machines.x`` for a child."""
+    """The path of the machine: empty for the file's own, ``machines.x`` for a child."""
     registry: Registry
     unread: Unread
     gone: frozenset[Path] = frozenset()
-    """The paths that `shape` took out of the data: a blank is there."""
+    """The paths that `shape` removed from the data or replaced by a blank."""
     flow: Flow | None = None
     define: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Definitions that the caller replaces."""
+    """The definitions that the caller replaces."""
     scope: Scope = field(default_factory=lambda: Scope({}))
     defined: Mapping[str, Expression] = field(default_factory=dict[str, Expression])
     states: Mapping[str, None] = field(default_factory=dict[str, None])
     """The names of the states, in the file's order."""
     variables: Mapping[str, Type] = field(default_factory=dict[str, Type])
     words: Mapping[str, Words] = field(default_factory=dict[str, Words])
-    """By variable the words that the file writes into it."""
+    """The words that the file assigns to each variable."""
     made: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
-    """For parts that the file says in other words, where it does."""
+    """The paths of generated parts, to their origin in the file."""
     reasons: Mapping[str, StopReason] = field(default_factory=lambda: dict(REASONS))
     tools: tuple[str, ...] = ()
     servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
     """The MCP servers of the machine."""
     unlocked: set[str] = field(default_factory=set[str])
-    """Those of which the lock says nothing that could be used: it was said."""
+    """The servers without a usable lock, which was reported."""
     findings: list[Finding] = field(default_factory=list[Finding])
     broken: set[str] = field(default_factory=set[str])
-    """Dotted names that are declared and could not be read: ``limits.x``."""
+    """The dotted names whose declaration could not be read: ``limits.x``."""
     children: dict[str, Path] = field(default_factory=dict[str, Path])
-    """The child machines that are named, each with the first place."""
+    """The names of child machines, each with the path of its first use."""
     unsure: bool = False
-    """A fault of `UNSURE` was met: a second reading with the flow may do without it."""
+    """Whether there was a fault of `UNSURE`, which a second reading with the flow may avoid."""
 
     # places and findings --------------------------------------------------------------------
 
@@ -179,19 +178,19 @@ class Reader:
         self, code: str, path: Path, message: str, *, hint: str = "", key: bool = False,
         part: tuple[int, int] | None = None, lost: Iterable[str] = (),
     ) -> None:  # fmt: skip
-        """Note a finding at a value, at its key, or at a part of its text.
+        """Add a finding at a value, at its key, or at a part of its text.
 
-        `lost` are texts that could not be read: what they name counts as used.
+        `lost` are unreadable texts, whose names count as used.
         """
-        self.unread.add(self.base + said_at(self.made, path), lost)
+        self.unread.add(self.base + path_in_file(self.made, path), lost)
         self.warn(code, path, message, hint=hint, key=key, part=part)
 
     def warn(
         self, code: str, path: Path, message: str, *, hint: str = "", key: bool = False,
         part: tuple[int, int] | None = None,
     ) -> None:  # fmt: skip
-        """Note a finding about what could be read all the same."""
-        full = self.base + said_at(self.made, path)
+        """Add a finding about a readable part."""
+        full = self.base + path_in_file(self.made, path)
         if len(self.findings) > MAX_FINDINGS:
             return
         if len(self.findings) == MAX_FINDINGS:
@@ -203,31 +202,31 @@ class Reader:
         self.findings.append(finding(code, message, place, hint=hint, at=dotted_path(full)))
 
     def lose(self, path: Path) -> None:
-        """Note that a state lacks a way on, and has a finding for it."""
+        """Note that a state lacks an edge, which has a finding."""
         self.unread.places.add(dotted_path(self.base + path))
         self.unread.ways.add(dotted_path(self.base + path))
 
     def mention(self, text: str) -> None:
-        """Count what a text names as used, though the text is not read."""
+        """Count the names in an unread text as used."""
         self.unread.words.update(names_in(text))
 
     def is_gone(self, path: Path) -> bool:
-        """Whether what stood there was taken out, with its own finding."""
-        return self.base + said_at(self.made, path) in self.gone
+        """Whether the value at a path was removed with a finding."""
+        return self.base + path_in_file(self.made, path) in self.gone
 
     def lost_in(self, path: Path) -> bool:
-        """Whether anything was taken out of what is there."""
+        """Whether anything at or below a path was removed."""
         full = self.base + path
         return any(gone[: len(full)] == full for gone in self.gone)
 
     def items(self, path: Path, given: Sequence[T] | None) -> Iterator[tuple[int, T]]:
-        """The items of a list with their numbers, without those that were taken out."""
+        """The items of a list with their indices, without removed ones."""
         for number, item in enumerate(given or ()):
             if not self.is_gone((*path, number)):
                 yield number, item
 
     def once(self, path: Path, names: Iterable[tuple[int, str]], what: str) -> None:
-        """Refuse a name that is twice in a list."""
+        """Report names that occur twice in a list."""
         seen: set[str] = set()
         for number, name in names:
             if name in seen:
@@ -236,7 +235,7 @@ class Reader:
             seen.add(name)
 
     def _known_trouble(self, path: Path, texts: str) -> bool:
-        """Whether a fault only repeats what was said about a name in the text."""
+        """Whether a fault only follows from a reported fault of a name in the text."""
         names = names_in(texts)
         trouble = any(n == b or n.startswith(b + ".") for n in names for b in self.broken)
         if trouble:
@@ -246,17 +245,17 @@ class Reader:
     # expressions ----------------------------------------------------------------------------
 
     def at(self, state: str, moment: Moment) -> Scope:
-        """The scope at a moment of a state, as far as the flow is known."""
+        """The scope at a moment of a state, narrowed by the flow if it is known."""
         return self.flow.scope(self.scope, state, moment) if self.flow is not None else self.scope
 
     def expression(
         self, path: Path, value: Any, want: Type | None, scope: Scope | None = None
     ) -> Expression | None:
-        """The expression that is at `path`, or None with a finding."""
+        """Read the expression at `path`; None with a finding if it is invalid."""
         text = _text(value)
         scope = scope or self.scope
         try:
-            made = parse(text, scope, want=want)
+            expression = parse(text, scope, want=want)
         except ExpressionFault as fault:
             if not self._known_trouble(path, text):
                 part = (fault.offset, fault.width)
@@ -265,14 +264,14 @@ class Reader:
                 self.unsure = True
                 return self._leniently(text, want, scope)
             return None
-        for doubt in made.doubts:
+        for doubt in expression.doubts:
             self.warn(
                 doubt.code, path, doubt.message, hint=doubt.hint, part=(doubt.offset, doubt.width)
             )
-        return made
+        return expression
 
     def guard(self, path: Path, value: Any, scope: Scope | None = None) -> Expression:
-        """The guard that is at `path`; for one that cannot be read, one that never holds."""
+        """Read the guard at `path`; an invalid one becomes `UNREAD_GUARD`, which never holds."""
         return self.expression(path, value, BOOL, scope) or UNREAD_GUARD
 
     def _leniently(self, text: str, want: Type | None, scope: Scope) -> Expression | None:
@@ -284,7 +283,7 @@ class Reader:
     def duration(
         self, path: Path, value: Any, scope: Scope | None = None
     ) -> Expression | float | None:
-        """A duration: written out, or an expression that gives one."""
+        """Read a duration in seconds, or an expression of one."""
         if isinstance(value, str) and (seconds := parse_duration(value)) is not None:
             return seconds
         if isinstance(value, (int, float)):
@@ -294,7 +293,7 @@ class Reader:
         return self.expression(path, value, DURATION, scope)
 
     def share(self, path: Path, value: Any) -> Expression | float | None:
-        """A share: ``80%``, 0.8, or an expression that gives one."""
+        """Read a share, ``80%`` or 0.8, or an expression of one."""
         share = parse_fraction(value) if isinstance(value, str) else None
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             share = float(value)
@@ -307,7 +306,7 @@ class Reader:
         return share
 
     def warn_at(self, path: Path, value: Any, when: Expression) -> Expression | float | None:
-        """`warn_at` of a rule or decision: a share of the bound that its guard must have."""
+        """Read `warn_at` of a rule or decision: a share of its guard's bound."""
         at = (*path, "warn_at")
         if not when.bounds and when is not UNREAD_GUARD:
             hint = "there is no share of anything else to warn at: remove it"
@@ -326,9 +325,9 @@ class Reader:
         self, path: Path, text: str, *, extra: Mapping[str, Type] | None = None,
         only: Mapping[str, Type] | None = None,
     ) -> Template | None:  # fmt: skip
-        """The template that is at `path`, or None with a finding.
+        """Read the template at `path`; None with a finding if it is invalid.
 
-        `extra` are more names than the facts and definitions; `only` takes their place.
+        `extra` adds names to the facts and definitions; `only` replaces them.
         """
         if only is None:
             self._braces(path, text, "CL418", SINGLE)
@@ -342,7 +341,7 @@ class Reader:
             return None
 
     def label(self, path: Path, text: str | None) -> Label | None:
-        """The label that is at `path`, or None. An empty one is none."""
+        """Read the label at `path`; None if it is invalid or empty."""
         self._braces(path, text or "", "CL419", DOUBLE)
         try:
             return parse_label(text, self.scope.roots, self.defined) if text else None
@@ -351,7 +350,7 @@ class Reader:
             return None
 
     def _braces(self, path: Path, text: str, code: str, pattern: re.Pattern[str]) -> None:
-        """Warn of a fact in the braces of the other kind of text: it would be shown as written."""
+        """Warn of a fact in the wrong kind of braces, which would be shown literally."""
         for match in pattern.finditer(text) if "{" in text else ():
             fact = match[1]
             if self._is_fact(fact):
@@ -383,7 +382,7 @@ class Reader:
         self, path: Path, name: str, known: Collection[str], what: str, code: str, *,
         key: bool = False,
     ) -> str | None:  # fmt: skip
-        """A name that must be among `known`. The nearest stands in for a misspelt one."""
+        """Check that a name is among `known`. A misspelt one is replaced by the nearest."""
         if name in known:
             return name
         if what in _ROOTS and self.is_gone((_ROOTS[what],)):
@@ -393,7 +392,7 @@ class Reader:
         return close
 
     def _nearest(self, name: str, known: Collection[str]) -> tuple[str | None, str]:
-        """The name that is meant, if one is like it, and how to say so."""
+        """The nearest known name, if one is close, and a hint."""
         if len(self.findings) > MAX_FINDINGS:
             return None, ""
         few = len(known) <= _MANY
@@ -403,14 +402,14 @@ class Reader:
         return None, nearest(name, known) if few else ""
 
     def state(self, path: Path, name: str, code: str = "CL301") -> str | None:
-        """The name of a state. One that is like none may have meant any."""
-        found = self.name(path, name, self.states, "state", code)
-        if found is None:
+        """Check the name of a state. An unknown one without a near match may mean any state."""
+        state = self.name(path, name, self.states, "state", code)
+        if state is None:
             self.unread.ways.add(dotted_path(self.base + path))
-        return found
+        return state
 
     def variable(self, path: Path, target: str, code: str = "CL103") -> Type | None:
-        """The type of a variable that is named as ``vars.x``; its key is where it is."""
+        """The type of a variable that a key names as ``vars.x``; None with a finding if unknown."""
         name = target.removeprefix("vars.")
         if target.startswith("vars.") and name in self.variables:
             return self.variables[name]
@@ -420,18 +419,18 @@ class Reader:
         return None
 
     def child(self, path: Path, name: str) -> None:
-        """Note the name of a child machine: it is looked up when the whole machine is read."""
+        """Note the name of a child machine, to be found after the whole machine is read."""
         self.children.setdefault(name, path)
 
     def reason(self, path: Path, name: str) -> str:
-        """The name of a stop reason; as it is now where it is none."""
+        """Check the name of a stop reason; an unknown one is returned unchanged."""
         return self.name(path, name, self.reasons, "stop reason", "CL408") or name
 
 
 def _alike(name: str, known: Iterable[str]) -> list[str]:
-    """Of very many names those that may be meant: to compare all of them would take too long."""
-    found = (k for k in known if abs(len(k) - len(name)) < 3 and k[:1] == name[:1])
-    return list(islice(found, _MANY))
+    """The candidates for a misspelt name, because comparing very many names would take too long."""
+    candidates = (k for k in known if abs(len(k) - len(name)) < 3 and k[:1] == name[:1])
+    return list(islice(candidates, _MANY))
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Reads rules: stops, signals and detours.
+"""The reader of rules: stops, signals and detours.
 
 Source: design "language", section 4.
 """
@@ -12,7 +12,7 @@ from chartloop.language.yaml.reading import Path
 
 
 def read_rule(reader: Reader, number: int, shape: file.RuleShape) -> Rule | None:
-    """One rule; None when it is none, or no one knows where it leads."""
+    """Read one rule; None if it is invalid or its target is unknown."""
     path: Path = ("rules", number)
     if not _has_form(reader, path, shape):
         return None
@@ -35,7 +35,7 @@ def read_rule(reader: Reader, number: int, shape: file.RuleShape) -> Rule | None
 
 
 def _has_form(reader: Reader, path: Path, shape: file.RuleShape) -> bool:
-    """Whether a rule is one of the three forms."""
+    """Whether a rule has one of the three forms; reports others."""
     forms = tuple(k for k in ("stop", "signal", "to") if getattr(shape, k) is not None)
     gone = any(reader.is_gone((*path, k)) for k in ("stop", "signal", "to"))
     hint = "a rule stops (`stop`, with or without `to`), signals (`signal`), or detours (`to`)"

@@ -1,4 +1,4 @@
-"""Reads `save`: what is kept of an action's result; and of what type a result is.
+"""The reader of `save`, and the types of results.
 
 Source: design "language", sections 6 (`last.result`) and 8 (`save`).
 """
@@ -27,7 +27,7 @@ _PART = re.compile(r"\.([A-Za-z][A-Za-z0-9_]*)|\[(\d+)\]", re.ASCII)
 
 
 def result_of(action: ActionSpec | None, args: Mapping[str, Given]) -> Type:
-    """The type of what an action returns, with the data that a schema among its fields asks for."""
+    """The type of an action's result, including the data of a schema among its fields."""
     if action is None:
         return ANY
     asked = next((g.value for g in args.values() if g.kind == "schema"), None)
@@ -40,7 +40,7 @@ def result_of(action: ActionSpec | None, args: Mapping[str, Given]) -> Type:
 def read_save(
     reader: Reader, path: Path, shape: Mapping[str, Any] | None, result: Type
 ) -> tuple[Save, ...]:
-    """`save`: variables that take a part of the result, when the action succeeded."""
+    """Read `save`: variables that take a part of the result after a success."""
     out: list[Save] = []
     for target, given in read_targets(reader, path, shape, "CL407", "CL407"):
         saved = _read_save(reader, target, given, result)
@@ -67,7 +67,7 @@ def _read_save(reader: Reader, into: Target, given: Any, result: Type) -> Save |
 
 
 def _result_path(text: str) -> tuple[str | int, ...] | None:
-    """``result.output.world[0]`` as a path; None when it is none."""
+    """Parse ``result.output.world[0]`` to a path; None if it is invalid."""
     match = _PATH.fullmatch(text.strip())
     if match is None:
         return None
@@ -75,7 +75,7 @@ def _result_path(text: str) -> tuple[str | int, ...] | None:
 
 
 def part_of(type: Type, parts: Iterable[str | int]) -> Type | None:
-    """The type of a part of a result; None where it has no such part."""
+    """The type of a part of a result; None if it has no such part."""
     for part in parts:
         found = _inner(type, part)
         if found is None or found.kind == "any":
@@ -95,7 +95,7 @@ def _inner(type: Type, part: str | int) -> Type | None:
 def _part_type(
     reader: Reader, path: Path, parts: tuple[str | int, ...], result: Type
 ) -> Type | None:  # fmt: skip
-    """The type of a part of the result; None with a finding when there is no such part."""
+    """The type of a part of the result; None with a finding if there is no such part."""
     for count, part in enumerate(parts):
         if part_of(result, parts[: count + 1]) is None:
             type = part_of(result, parts[:count]) or ANY
@@ -107,7 +107,7 @@ def _part_type(
 
 
 def _fits(reader: Reader, into: Target, found: Type) -> bool:
-    """Whether the variable can take it, as far as is known before the run."""
+    """Whether the type may fit the variable; reports it otherwise."""
     if f"vars.{into.name.removeprefix('vars.')}" in reader.broken:
         return False
     if found.kind == "any" or assignable(found.without_none(), into.type):
@@ -126,7 +126,7 @@ def _fits(reader: Reader, into: Target, found: Type) -> bool:
 
 
 def type_text(type: Type) -> str:
-    """A type as a file writes it."""
+    """A type in the notation of files."""
     match type.kind:
         case "struct":
             return "map"

@@ -1,4 +1,4 @@
-"""Reads what a model's reply must be: a JSON Schema, or the name of a Python class.
+"""The reader of reply schemas: a JSON Schema, or the name of a Python class.
 
 `output: Answer` names a class that comes with `--tools`. The canonical text has its schema beside
 its name, `{class: Answer, schema: {...}}`: so the hash holds it, a machine is read without the
@@ -23,7 +23,7 @@ _OF_CLASS = {"class", "schema"}
 
 
 def read_schema(reader: Reader, path: Path, value: Any) -> ReplySchema:
-    """The schema at `path`; after a finding, one that every reply satisfies."""
+    """Read the schema at `path`; an invalid one is replaced by one that every reply satisfies."""
     if isinstance(value, str):
         return _of_class(reader, path, value) or ReplySchema({})
     if isinstance(value, Mapping) and set(cast(Mapping[str, Any], value)) == _OF_CLASS:
@@ -44,7 +44,7 @@ def _is_sound(reader: Reader, path: Path, schema: Any) -> bool:
 
 
 def _of_class(reader: Reader, path: Path, name: str) -> ReplySchema | None:
-    """The schema of a class that the application brings."""
+    """The schema of a class of the application."""
     known = reader.registry.types
     if name not in known:
         if known:
@@ -69,7 +69,7 @@ def _of_class(reader: Reader, path: Path, name: str) -> ReplySchema | None:
 
 
 def _as_recorded(reader: Reader, path: Path, value: Mapping[str, Any]) -> ReplySchema | None:
-    """A class with the schema that it had when the text was written."""
+    """The schema of a class in a recorded machine, with the schema at that time."""
     name, schema = value["class"], value["schema"]
     if not isinstance(name, str):
         reader.say("CL414", (*path, "class"), "`class` takes the name of a class")

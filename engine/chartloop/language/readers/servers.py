@@ -1,7 +1,6 @@
-"""Reads `mcp_servers`, and the lock that says which tools they offer.
+"""The reader of `mcp_servers` and of the lock of their tools.
 
-No server is asked, here or in anything that only looks at a machine: what the lock does not hold
-is a finding.
+Reading a machine never starts a server: a tool that is not in the lock is a finding.
 
 Source: design "language", section 1.
 """
@@ -42,7 +41,7 @@ from chartloop.language.yaml.document import short
 from chartloop.language.yaml.reading import Path
 
 ReadLock = Callable[[], str]
-"""Gives the text of the lock beside the file. Raises `SetupError` where there is none."""
+"""Returns the text of the lock beside the file. Raises `SetupError` if there is none."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
 _STDIO = ("command", "args", "env", "cwd")
@@ -52,7 +51,7 @@ _HTTP = ("url", "headers")
 def read_servers(
     reader: Reader, shape: Mapping[str, file.McpShape] | None, wanted: Iterable[str], lock: ReadLock
 ) -> dict[str, ServerSpec]:
-    """The servers with their locked tools; from here on the reader knows the tools.
+    """Read the servers with their locked tools, and add the tools to the reader's registry.
 
     `wanted` are the names and patterns of tools that the machine uses: see `wanted_tools`.
     """
@@ -64,20 +63,20 @@ def read_servers(
     if not shape:
         return {}
     locked = _fitting_locks(reader, shape, declared, lock)
-    reader.unlocked = set(shape) - set(locked)  # it was said, for each of them
+    reader.unlocked = set(shape) - set(locked)  # each has a finding
     if reader.unlocked:
         reader.broken.add("usage.calls")
     servers: dict[str, ServerSpec] = {}
     tools: dict[str, ToolSpec] = {}
     for server in declared:
-        # what the file names stands in for what is not known
+        # without a lock, the names in the file stand in for the tools
         known = locked.get(server.name) or LockedServer("", _stand_ins(server.name, wanted))
         server = replace(server, tools=known.tools, left_out=known.left_out)
         servers[server.name] = server
         tools |= {f"{server.name}.{name}": tool_of(server, t) for name, t in known.tools.items()}
     given = reader.registry.tools
-    own = set(given)  # a scenario's scripted tool stands for a server's
-    known_tools = cast("dict[str, ToolSpec]", given)  # it is only read
+    own = set(given)  # a scenario's scripted tool replaces a server's
+    known_tools = cast("dict[str, ToolSpec]", given)  # never written to
     made = ChainMap({n: t for n, t in tools.items() if n not in own}, known_tools)
     reader.registry = replace(reader.registry, tools=made)
     return servers
@@ -92,7 +91,7 @@ def _stand_ins(server: str, wanted: Iterable[str]) -> dict[str, LockedTool]:
 
 
 def read_server_shape(reader: Reader, name: str, given: file.McpShape) -> ServerSpec | None:
-    """A server as the file declares it, without what the lock says."""
+    """Read a server's declaration, without the lock; None if it is invalid."""
     path: Path = ("mcp_servers", name)
     if reader.is_gone(path):
         return None
@@ -127,7 +126,7 @@ def read_server_shape(reader: Reader, name: str, given: file.McpShape) -> Server
 
 
 def _kind_fits(reader: Reader, path: Path, given: file.McpShape) -> bool:
-    """Whether the keys are those of one kind of server."""
+    """Whether the kind of a server is clear; reports the keys that contradict it."""
     if reader.lost_in(path):
         return False
     if bool(given.command) == bool(given.url):
@@ -183,11 +182,11 @@ def _sampling(reader: Reader, path: Path, given: file.SamplingShape | None) -> S
 
 
 MOST_ASKED = 1_000
-"""Questions and model calls that a file may allow in one call."""
+"""The most questions or model calls that a file may allow in one call."""
 
 
 def _number(reader: Reader, path: Path, value: Any, *, least: int) -> int | None:
-    """A whole number of a server's settings; None where there is none."""
+    """Read an integer of a server's settings; None if it is missing or, with a finding, invalid."""
     if value is None:
         return None
     most = 10**12 if path[-1] == "tokens" else MOST_ASKED
@@ -205,7 +204,7 @@ def _number(reader: Reader, path: Path, value: Any, *, least: int) -> int | None
 def _fitting_locks(
     reader: Reader, shape: Mapping[str, file.McpShape], declared: list[ServerSpec], lock: ReadLock
 ) -> dict[str, LockedServer]:
-    """The servers that are locked and fit the file, by name; what is wrong is said."""
+    """The servers with a lock that fits the file, by name; reports the others."""
     found: dict[str, LockedServer] = {}
     if not declared:
         return found
@@ -257,7 +256,7 @@ def _fits(reader: Reader, server: ServerSpec, found: Mapping[str, LockedServer])
 
 
 def wanted_tools(shape: file.MachineShape) -> Iterator[str]:
-    """The names and patterns of server tools that a machine uses, wherever it names them."""
+    """The names and patterns of servers' tools anywhere in a machine."""
     named: list[Any] = list(shape.tools or ())
     named += shape.approve.tools if shape.approve is not None else ()
     for state in (shape.states or {}).values():
@@ -273,7 +272,7 @@ def wanted_tools(shape: file.MachineShape) -> Iterator[str]:
 
 
 def tools_named(reader: Reader, path: Path, name: str) -> list[str]:
-    """The tools of a server that a name or pattern means: ``calc.add``, ``calc.*``."""
+    """The tools of a server that match a name or pattern: ``calc.add``, ``calc.*``."""
     server, _, tool = name.partition(".")
     if server in reader.unlocked or reader.is_gone(("mcp_servers",)):
         return [] if "*" in tool else [name]
@@ -302,7 +301,7 @@ def tools_named(reader: Reader, path: Path, name: str) -> list[str]:
 
 
 def refuse_collisions(reader: Reader, names: Iterable[str]) -> None:
-    """Refuse tools that a provider could not tell apart: it takes no dots in a name."""
+    """Report tools whose wire names collide, because providers allow no dots in names."""
     taken: dict[str, str] = {}
     for name in dict.fromkeys(names):
         other = taken.setdefault(wire_name(name), name)

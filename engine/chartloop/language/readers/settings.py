@@ -1,4 +1,4 @@
-"""Reads what a machine is set up with: model, tools, tasks, reasons, and notes for people.
+"""The readers of settings: model, tools, tasks, reasons, and notes for people.
 
 Source: design "language", sections 1 and 7.
 """
@@ -28,14 +28,14 @@ ACCEPTABLE = frozenset(
     {c.code for c in CODES.values() if c.severity is Severity.WARNING}
     | {"CL114", "CL304", "CL307", "CL315"}
 )
-"""Findings that a file may accept: warnings, and what no run can come to notice."""
+"""The findings that a file may accept: warnings, and errors that no run can notice."""
 
 EVERY = "*"
-"""Under `tools`: every tool that the application brings."""
+"""The entry of `tools` for every tool of the application."""
 
 
 def read_model(reader: Reader, shape: file.ModelShape | str | None) -> dict[str, Any]:
-    """`model`: settings for the model calls, as plain data with quantities read."""
+    """Read `model`: the settings for model calls, as plain data with parsed quantities."""
     if shape is None:
         return {}
     if isinstance(shape, str):
@@ -63,7 +63,7 @@ def read_model(reader: Reader, shape: file.ModelShape | str | None) -> dict[str,
 
 
 def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
-    """`tools`: registered tools, in the order in which the model sees them."""
+    """Read `tools`: registered tools, in the order in which the model sees them."""
     out: list[str] = []
     known = reader.registry.tools
     for number, name in reader.items(("tools",), names):
@@ -83,7 +83,7 @@ def read_tools(reader: Reader, names: list[str] | None) -> tuple[str, ...]:
 
 
 def offered_names(reader: Reader, path: Path, names: list[str]) -> tuple[str, ...]:
-    """Tools of the machine that a part of it names, each by its name or by a pattern."""
+    """Read the names and patterns of tools in a part of the machine."""
     out: list[str] = []
     for number, name in (given := list(reader.items(path, names))):
         found = [known for known in reader.tools if "." in name and matches(name, known)]
@@ -100,7 +100,7 @@ def offered_names(reader: Reader, path: Path, names: list[str]) -> tuple[str, ..
 def read_reasons(
     reader: Reader, shape: Mapping[str, file.ReasonShape | None] | None
 ) -> dict[str, StopReason]:
-    """`reasons`: the built-in ones with the file's own."""
+    """Read `reasons`: the built-in ones with the file's own."""
     out = dict(REASONS)
     for name, given in (shape or {}).items():
         if name == HIGHEST:
@@ -114,7 +114,7 @@ def read_reasons(
 
 
 def read_tasks(reader: Reader, shape: Any) -> tuple[dict[str, Any], ...] | str | None:
-    """`tasks`: the queue's first tasks, or the file that holds them (read when a run starts)."""
+    """Read `tasks`: the initial tasks, or the path of their file, which is read at the start."""
     if isinstance(shape, file.TaskFile):
         return shape.file
     given = [(n, task_shape(t)) for n, t in reader.items(("tasks",), shape)]
@@ -134,7 +134,7 @@ def read_tasks(reader: Reader, shape: Any) -> tuple[dict[str, Any], ...] | str |
 
 
 def task_shape(given: file.TaskShape | str) -> file.TaskShape:
-    """A task that may be written as its text alone."""
+    """The shape of a task, which the file may write as its text alone."""
     return file.TaskShape(text=given) if isinstance(given, str) else given
 
 
@@ -156,7 +156,7 @@ def _check_by(reader: Reader, path: Path, by: Mapping[Any, Any]) -> None:
 
 
 def read_ignore(reader: Reader, shape: list[file.IgnoreShape] | None) -> tuple[Ignore, ...]:
-    """`ignore`: findings that are accepted. An error about the file itself never is."""
+    """Read `ignore`: the accepted findings. An error about the file cannot be accepted."""
     out: list[Ignore] = []
     for number, given in reader.items(("ignore",), shape):
         path: Path = ("ignore", number, "code")
@@ -175,7 +175,7 @@ def read_ignore(reader: Reader, shape: list[file.IgnoreShape] | None) -> tuple[I
 def read_deviations(
     reader: Reader, shape: list[file.DeviationShape] | None, source: str | None
 ) -> tuple[Deviation, ...]:
-    """`deviations`: accepted differences from the picture in `source`."""
+    """Read `deviations`: accepted differences from the picture in `source`."""
     if shape and not source and not reader.is_gone(("source",)):
         message, hint = "`deviations` needs `source`", "name the document: `source: design.md`"
         reader.say("CL202", ("deviations",), message, hint=hint, key=True)
@@ -183,7 +183,7 @@ def read_deviations(
 
 
 def read_renamed(reader: Reader, shape: Mapping[str, str] | None) -> dict[str, str]:
-    """`renamed`: for runs that were recorded before a rename."""
+    """Read `renamed`: old to new names of states, for runs recorded before a rename."""
     for old, new in (shape or {}).items():
         path: Path = ("renamed", old)
         if reader.is_gone(path):

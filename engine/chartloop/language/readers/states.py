@@ -1,4 +1,4 @@
-"""Reads states: their one job, what they do and ask, and where they lead.
+"""The reader of states: their job, their action or question, and their edges.
 
 Source: design "language", section 2.
 """
@@ -29,7 +29,7 @@ __all__ = ["case_value", "read_state"]
 
 
 def read_state(reader: Reader, name: str, shape: file.StateShape) -> StateSpec:
-    """One state."""
+    """Read one state."""
     path: Path = ("states", name)
     entry = reader.at(name, "entry")
     job = job_of(reader, path, shape)
@@ -97,11 +97,11 @@ def _retry(reader: Reader, path: Path, shape: file.RetryShape | int | None) -> R
 
 
 def _wait(reader: Reader, at: Path, text: file.Scalar) -> float:
-    found = reader.duration(at, text)
-    if isinstance(found, Expression):
+    wait = reader.duration(at, text)
+    if isinstance(wait, Expression):
         message = "the waits of `retry` are written out"
         reader.say("CL209", at, message, hint="write `1s`; an expression is not allowed here")
-    return found if isinstance(found, float) else 1.0
+    return wait if isinstance(wait, float) else 1.0
 
 
 def _allow(reader: Reader, path: Path, names: list[str] | None) -> tuple[str, ...] | None:
@@ -121,8 +121,8 @@ def _with_edges(reader: Reader, spec: StateSpec, path: Path, shape: file.StateSh
         edges += _one(reader, _slot(spec, "failed"), shape.failed, failed)
     of: Expression | None = None
     if shape.when is not None:
-        asked, spec = _read_when(reader, spec, path, shape, after)
-        edges += asked
+        decided, spec = _read_when(reader, spec, path, shape, after)
+        edges += decided
     elif shape.of is not None:
         of, cased = _cases(reader, spec, path, shape, after)
         edges += cased
@@ -150,7 +150,7 @@ def _one(reader: Reader, slot: Slot, shape: Any, scope: Scope) -> list[Edge]:
 
 
 def _slot(spec: StateSpec, role: EdgeRole) -> Slot:
-    """Where the only edge of a role stands."""
+    """The slot of the only edge with a role."""
     trigger = "expired" if role == "expired" else "advance"
     return Slot(("states", spec.name, role), spec.name, role, f"{spec.name}.{role}", trigger)
 
@@ -158,7 +158,7 @@ def _slot(spec: StateSpec, role: EdgeRole) -> Slot:
 def _read_when(
     reader: Reader, spec: StateSpec, path: Path, shape: file.StateShape, scope: Scope
 ) -> tuple[list[Edge], StateSpec]:
-    """The edges of `when`, and the state with the share of the budget at which it warns."""
+    """Read the edges of `when`, and add `warn_at` to the state."""
     when = reader.guard((*path, "when"), shape.when, scope)
     if shape.warn_at is not None:
         spec = replace(spec, warn_at=reader.warn_at(path, shape.warn_at, when))
@@ -183,7 +183,7 @@ def _cases(
         reader.say("CL104", at, message, hint="decide with `when`, or with a list under `next`")
         of = None
     out: list[Edge] = []
-    for word, edge in _said_once(reader, path, of, shape):
+    for word, edge in _valid_cases(reader, path, of, shape):
         slot = Slot(
             (*path, "cases", word), spec.name, "case", f"{spec.name}.cases.{word}", case=word
         )
@@ -201,10 +201,10 @@ def _can_choose(type: Type) -> bool:
     return type.kind in ("enum", "bool", "int", "str")
 
 
-def _said_once(
+def _valid_cases(
     reader: Reader, path: Path, of: Expression | None, shape: file.StateShape
 ) -> Iterator[tuple[str, Any]]:
-    """The cases that the value of `of` can be, each once."""
+    """The cases with their edges, after a report of impossible and duplicate ones."""
     seen: set[Any] = set()
     for word, edge in (shape.cases or {}).items():
         at = (*path, "cases", word)
@@ -223,5 +223,5 @@ def _branches(reader: Reader, path: Path, names: list[str] | None) -> Iterator[s
     given = list(reader.items(path, names))
     reader.once(path, given, "branch")
     for number, name in given:
-        if (found := reader.state((*path, number), name)) is not None:
-            yield found
+        if (state := reader.state((*path, number), name)) is not None:
+            yield state

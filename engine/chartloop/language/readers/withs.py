@@ -1,4 +1,4 @@
-"""Reads `with`: what an action is given.
+"""The reader of `with`: the fields of an action.
 
 Each field is written as its action wants it: texts are templates, values are expressions;
 words, names and durations stand as they are.
@@ -30,7 +30,7 @@ def read_args(
     reader: Reader, path: Path, action: ActionSpec | None, given: Mapping[str, Any] | None,
     scope: Scope,
 ) -> dict[str, Given]:  # fmt: skip
-    """The fields of `with`, by name."""
+    """Read the fields of `with`, by name."""
     if action is None or reader.is_gone(path):
         return {}
     if action.run is None and not action.args and action.targets is None:
@@ -61,7 +61,7 @@ def _missing(args: Sequence[ArgSpec], given: Mapping[str, Any]) -> list[ArgSpec]
 
 
 class _Field(NamedTuple):
-    """One field of a `with`, and what its action says about it."""
+    """One field of a `with`, and its spec."""
 
     reader: Reader
     path: Path
@@ -72,7 +72,7 @@ class _Field(NamedTuple):
         self.reader.say(code, self.path, message, hint=hint or self.arg.about)
 
     def wrong(self, value: Any, wanted: str) -> None:
-        """Not what the field takes."""
+        """Report a value that the field does not accept."""
         name = self.arg.name
         self.fault(f"`{name}` takes {wanted}" if value is not None else f"`{name}` is empty")
 
@@ -132,7 +132,7 @@ def _texts(field: _Field, value: Any) -> Given | None:
 
 
 def _templates(reader: Reader, path: Path, value: Any) -> Any:
-    """Data in which every text is a template."""
+    """Read data in which every text is a template."""
     if isinstance(value, str):
         return reader.template(path, value)
     if isinstance(value, dict):
@@ -176,14 +176,14 @@ def _values(field: _Field, value: Any) -> Given | None:
 
 
 def _is_quantity(value: Any) -> bool:
-    """Whether a text is `30m` or `95%`: what it is a value of is known where it goes."""
+    """Whether a text is a quantity such as `30m` or `95%`, whose type depends on the field."""
     if not isinstance(value, str) or value.isidentifier():
         return False
     return parse_duration(value) is not None or value.endswith("%")
 
 
 def _fields(field: _Field, value: Any) -> Given | None:
-    """Names, and under each the fields that `ArgSpec.fields` says."""
+    """Read a mapping of names to fields, by `ArgSpec.fields`."""
     if not isinstance(value, dict) or not value:
         return field.wrong(value, "a mapping of names")
     out: dict[str, Any] = {}
@@ -276,7 +276,7 @@ _READERS: Mapping[str, Callable[[_Field, Any], Given | None]] = {
     "duration": _duration, "name": _name, "data": _data, "fields": _fields,
     "schema": _schema,
 }  # fmt: skip
-"""One for each `core.specs.ArgKind`."""
+"""The reader for each `core.specs.ArgKind`."""
 
 
 def _texts_in(value: Any) -> list[str]:

@@ -1,8 +1,8 @@
 """The words that a file writes into its variables.
 
-A variable that is only ever saved from an enum, or set to texts in quotes, holds one of a few
-words: a guard or case with another one is misspelt. A variable that the file never writes is a
-parameter, and one that takes a text from a model, a template or an application may hold anything.
+A variable that is only saved from enums or set to quoted texts has one of a few words, so another
+word in a guard or case is misspelt. A variable that the file never writes is a parameter, and one
+that takes a text from a model, a template or an application may have any value.
 
 Source: design "language", section 3
 """
@@ -23,11 +23,11 @@ from chartloop.language.template.template import Template
 _QUOTED = re.compile("'([^']*)'|\"([^\"]*)\"")
 
 Source = frozenset[str] | Expression | None
-"""The source of words: words, an expression that gives them, or None for any text."""
+"""A source of words: the words, an expression of them, or None for any text."""
 
 
 def written_words(spec: MachineSpec) -> dict[str, Words]:
-    """By variable its words. Only variables whose every value is known are in it."""
+    """The words of each variable whose possible values are all known."""
     if _written_by_code(spec):
         return {}
     written: dict[str, list[Source]] = {}
@@ -60,7 +60,7 @@ def _holds_words(type: Type) -> bool:
 
 
 def _first(value: Any) -> frozenset[str]:
-    """The words of a first value; a value of another type has its own finding."""
+    """The words of an initial value; a value of another type has its own finding."""
     if isinstance(value, str):
         return frozenset((value,))
     several = cast("list[Any]", value) if isinstance(value, (list, tuple)) else []
@@ -80,7 +80,7 @@ def _join_words(
 
 
 def _words_of(node: Node, found: Mapping[str, frozenset[str]]) -> frozenset[str] | None:
-    """The words that an expression may give."""
+    """The words that an expression may evaluate to; None for any text."""
     match node:
         case Const(value=str() as value):
             return frozenset([value])
@@ -145,7 +145,7 @@ def _name(target: str) -> str:
 
 
 def _written_by_code(spec: MachineSpec) -> bool:
-    """Whether an action that is not ours changes variables."""
+    """Whether an application's action may change any variable."""
     actions = (s.action for s in spec.states.values() if s.action is not None)
     return any(action.writes_any_variable for action in actions)
 
@@ -154,7 +154,7 @@ def _written_by_code(spec: MachineSpec) -> bool:
 
 
 def _literals(spec: MachineSpec) -> Iterator[tuple[set[str], set[str]]]:
-    """Texts in quotes, each with the variables that are read next to them."""
+    """The quoted texts of expressions and templates, and cases, with the variables read there."""
     for found in _expressions(spec):
         variables = {_name(path) for path in found.reads if path.startswith("vars.")}
         if variables and isinstance(found, Template):

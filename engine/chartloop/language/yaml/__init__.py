@@ -1,8 +1,8 @@
-"""YAML 1.2 with a place for every node, and in plain words why a text is none.
+"""YAML 1.2 with a place for every node, and clear errors for invalid text.
 
-    text ──reading──▶ document: data, and where each part of it stands
-             ├──scalar──▶ what a plain word means, and where its characters are
-             └──fault───▶ what is wrong, for someone who writes machines
+    text ──reading──▶ document: the data, and the place of each part
+             ├──scalar──▶ the value of a plain word, and the offsets of its characters
+             └──fault───▶ the cause of a syntax error, for authors of machines
 
-`reading` is the only door to PyYAML. Source: design "language", sections 2 and 9
+Only `reading` imports PyYAML. Source: design "language", sections 2 and 9
 """

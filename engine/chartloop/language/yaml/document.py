@@ -1,9 +1,9 @@
-"""A YAML text that was read: its data, and where in the file each part of it stands.
+"""Documents: the data of a YAML text, with the place of each part.
 
-Places are found when they are asked for, by walking from the root: a file without mistakes
-pays nothing for them.
+Places are computed on demand, by walking from the root, so that they cost nothing for a file
+without mistakes.
 
-Belongs here: looking up. Never: reading (`language.yaml`), PyYAML, what a key means.
+Belongs here: lookups. Never: reading (`language.yaml.reading`), PyYAML, the meaning of a key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Path = tuple[str | int, ...]
 """The keys and list indices that lead to a value: ``("states", "monitor", "all", 0)``."""
 
 _PROPERTIES = re.compile(r"(?:[&!]\S*\s+)*")
-"""Anchor and tag, which the parser counts to the scalar behind them."""
+"""An anchor and a tag, which the parser includes in the scalar after them."""
 
 
 class Mark(Protocol):
@@ -35,7 +35,7 @@ class Mark(Protocol):
 
 
 class Event(Protocol):
-    """A parser event. Which of these fields there are depends on its class."""
+    """A parser event. Its class determines which of these fields exist."""
 
     start_mark: Mark
     end_mark: Mark
@@ -47,7 +47,7 @@ class Event(Protocol):
 
 
 class Branch:
-    """A mapping or a list: where it is and what is under it."""
+    """A mapping or a list, with its place and its children."""
 
     __slots__ = ("children", "end", "flow", "start")
 
@@ -59,28 +59,28 @@ class Branch:
 
 
 Node = Branch | Event
-"""A scalar is its event."""
+"""A node of the document. A scalar is represented by its event."""
 Children = Mapping[str, tuple[Event | None, Node]] | list[Node]
 
 
 def is_empty(node: Node) -> bool:
-    """Whether a value is not written at all: it is None and takes no room."""
+    """Whether a value is missing in the text, and so is None."""
     return not isinstance(node, Branch) and node.start_mark.index == node.end_mark.index
 
 
 def dotted_path(path: Path) -> str:
-    """A path as findings name it: ``states.monitor.all.0``."""
+    """A path as in findings: ``states.monitor.all.0``."""
     return ".".join(str(part) for part in path)
 
 
 def short(text: str) -> str:
-    """A text from the file, fit for a message: one line, at most 60 characters."""
+    """A text of the file shortened for a message: one line of at most 60 characters."""
     text = " ".join(text.split())
     return text if len(text) <= 60 else text[:59] + "…"
 
 
 class Source:
-    """A text by lines, as the parser counts them."""
+    """A text with its lines as the parser counts them."""
 
     def __init__(self, text: str, file: str) -> None:
         self.text = text
@@ -88,7 +88,7 @@ class Source:
 
     @cached_property
     def lines(self) -> list[str]:
-        """Without their ends."""
+        """The lines without line breaks."""
         return BREAK.split(self.text)
 
     @cached_property
@@ -96,7 +96,7 @@ class Source:
         return [0, *(m.end() for m in BREAK.finditer(self.text))]
 
     def place(self, line: int, column: int, width: int) -> Place:
-        """A place of one line; counts from 0. The end of the text is on its last line."""
+        """A place on one line, counted from 0. The end of the text belongs to its last line."""
         if line >= len(self.lines) or (line == len(self.lines) - 1 and not self.lines[line]):
             line, column, width = self._last()
         return Place(self.file, line + 1, column + 1, max(1, width), self.lines[line])
@@ -108,18 +108,18 @@ class Source:
         return line, len(self.lines[line]), 1
 
     def between(self, start: Mark, end: Mark) -> Place:
-        """From one mark to another, as far as it is on the first line."""
+        """The place between two marks, cut at the end of the first line."""
         return self.span(start.line, start.column, end.line, end.column)
 
     def span(self, line: int, column: int, end_line: int, end_column: int) -> Place:
-        """From one point to another, as far as it is on the first line."""
+        """The place between two points, cut at the end of the first line."""
         if end_line != line:
             text = self.lines[line] if line < len(self.lines) else ""
             end_column = len(text.rstrip())
         return self.place(line, column, end_column - column)
 
     def at(self, index: int, end: int) -> Place:
-        """From one index of the text to another, as far as it is on the first line."""
+        """The place between two indices of the text, cut at the end of the first line."""
         line = bisect_right(self._starts, index) - 1
         column = index - self._starts[line]
         room = len(self.lines[line]) - column
@@ -128,67 +128,67 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Document:
-    """The content of a text, and the place of each part of it.
+    """The content of a text, and the place of each part.
 
-    `data` is plain: dict, list, str, int, float, bool and None, every key a str. It is None
-    when the text cannot be read; then at least one finding says why. Aliases share one value:
-    treat it as read-only.
+    `data` is plain: dict, list, str, int, float, bool and None, with str keys. It is None if the
+    text cannot be read, and then there is at least one finding. Aliases share one value, so it must
+    not be changed.
     """
 
     data: Any
     file: str
     text: str
     findings: tuple[Finding, ...] = ()
-    """All that is wrong with the text, sorted by place. The first of two equal keys was kept."""
+    """The problems of the text, sorted by place. Of two equal keys the first is kept."""
     root: Node | None = field(default=None, repr=False)
 
     def at(self, path: Path) -> Place:
-        """Where a value is; for a path that is not there, its nearest ancestor."""
+        """The place of a value; for a missing path, of its nearest ancestor."""
         key, node = self._find(path)
         if key is not None and node is not None and is_empty(node):
             return self._source.between(key.start_mark, key.end_mark)
         return self._place(node)
 
     def key(self, path: Path) -> Place:
-        """Where the key of a value stands; for a list item, the item."""
+        """The place of a value's key; for a list item, of the item."""
         key, node = self._find(path)
         return self._place(node if key is None else key)
 
     def part(self, path: Path, offset: int, width: int) -> Place:
-        """Where characters `offset` to `offset + width` of a string's value stand.
+        """The place of the characters `offset` to `offset + width` of a string's value.
 
-        Follows quotes, escapes, folding and the indentation of blocks; a part of several lines
-        is marked on its first. Where that cannot be told it is the whole scalar.
+        Quotes, escapes, folding and the indentation of blocks are taken into account; a part of
+        several lines is cut at the first. If it cannot be computed, it is the whole scalar.
         """
         scalar = self._scalar(path)
-        found = self._offsets(scalar) if scalar is not None else None
-        if found is None:
+        indices = self._offsets(scalar) if scalar is not None else None
+        if indices is None:
             return self.at(path)
-        last = len(found) - 1
-        start = found[min(max(0, offset), last)]
-        return self._source.at(start, found[min(max(0, offset + width), last)])
+        last = len(indices) - 1
+        start = indices[min(max(0, offset), last)]
+        return self._source.at(start, indices[min(max(0, offset + width), last)])
 
     def style(self, path: Path) -> Literal["plain", "quoted", "block"] | None:
-        """How a scalar is written; None for mappings, lists and what is not there."""
+        """The style of a scalar; None for mappings, lists and missing values."""
         scalar = self._scalar(path)
         if scalar is None:
             return None
         return "block" if scalar.style in ("|", ">") else "quoted" if scalar.style else "plain"
 
     def raw(self, path: Path) -> str:
-        """The text of a scalar before it became a number or a word: `1.10`, not 1.1.
+        """The text of a scalar before conversion: `1.10`, not 1.1.
 
-        Quotes and escapes are resolved. Empty for mappings, lists and what is not there.
+        Quotes and escapes are resolved. Empty for mappings, lists and missing values.
         """
         scalar = self._scalar(path)
         return scalar.value if scalar is not None else ""
 
     def has(self, path: Path) -> bool:
-        """Whether a value is written at exactly this path, be it an empty one."""
+        """Whether there is a value other than None at exactly this path."""
         return self._value(path) is not None
 
     def misread(self, path: Path) -> Finding | None:
-        """CL210 for a number that is not what was written, as `1.10`. Ask where text is meant."""
+        """CL210 for a number that differs from its text, as `1.10`, where a text is expected."""
         value, raw = self._value(path), self.raw(path)
         if isinstance(value, bool) or not isinstance(value, (int, float)) or str(value) == raw:
             return None
@@ -201,7 +201,7 @@ class Document:
         )
 
     def under(self, key: str) -> Document:
-        """The same, as the value of a key: a part of a larger file, in its own file."""
+        """The document as the value of a key, for a part of a machine in its own file."""
         root = self.root
         if root is not None:
             mark = root.start if isinstance(root, Branch) else root.start_mark
@@ -223,7 +223,7 @@ class Document:
         return value
 
     def _find(self, path: Path) -> tuple[Event | None, Node | None]:
-        """The key and the node of a path, or of the nearest ancestor that is there."""
+        """The key and the node of a path, or of its nearest existing ancestor."""
         key: Event | None = None
         node = self.root
         for part in path:

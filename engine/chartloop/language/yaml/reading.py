@@ -1,19 +1,19 @@
-"""YAML 1.2 with a place for every node: the only door to PyYAML.
+"""Reading of YAML 1.2 with a place for every node: the only import of PyYAML.
 
 PyYAML reads YAML 1.1, where `on`, `off`, `yes` and `no` are booleans (as keys too), `12:30:45`
-is a number and `2026-01-01` a date. Here its parser only gives events; what they mean follows
-the core rules of YAML 1.2:
+is a number and `2026-01-01` a date. Only its parser events are used here; their values follow the
+core schema of YAML 1.2:
 
     null    nothing, `~`, `null`
     bool    `true`, `false`
     int     `12`, `-3`, `010` (ten), `0o17`, `0xff`
     float   `1.5`, `1e3`, `.inf`, `.nan`
     string  all else: `on`, `off`, `yes`, `no`, `12:30:45`, `2026-01-01`, and `1_000_000`, which the
-            language takes for a number where a number is meant (`core.units.parse_number`)
+            language converts where a number is expected (`core.units.parse_number`)
 
-Keys are always strings. Tags, merge keys and directives are refused: no text can make an object.
-Aliases may repeat a part, within the bounds below. A word that is alone in ``{...}`` is
-refused too, though YAML allows it: nearly always a comma has cut a text there.
+Keys are always strings. Tags, merge keys and directives are refused, so that no text can construct
+an object. Aliases may repeat a part, within the bounds below. A word without a value in ``{...}``
+is refused although YAML allows it, because it is nearly always a text cut by a comma.
 
 Belongs here: text to plain data and findings. Never: what a key means.
 
@@ -49,16 +49,16 @@ from chartloop.language.yaml.scalar import plain
 __all__ = ["MAX_BYTES", "MAX_DEPTH", "MAX_NODES", "Document", "Path", "read"]
 
 MAX_BYTES = 1_000_000
-"""Of the file, as UTF-8."""
+"""The largest file, in bytes of UTF-8."""
 MAX_NODES = 50_000
-"""Mappings, lists and scalars without keys; an alias counts as all that it stands for."""
+"""The most mappings, lists and scalars, without keys; an alias counts as its whole expansion."""
 MAX_DEPTH = 60
-"""Mappings and lists inside each other."""
+"""The most levels of nested mappings and lists."""
 MAX_FINDINGS = 100
-"""Mistakes after which no one reads on."""
+"""The most findings of a file; reading stops there."""
 
 _LOADER: type[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-"""libyaml where PyYAML was built with it: the same events, ten times faster."""
+"""The loader of libyaml if PyYAML was built with it: the same events, ten times faster."""
 
 _STREAM_END: type[Any] = yaml.StreamEndEvent
 _ALIAS: type[Any] = yaml.AliasEvent
@@ -72,15 +72,15 @@ _UNREADABLE = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 _NOTHING = re.compile("(?:\\s+|#[^\n\r\x85\u2028\u2029]*)*")
-"""White space and comments."""
+"""Whitespace and comments."""
 _COLON = re.compile(r"\s*:")
 
 
 def read(text: str, file: str = "<text>") -> Document:
-    """The data of a text with the place of each part. Never raises for a bad text.
+    """Read the data of a text with the place of each part. Never raises for an invalid text.
 
-    `file` is the name that places carry. All findings are collected; those that leave nothing
-    to continue (CL001, CL005, CL007 for a text that YAML cannot read) leave `data` None.
+    `file` is the name in places. All findings are collected. After a fatal one (CL001, CL005, or
+    CL007 for text that YAML cannot read) `data` is None.
     """
     text = text.removeprefix("\ufeff")
     if fault := _unreadable(text, file):
@@ -94,14 +94,14 @@ def read(text: str, file: str = "<text>") -> Document:
 
 
 def _unreadable(text: str, file: str) -> Finding | None:
-    """A finding that keeps a text from being given to the parser at all."""
+    """The finding for a text that must not be passed to the parser; None if it may be."""
     if len(text) > MAX_BYTES or len(text.encode(errors="surrogatepass")) > MAX_BYTES:
         message = f"the file is larger than {MAX_BYTES:,} bytes"
         return finding("CL005", message, Place(file), hint="split the machine")
     if match := _UNREADABLE.search(text):
         place = Source(text, file).at(match.start(), match.end())
         sign = ord(match.group())
-        if 0xDC80 <= sign <= 0xDCFF:  # how a byte is handed on that could not be decoded
+        if 0xDC80 <= sign <= 0xDCFF:  # an undecodable byte, kept as a surrogate
             message = f"a byte that is not UTF-8: 0x{sign - 0xDC00:02X}"
             return finding("CL001", message, place, hint="save the file as UTF-8")
         message = f"a character that no text file holds: U+{sign:04X}"
@@ -109,7 +109,7 @@ def _unreadable(text: str, file: str) -> Finding | None:
         return finding("CL001", message, place, hint=hint)
     start = _behind_nothing(text, 0)
     if text[start : start + 1] == "%":
-        # Besides being of no use, a long list of `%TAG` takes the parser quadratic time.
+        # A long list of `%TAG` would also take the parser quadratic time.
         return finding(
             "CL001",
             "a directive: the reader always goes by YAML 1.2",
@@ -125,27 +125,27 @@ def _behind_nothing(text: str, start: int) -> int:
 
 
 class _Stop(Exception):
-    """Reading cannot continue: the finding is recorded."""
+    """Reading cannot continue; its finding is recorded."""
 
 
 class _Anchor(NamedTuple):
-    """A part of the text that has a name, complete."""
+    """A complete part of the text with an anchor."""
 
     data: Any
     node: Node
     size: int
-    """Nodes in it, aliases expanded."""
+    """The number of nodes, with aliases expanded."""
     height: int
-    """Mappings and lists inside each other."""
+    """The number of nested levels."""
 
 
 class _Reader:
-    """Events to data and nodes, in one pass. Findings are collected on the way."""
+    """Converts events to data and nodes in one pass, and collects findings."""
 
     def __init__(self, text: str, file: str) -> None:
         self.findings: list[Finding] = []
         self.broken = False
-        """A finding leaves no data to continue."""
+        """Whether a finding was fatal, so that there is no data."""
         self._source = Source(text, file)
         loader = _LOADER(text)
         self._next = cast("Callable[[], Event]", loader.get_event)
@@ -153,10 +153,10 @@ class _Reader:
         self._deepest = 0
         self._path: list[str | int] = []
         self._anchors: dict[str, _Anchor | None] = {}
-        """None while the part is still being read: an alias to it would never end."""
+        """The anchors by name; None while the part is being read, as an alias in it would recur."""
 
     def document(self) -> tuple[Any, Node | None]:
-        """The only document of the text."""
+        """Read the only document of the text."""
         try:
             self._next()
             if type(self._next()) is _STREAM_END:
@@ -171,7 +171,7 @@ class _Reader:
         return data, root
 
     def _end(self, data: Any) -> None:
-        """Nothing may follow the document. The parser is not asked: see `_unreadable`."""
+        """Refuse text after the document, without the parser: see `_unreadable`."""
         source = self._source
         start = _behind_nothing(source.text, self._next().end_mark.index)
         if source.text.startswith("---", start):
@@ -241,7 +241,7 @@ class _Reader:
         return data, _branch(event, key, nodes)
 
     def _key(self, key: Event, parent: Event, depth: int) -> str | None:
-        """The name of a key, or None when there is none to be used."""
+        """The name of a key; None if it is not usable."""
         if type(key) is not _SCALAR:
             self._no_word(key, parent)
             known = len(self.findings)
@@ -311,7 +311,7 @@ class _Reader:
         self._note("CL002", message, key, hint, name=key.value, related=related)
 
     def _alone(self, key: Event, before: dict[str, tuple[Event, Node]]) -> None:
-        """A word without `:` in `{...}`: what is left of a text that a comma cut in two."""
+        """Report a word without `:` in `{...}`, the rest of a text that a comma has cut."""
         cut = next(reversed(before.items()), None)
         message = f"`{short(key.value)}` has no value in `{{...}}`"
         hint = f"write `{short(key.value)}: value`, or put the text in quotes"
@@ -340,7 +340,7 @@ class _Reader:
         self._note("CL003", f"a tag: `{short(tag)}`", event, hint)
 
     def _syntax(self, error: yaml.YAMLError) -> None:
-        """The parser's complaint, in our words and at our place."""
+        """Report the parser's error with our own message and place."""
         self.broken = True
         if not isinstance(error, yaml.MarkedYAMLError):
             self.findings.append(finding("CL001", str(error), Place(self._source.file)))
@@ -358,7 +358,7 @@ class _Reader:
             self._source.lines,
         )
         place = self._source.place(fault.line, fault.column, fault.width)
-        # What a text without quotes did before it broke the line says nothing new.
+        # Earlier findings of the same kind on this line would only repeat the cause.
         self.findings = [
             f for f in self.findings if (f.code, f.place.line) != (fault.code, place.line)
         ]
@@ -386,7 +386,7 @@ class _Reader:
         name: str | None = None,
         related: tuple[str, Place] | None = None,
     ) -> None:
-        """A finding with which reading continues, until there are too many; `name`: about a key."""
+        """Add a non-fatal finding, up to `MAX_FINDINGS`; `name` is the key that it is about."""
         at = dotted_path(tuple(self._path) if name is None else (*self._path, name))
         place = self._span(event)
         self.findings.append(finding(code, message, place, hint=hint, at=at, related=related))
