@@ -360,6 +360,24 @@ def test_two_runs_are_compared(seen: Seen) -> None:
     assert seen.page.locator("tr.first").count() == 1
 
 
+def test_a_comparison_needs_two_runs(seen: Seen) -> None:
+    seen.open("/compare")
+    expect_text(seen.page, seen.page.locator("main"), "Tick two runs in the list of runs")
+
+
+def test_a_failed_run_names_its_last_error(seen: Seen) -> None:
+    seen.open(f"/runs/{seen.server.start('writer', task='')}")
+    banner = seen.page.locator(".banner")
+    expect_text(seen.page, banner, "Stopped for error")
+    expect_text(seen.page, banner, "at take, step 1: ")
+
+
+def test_a_long_task_is_shown_whole(seen: Seen) -> None:
+    task = "Write about the parcel, " * 20 + "and about 'quotes'"
+    seen.open(f"/runs/{seen.server.start(task=task)}")
+    expect_text(seen.page, seen.page.locator(".task"), f"^{task}$")
+
+
 def test_a_machine_has_a_page(seen: Seen) -> None:
     seen.server.waiting(seen.server.start())
     seen.open("/machines")

@@ -146,10 +146,10 @@ def test_it_shows_where_the_run_is_and_each_step() -> None:
         assert "Why: record 2, step at think" in screen.text()
         assert "run.steps" in screen.text("facts")
         assert "1 → 2" in screen.text("facts")
-        assert "Let me add." in screen.text("said")
+        assert "Let me add." in screen.text("log")
         assert "2 step think infer ok, calls add" in " ".join(screen.text("records").split())
         await screen.press("enter")
-        assert "adding" in screen.text("said")
+        assert "adding" in screen.text("log")
 
     on_screen(adder(), play)
 
@@ -168,7 +168,7 @@ def test_a_tool_that_raised_is_shown_as_failed() -> None:
 
     async def play(screen: Screen) -> None:
         await screen.press("s")
-        assert "1 of 1 calls failed: broken: ValueError: no such item: 3" in screen.text("said")
+        assert "1 of 1 calls failed: broken: ValueError: no such item: 3" in screen.text("log")
         assert "1 of 1 calls failed" in " ".join(screen.text("records").split())
         await screen.press("m")
         await screen.sees("✗ 1 failed")
@@ -184,7 +184,7 @@ def test_a_run_that_ends_and_what_can_be_done_with_it() -> None:
         assert "Stopped for `completed`" in screen.text("state")
         await screen.press("s")
         assert "error: the run has ended" in screen.text()
-        assert "`back` takes its last record back" in screen.text("said")
+        assert "`back` takes its last record back" in screen.text("log")
         await screen.press("b")
         assert "running at think" in screen.text()
         assert screen.run.id != "r"
@@ -199,11 +199,11 @@ def test_a_fork_leaves_the_run_as_it_is() -> None:
         await screen.press("k")
         await screen.press(*"act", "enter")
         await screen.press("f")
-        assert "run r stays as it is" in screen.text("said")
+        assert "run r stays as it is" in screen.text("log")
         assert screen.run.id != "r"
         assert "1 breakpoint" in screen.text()
         await screen.press("r")
-        assert "stopped at the breakpoint `act`" in screen.text("said")
+        assert "stopped at the breakpoint `act`" in screen.text("log")
         assert run.facts.run.steps == 0
 
     on_screen(run, play)
@@ -239,24 +239,52 @@ def test_run_to_a_state_that_is_chosen() -> None:
 
 
 @pytest.mark.slow("plays on a full screen for seconds")
+def test_a_long_question_leaves_room_for_every_answer() -> None:
+    run = load(ASKER).start("What is 6 * 7?", script=["a long answer " * 120])
+    run.advance()
+
+    async def play(screen: Screen) -> None:
+        await screen.press("r", "a")
+        await screen.sees("Answer (wait")
+        rows = screen.text()
+        assert all(event in rows for event in ("fix   note (str)", "ok", "abort"))
+        await screen.press("tab", "end")  # the question scrolls
+        await screen.sees("right?")
+
+    on_screen(run, play, (80, 24))
+
+
+@pytest.mark.slow("plays on a full screen for seconds")
+def test_an_ended_run_begins_on_the_first_row_of_its_pane() -> None:
+    async def play(screen: Screen) -> None:
+        await screen.press("r")
+        await screen.sees("error at")
+        rows = screen.text().splitlines()
+        title = next(at for at, row in enumerate(rows) if "1 State" in row)
+        assert "Stopped for" in rows[title + 1]
+
+    on_screen(adder([{"error": {"category": "CRITICAL", "message": "no quota"}}]), play, (80, 24))
+
+
+@pytest.mark.slow("plays on a full screen for seconds")
 def test_the_commands_of_the_prompt() -> None:
     async def play(screen: Screen) -> None:
         await screen.type("set limits.steps 2")
-        assert "limits.steps = 2" in screen.text("said")
+        assert "limits.steps = 2" in screen.text("log")
         assert "20 → 2" in screen.text("facts")
         await screen.press("e")
         await screen.press(*"tries", "space", "7", "enter")
         assert screen.run.facts.vars["tries"] == 7
         await screen.type("facts vars.tries")
-        assert "vars.tries  7" in screen.text("said")
+        assert "vars.tries  7" in screen.text("log")
         await screen.type("frobnicate")
         assert "there is no command `frobnicate`" in screen.text()
         await screen.press("w")
         await screen.press("0", "enter")
-        assert "led to  receive, running" in screen.text("said")
+        assert "led to  receive, running" in screen.text("log")
         await screen.type("records")
         await screen.type("help")
-        assert "break [STATE|GUARD]" in screen.text("said")
+        assert "break [STATE|GUARD]" in screen.text("log")
         await screen.press("r")
         assert "steps_limit" in screen.text("state")
 
@@ -302,8 +330,8 @@ def test_an_answer_keeps_every_line_that_is_pasted() -> None:
         await screen.press("ctrl+j", *"more", "enter", "2", "enter", "n", "enter")
         assert screen.run.facts.vars["note"] == f"{PASTED}\nmore"
         assert "running at think" in screen.text()
-        said = [line for line in screen.text("said").splitlines() if line.startswith("> answer")]
-        assert len(said) == 1
+        answers = [line for line in screen.text("log").splitlines() if line.startswith("> answer")]
+        assert len(answers) == 1
 
     on_screen(asker(), play)
 
@@ -318,7 +346,7 @@ def test_a_command_of_several_lines_says_what_it_leaves_out() -> None:
         screen.app.post_message(events.Paste("facts run.steps\nquit\nquit"))
         await screen.sees("2 more lines left out")
         await screen.press("enter")
-        assert "run.steps" in screen.text("said")
+        assert "run.steps" in screen.text("log")
 
     on_screen(adder(), play)
 
@@ -349,7 +377,7 @@ def test_a_picture_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     async def play(screen: Screen) -> None:
         await screen.press("d")
         await screen.press(*"chart", "full_stop", *"txt", "enter")
-        assert "chart.txt is written" in screen.text("said")
+        assert "chart.txt is written" in screen.text("log")
 
     on_screen(adder(), play)
     assert "┃ ▶ ● receive ● NOW ┃" in (tmp_path / "chart.txt").read_text("utf-8")
@@ -389,7 +417,7 @@ def test_a_small_terminal_shows_one_pane_at_a_time(case: Size) -> None:
         await screen.press("escape", "1")
         await screen.type("facts run.steps")
         await screen.sees("facts run.steps")
-        assert "run.steps  2" in screen.text("said")
+        assert "run.steps  2" in screen.text("log")
         await screen.pilot.resize_terminal(160, 50)
         await screen.press("1")
         await screen.sees("rules at think")
@@ -446,7 +474,7 @@ def test_an_action_that_hangs_is_left_undone() -> None:
         await screen.pilot.press("ctrl+c")
         await screen.sees("stopping before the next action")
         await screen.press("ctrl+c")
-        assert "stopped in the middle of the action" in screen.text("said")
+        assert "stopped in the middle of the action" in screen.text("log")
         assert screen.run.facts.run.steps == 1
 
     on_screen(looper(slow(delay="60s")), play)
@@ -485,6 +513,6 @@ def test_quit_is_a_command_too() -> None:
 def test_nothing_that_a_model_says_is_markup() -> None:
     async def play(screen: Screen) -> None:
         await screen.press("r")
-        assert "[bold red]x[/] [link=file:///]y" in screen.text("said")
+        assert "[bold red]x[/] [link=file:///]y" in screen.text("log")
 
     on_screen(adder(script=["[bold red]x[/] [link=file:///]y"]), play)

@@ -116,7 +116,7 @@ def test_what_was_is_what_is_decided_from_the_first(read: Read) -> None:
     for seq in (0, 1, 255, 256, 300, 600, 698, 699):
         past = read.runs.past(read.runs.open("r"), seq)
         assert past.record == read.run.records[seq]
-        assert str(past.why(read.run.machine.chart).found) == str(read.run.why(seq))
+        assert str(past.why(read.run.machine.chart).explanation) == str(read.run.why(seq))
         assert past.after.facts.run.steps == past.tally.records - 1 == seq
     assert read.runs.past(read.runs.open("r"), 699).after == read.run.session.position
 

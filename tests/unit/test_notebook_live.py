@@ -82,7 +82,7 @@ def follow(run: Run, screen: Recorded, **options: Any) -> Live:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every record is painted."""
-    monkeypatch.setattr(live_module, "EVERY", 0.0)
+    monkeypatch.setattr(live_module, "INTERVAL", 0.0)
 
 
 @pytest.mark.usefixtures("at_once")

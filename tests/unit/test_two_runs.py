@@ -31,7 +31,7 @@ def run_of(*replies: str, text: str = LOOP, **more: Any) -> Run:
 
 def test_two_that_went_the_same_way() -> None:
     found = compare_runs(run_of("a"), run_of("b"))
-    assert (found.first, found.said) == (None, "They went the same way.")
+    assert (found.first, found.summary) == (None, "They went the same way.")
     assert all(step.same for step in found.steps)
     assert {fact.name for fact in found.facts} == set()
 
@@ -39,7 +39,7 @@ def test_two_that_went_the_same_way() -> None:
 def test_one_that_goes_on_longer() -> None:
     found = compare_runs(run_of("a"), run_of("a", "b"))
     assert found.first == 3
-    assert found.said.endswith("up to step 2; step 3 is the first that differs.")
+    assert found.summary.endswith("up to step 2; step 3 is the first that differs.")
     last = found.steps[-1]
     assert (last.left, last.right is not None, last.same) == (None, True, False)
     facts = {fact.name: (fact.left, fact.right) for fact in found.facts}

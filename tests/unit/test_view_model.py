@@ -75,8 +75,8 @@ def test_a_view_is_plain_data_in_a_fixed_order(moment: Moment, machine: Machine)
     sent = json.dumps(view_run(run).to_dict())
     assert sent == json.dumps(view_run(run).to_dict())
     assert list(json.loads(sent)) == [
-        "machine", "title", "run", "state", "status", "step", "spent", "ended", "kind", "said",
-        "output", "question", "wait", "due", "answers", "next", "limits", "facts", "records",
+        "machine", "title", "run", "state", "status", "step", "spent", "task", "ended", "kind",
+        "said", "output", "question", "wait", "due", "answers", "next", "limits", "facts", "records",
         "left_out", "why", "signals", "warnings", "errors", "children", "editable", "states",
         "breakpoints", "cannot",
     ]  # fmt: skip

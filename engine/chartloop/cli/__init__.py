@@ -1,14 +1,14 @@
 """The command line.
 
-    commands/   one file per command, with the command's name
-    app         the table of the commands, help, errors and exit codes
-    console     what is printed, and where: results on stdout, all else on stderr
+    commands/   one file for each command, with the command's name
+    app         the table of commands, help, errors and exit codes
+    console     output: results on stdout, everything else on stderr
     parameters  arguments and options that several commands share
-    options     what the command line said, as typed records
-    drive       a run that continues while a person looks on
+    options     the options of the command line as typed records
+    drive       driving a run with a live view
 
-A command imports what it needs when it is called, so that ``chartloop --help`` costs next to
-nothing. Nothing here decides anything about a run: commands call `api` and print.
+A command imports what it needs when it is called, so that ``chartloop --help`` is fast. Nothing
+here decides anything about a run: commands call `api` and print.
 """
 
 from __future__ import annotations

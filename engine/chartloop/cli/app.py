@@ -1,7 +1,7 @@
-"""The commands, their help, and what happens to errors.
+"""The table of commands, their help, and the handling of errors.
 
-A command's module is imported when the command is called. The table below holds the line that
-``chartloop --help`` shows, so that help imports none of them; a test holds the two together.
+A command's module is imported when the command is called. The table holds the lines that
+``chartloop --help`` shows, so that help imports no command; a test checks them against the modules.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from chartloop.core.errors import ChartloopError, nearest
 
 
 class Entry(NamedTuple):
-    """One command, and what it does in a line. Its module in `commands` has its name."""
+    """One command with a line of description. Its module in `commands` has its name."""
 
     name: str
     about: str
@@ -98,11 +98,11 @@ Completion of commands, machines, runs and states, for bash (zsh and fish alike)
 
 
 class ReaderGone(Exception):
-    """Whoever read stdout does so no more, as `head` after its lines."""
+    """The reader of stdout has closed the pipe, as `head` does after its lines."""
 
 
 class App(click.Group):
-    """The group of all commands; each is imported when it is asked for."""
+    """The group of all commands; each is imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -128,7 +128,7 @@ class App(click.Group):
             with formatter.section(title):
                 formatter.write_dl([(e.name.ljust(longest), e.about) for e in entries])
 
-    # click would give a broken pipe its own exit code, in both
+    # both convert a broken pipe before click does, which would exit with its own code
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
         try:
@@ -143,10 +143,10 @@ class App(click.Group):
             raise ReaderGone from error
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> Any:
-        """Run, say what is wrong, and leave with the exit code that the help names."""
+        """Run a command, report its error, and exit with the code that the help documents."""
         standalone = more.pop("standalone_mode", True)
         console.fit_streams()
-        # for good in a process of our own: it says its last words through them
+        # kept open in a process of our own, which prints its last lines through them
         console.open_doors()
         try:
             code = _run_guarded(
@@ -180,15 +180,15 @@ def _run_guarded(work: Any) -> int:
             f"error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}"
         )
         return ERROR
-    except Exception as error:  # noqa: BLE001  the last door: a fault is said, not thrown at people
+    except Exception as error:  # noqa: BLE001  the last resort: an internal error is reported without a traceback
         return say_fault(error)
 
 
 def _forget_stdout() -> None:
-    """No one reads stdout any more: what is still buffered goes nowhere."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    """Discard buffered output after the reader of stdout has gone."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
 
 
 @click.group(

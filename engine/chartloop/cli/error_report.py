@@ -1,4 +1,4 @@
-"""How an error is said, and the exit code that it gives.
+"""The report of an error on stderr, and its exit code.
 
     0 natural end   1 error, or a check that failed   2 the command line is wrong
     3 stopped by a limit   4 waits for a person   5 cancelled, or not answered in time

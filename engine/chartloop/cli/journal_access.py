@@ -72,7 +72,7 @@ def _of_a_plugin(url: str, options: RunOptions, *, make: bool) -> Journal:
 
 
 def _elsewhere(path: Path) -> str:
-    """Where else runs of this place may be kept: in a journal of a folder further up."""
+    """A hint that names the next journal in a folder further up; empty if there is none."""
     from chartloop.adapters.journal.sqlite import journals_above
 
     others = [other for other in journals_above(Path.cwd()) if other != path.absolute()]
@@ -90,13 +90,13 @@ def close_later(journal: Journal) -> None:
 
 
 def display_path(path: str | Path) -> str:
-    """A path as people would type it from here."""
+    """A path relative to the current folder if it is below it, else as it is."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith(os.pardir) else relative
 
 
 def name_of(journal: Journal) -> str:
-    """Where the journal is, for people."""
+    """The location of the journal, for people."""
     if journal.name == "memory" or "://" in journal.name:
         return journal.name
     return display_path(journal.name)
@@ -207,9 +207,9 @@ def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
 
 
 def resume_line(journal: Journal, row: RunRow, options: RunOptions) -> str:
-    """The command that continues with a recorded run, with what must be said again for it.
+    """The command that resumes a recorded run, with the options that it needs again.
 
-    A child run continues with the run that started it: that is the one named.
+    A child run is resumed through the run that started it, which the command names.
     """
     from chartloop.api.plugins import recall_plugins
     from chartloop.api.stored_run import recall_start, top_row
@@ -219,14 +219,14 @@ def resume_line(journal: Journal, row: RunRow, options: RunOptions) -> str:
     tools: Iterable[str] = options.tools or before.get("tools", ())
     plugins = options.plugins or tuple(recall_plugins(journal, row.run_id))
     base = options.api_base or (None if before.get("script") else before.get("api_base"))
-    said = replace(
+    repeated = replace(
         options, tools=tuple(display_path(t) for t in tools), plugins=plugins, api_base=base
     )
-    return line_for("resume", row.run_id, said)
+    return line_for("resume", row.run_id, repeated)
 
 
 def line_for(verb: str, run_id: str, options: RunOptions, *rest: str) -> str:
-    """A command line that names the run, with what must be said again."""
+    """A command line for a run, with the options that it needs again."""
     words = ["chartloop", verb, run_id, *rest]
     if options.journal and not os.environ.get("CHARTLOOP_JOURNAL"):
         words += ["--journal", options.journal]
@@ -244,7 +244,7 @@ def line_for(verb: str, run_id: str, options: RunOptions, *rest: str) -> str:
 
 
 def ago(at: float) -> str:
-    """When something was, for people: ``3 min ago``, or a date when it is over a day old."""
+    """A time for people: ``3 min ago``, or a date if it is more than a day ago."""
     seconds = time.time() - at
     if seconds < 60:
         return "just now"

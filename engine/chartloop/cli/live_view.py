@@ -1,6 +1,6 @@
-"""The live view: where a run is, what it has used, what was decided, what the model says.
+"""The live view: the state of a run, its limits, its decisions and the model's text.
 
-Drawn by rich on stderr, in place; it goes when the run rests. Only door to rich.
+Drawn by rich on stderr, in place; it disappears when the run rests. The only door to rich.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How a result is printed: its lines on stdout, cleaned, wrapped and coloured, or its data as JSON.
+"""Printing of results: lines on stdout, cleaned, wrapped and coloured, or data as JSON.
 
-Belongs here: paint. Never: what a result says; that is `lines` and `to_dict` of the result itself.
+Belongs here: layout and colour. Never: the content, which is `lines` and `to_dict` of the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Line", "Row", "paint", "print_lines", "print_result", "print_table", "say_lines"]
 
 _KEPT = "\0"
-"""Stands for a blank at which a line is not broken: cleaned texts have none."""
+"""A non-breaking blank: cleaned texts have no such character."""
 
 
 class Result(Protocol):
@@ -27,7 +27,7 @@ class Result(Protocol):
 
     @property
     def lines(self) -> Callable[..., Iterable[Line]]:
-        """The lines for people, at most so many columns wide where that is given."""
+        """The lines for people; a first argument is the most columns of a line."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -49,14 +49,14 @@ def print_result(
 
 
 def print_lines(lines: Iterable[Line]) -> None:
-    """Print lines of a result in their colours; what is too long for the terminal is wrapped."""
+    """Print lines of a result on stdout in their colours, wrapped at the width of the terminal."""
     for line in lines:
         for part in paint(line, sys.stdout):
             console.result(part)
 
 
 def say_lines(lines: Iterable[Line]) -> None:
-    """The same for the person at the terminal, on stderr."""
+    """Print lines on stderr in their colours, wrapped at the width of the terminal."""
     for line in lines:
         for part in paint(line, sys.stderr):
             console.say(part)

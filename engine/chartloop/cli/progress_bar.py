@@ -1,4 +1,4 @@
-"""How far a long question has come, on a terminal: a bar on stderr that goes when it is done."""
+"""A progress bar on stderr for long studies, erased at the end. Only on a terminal."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from chartloop.cli import console
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PAINTED = 50
-"""How often it is painted, at most."""
-FEW = 20
-"""Of fewer there is no bar: the answer comes at once."""
+UPDATES = 50
+"""The most repaints of a bar."""
+SHORTEST = 20
+"""The fewest items for which a bar is shown."""
 
 
 @contextmanager
 def progress_bar(what: str, length: int) -> Generator[Callable[[], object]]:
-    """Gives a function to be called once for each. Nothing is shown where no one looks."""
-    if length < FEW or not console.is_terminal(sys.stderr):
+    """Yield a function to call once for each item. Shows nothing if stderr is not a terminal."""
+    if length < SHORTEST or not console.is_terminal(sys.stderr):
         yield lambda: None
         return
     bar = click.progressbar(
         length=length, label=what, file=console.behind(sys.stderr), width=30, show_pos=True,
-        show_percent=False, update_min_steps=max(1, length // PAINTED),
+        show_percent=False, update_min_steps=max(1, length // UPDATES),
     )  # fmt: skip
     with bar as moving:
         yield partial(moving.update, 1)
-    # over the bar: the answer takes its place
+    # erase the bar: the result takes its place
     console.repaint("", up=1)

@@ -1,6 +1,6 @@
-"""Which recorded runs a question is about: the argument `[RUN]...`, its options, the reading.
+"""The selection of recorded runs for a study: the argument `[RUN]...`, its options, the reading.
 
-A run that cannot be read is reported on stderr and skipped; the others are asked.
+A run that cannot be read is reported on stderr and skipped.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from chartloop.run.journal import Journal, RunRow
     from chartloop.run.recorded import Recorded, RecordedRun, Unread
 
-SAID = 5
-"""Runs that were skipped, each said with its reason; then how many more there were."""
+REPORTED = 5
+"""Skipped runs that are reported with their reasons; the others are counted."""
 
 
 ALL = "all"
-"""In place of a run: all of the machine's in the journal."""
+"""In place of a run: all runs of the machine in the journal."""
 
 runs_argument = click.argument("runs", nargs=-1, metavar="[RUN]...", shell_complete=completion.runs)
 """Ids or their beginnings, `last`, `all`, exported ``.jsonl`` files, `-` for one on stdin."""
@@ -43,7 +43,7 @@ choice_options = parameters.together(
     parameters.of_runs,
     parameters.journal_option,
 )  # fmt: skip
-"""Which of a journal's runs, where none is named."""
+"""Options that select runs of a journal if none is named."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +104,9 @@ class Selection:
 
     def say_unread(self) -> None:
         """Say on stderr which runs were skipped, and why."""
-        for one in self.unread[:SAID]:
+        for one in self.unread[:REPORTED]:
             console.say(console.plain(str(one)), "yellow")
-        if (more := len(self.unread) - SAID) > 0:
+        if (more := len(self.unread) - REPORTED) > 0:
             console.say(f"and {say_count(more, 'more run')} skipped", "yellow")
 
 

@@ -1,7 +1,7 @@
-"""The full screen of `chartloop step`: a run as `tui` shows it, and what it can be told.
+"""The full screen of `chartloop step`: the board of a run and its controls, for `tui`.
 
-Belongs here: what a `Board` is made of. Never: widgets and keys (`tui`), what a command does
-(`stepping`).
+Belongs here: making a `Board`. Never: widgets and keys (`tui`), what a command does
+(`step_commands`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class _NoDisplay:
-    """Stands in until the screen is there."""
+    """The display until the screen is open: it shows nothing."""
 
     @property
     def width(self) -> int:
-        """As wide as it may be: no one looks."""
+        """An arbitrary width."""
         return 80
 
     def say(self, line: Line) -> None:
@@ -46,12 +46,12 @@ class _NoDisplay:
         """Nothing is shown."""
 
     def wants_to_stop(self) -> bool:
-        """It does not."""
+        """Never."""
         return False
 
 
 class StepControls:
-    """A run in the hands of a person at a full screen: the `Controls` of `tui`."""
+    """The `Controls` of `tui` for one run."""
 
     commands: Sequence[tuple[str, str]] = COMMANDS
 
@@ -61,24 +61,24 @@ class StepControls:
 
     @property
     def run(self) -> Run:
-        """The run that is stepped: after `fork`, another one."""
+        """The run being stepped; after `fork`, the new one."""
         return self._commands.run
 
     @property
     def has_quit(self) -> bool:
-        """Whether the person said `quit`."""
+        """Whether the user gave the command `quit`."""
         return self._commands.left
 
     def show_on(self, display: StepDisplay) -> None:
-        """From now on show what comes of commands here."""
+        """Set the display that shows the output of commands."""
         self._commands.display = display
 
     def execute(self, line: str) -> bool:
-        """Do a command, and say what came of it; whether it was done."""
+        """Do a command and show its output; returns whether it succeeded."""
         return self._commands.execute(line)
 
     def stop_now(self) -> None:
-        """Leave the current action undone, if one is being done."""
+        """Abandon the action in progress, if there is one."""
         self._step.stop()
 
     def fault(self, event: str, fields: Mapping[str, str]) -> str:
@@ -96,7 +96,7 @@ class StepControls:
 
 
 class _Step:
-    """Does one record on the loop of the sync method, where it can be left undone."""
+    """Does one step on the loop of the sync methods, where it can be cancelled."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[Record | None] | None = None
@@ -114,6 +114,6 @@ class _Step:
             self._task = None
 
     def stop(self) -> None:
-        """Cancel what is being done. From any thread."""
+        """Cancel the step in progress. Safe from any thread."""
         if (task := self._task) is not None:
             loop_thread().call_soon_threadsafe(task.cancel)

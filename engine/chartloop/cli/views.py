@@ -29,20 +29,20 @@ class View(Protocol):
         ...
 
     def open(self) -> None:
-        """The run continues, for the first time or after a question."""
+        """Show the view: the run starts, or continues after a question."""
         ...
 
     def close(self) -> None:
-        """The run rests: the terminal belongs to others. May be called twice."""
+        """Hide the view: the run rests, and others use the terminal. May be called twice."""
         ...
 
     def notify(self, text: str) -> bool:
-        """Show a note in the view. False when there is no place for it."""
+        """Show a note in the view. Returns False if the view shows no notes."""
         ...
 
 
 class Quiet:
-    """No one looks on."""
+    """A view that shows nothing."""
 
     def see(self, event: Event) -> None:
         """Nothing is shown."""
@@ -84,12 +84,14 @@ def _record_line(record: Record) -> str:
 class JsonLines(Quiet):
     """Every event as a line of JSON on stdout, for programs.
 
-    Once the reader has gone the run is paused: it would continue, and be paid, unseen.
+    Once the reader has gone the run is paused, so that it does not continue to spend unseen.
     """
 
     def __init__(self, run: Run) -> None:
         self._run: Run | None = run
-        self._stream = sys.stdout  # while a run continues, what tools print goes to stderr
+        self._stream = (
+            sys.stdout
+        )  # while a run is driven, `sys.stdout` is redirected to stderr for the output of tools
 
     def see(self, event: Event) -> None:
         if self._run is None:

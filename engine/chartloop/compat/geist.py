@@ -119,7 +119,7 @@ class AgentStoppingConditions:
 
 
 class ExecutionError(Exception):
-    """A tick that failed. Its text says what went wrong, `step` in which step of the run."""
+    """A tick failed. Its text describes the fault, `step` is the number of the run's step."""
 
     def __init__(self, message: str, step: int) -> None:
         super().__init__(message)
@@ -143,7 +143,7 @@ class AgentExecutionResult:
     execution_time_seconds: float
     final_context: AgentContext
     tick_history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """Of each tick the contexts that it left, `tokens_used` and `seconds`."""
+    """The contexts after each tick, with `tokens_used` and `seconds`."""
     function_calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """`iteration`, `name`, `arguments`, `ok`, `result`; those of failed ticks too."""
     errors: list[Exception] = field(default_factory=list[Exception])
@@ -347,7 +347,7 @@ class AgentExecutor:
         return self._end_result(run, run.trace())
 
     def _stream(self, run: Run) -> Generator[AgentExecutionResult, None, AgentExecutionResult]:
-        """A tick is executed when it is asked for, not before."""
+        """Execute each tick lazily, when the caller asks for it."""
         try:
             while (record := self._step(run)) is not None:
                 if record.state == "partial":

@@ -33,10 +33,10 @@ from chartloop.run.result import Result
 
 @dataclass(slots=True)
 class AgentSettings:
-    """How an agent asks its model, and whether it reasons about the world."""
+    """The settings of an agent's model calls, and whether it reasons about the world."""
 
     max_tokens: int | None = None
-    """Of one reply. What a run may use is `AgentStoppingConditions.max_tokens`."""
+    """The most tokens of one reply; `AgentStoppingConditions.max_tokens` limits a whole run."""
     temperature: float | None = None
     include_world_processing: bool = True
 
@@ -120,7 +120,7 @@ class BaseAgent:
             )
         self.agent_context = agent_context or AgentContext()
         self.journal: JournalOrPath | None = None
-        """Where its ticks are kept; None: in memory."""
+        """The journal of its ticks; None keeps them in memory."""
         self.model: Model | None = None
         """The model that the phases of the current execution share; None: each makes its own."""
         self.task = ""
@@ -256,7 +256,7 @@ states:
 
 
 class GPT4Agent(BaseAgent):
-    """An agent whose model is GPT-4o, unless it is given another."""
+    """An agent whose default model is GPT-4o."""
 
     MODEL = "openai/gpt-4o"
 

@@ -1,14 +1,16 @@
-"""What every server of machines needs, whichever protocol it speaks: the room below the faces.
+"""The part of a server that is independent of its protocol.
 
-    settings     machines, tools, journal, tokens, limits: what a server is started with
-    machines     which machines are served: files of folders, and those of recorded runs
-    runs         orders to runs, kept in the journal; reading
-    workers      threads that take orders out of the journal and drive their runs, by lease
+    settings     the configuration: machines, tools, journal, tokens, limits
+    machines     the served machines: files in folders, and those of recorded runs
+    runs         orders to runs, stored in the journal; reading
+    reading      runs kept open for reading, and their past positions
+    workers      threads that take orders from the journal and drive their runs, by lease
     problems     errors as problem documents (RFC 9457)
-    http_server  uvicorn, for the faces that are reached over HTTP
-    safety       what every HTTP request passes: host, origin, token, rate, size, redaction
+    http_server  uvicorn, for the servers that speak HTTP
+    safety       the checks of every HTTP request: host, origin, token, rate, size; redaction
+    metrics      counters in the text format of Prometheus
 
-`chartloop.server` shows this over HTTP, `chartloop.mcp_server` over the Model Context Protocol.
+`chartloop.server` exposes this over HTTP, `chartloop.mcp_server` over the Model Context Protocol.
 
-Belongs here: what two faces of a server need. Never: a route, a page, a message of a protocol.
+Belongs here: what both servers need. Never: a route, a page, a protocol message.
 """

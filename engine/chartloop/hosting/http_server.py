@@ -1,4 +1,4 @@
-"""uvicorn, as every server of machines runs it: its connections, its limits, its address.
+"""uvicorn as both servers run it, with their address and connection limits.
 
 Belongs here: the process and its connections. Never: what is served over them.
 """
@@ -14,14 +14,14 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from chartloop.hosting.settings import Settings
 
 GRACE = 3
-"""Seconds that requests at hand are given when the server is to end."""
-_BASE: Any = AutoHTTPProtocol  # one of two classes, by what is installed
+"""Seconds that open requests are given to finish when the server shuts down."""
+_BASE: Any = AutoHTTPProtocol  # one of two classes, depending on the installed parser
 
 
 class HttpServer(uvicorn.Server):
     """Serves an ASGI application at the address of the settings.
 
-    The application finds a function in `app.state.connections` that counts what is open.
+    Sets `app.state.connections` to a function that returns the number of open connections.
     """
 
     def __init__(self, app: Any, settings: Settings, *, log_level: str = "info") -> None:
@@ -41,10 +41,10 @@ class HttpServer(uvicorn.Server):
 
 
 def _impatient(silence: float) -> type[asyncio.Protocol]:
-    """Uvicorn's connection, closed when it has not sent the head of a request for so long.
+    """A connection of uvicorn that is closed if no request arrives within `silence` seconds.
 
-    uvicorn itself waits for a first request for ever. Its own limit of connections answers in plain
-    text and counts such connections too, so the application refuses instead, see `safety`.
+    uvicorn itself waits forever for the first request. Its own connection limit responds in plain
+    text and counts idle connections too, so the application refuses instead: see `safety`.
     """
 
     class Connection(_BASE):

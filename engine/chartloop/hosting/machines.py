@@ -1,10 +1,10 @@
-"""The machines that are served: files of named folders, and those that recorded runs began with.
+"""The served machines: the files of the configured folders, and the machines of recorded runs.
 
-A file is read again once it has changed. A run goes on with the machine that it was started with,
-from the journal, whatever has become of the file.
+A file is read again when it has changed. A run continues with the machine that it was started with,
+from the journal, whatever has happened to the file.
 
-Belongs here: which text becomes a `Machine`, and with which tools. Never: a path or a text that
-came with a request.
+Belongs here: which text becomes a `Machine`, and with which tools. Never: a path or text from a
+request.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ from chartloop.run.journal import Journal, RunRow
 from chartloop.run.lru_cache import LruCache
 
 RECORDED = 64
-"""Machines of recorded runs that are kept compiled."""
+"""How many machines of recorded runs are cached."""
 _MACHINE = re.compile(r"^chartloop\s*:", re.MULTILINE)
 _NAME = re.compile(r"""^machine\s*:\s*["']?([A-Za-z_][\w-]*)""", re.MULTILINE)
 
 
 class ServedFile(NamedTuple):
-    """A machine file, as it was when it was read."""
+    """A machine file as it was last read."""
 
     name: str
-    """As the file declares it, also where it has errors; else the file's own."""
+    """The declared name, even if the file has errors; else the file's stem."""
     text: str
     machine: Machine | None
-    """None where the file has errors."""
+    """None if the file has errors."""
     findings: tuple[Finding, ...]
 
 
 class Machines:
-    """The machines of a server. Methods may block: call them from threads."""
+    """The machines of a server. Methods may block: call them from worker threads."""
 
     def __init__(self, settings: Settings, journal: Journal) -> None:
         self._settings = settings
@@ -77,10 +77,10 @@ class Machines:
 
     def listing(self) -> list[ServedFile]:
         """Every machine file of the folders, in order."""
-        return [self._read(*found) for found in self._named_paths()]
+        return [self._read(name, path) for name, path in self._named_paths()]
 
     def file(self, name: str) -> ServedFile:
-        """The machine file of that name. `Refusal` when there is none."""
+        """The machine file of that name. Raises `Refusal` if there is none."""
         known: dict[str, Path] = {}
         for declared, path in self._named_paths():
             known.setdefault(declared, path)
@@ -89,8 +89,8 @@ class Machines:
             raise Refusal(404, "there is no machine of this name", hint=hint)
         return self._read(name, known[name])
 
-    def named(self, name: str) -> Machine:
-        """The machine of that name, to start a run of. `SpecError` when its file has errors."""
+    def to_start(self, name: str) -> Machine:
+        """The machine of that name, to start a run. Raises `SpecError` if its file has errors."""
         file = self.file(name)
         if file.machine is None:
             raise SpecError(file.findings)
@@ -118,30 +118,30 @@ class Machines:
     # machines of recorded runs ------------------------------------------------------------------
 
     def to_read(self, row: RunRow) -> Machine:
-        """The machine that a run was started with. Its tools need not be known here."""
+        """The machine of a recorded run, for reading: its tools need not be installed."""
         upkeep = recall_upkeep(self._journal, row)
         read = partial(machine_to_read, self._journal, row, self._settings.tools)
-        return self._kept(("read", row.machine_hash, *upkeep), read)
+        return self._get_or_make(("read", row.machine_hash, *upkeep), read)
 
     def to_drive(self, row: RunRow) -> Machine:
-        """The machine that a run was started with, with the server's tools.
+        """The machine of a recorded run, with the server's tools.
 
-        `SetupError` where only the command line that began the run can drive it.
+        Raises `SetupError` if only the command line that started the run can drive it.
         """
-        begun = recall_start(self._journal, top := top_row(self._journal, row))
-        if {"script", "clock"} & begun.keys():
+        options = recall_start(self._journal, top := top_row(self._journal, row))
+        if {"script", "clock"} & options.keys():
             raise SetupError(
                 f"run `{top.run_id}` was started with a script or a simulated clock",
                 hint=f"`chartloop resume {top.run_id}` goes on with it",
             )
-        return self._kept(("drive", row.machine_hash), lambda: self._runnable(row))
+        return self._get_or_make(("drive", row.machine_hash), lambda: self._runnable(row))
 
-    def _kept(self, key: tuple[str, ...], make: Callable[[], Machine]) -> Machine:
-        made = self._recorded.get(key)
-        if made is None:
-            made = make()
-            self._recorded.put(key, made)
-        return made
+    def _get_or_make(self, key: tuple[str, ...], make: Callable[[], Machine]) -> Machine:
+        machine = self._recorded.get(key)
+        if machine is None:
+            machine = make()
+            self._recorded.put(key, machine)
+        return machine
 
     def _runnable(self, row: RunRow) -> Machine:
         machine = machine_to_drive(self._journal, row, self._settings.tools)
@@ -150,7 +150,7 @@ class Machines:
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    """What changes when a file does; empty where there is none."""
+    """The modification time and size of a file; empty if there is none."""
     try:
         stat = path.stat()
     except OSError:
@@ -159,6 +159,6 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 
 def _declared_name(text: str) -> str:
-    """The name that a file gives its machine; empty where none can be read."""
-    found = _NAME.search(text)
-    return found[1] if found else ""
+    """The name that a file declares for its machine; empty if it declares none."""
+    match = _NAME.search(text)
+    return match[1] if match else ""

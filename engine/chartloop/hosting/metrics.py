@@ -1,6 +1,6 @@
-"""What a server counts, in the text format of Prometheus.
+"""The counters of a server, in the text format of Prometheus.
 
-Belongs here: counters and their text. Never: an id of a run, a task, anything that a caller chose.
+Belongs here: counters and their text. Never: a run's id, a task, anything that a caller chose.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 SECONDS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
-"""The upper bounds of the buckets for the time of a request."""
+"""The upper bounds of the histogram buckets for request times."""
 
 
 class Metrics:
@@ -24,7 +24,7 @@ class Metrics:
         self._count = 0
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
-        """One request that was answered: by its route, never by its path."""
+        """Count one request, under its route, never its path: a path holds ids."""
         with self._lock:
             self._requests[method, route, status] += 1
             self._seconds += seconds
@@ -33,7 +33,7 @@ class Metrics:
                 self._buckets[bound] += seconds <= bound
 
     def text(self, gauges: Iterable[tuple[str, str, str, float]]) -> str:
-        """Everything, with gauges: name, type, help and value of each."""
+        """All counters and the given gauges, each a name, type, help text and value."""
         with self._lock:
             lines = [*_head("chartloop_requests_total", "counter", "Requests that were answered.")]
             for (method, route, status), count in sorted(self._requests.items()):

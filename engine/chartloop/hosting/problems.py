@@ -1,4 +1,4 @@
-"""Errors as problem documents (RFC 9457): what is wrong, where, and what can be done now.
+"""Errors as problem documents (RFC 9457), with their place and their cure.
 
 Belongs here: the HTTP status of each kind of error, and the document's fields. Never: routes.
 """
@@ -38,7 +38,7 @@ from chartloop.core.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER = 5
-"""Seconds after which a locked journal, or a full server, may be tried again."""
+"""Seconds until a client may retry when the journal is locked or the server is full."""
 _log = logging.getLogger(__name__)
 
 _STATUS: tuple[tuple[type[ChartloopError], int], ...] = (
@@ -63,7 +63,7 @@ _STATUS: tuple[tuple[type[ChartloopError], int], ...] = (
     (ModelError, 502),
     (RunError, 422),
 )
-"""The status of an error's class: of the first that fits, since classes are nested."""
+"""The HTTP status of each error class. The first match counts: subclasses stand before bases."""
 
 TITLES = {
     400: "Bad request", 401: "A token is needed", 403: "Not allowed", 404: "Not found",
@@ -75,10 +75,10 @@ TITLES = {
 
 
 class Wrong(NamedTuple):
-    """One thing that is wrong with a request."""
+    """One error in a request."""
 
     at: str
-    """Where: a JSON pointer into the body, or ``query.NAME``, ``header.NAME``."""
+    """The place: a JSON pointer into the body, or ``query.NAME``, ``header.NAME``."""
     message: str
     hint: str = ""
 
@@ -88,7 +88,7 @@ class Wrong(NamedTuple):
 
 
 class Refusal(Exception):
-    """A request that is refused for a reason of HTTP's: size, scope, a field of its body."""
+    """A request refused for a reason of HTTP: its size, its scope, a field of its body."""
 
     def __init__(
         self, status: int, detail: str, *, hint: str = "", wrong: Sequence[Wrong] = (),
@@ -100,7 +100,7 @@ class Refusal(Exception):
 
 
 class Problem(NamedTuple):
-    """A problem document and the answer that carries it."""
+    """A problem document with the status and headers of its response."""
 
     status: int
     body: dict[str, Any]
@@ -108,7 +108,7 @@ class Problem(NamedTuple):
 
 
 def problem_of(error: BaseException, **more: Any) -> Problem:
-    """What an error is over HTTP. A fault of our own says nothing of itself, and is logged."""
+    """The problem document of an error. Internal errors are logged, and their text stays hidden."""
     if isinstance(error, Refusal):
         return Problem(error.status, _refusal_body(error) | more, error.headers)
     if not isinstance(error, ChartloopError):
@@ -144,7 +144,7 @@ def _body(status: int, detail: str, *, hint: str = "", code: str = "") -> dict[s
 
 
 def _facts(error: ChartloopError) -> dict[str, Any]:
-    """What an error knows besides its text."""
+    """The attributes of an error as fields of its problem document."""
     match error:
         case Driven():
             driver = {"face": error.face, "host": error.host, "pid": error.pid}

@@ -1,14 +1,14 @@
-"""Runs as they are read: what a look costs does not grow with the length of the run.
+"""Runs for reading. The cost of a read does not grow with the length of the run.
 
-    row ─▶ known at that head? ─▶ the same run
-                    older? ─▶ follow: only the new events are folded
-                    not at all? ─▶ opened, from its snapshot
+    row ─▶ cached at this head? ─▶ the same run
+           cached, but older? ─▶ follow: only the new events are folded
+           not cached? ─▶ opened from its snapshot
 
-A run that was opened is never changed: who reads it has it as it was, while the next one is given a
-newer one. Records are found by their number without those before them. Where a run was after an
-older record is decided again from the nearest mark that is kept.
+A cached run is never changed: its readers keep it as it was, while later ones get a newer one.
+Records are found by number without reading those before them. The position after an older record
+is computed again from the nearest mark.
 
-Belongs here: what is kept of runs between two requests. Never: HTTP, an order.
+Belongs here: what is cached of runs between two requests. Never: HTTP, an order.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from chartloop.run.tally import Tally
 from chartloop.view_model.moment import Past
 
 OPENED = 64
-"""Runs that are kept open for reading."""
+"""The most runs that are kept open for reading."""
 APART = 256
-"""Records between two marks of a run, to begin with."""
+"""The initial number of records between two marks of a run."""
 MARKS = 64
-"""Marks of a run that are kept; with more of them, every second is dropped."""
+"""The most marks of a run; beyond that, every second one is dropped."""
 NEAR = 64
-"""Events that are read one after the other to find a record among them."""
+"""The size of an event range that is searched linearly for a record."""
 
 
 # opened runs ------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ class _Opened(NamedTuple):
 
 
 class OpenRuns:
-    """Runs that are open for reading. Methods may block: call them from threads."""
+    """Runs kept open for reading. Methods may block: call them from worker threads."""
 
     def __init__(self, journal: Journal, machines: Machines, face: str) -> None:
         self._journal = journal
@@ -61,20 +61,20 @@ class OpenRuns:
         self._kept = LruCache[str, _Opened](OPENED)
 
     def get(self, row: RunRow) -> Run:
-        """The run as it stands, to be read: never driven, and shared by those who read it."""
+        """The run as it is now, for reading: shared by all readers, never driven."""
         known = self._kept.get(row.run_id)
         if known is not None and (known.row.head, known.row.epoch) == (row.head, row.epoch):
             return known.run
-        run = self._followed(known, row) if known is not None else None
+        run = self._follow(known, row) if known is not None else None
         if run is None:
             run = self.fresh(row)
             log = run.session.log
-            log.journal = direct_journal(log.journal)  # it is read from threads
+            log.journal = direct_journal(log.journal)  # read from many threads
         self._kept.put(row.run_id, _Opened(run.session.row, run))
         return run
 
-    def _followed(self, known: _Opened, row: RunRow) -> Run | None:
-        """A run that is known, read on; None where another has come in its place."""
+    def _follow(self, known: _Opened, row: RunRow) -> Run | None:
+        """A cached run with its new events; None if another run has taken its id."""
         was = known.row
         if (was.created, was.machine_hash) != (row.created, row.machine_hash):
             return None
@@ -85,7 +85,7 @@ class OpenRuns:
         return run
 
     def fresh(self, row: RunRow) -> Run:
-        """The run, opened anew: for what is written to it."""
+        """The run, opened anew: for orders that write to it."""
         if row.head == 0 and row.status != DAMAGED:
             raise StatusError(
                 f"run `{row.run_id}` stopped before its first record",
@@ -100,17 +100,17 @@ class OpenRuns:
 
 
 def count_of(run: Run) -> int:
-    """How many records a run has that was read."""
+    """The number of records that a run had when it was read."""
     return run.session.tally.records
 
 
 def records_from(run: Run, first: int, limit: int) -> list[Record]:
-    """At most `limit` records from number `first` on, of those that the run had when read."""
+    """At most `limit` records from number `first` on, up to those the run had when it was read."""
     return list(_each(run, first, min(first + limit, count_of(run))))
 
 
 def _each(run: Run, first: int, end: int) -> Iterator[Record]:
-    """The records from number `first` on, below `end`."""
+    """The records from number `first` up to, but without, `end`."""
     session = run.session
     if first >= end:
         return
@@ -133,17 +133,17 @@ def _records(events: list[Event]) -> list[Record]:
 
 
 def _event_of(journal: Journal, run_id: str, seq: int, head: int) -> int:
-    """The number of an event shortly before that of record `seq`, and not behind it.
+    """The number of an event at or shortly before that of record `seq`, by binary search.
 
-    An event's number is never below that of its record, and both rise.
+    An event's number is never below that of its record, and both only grow.
     """
     low, high = seq, head
     while high - low > NEAR:
         middle = (low + high) // 2
-        found = _record_at(journal, run_id, middle, high)
-        if found is None or found.seq > seq:
+        record = _record_at(journal, run_id, middle, high)
+        if record is None or record.seq > seq:
             high = middle
-        elif found.seq == seq:
+        elif record.seq == seq:
             return middle
         else:
             low = middle + 1
@@ -154,42 +154,42 @@ def _record_at(journal: Journal, run_id: str, at: int, end: int) -> Record | Non
     """The first record from event `at` on."""
     size = 2
     while at < end and (events := by_hand(journal.events(run_id, at, size))):
-        if found := _records(events):
-            return found[0]
+        if records := _records(events):
+            return records[0]
         at, size = events[-1].seq + 1, PAGE
     return None
 
 
-# what was -----------------------------------------------------------------------------------------
+# past positions -----------------------------------------------------------------------------------
 
 
 class _Mark(NamedTuple):
-    """Where a run was before a record."""
+    """The position of a run before a record."""
 
     position: Position
     tally: Tally
 
 
 class History:
-    """Where a run was at each of its records. Safe from any thread."""
+    """The past positions of a run, at each of its records. Safe from any thread."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._apart = APART
         self._marks: dict[int, _Mark] = {}
-        """By the number of the record that comes next."""
+        """By the number of the record that follows."""
 
     def at(self, run: Run, seq: int) -> Past:
-        """The run at a record that it has."""
+        """The run at one of its records."""
         newest, session = run.session.newest, run.session
         if newest is not None and newest[0].seq == seq:
             record, before = newest
             after, decision = evolve(run.machine.chart, before, record.input, trace=True)
             return Past(record, before, after, decision, session.tally)
         with self._lock:
-            return self._folded(run, seq)
+            return self._fold_to(run, seq)
 
-    def _folded(self, run: Run, seq: int) -> Past:
+    def _fold_to(self, run: Run, seq: int) -> Past:
         chart = run.machine.chart
         first, mark = self._nearest(run, seq)
         before, tally = mark.position, mark.tally.copy()

@@ -1,7 +1,7 @@
-"""Runs as routes ask for them: opened, viewed, started, and given orders.
+"""Runs for routes and MCP tools: opening, viewing, starting and ordering them.
 
-What drives is left to a worker: `place` keeps a request in the journal, and whichever process takes
-it next drives the run. What only writes (messages, forks, a changed limit) is done at once.
+Driving is left to a worker: an order is stored in the journal, and the next process that takes it
+drives the run. Orders that only write (messages, forks, a changed limit) are done at once.
 
 Belongs here: what each order writes. Never: HTTP, threads.
 """
@@ -59,16 +59,16 @@ ORDERS = ("step", "run", "pause", "resume", "answer", "enqueue", "cancel", "fork
 
 
 class Caller(NamedTuple):
-    """Who asks, and under which key."""
+    """The sender of an order and its idempotency key."""
 
     key: str = ""
-    """Of the header `Idempotency-Key`; empty for none."""
+    """The header `Idempotency-Key`; empty for none."""
     name: str = ""
-    """Keys of another token are other keys."""
+    """The name of the token: the same key of another token is a different key."""
 
 
 class Runs:
-    """The runs of a journal. Methods may block: call them from threads."""
+    """The runs of a journal. Methods may block: call them from worker threads."""
 
     def __init__(self, settings: Settings, journal: Journal, machines: Machines) -> None:
         self.settings = settings
@@ -80,31 +80,31 @@ class Runs:
     # reading -------------------------------------------------------------------------------
 
     def row(self, run_id: str) -> RunRow:
-        """The run's row. `UnknownRunError` when there is none."""
+        """The run's row. Raises `UnknownRunError` if there is none."""
         row = by_hand(self.journal.row(run_id))
         if row is None:
             raise UnknownRunError("there is no run of this id", hint="`GET /runs` lists them")
         return row
 
     def open(self, run_id: str) -> Run:
-        """The run as it stands, to be read: never driven, and shared by those who read it."""
+        """The run as it is now, for reading: shared by all readers, never driven."""
         return self._open.get(self.row(run_id))
 
     def _fresh(self, row: RunRow) -> Run:
         return self._open.fresh(row)
 
     def to_drive(self, row: RunRow) -> Run:
-        """The run as it stands, with the server's components, to be driven."""
+        """The run as it is now, with the server's components, for driving."""
         machine = self.machines.to_drive(row)
         run = machine.open(row.run_id, journal=self.journal, **self.settings.components)
         run.session.holder.face = self.settings.face
         return run
 
     def view(self, run_id: str, seq: int | None = None, known: int = -1) -> Json:
-        """Everything that a page shows of a run: `RunView`, and who drives it.
+        """The whole view of a run, as JSON: its `RunView` and its driver.
 
-        Of its records those behind number `known`, the newest `RECORDS` of them at most. `head` is
-        the number of the newest, and `last_event` the event behind which its stream goes on.
+        Holds the records after number `known`, at most the newest `RECORDS`. `head` is the number
+        of the newest record, and `last_event` the event after which the run's stream continues.
         """
         run = self.open(run_id)
         count = count_of(run)
@@ -121,7 +121,7 @@ class Runs:
         return {**view.to_dict(), **marks, **self.driving(run_id)}
 
     def past(self, run: Run, seq: int) -> Past:
-        """A run at a record that it has."""
+        """The run at one of its records."""
         row = run.session.row
         key = (run.id, row.machine_hash, str(row.created))
         return self._history.get_or_make(key, History).at(run, seq)
@@ -132,12 +132,12 @@ class Runs:
         return DecisionView(seq, run.why(seq))
 
     def driving(self, run_id: str) -> Json:
-        """Who drives a run now, and what was asked of it last."""
-        found = living_lease(self.journal, run_id, time.time())
-        asked = by_hand(self.journal.requests(run_id, limit=20))
-        newest = next((one for one in asked if one.kind in ("run", "step")), None)
+        """The driver of a run, if there is one, and the newest order to drive it."""
+        lease = living_lease(self.journal, run_id, time.time())
+        orders = by_hand(self.journal.requests(run_id, limit=20))
+        newest = next((one for one in orders if one.kind in ("run", "step")), None)
         return {
-            "driver": None if found is None else _driver(*found),
+            "driver": None if lease is None else _driver(*lease),
             "request": None if newest is None else public_request(newest),
         }
 
@@ -147,7 +147,7 @@ class Runs:
         return records_from(run, start, limit), start + limit < count_of(run)
 
     def decision(self, run_id: str, seq: int | None) -> Json:
-        """What was looked at when a record was decided; `Refusal` where there is none."""
+        """The decision of a record, by default the newest. Raises `Refusal` for an unknown one."""
         run = self.open(run_id)
         last = count_of(run) - 1
         number = last if seq is None else seq
@@ -156,7 +156,7 @@ class Runs:
         return self._why(run, number, self.past(run, last)).to_dict()
 
     def compare(self, run_id: str, other: str, start: int | None, limit: int) -> Json:
-        """Two runs side by side. `Refusal` names the field where the other does not exist."""
+        """Two runs side by side. Raises `Refusal` if the other does not exist."""
         left = self.open(run_id)
         try:
             right = self.open(other)
@@ -165,25 +165,25 @@ class Runs:
         return compare_runs(left, right, start=start, limit=limit).to_dict()
 
     def can(self, run: Run) -> list[str]:
-        """The orders that a run takes now."""
+        """The orders that a run accepts now."""
         refused = refusals_of(run, count_of(run))
         return [order for order in ORDERS if order not in refused]
 
     # starting ------------------------------------------------------------------------------
 
     def start(self, body: Mapping[str, Any], caller: Caller) -> tuple[Json, bool]:
-        """A new run, with its first record in the journal; whether it is new.
+        """Start a run and write its first record; returns a receipt and whether the run is new.
 
-        With `drive` a request to drive it is kept beside it.
+        With `drive`, an order to drive it is stored as well.
         """
         self._refuse_idle()
-        machine = self.machines.named(body["machine"])
+        machine = self.machines.to_start(body["machine"])
         values = _checked_values(machine, body)
         run_id = body.get("run_id") or new_run_id()
         kept = self._remember("start", run_id, body, caller)
         run_id = kept.run_id if kept is not None else run_id
-        made = by_hand(self.journal.row(run_id)) is None
-        if made:
+        is_new = by_hand(self.journal.row(run_id)) is None
+        if is_new:
             try:
                 self._begin(machine, run_id, body, values)
             except BaseException:
@@ -194,52 +194,52 @@ class Runs:
             raise RunError(f"there is a run `{run_id}` already", hint="choose another id")
         drive = body.get("drive", "run")
         if drive != "none":
-            # the key is the run's: whoever repeats the request after a crash makes up for it
+            # the key is the run's: a request repeated after a crash places the missing order
             self._place(drive, run_id, {"until": body.get("until", "")}, key=f"start-{run_id}")
         row = self.row(run_id)
-        told = {"run": run_id, "machine": row.machine, "hash": row.machine_hash, "drive": drive}
-        return told, made
+        receipt = {"run": run_id, "machine": row.machine, "hash": row.machine_hash, "drive": drive}
+        return receipt, is_new
 
     def _begin(
         self, machine: Machine, run_id: str, body: Mapping[str, Any], values: Mapping[str, Any]
     ) -> None:
         names = ("agent", "session", "metadata", "memory", "tasks", "continues", "require_bound")
-        given = {name: body[name] for name in names if body.get(name) is not None}
-        options = {**self.settings.components, **values, **given, "run_id": run_id}
+        chosen = {name: body[name] for name in names if body.get(name) is not None}
+        options = {**self.settings.components, **values, **chosen, "run_id": run_id}
         run = machine.start(
             body.get("task", ""), **cast("StartOptions", {**options, "journal": self.journal})
         )
         run.session.holder.face = self.settings.face
         run.advance()
-        rest(run)
+        release(run)
 
     # orders that a worker carries out ------------------------------------------------------
 
     def drive(self, kind: str, run_id: str, data: Mapping[str, Any], caller: Caller) -> Json:
-        """Ask for a run to be driven: `step`, or `run`. `StatusError` where it cannot be now."""
+        """Order a run to be driven: `step` or `run`. Raises `StatusError` if it cannot be now."""
         self._refuse_idle()
         row = self.row(run_id)
         key, digest = self._key(kind, run_id, caller), _digest(kind, run_id, data)
         if caller.key and (known := by_hand(self.journal.requests(key=key))):
             _refuse_other(known[0], digest)
-            return told(known[0])
+            return receipt_of(known[0])
         run = self.open(run_id)
         if row.ended:
             raise StatusError("the run has ended", hint="`back` takes its last record back")
         if waits_for_answer(run):
             raise StatusError("the run waits for an answer", hint="answer its question")
         if until := data.get("until"):
-            breakpoint_of(run.machine.chart, until)  # refused here, not where nobody hears of it
+            breakpoint_of(run.machine.chart, until)  # an error here reaches the caller
         self.machines.to_drive(row)
         self._refuse_driven(run_id)
-        return told(self._place(kind, run_id, data, key=key, digest=digest))
+        return receipt_of(self._place(kind, run_id, data, key=key, digest=digest))
 
     def _place(
         self, kind: str, run_id: str, data: Mapping[str, Any], *, key: str, digest: str = ""
     ) -> StoredRequest:
         digest = digest or _digest(kind, run_id, data)
-        asked = StoredRequest(key, run_id, kind, digest, time.time(), dict(data))
-        return by_hand(self.journal.place_request(asked))
+        order = StoredRequest(key, run_id, kind, digest, time.time(), dict(data))
+        return by_hand(self.journal.place_request(order))
 
     def _refuse_idle(self) -> None:
         if not self.settings.workers:
@@ -249,8 +249,8 @@ class Runs:
             )
 
     def _refuse_driven(self, run_id: str) -> None:
-        if (found := living_lease(self.journal, run_id, time.time())) is not None:
-            raise driven(*found)
+        if (lease := living_lease(self.journal, run_id, time.time())) is not None:
+            raise driven(*lease)
 
     # orders that are done at once ----------------------------------------------------------
 
@@ -270,7 +270,7 @@ class Runs:
             refuse_resume(run.session)
         self._post(run, self._request_message(kind, run, body), id)
         if kind in ("resume", "cancel") and self.settings.workers:
-            self._go_on("run", run, f"{kind}-{id}")  # a cancelled run may have an epilogue
+            self._drive_on("run", run, f"{kind}-{id}")  # a cancelled run may have an epilogue
         return {}
 
     def _post(self, run: Run, message: Mapping[str, Any], id: str) -> None:
@@ -294,42 +294,42 @@ class Runs:
         if body.get("typed"):
             data = answer_data(run, Answer(event, data))
         sent = run.send(event, data, wait=body.get("wait", ""), ahead=ahead, message_id=id)
-        told = {"wait": sent.wait, "run_asked": sent.run}
+        receipt = {"wait": sent.wait, "run_asked": sent.run}
         if self.settings.workers and not ahead:
-            self._go_on(body.get("then", "take"), run, f"answer-{id}")
-        return told
+            self._drive_on(body.get("then", "take"), run, f"answer-{id}")
+        return receipt
 
-    def _go_on(self, kind: str, run: Run, key: str) -> None:
-        """See that the run is driven on; nothing where somebody does, or is asked to."""
+    def _drive_on(self, kind: str, run: Run, key: str) -> None:
+        """Place an order to drive the run, unless it is being driven or has an open order."""
         with suppress(StatusError, Driven):
             self._refuse_driven(run.id)
             self._place(kind, run.id, {}, key=key)
 
     def fork(self, run_id: str, at: int | None, caller: Caller) -> Json:
-        """A new run with the records below `at`."""
+        """Create a run from the records before number `at`."""
         run = self._fresh(self.row(run_id))
-        work = partial(self._forked, run, lambda: at)
+        work = partial(self._make_fork, run, lambda: at)
         return self._once("fork", run_id, {"at": at}, caller, work)
 
     def back(self, run_id: str, records: int, caller: Caller) -> Json:
-        """A new run without the newest records; `Driven` while somebody drives the old one."""
+        """Create a run without the newest records. Raises `Driven` while the old one is driven."""
         run = self._fresh(self.row(run_id))
 
         def first() -> int:
             self._refuse_driven(run_id)
             return first_taken_back(run.session, records)
 
-        work = partial(self._forked, run, first)
+        work = partial(self._make_fork, run, first)
         return self._once("back", run_id, {"records": records}, caller, work)
 
-    def _forked(self, run: Run, first: Callable[[], int | None], key: str) -> Json:
-        made = f"f{key[:15]}"  # by the key: a repetition after a crash meets the fork that was made
-        if by_hand(self.journal.row(made)) is None:
-            run.fork(first(), run_id=made)
-        return {"made": made}
+    def _make_fork(self, run: Run, first: Callable[[], int | None], key: str) -> Json:
+        fork_id = f"f{key[:15]}"  # by the key: a repetition after a crash finds the same fork
+        if by_hand(self.journal.row(fork_id)) is None:
+            run.fork(first(), run_id=fork_id)
+        return {"made": fork_id}
 
     def set(self, run_id: str, name: str, value: Any, caller: Caller) -> Json:
-        """Change a limit or variable. `Driven` while somebody drives the run."""
+        """Change a limit or variable. Raises `Driven` while the run is driven."""
         row = self.row(run_id)
         run = self._fresh(row)
 
@@ -340,7 +340,7 @@ class Runs:
                 return {"seq": run.set(name, value).seq}
             except LimitError as error:
                 at = "/value" if name.partition(".")[0] in ("limits", "vars") else "/name"
-                raise _unfit(error, at) from error
+                raise _value_refusal(error, at) from error
 
         return self._once("set", run_id, {"name": name, "value": value}, caller, work)
 
@@ -350,20 +350,20 @@ class Runs:
         self, kind: str, run_id: str, body: Mapping[str, Any], caller: Caller,
         work: Callable[[str], Json],
     ) -> Json:  # fmt: skip
-        """Do the work unless it was done under the caller's key; gives what it came to."""
+        """Do the work unless it was done under the caller's key; returns its receipt."""
         key, digest = self._key(kind, run_id, caller), _digest(kind, run_id, body)
         if caller.key and (known := by_hand(self.journal.requests(key=key))):
             _refuse_other(known[0], digest)
-            return told(known[0]) | dict(known[0].outcome or {})
-        came = work(key)
-        request = StoredRequest(key, run_id, kind, digest, time.time(), dict(body), came)
+            return receipt_of(known[0]) | dict(known[0].outcome or {})
+        outcome = work(key)
+        request = StoredRequest(key, run_id, kind, digest, time.time(), dict(body), outcome)
         by_hand(self.journal.place_request(request))
-        return told(request) | came
+        return receipt_of(request) | outcome
 
     def _remember(
         self, kind: str, run_id: str, body: Mapping[str, Any], caller: Caller
     ) -> StoredRequest | None:
-        """Keep what was asked under the caller's key, before it is done; None without a key."""
+        """Store the request under the caller's key before it is carried out; None without a key."""
         if not caller.key:
             return None
         key, digest = self._key(kind, "", caller), _digest(kind, "", body)
@@ -379,18 +379,18 @@ class Runs:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def rest(run: Run) -> None:
-    """Give the run's lease back: whoever wants may drive it now."""
+def release(run: Run) -> None:
+    """Release the run's lease, so that another process may drive it."""
     wait(leave(run.session), suspends=run.suspends)
 
 
-def told(request: StoredRequest) -> Json:
-    """What whoever asked is told: the same for each repetition."""
+def receipt_of(request: StoredRequest) -> Json:
+    """The receipt of an order, the same for each repetition of the request."""
     return {"run": request.run_id, "order": request.kind, "request": request.key}
 
 
 def public_request(request: StoredRequest) -> Json:
-    """A request as it is shown."""
+    """An order as the API shows it."""
     return {
         "request": request.key, "run": request.run_id, "order": request.kind, "at": request.at,
         "open": request.is_open, "outcome": request.outcome,
@@ -427,20 +427,20 @@ def _refuse_other(known: StoredRequest, digest: str) -> None:
 
 
 def _checked_values(machine: Machine, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Limits and variables, each refused with its own place."""
-    found: dict[str, Any] = {}
+    """The limits and variables of a body. Raises `Refusal` with the place of a wrong value."""
+    checked: dict[str, Any] = {}
     for root, read in (("limits", limit_value), ("vars", var_value)):
         values: Mapping[str, Any] = body.get(root) or {}
         for name, value in values.items():
             try:
                 read(machine.spec, name, value)
             except LimitError as error:
-                raise _unfit(error, f"/{root}/{name}") from error
+                raise _value_refusal(error, f"/{root}/{name}") from error
         if values:
-            found[root] = values
-    return found
+            checked[root] = values
+    return checked
 
 
-def _unfit(error: ChartloopError, at: str) -> Refusal:
+def _value_refusal(error: ChartloopError, at: str) -> Refusal:
     wrong = Wrong(at, error.message, error.hint)
     return Refusal(422, error.message, hint=error.hint, wrong=[wrong], code=error.code)

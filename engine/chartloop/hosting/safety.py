@@ -1,11 +1,11 @@
-"""What every request passes before a route, and every answer before it leaves.
+"""The checks of every request before it reaches a route, and of every response before it is sent.
 
     connections ─▶ host ─▶ origin ─▶ token ─▶ rate ─▶ size, depth ─▶ route ─▶ redaction, headers
 
-A browser on another site can start nothing: what changes state needs an origin of this server,
-or none at all (a program's request), and JSON that says so. Whatever leaves passes the redactor.
+A page of another site can start nothing: a request that changes state needs the server's own
+origin, or none (a program's request), and a JSON content type. Every response passes the redactor.
 
-Belongs here: ASGI, and nothing that knows a run. Never: which route needs which scope (routes say).
+Belongs here: ASGI, independent of runs. Never: which scope a route needs (the route declares it).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 _CHANGING = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 CALLERS = 10_000
-"""Callers whose rate is remembered."""
+"""The most callers whose rates are tracked."""
 POLICY = "default-src 'none'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; sandbox"
-"""What an answer may do where a browser shows it as a page: nothing. A picture's own styles are
-added by their hash."""
+"""The content security policy of responses: if opened as a page they may do nothing. A picture's
+own styles are allowed by their hashes."""
 HEADERS: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -47,27 +47,27 @@ HEADERS: Mapping[str, str] = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
-"""On every answer, beside the policy."""
+"""Headers of every response, besides the policy."""
 
 
 class Hidden(bytes):
-    """A part of an answer that has passed the redactor: what many are sent is hidden once."""
+    """A redacted part of a response. Bytes for many watchers are redacted once, not per watcher."""
 
 
 class Identity(NamedTuple):
-    """Who sent a request."""
+    """The sender of a request."""
 
     name: str
     scope: Scope
 
     def allows(self, scope: Scope) -> bool:
-        """Whether it may do what needs `scope`."""
+        """Whether its scope includes `scope`."""
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
 
 ANYBODY = Identity("", "edit")
 OPEN_PATHS = ("/healthz",)
-"""What needs no token: it says nothing of runs."""
+"""Paths that need no token: they reveal nothing about runs."""
 
 
 class Safety:
@@ -106,7 +106,7 @@ class Safety:
             if scope["method"] in _CHANGING:
                 self._refuse_origin(headers)
             identity = self._identify(scope, headers)
-            if identity.name:  # else its address was counted
+            if identity.name:  # an anonymous caller was counted by its address
                 self._take(identity.name)
             scope.setdefault("state", {})["identity"] = identity
             if scope["method"] in _CHANGING:
@@ -127,7 +127,7 @@ class Safety:
             raise Refusal(408, message, headers={"Connection": "close"}) from None
 
     def _refuse_crowd(self, scope: Mapping[str, Any]) -> None:
-        """More connections than there may be. Whoever serves the application counts them."""
+        """Refuse a request while too many connections are open; the HTTP server counts them."""
         count: Callable[[], int] = getattr(scope["app"].state, "connections", lambda: 0)
         if count() > self._settings.limits.connections:
             raise Refusal(
@@ -158,7 +158,7 @@ class Safety:
             raise Refusal(403, "a page of another site may change nothing here")
 
     def _identify(self, scope: Mapping[str, Any], headers: Mapping[str, str]) -> Identity:
-        """Whose token it is. Without one the address is counted against the rate."""
+        """Identify the sender by its token; one without a token is rated by its address."""
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if self._tokens and kind.lower() == "bearer":
             token = self._token(secret.strip(), scope)
@@ -171,18 +171,18 @@ class Safety:
         raise _no_token()
 
     def _token(self, secret: str, scope: Mapping[str, Any]) -> Token:
-        """The token that was sent. An address that has guessed is not looked at for a while."""
+        """The token that a secret belongs to. An address that guesses is locked out for a while."""
         address = address_of(scope)
         if after := self._guesses.wait(address):
             raise _too_often("this address has sent wrong tokens", after)
-        given, found = _hash(secret), None
-        for token, known in self._tokens:  # each is compared: the time says nothing of which
-            if hmac.compare_digest(given, known):
-                found = token
-        if found is None:
+        digest, match = _hash(secret), None
+        for token, known in self._tokens:  # compares all, so that the time does not tell which
+            if hmac.compare_digest(digest, known):
+                match = token
+        if match is None:
             self._guesses.take(address)
             raise _no_token()
-        return found
+        return match
 
 
 def _no_token() -> Refusal:
@@ -210,16 +210,16 @@ def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
 
 
 def address_of(scope: Mapping[str, Any]) -> str:
-    """Where it comes from. Of an IPv6 address the part that one customer of a provider has."""
+    """The address of the client; of an IPv6 address its /64 network, which is one customer's."""
     client = scope.get("client")
     text = client[0] if client else ""
     if ":" not in text:
         return text
     try:
-        found = ipaddress.IPv6Address(text.partition("%")[0])
+        address = ipaddress.IPv6Address(text.partition("%")[0])
     except ValueError:
         return text
-    return str(found.ipv4_mapped or ipaddress.IPv6Network((found, 64), strict=False))
+    return str(address.ipv4_mapped or ipaddress.IPv6Network((address, 64), strict=False))
 
 
 def _has_port(host: str) -> bool:
@@ -227,9 +227,9 @@ def _has_port(host: str) -> bool:
 
 
 class Rates:
-    """How often each caller may do something: a bucket that fills with `rate` and holds `burst`.
+    """A token bucket for each caller: it refills at `rate` per second and holds `burst`.
 
-    The callers of longest ago are forgotten: it never holds more than `CALLERS`.
+    At most `CALLERS` buckets are kept: the least recently used ones are dropped.
     """
 
     def __init__(
@@ -240,27 +240,27 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait(self, caller: str) -> float:
-        """Seconds until the caller may again; 0 for now."""
-        return max(0.0, (1 - self._left(caller)) / self._rate)
+        """Seconds until the caller may act again; 0 if it may now."""
+        return max(0.0, (1 - self._level(caller)) / self._rate)
 
     def take(self, caller: str) -> None:
-        """It was done once more."""
-        left = self._left(caller)
-        self._buckets[caller] = (max(0.0, left - 1), self._now())
+        """Take one from the caller's bucket."""
+        level = self._level(caller)
+        self._buckets[caller] = (max(0.0, level - 1), self._now())
         self._buckets.move_to_end(caller)
         if len(self._buckets) > CALLERS:
             self._buckets.popitem(last=False)
 
-    def _left(self, caller: str) -> float:
-        left, at = self._buckets.get(caller, (self._burst, self._now()))
-        return min(self._burst, left + (self._now() - at) * self._rate)
+    def _level(self, caller: str) -> float:
+        level, at = self._buckets.get(caller, (self._burst, self._now()))
+        return min(self._burst, level + (self._now() - at) * self._rate)
 
 
 # bodies -----------------------------------------------------------------------------------------
 
 
 async def _read(receive: Receive, headers: Mapping[str, str], limits: Limits) -> bytes:
-    """The whole body: JSON, and neither too large nor too deep."""
+    """Read the whole body: JSON that is neither too large nor too deeply nested."""
     length = headers.get("content-length", "0")
     if length.isdecimal() and int(length) > limits.body:
         raise _too_large(limits)
@@ -290,8 +290,8 @@ async def _read(receive: Receive, headers: Mapping[str, str], limits: Limits) ->
 def _refuse_unreadable(body: bytes) -> None:
     try:
         text = body.decode("utf-8")
-        found = json.loads(text, parse_constant=_refuse_constant)
-        json.dumps(found, ensure_ascii=False).encode()
+        value = json.loads(text, parse_constant=_refuse_constant)
+        json.dumps(value, ensure_ascii=False).encode()
     except UnicodeDecodeError:
         raise Refusal(400, "the body is not UTF-8") from None
     except UnicodeEncodeError:
@@ -310,7 +310,7 @@ def _too_large(limits: Limits) -> Refusal:
 
 
 def depth_of(body: bytes, most: int) -> int:
-    """How deeply brackets outside of texts are nested; stops looking beyond `most`."""
+    """The depth of nested brackets outside strings; stops counting beyond `most`."""
     depth = deepest = 0
     inside = escaped = False
     for byte in body:
@@ -334,7 +334,7 @@ def depth_of(body: bytes, most: int) -> int:
 
 
 class _Replay:
-    """Gives the body that was read; then what the connection says."""
+    """An ASGI `receive` that replays the body that was read, then passes on to the connection."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body
@@ -351,16 +351,16 @@ class _Replay:
 
 
 class _Outlet:
-    """Sends an answer without secrets, with the headers of every answer.
+    """An ASGI `send` that redacts a response and adds the common headers.
 
-    A part of a stream holds whole events: no secret is cut between two parts.
+    A chunk of a stream consists of whole events, so no secret is split between two chunks.
     """
 
     def __init__(self, send: Send, redactor: Redactor) -> None:
         self._send = send
         self._redactor = redactor
         self.status = 0
-        """Of the answer; 0 while there is none."""
+        """The status of the response; 0 before it starts."""
         self._start: MutableMapping[str, Any] | None = None
         self._binary = False
 
@@ -399,15 +399,15 @@ class _Outlet:
 
 
 def _kind(start: Mapping[str, Any]) -> bytes:
-    found = (value for name, value in start.get("headers", []) if name == b"content-type")
-    return next(found, b"")
+    kinds = (value for name, value in start.get("headers", []) if name == b"content-type")
+    return next(kinds, b"")
 
 
 _STYLE = re.compile(rb"<style(?: [^<>]*)?>([^<]*)</style>")
 
 
 def _policy(start: Mapping[str, Any], body: bytes) -> str:
-    """What the answer may do in a browser: a picture applies the styles that are in it now."""
+    """The content security policy of a response; a picture may apply the styles it contains."""
     if not _kind(start).startswith(b"image/svg+xml"):
         return POLICY
     hashes = (

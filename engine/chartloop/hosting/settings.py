@@ -1,6 +1,6 @@
-"""What a server is started with: machines, tools, journal, tokens and limits.
+"""The configuration of a server: machines, tools, journal, tokens and limits.
 
-Belongs here: values, and their refusal at the start. Never: anything of a request.
+Belongs here: values, and their validation at the start. Never: anything of a request.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from chartloop.api.wiring import JournalOrPath
 from chartloop.core.errors import SetupError, nearest
 
 Scope: TypeAlias = Literal["read", "drive", "edit"]
-"""`read` looks, `drive` starts runs and sends to them, `edit` changes what a run has recorded or
-its limits: `set`, `back`, `fork`. Each includes those before it."""
+"""`read` allows reading, `drive` starting runs and sending them messages, `edit` changing a run's
+history or limits: `set`, `back`, `fork`. Each includes those before it."""
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 SHORTEST_TOKEN = 16
@@ -29,7 +29,7 @@ class Token(NamedTuple):
     secret: str
     scope: Scope
     name: str = ""
-    """Whose it is, for logs."""
+    """The owner's name, for logs."""
 
     def __repr__(self) -> str:
         return f"Token({self.name or 'unnamed'}, {self.scope})"
@@ -37,11 +37,11 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """How much a server takes. Sizes in bytes, times in seconds."""
+    """The limits of a server. Sizes in bytes, times in seconds."""
 
     body: int = 1_000_000
     depth: int = 60
-    """How deeply JSON may be nested."""
+    """The deepest nesting of JSON."""
     rate: float = 200.0
     """Requests per second that one caller may send, on average."""
     burst: int = 1_000
@@ -56,7 +56,7 @@ class Limits:
     watchers: int = 200
     """Streams of events that may be open at once."""
     queue: int = 1_000
-    """Events that a watcher may be behind before its stream is closed with its last id."""
+    """Events that a watcher may lag behind before its stream is closed."""
     at_once: int = 64
     """Runs that one worker drives at the same time."""
     wait: float = 30.0
@@ -65,31 +65,32 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a server is started with.
+    """The configuration of a server.
 
-    `SetupError` for an address other than loopback without a token, and for what cannot be read.
+    Raises `SetupError` for an address other than loopback without a token, and for folders that do
+    not exist.
     """
 
     machines: tuple[Path, ...]
-    """Folders whose machine files are served: those in it, not those below."""
+    """Folders whose machine files are served, subfolders excluded."""
     journal: JournalOrPath
     tools: Own = ()
-    """What the machines may name: see `chartloop.load`."""
+    """Tools, actions and other names that the machines may use: see `chartloop.load`."""
     components: PortOptions = field(default_factory=PortOptions)
-    """The model, script, settings and other components of every run that is driven here."""
+    """The model, script, settings and other components of every run that this server drives."""
     workers: int = 1
-    """Threads that drive. With 0 this server shows runs and sends them messages."""
+    """Threads that drive runs. With 0 this server only shows runs and sends them messages."""
     trust: bool = False
-    """Machine files may name hosts, keys and paths outside their folder."""
+    """Whether machine files may name hosts, keys and paths outside their folder."""
     tokens: tuple[Token, ...] = ()
-    """Without one everybody who reaches the loopback address may do everything."""
+    """Without tokens, every process of this computer may do everything."""
     host: str = "127.0.0.1"
     port: int = 8000
     names: tuple[str, ...] = ()
     """Further host names by which the server may be addressed."""
     limits: Limits = field(default_factory=Limits)
     face: str = "chartloop serve"
-    """What drives, for others that would drive the same run."""
+    """The name of the driver that a lease shows to others."""
 
     def __post_init__(self) -> None:
         if self.workers < 0:
@@ -107,13 +108,13 @@ class Settings:
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The names that may stand in the header `Host`, without a port."""
+        """The names that the header `Host` may hold, without a port."""
         own = () if self.host in ("0.0.0.0", "::", "") else (self.host,)  # noqa: S104  compared
         return frozenset(n.lower() for n in ("localhost", "127.0.0.1", "[::1]", *own, *self.names))
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address is only reached from this computer."""
+    """Whether an address can only be reached from this computer."""
     if host == "localhost":
         return True
     try:
@@ -123,18 +124,18 @@ def is_loopback(host: str) -> bool:
 
 
 def read_tokens(path: Path) -> tuple[Token, ...]:
-    """The tokens of a file: a line for each, ``SCOPE TOKEN [NAME]``; ``#`` begins a comment.
+    """Read the tokens of a file: a line for each, ``SCOPE TOKEN [NAME]``; ``#`` begins a comment.
 
-    `SetupError` names the line that cannot be read, never what is on it.
+    `SetupError` gives the number of a line that cannot be read, never its content.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise SetupError(f"cannot read the tokens of `{path}`: {error}") from None
-    found = tuple(_tokens(path, lines))
-    if not found:
+    tokens = tuple(_tokens(path, lines))
+    if not tokens:
         raise SetupError(f"`{path}` holds no token", hint="a line is `SCOPE TOKEN [NAME]`")
-    return found
+    return tokens
 
 
 def _tokens(path: Path, lines: Iterable[str]) -> Iterable[Token]:

@@ -1,18 +1,18 @@
-"""Workers: threads that drive the runs which somebody is asked to drive.
+"""Workers: threads that take orders to drive runs from the journal and carry them out.
 
-    request in the journal ─▶ worker takes it ─▶ lease ─▶ record, record, ... ─▶ rests: outcome
+    order in the journal ─▶ worker claims it ─▶ lease ─▶ record, record, ... ─▶ outcome
 
-Each worker is a thread with an event loop of its own, beside the loop that answers requests. An
-action may block: a custom one computes, a certificate is proved, a large run is opened. On the web
-loop each of these would hold up every answer and every stream; here it holds up the runs of one
-worker. Threads and not processes, because tools and models are Python objects that the caller gave,
-and what they wait for is the network; for more cores start more servers on the same journal.
+Each worker is a thread with its own event loop, separate from the loop that handles requests. An
+action may block: a custom action computes, a certificate is proved, a large run is opened. On the
+web loop that would delay every response and every stream; here it delays the runs of one worker.
+Workers are threads, not processes, because tools and models are Python objects of the caller, and
+mostly wait for the network. For more cores, start more servers on the same journal.
 
-The queue is the journal: a worker holds nothing that is not in it. A server that is killed leaves
-its requests open and its leases to lapse, and the next process that looks takes them. A run that
-waits for an answer keeps its request, and is taken again when a message came or its wait is due.
+The queue is the journal: a worker holds nothing that is not in it. A killed server leaves open
+orders and leases that lapse, and the next process that looks takes them. The order of a run that
+waits for an answer stays open, and is taken again when a message arrives or the wait is due.
 
-Belongs here: who drives what, and when. Never: HTTP, what a run does.
+Belongs here: which runs are driven, and when. Never: HTTP, what a run does.
 """
 
 from __future__ import annotations
@@ -39,51 +39,51 @@ from chartloop.view_model.orders import is_held
 
 T = TypeVar("T")
 POLL = 0.2
-"""Seconds between two looks at the journal, where nobody in this process says that it changed."""
+"""Seconds between two polls of the journal for changes by other processes."""
 AGAIN = 1.0
-"""Seconds after which it is looked at all the same."""
+"""Seconds after which the orders are read even if the journal did not change."""
 GRACE = 5.0
-"""Seconds that a server which is stopped waits for the actions at hand."""
+"""Seconds that a stopping server waits for the actions in progress."""
 _log = logging.getLogger(__name__)
 
 Hear = Callable[[str, StreamEvent], None]
-"""Called with a run's id and each event of it, on the worker's thread."""
+"""Called on the worker's thread with the id of a run and each of its events."""
 
 
 class _Resting(NamedTuple):
-    """A run that waits, with an open request: what it looked like."""
+    """A waiting run with an open order, as it was last seen."""
 
     head: int
     due: float | None
     seen: frozenset[str]
-    """Messages that it left in its inbox, and in those of its children."""
+    """The messages that it left unread in its inbox and in those of its children."""
 
 
 class Workers:
-    """The workers of a server, and what they drive. Safe from any thread."""
+    """The workers of a server and the runs that they drive. Safe from any thread."""
 
     def __init__(self, runs: Runs, hear: Hear) -> None:
         self.runs = runs
         self.hear = hear
         self.driven: dict[str, str] = {}
-        """The key of each request at hand, with its run."""
+        """The runs being driven, by the keys of their orders."""
         self.finished = 0
-        """Requests that came to an outcome here."""
+        """The number of orders that this process has finished."""
         self._lock = threading.Lock()
         self._workers = [_Worker(self, number) for number in range(runs.settings.workers)]
 
     def start(self) -> None:
-        """Begin to drive."""
+        """Start the threads."""
         for worker in self._workers:
             worker.start()
 
     def wake(self) -> None:
-        """Something was asked: look at the journal now."""
+        """Look for new orders at once."""
         for worker in self._workers:
             worker.wake()
 
     def stop(self) -> None:
-        """Take nothing more, let the actions at hand finish, and leave every run at rest."""
+        """Take no more orders, let the actions in progress finish, and release every run."""
         for worker in self._workers:
             worker.stop()
         end = time.monotonic() + GRACE
@@ -92,25 +92,25 @@ class Workers:
                 worker.join(max(0.1, end - time.monotonic()))
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on a worker's loop: for what is driven without a request."""
+        """Run a coroutine on a worker's loop: for runs that are driven without an order."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._workers[0].loop)
 
     def claim(self, request: StoredRequest) -> bool:
-        """Whether the request is the caller's to carry out: another worker may have it."""
+        """Claim an order for the calling worker; False if its run is being driven already."""
         with self._lock:
             if request.key in self.driven or request.run_id in self.driven.values():
                 return False
             self.driven[request.key] = request.run_id
             return True
 
-    def let_go(self, request: StoredRequest) -> None:
-        """The request is carried out, or is somebody else's."""
+    def release(self, request: StoredRequest) -> None:
+        """Give up the claim of an order."""
         with self._lock:
             self.driven.pop(request.key, None)
 
 
 class _Worker(threading.Thread):
-    """One thread, one loop."""
+    """A thread with its own event loop."""
 
     def __init__(self, workers: Workers, number: int) -> None:
         super().__init__(name=f"chartloop-worker-{number}", daemon=True)
@@ -122,29 +122,29 @@ class _Worker(threading.Thread):
         self._stopping = False
         self._token = ""
         self._again = 0.0
-        """When to look although nothing changed: a lease may have lapsed."""
+        """When to look even if nothing changed: a lease may have lapsed."""
         self._resting: dict[str, _Resting] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
-        """Where it drives, once it has started."""
+        """The loop on which it drives; only after the start."""
         assert self._loop is not None, "the worker has not started"
         return self._loop
 
     def start(self) -> None:
-        """Begin, with a loop that others may call into at once."""
+        """Start the thread, with a loop that accepts calls at once."""
         self._loop = asyncio.new_event_loop()
         super().start()
 
     def wake(self) -> None:
-        """From any thread."""
+        """Look for orders now. Safe from any thread."""
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed: the server stops
                 self._loop.call_soon_threadsafe(self._news.set)
 
     def stop(self) -> None:
-        """From any thread."""
+        """End after the actions in progress. Safe from any thread."""
         self._stopping = True
         self.wake()
 
@@ -156,8 +156,8 @@ class _Worker(threading.Thread):
         while not self._stopping:
             try:
                 if await self._has_news():
-                    await self._look()
-            except ChartloopError as error:  # a locked journal, say: it is looked at again
+                    await self._take_orders()
+            except ChartloopError as error:  # a locked journal, say: the next poll tries again
                 _log.warning("a worker could not read the journal: %s", error.message)
                 self._again = 0.0
             with suppress(TimeoutError):
@@ -167,7 +167,7 @@ class _Worker(threading.Thread):
             await asyncio.wait(self._tasks, timeout=GRACE)
 
     async def _has_news(self) -> bool:
-        """Whether to look: the journal changed, a wait is due, or it is time to see who died."""
+        """Whether to look: the journal changed, a wait is due, or leases may have lapsed."""
         now, token = time.monotonic(), await self._journal.changed(self._token)
         self._token = token or self._token
         due = any(
@@ -178,12 +178,12 @@ class _Worker(threading.Thread):
         self._again = now + AGAIN
         return True
 
-    async def _look(self) -> None:
-        """Take what is open, as far as there is room."""
-        asked = await self._journal.requests(open_only=True)
-        keys = {request.key for request in asked}
+    async def _take_orders(self) -> None:
+        """Take the open orders, up to the limit of runs that a worker drives at once."""
+        orders = await self._journal.requests(open_only=True)
+        keys = {request.key for request in orders}
         self._resting = {key: rest for key, rest in self._resting.items() if key in keys}
-        for request in reversed(asked):  # the oldest first
+        for request in reversed(orders):  # the oldest first
             if len(self._tasks) >= self._runs.settings.limits.at_once or self._stopping:
                 break
             if not await self._is_due(request) or not self._workers.claim(request):
@@ -193,7 +193,7 @@ class _Worker(threading.Thread):
             task.add_done_callback(self._tasks.discard)
 
     async def _is_due(self, request: StoredRequest) -> bool:
-        """Whether there is something to do: a run that waits has a message, or its time is up."""
+        """Whether the run can continue: if it waits, it has a message or its time is up."""
         rest = self._resting.get(request.key)
         if rest is None:
             return True
@@ -203,23 +203,23 @@ class _Worker(threading.Thread):
         return bool(await self._messages(row) - rest.seen)
 
     async def _messages(self, row: RunRow) -> frozenset[str]:
-        """The messages in the inbox of a run and of its children that have not ended."""
+        """The messages in the inboxes of a run and of those of its children that have not ended."""
         below = await self._journal.rows(prefix=row.run_id + CHILD_MARK)
-        found = [row.run_id, *(child.run_id for child in below if not child.ended)]
-        inboxes = [(run_id, await self._journal.inbox(run_id)) for run_id in found]
+        run_ids = [row.run_id, *(child.run_id for child in below if not child.ended)]
+        inboxes = [(run_id, await self._journal.inbox(run_id)) for run_id in run_ids]
         return frozenset(f"{of} {message.msg_id}" for of, inbox in inboxes for message in inbox)
 
-    # one request ----------------------------------------------------------------------------------
+    # one order ------------------------------------------------------------------------------------
 
     async def _carry_out(self, request: StoredRequest) -> None:
         outcome: Mapping[str, Any] | None = None
         try:
             outcome = await self._drive(request)
         except Driven:
-            pass  # somebody else drives it now: looked at again, since the request stays open
+            pass  # another process drives it: the order stays open and is tried again
         except UnknownRunError as error:
             outcome = {"problem": problem_of(error).body}
-        except Exception as error:  # noqa: BLE001  kept with the request, for whoever asked
+        except Exception as error:  # noqa: BLE001  stored as the outcome of the order
             _log.warning("run `%s` could not be driven", request.run_id, exc_info=error)
             outcome = {"problem": problem_of(error).body}
         try:
@@ -227,10 +227,10 @@ class _Worker(threading.Thread):
                 await self._journal.settle_request(request.key, outcome)
                 self._workers.finished += 1
         finally:
-            self._workers.let_go(request)
+            self._workers.release(request)
 
     async def _drive(self, request: StoredRequest) -> Mapping[str, Any] | None:
-        """Drive the run for a request; what came of it, or None where it is to be taken again."""
+        """Drive the run for an order; the outcome, or None where the order stays open."""
         run_id = request.run_id
         row = await self._journal.row(run_id)
         if row is None:
@@ -239,35 +239,35 @@ class _Worker(threading.Thread):
             return _outcome(row, 0)
         seen = await self._messages(row)
         run = await asyncio.to_thread(self._runs.to_drive, row)
-        run.session.ports.questions = "stay"  # what an MCP server asks is answered over HTTP
+        run.session.ports.questions = "stay"  # questions of MCP servers are answered over HTTP
         stop = run.listen(lambda event: self._workers.hear(run_id, event))
         try:
-            made = await self._act(run, request)
+            progress = await self._act(run, request)
         finally:
             stop()
             await leave(run.session)
         row = await self._journal.row(run_id) or row
-        if request.kind != "run" or run.ended or is_held(run) or made.at_breakpoint:
-            return _outcome(row, made.records)
+        if request.kind != "run" or run.ended or is_held(run) or progress.at_breakpoint:
+            return _outcome(row, progress.records)
         if self._stopping:
             return None
         left = await self._messages(row)
         self._resting[request.key] = _Resting(row.head, row.wake_at, seen & left)
         return None
 
-    async def _act(self, run: Run, request: StoredRequest) -> _Made:
+    async def _act(self, run: Run, request: StoredRequest) -> _Progress:
         if request.kind in ("take", "step"):
-            made = await (run.aadvance() if request.kind == "take" else run.astep())
-            return _Made(int(made is not None) + await self._stay(run), False)
+            record = await (run.aadvance() if request.kind == "take" else run.astep())
+            return _Progress(int(record is not None) + await self._finish_step(run), False)
         before = run.session.tally.records
         until = str(request.data.get("until") or "") or None
         await run.arun(until=until, rest=lambda: self._stopping)
-        return _Made(run.session.tally.records - before, bool(run.breakpoints.hit))
+        return _Progress(run.session.tally.records - before, bool(run.breakpoints.hit))
 
-    async def _stay(self, run: Run) -> int:
-        """Drive a step to its end in which an MCP server asks something: its call is here.
+    async def _finish_step(self, run: Run) -> int:
+        """Finish a step in which an MCP server asks a question: its call is open in this process.
 
-        The number of records that makes.
+        Returns the number of new records.
         """
         session = run.session
         servers, steps = session.ports.servers, session.facts.run.steps
@@ -278,13 +278,13 @@ class _Worker(threading.Thread):
         return session.tally.records - before
 
 
-class _Made(NamedTuple):
+class _Progress(NamedTuple):
     records: int
     at_breakpoint: bool
 
 
 def _outcome(row: RunRow, records: int) -> Mapping[str, Any]:
-    """Where a request left its run."""
+    """The outcome of an order: where it left its run."""
     return {
         "status": row.status, "state": row.state, "reason": row.reason, "steps": row.steps,
         "records": records,

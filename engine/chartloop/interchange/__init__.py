@@ -1,4 +1,4 @@
-"""Machines in the languages of others: what is read from documents, what is written for libraries.
+"""Foreign formats: flowcharts read from documents, machines written for other libraries.
 
-Belongs here: formats that chartloop does not own. Never: what a machine means, a picture.
+Belongs here: formats that chartloop does not define. Never: the meaning of a machine, a picture.
 """

@@ -1,7 +1,7 @@
-"""The flowcharts of a document: where they are, which one is meant, what it says.
+"""The flowcharts of a document: finding them, choosing one, reading it.
 
-Belongs here: Markdown's fences and headings, as far as charts are found by them. Never: the grammar
-of a chart (`view.mermaid`), machines.
+Belongs here: Markdown's fences and headings, as far as they locate charts. Never: the grammar of a
+chart (`interchange.mermaid`), machines.
 
 Source:       CommonMark 0.31, sections 4.2, 4.3 and 4.5 (headings, fenced code)
 """
@@ -20,7 +20,7 @@ from chartloop.interchange.mermaid.read import Note, Reading, read_flowchart
 from chartloop.interchange.repair import Repair, repair_text
 
 LARGEST = 4_000_000
-"""Bytes of a document that is read."""
+"""The most bytes of a document."""
 
 _CHARTS = frozenset({".mmd", ".mermaid"})
 _FENCE = re.compile(r"(?P<before>(?:[ \t]|>[ \t]?)*)(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)")
@@ -44,7 +44,7 @@ class Found:
     line: int
     """The line of the document on which it starts."""
     column: int = 0
-    """How far it is indented there."""
+    """Its indentation in the document."""
     heading: str = ""
     """The nearest heading above it."""
     title: str = ""
@@ -63,14 +63,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A flowchart of a document that was read. All lines are those of the document."""
+    """A flowchart after reading. All line numbers are those of the document."""
 
     found: Found
     reading: Reading
     repairs: tuple[Repair, ...] = ()
 
     def lines(self, width: int = 0) -> list[Line]:
-        """What was repaired, line by line; empty where nothing was."""
+        """The repairs, a line each; empty if there are none."""
         lines: list[Line] = []
         for repair in self.repairs:
             first, *changed = str(repair).split("\n")
@@ -79,7 +79,7 @@ class Read:
 
 
 def read_document(path: str | Path) -> str:
-    """The text of a document. SetupError: it cannot be read, or is not a text."""
+    """The text of a document. Raises `SetupError` if it cannot be read or is not UTF-8."""
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -97,10 +97,10 @@ def read_document(path: str | Path) -> str:
 
 
 def flowcharts(text: str, *, file: str = "") -> tuple[Found, ...]:
-    """The flowcharts of a document, in their order.
+    """Find the flowcharts of a document, in order.
 
-    A `.mmd` file is one chart, and so is a text that starts as one. In any other document they
-    are in fences marked `mermaid`, however deep these are indented or quoted; Mermaid charts of
+    A `.mmd` file is one chart, and so is a text that starts as one. In any other document charts
+    are in fences marked `mermaid`, at any depth of indentation or quotation; Mermaid diagrams of
     other kinds are skipped.
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -111,7 +111,7 @@ def flowcharts(text: str, *, file: str = "") -> tuple[Found, ...]:
 
 
 def _fenced_charts(lines: Sequence[str]) -> Iterator[Found]:
-    """Everything in fences that are marked `mermaid`."""
+    """The content of all fences marked `mermaid`."""
     title, heading, number = "", "", 0
     while number < len(lines):
         opening = _FENCE.fullmatch(lines[number])
@@ -138,7 +138,7 @@ def _closes(line: str, fence: str) -> bool:
 
 
 def _outdent(line: str, before: str) -> str:
-    """A line without what precedes its fence: blanks, and the signs of a quotation."""
+    """A line without the prefix of its fence: blanks and quotation marks."""
     same = 0
     while same < min(len(before), len(line)) and (line[same] in " \t>"):
         same += 1
@@ -154,9 +154,9 @@ def _heading(lines: Sequence[str], number: int) -> str:
 
 
 def choose_chart(found: Sequence[Found], wanted: str = "", *, file: str = "") -> Found:
-    """The flowchart that is meant: the only one, or the one with this number or heading.
+    """Choose a flowchart: the only one, or the one with this number or heading.
 
-    SetupError: there is none, or it is not clear which; the hint lists them.
+    Raises `SetupError` if none or several match; the hint lists them.
     """
     name = file or "the text"
     if not found:
@@ -170,20 +170,20 @@ def choose_chart(found: Sequence[Found], wanted: str = "", *, file: str = "") ->
         raise SetupError(message, hint=f"say --chart N, or a part of its heading: {listed}")
     if wanted.isdecimal() and 0 < int(wanted) <= len(found):
         return found[int(wanted) - 1]
-    fitting = [one for one in found if wanted.casefold() in one.heading.casefold()]
-    exact = [one for one in fitting if wanted.casefold() == one.heading.casefold()]
-    for some in (exact, fitting):
-        if len(some) == 1:
-            return some[0]
-    many = "more than one flowchart" if fitting else "no flowchart"
+    matches = [one for one in found if wanted.casefold() in one.heading.casefold()]
+    exact = [one for one in matches if wanted.casefold() == one.heading.casefold()]
+    for candidates in (exact, matches):
+        if len(candidates) == 1:
+            return candidates[0]
+    many = "more than one flowchart" if matches else "no flowchart"
     raise SetupError(f"{name} has {many} `{wanted}`", hint=f"there are: {listed}")
 
 
 def read(found: Found, *, repair: bool = False) -> Read:
-    """What a flowchart of a document says.
+    """Read a flowchart of a document.
 
-    With `repair` what Mermaid refuses is fixed where that is possible, and listed. SpecError:
-    Mermaid refuses it; the place is that of the document.
+    With `repair`, faults that Mermaid refuses are fixed where possible, and listed. Raises
+    `SpecError` with the place in the document if Mermaid refuses the chart.
     """
     text, repairs = found.text, ()
     try:
@@ -191,7 +191,7 @@ def read(found: Found, *, repair: bool = False) -> Read:
             text, repairs = repair_text(text, file=found.file)
         reading = read_flowchart(text, file=found.file)
     except SpecError as refused:
-        hint = "" if repair else _mended_by(found)
+        hint = "" if repair else _repair_hint(found)
         raise SpecError(
             [_move_finding(finding, found, hint) for finding in refused.findings]
         ) from None
@@ -204,8 +204,8 @@ def read(found: Found, *, repair: bool = False) -> Read:
     return Read(found, reading, tuple(one._replace(line=one.line + down) for one in repairs))
 
 
-def _mended_by(found: Found) -> str:
-    """What to say where a repair would fix all that is wrong."""
+def _repair_hint(found: Found) -> str:
+    """A hint to use `--repair`; empty if that would not fix everything."""
     try:
         _, repairs = repair_text(found.text)
     except SpecError:

@@ -1,8 +1,8 @@
-"""From a flowchart to a machine file that draws it.
+"""Import of a flowchart as a machine file that draws it.
 
-Belongs here: the order of the work, and the proof: the file is loaded and its picture compared with
-the chart before it is handed out. Never: what a box becomes (`skeleton`), YAML (`writing`), files;
-and never a finding that is accepted on behalf of whoever imports.
+Belongs here: the order of the work, and its proof: the file is loaded and its picture compared with
+the chart before it is returned. Never: what a box becomes (`skeleton`), YAML (`machine_text`),
+files, accepting a finding on behalf of the user.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ class Imported:
     text: str
     """The file."""
     machine: Machine
-    """The machine, also where `unreached` keeps the file from being loaded."""
+    """The machine, even if `unreached` prevents the file from being loaded."""
     read: Read
     deviations: tuple[Difference, ...]
-    """How its picture differs from the chart: declared in the file, with reasons."""
+    """Differences between its picture and the chart, declared in the file with reasons."""
     unreached: tuple[str, ...]
     """States that no arrow leads to from the start: `check` reports them (CL304)."""
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """What of the chart a machine has no room for."""
+        """The parts of the chart that a machine cannot hold."""
         return _notes(self.read)
 
     def lines(self, width: int = 0) -> list[Line]:
-        """What was repaired, what the machine has no room for or draws otherwise, what is missing.
+        """Repairs, notes, deviations and unreached states, a line each.
 
-        Empty where the file draws the chart as it is. Sentences, of any width.
+        Empty if the file draws the chart as it is. Sentences, of any width.
         """
         lines = self.read.lines()
         lines += [Line(f"note: {note}", "yellow") for note in self.notes]

@@ -23,20 +23,20 @@ _WIDEST = 100
 
 
 class Head(NamedTuple):
-    """What is at the top of the file."""
+    """The head of the file."""
 
     machine: str
     title: str
     source: str
     """The document, as the file names it."""
     where: str
-    """Where in the document: `lines 8 to 36`."""
+    """The place in the document: `lines 8 to 36`."""
     deviations: Sequence[tuple[str, str]] = ()
-    """Differences from the picture, and why."""
+    """Differences from the picture, with reasons."""
     notes: Sequence[str] = ()
-    """What of the document's chart the file has no room for, and what was repaired."""
+    """Parts of the document's chart that were not kept, and repairs."""
     accepting: bool = False
-    """It accepts states that nothing leads to: only so can it be looked at before it is fixed."""
+    """Whether it accepts unreachable states, so that it loads before it is fixed."""
 
 
 def write_machine(skeleton: Skeleton, head: Head) -> str:
@@ -48,16 +48,16 @@ def write_machine(skeleton: Skeleton, head: Head) -> str:
 
 
 def text(value: str) -> str:
-    """A text as YAML: plain where that can be nothing else, else in double quotes."""
+    """A text as YAML: plain where that is unambiguous, else in double quotes."""
     value = printable(value)
     if len(value) < _WIDEST and _PLAIN.fullmatch(value) and not _NOT_TEXT.fullmatch(value):
         return value
     quoted = json.dumps(value, ensure_ascii=False)
-    return _INVISIBLE.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
+    return _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
-def _comment(said: str) -> str:
-    return _INVISIBLE.sub(" ", one_line(said))
+def _comment(text: str) -> str:
+    return _INVISIBLE.sub(" ", one_line(text))
 
 
 def _label(label: str) -> str:

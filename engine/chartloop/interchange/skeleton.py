@@ -1,18 +1,18 @@
-"""A flowchart as the skeleton of a machine: what each box becomes, and what cannot be held.
+"""A flowchart as the skeleton of a machine.
 
-Belongs here: boxes and arrows to states and edges. Never: YAML (`writing`), reading documents.
+Belongs here: boxes and arrows to states and edges. Never: YAML (`machine_text`), documents.
 
-A box becomes, by what leads out of it:
+The arrows that leave a box decide what it becomes:
 
 - nothing: an end. A red box stops for a reason that its words name, a green one is `completed`;
   where a chart has no colours the words alone decide.
 - one arrow: a state that acts, `do: nothing` for now. A red or green box that leads straight to an
   end stops on the way. The pill where a run starts, if nothing leads to it, only passes.
 - several arrows, or one out of a diamond: a wait with an event for each arrow. It asks a person,
-  and so it can be stepped before anybody has said by which guard it is to decide.
+  so that the machine can be stepped before its guards are written.
 
-A machine draws boxes, diamonds and pills, ends as pills, and fills by what a state is. What a chart
-has beyond that is drawn so, and becomes a declared deviation of the file.
+A machine draws boxes, diamonds and pills, ends as pills, and fills by the kind of a state. Other
+shapes and fills of a chart become declared deviations of the file.
 
 Source:       design "language", section 2
 """
@@ -42,21 +42,21 @@ class Way:
     to: str
     label: str
     event: str = ""
-    """What a wait calls it; empty for the only edge of a state."""
+    """The event of a wait; empty for the only edge of a state."""
 
 
 @dataclass(slots=True)
 class State:
-    """One state of the skeleton: what the file will say of it."""
+    """One state of the skeleton."""
 
     name: str
     box: Box
     line: int | None = None
-    """Where the document has it."""
+    """The line in the document; None if unknown."""
     asks: bool = False
     hub: bool = False
     shape: str = ""
-    """`pill` or `rect`, where the machine would draw it otherwise."""
+    """`pill` or `rect` where the machine's default shape would differ."""
     acts: bool = False
     stop: str = ""
     end: str = ""
@@ -79,7 +79,7 @@ class Skeleton:
 
 
 def skeleton(chart: Flowchart, lines: Mapping[str, int] | None = None) -> Skeleton:
-    """The skeleton of a chart with one box at least. `lines` says where the document has each."""
+    """The skeleton of a chart with at least one box. `lines` are the lines of boxes, by id."""
     return _Maker(chart, lines or {}).make()
 
 

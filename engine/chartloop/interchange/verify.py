@@ -1,7 +1,7 @@
-"""Whether a machine is what a document's flowchart says, but for what it declares.
+"""Verification of a machine against a document's flowchart and its declared deviations.
 
 Belongs here: differences with their place in the document, and which of them are accepted. Never:
-how charts are compared (`view.compare`), reading documents (`documents`).
+comparing charts (`view.compare`), reading documents (`documents`).
 
 Source:       design "language", section 1 (`deviations`)
 """
@@ -21,17 +21,17 @@ from chartloop.view.compare.difference import Difference, differences, match_box
 
 @dataclass(frozen=True, slots=True)
 class Deviation:
-    """One way in which a machine's picture is not the document's."""
+    """One difference between a machine's picture and the document's chart."""
 
     text: str
     """The difference in words, as `deviations` declares it."""
     reason: str = ""
-    """Why it is accepted; empty where it is not."""
+    """Why it is accepted; empty if it is not."""
     line: int | None = None
-    """Where the document has what it is about, if it does."""
+    """The line in the document; None for a part that only the machine has."""
 
     def place_in(self, file: str) -> str:
-        """Where it is, before its words: ``FLOW.md:12: ``; empty where nothing is known."""
+        """The place as a prefix of the text, ``FLOW.md:12: ``; empty without a line."""
         return "" if self.line is None else f"{file}:{self.line}: "
 
 
@@ -40,24 +40,24 @@ _CROSS = Span("✗", "red")
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a comparison of a document and a machine found."""
+    """The result of comparing a machine with a document."""
 
     read: Read
     machine: str
     undeclared: tuple[Deviation, ...]
     """Differences that the machine does not declare."""
     accepted: tuple[Deviation, ...]
-    """Those that it declares, with its reasons."""
+    """Declared differences, with their reasons."""
     stale: tuple[Deviation, ...]
-    """Those that it declares and that are not there."""
+    """Declared differences that do not exist."""
 
     @property
     def holds(self) -> bool:
-        """Whether the machine is the document's chart, but for what it declares."""
+        """Whether the machine matches the document's chart apart from declared differences."""
         return not self.undeclared and not self.stale
 
     def lines(self, width: int = 0) -> list[Line]:
-        """Each difference with its place in the document, then what it comes to.
+        """Each difference with its place in the document, then the summary.
 
         Sentences, of any width.
         """
@@ -116,7 +116,7 @@ class Verdict:
 def verify(found: Found, machine: Machine, *, repair: bool = False) -> Verdict:
     """Compare a flowchart of a document with the live machine.
 
-    SpecError: Mermaid refuses the flowchart, and `repair` is not set or does not help.
+    Raises `SpecError` if Mermaid refuses the flowchart, and `repair` is not set or does not help.
     """
     document = read(found, repair=repair)
     chart = document.reading.chart
@@ -138,7 +138,7 @@ def verify(found: Found, machine: Machine, *, repair: bool = False) -> Verdict:
 
 
 class _Lines:
-    """Where a document has what a difference is about."""
+    """The lines of a document to which differences refer."""
 
     def __init__(self, document: Read, matched: dict[str, str]) -> None:
         self.reading = document.reading

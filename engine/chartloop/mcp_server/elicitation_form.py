@@ -1,11 +1,11 @@
-"""A run's question as a form of the protocol, and what came back as an answer.
+"""A run's question as a form of the protocol, and the filled form as an answer.
 
-A form is flat: texts, numbers, truth values and choices. A wait takes one of several events, each
-with fields of its own, so that the form holds a choice of the event and the fields of all of them.
-A field of another type is asked for as JSON.
+A form is flat: strings, numbers, booleans and choices. A wait accepts one of several events, each
+with its own fields, so the form holds a choice of the event and the fields of all events. A field
+of any other type is entered as JSON.
 
 Belongs here: question to form, form to answer. Never: sending either.
-Source: Model Context Protocol, "Elicitation", the schemas that a form may have.
+Source: Model Context Protocol, "Elicitation", the restricted schemas of forms.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Form(NamedTuple):
     message: str
     schema: Json
     event: str
-    """Empty where the wait takes one event only: to send the form is to choose it."""
+    """Empty if the wait accepts one event only: sending the form chooses it."""
 
 
 def form_of(question: Question) -> Form:
@@ -44,7 +44,7 @@ def form_of(question: Question) -> Form:
             "type": "string", "title": "Answer", "enum": list(answers),
             "description": "What the run continues with.",
         }  # fmt: skip
-    for name in dict.fromkeys(name for taken in answers.values() for name in taken):
+    for name in dict.fromkeys(name for types in answers.values() for name in types):
         fields[name] = _field(name, answers)
     required = [event] if event else [n for n, t in _only(answers).items() if not t.nullable]
     schema: Json = {"type": "object", "properties": fields}
@@ -54,21 +54,21 @@ def form_of(question: Question) -> Form:
 
 
 def read_form(question: Question, content: Mapping[str, Any]) -> tuple[str, Json]:
-    """The event of a filled form, and its data. `AnswerError` for one that names no event.
+    """The event of a filled form and its data. Raises `AnswerError` if the event is unknown.
 
-    Whether the data fit is the run's to say.
+    The run validates the data.
     """
     answers, field = question.answers, _event_field(question.answers)
     event = str(content.get(field, "")) if field else next(iter(answers))
     if event not in answers:
         listed = ", ".join(f"`{known}`" for known in answers)
         raise AnswerError(f"`{event}` is not one of the answers", hint=f"choose {listed}")
-    taken = answers[event]
+    types = answers[event]
     return event, {
         name: _value(type, content[name])
-        for name, type in taken.items()
+        for name, type in types.items()
         if name in content and not (content[name] is None and not type.nullable)
-    } | {name: None for name, type in taken.items() if name not in content and type.nullable}
+    } | {name: None for name, type in types.items() if name not in content and type.nullable}
 
 
 def _only(answers: Mapping[str, Mapping[str, Type]]) -> Mapping[str, Type]:
@@ -76,11 +76,11 @@ def _only(answers: Mapping[str, Mapping[str, Type]]) -> Mapping[str, Type]:
 
 
 def _event_field(answers: Mapping[str, Mapping[str, Type]]) -> str:
-    """The name of the field for the event: one that no event has as its own."""
+    """The name of the field for the event, distinct from the fields of all events."""
     if len(answers) == 1:
         return ""
-    taken, name = {field for fields in answers.values() for field in fields}, "answer"
-    while name in taken:
+    fields, name = {field for fields in answers.values() for field in fields}, "answer"
+    while name in fields:
         name += "_"
     return name
 
@@ -104,11 +104,11 @@ def _shape(type: Type) -> Json:
     return {"type": _PLAIN.get(type.kind, "string")}
 
 
-def _value(type: Type, given: Any) -> Any:
-    """What was filled in, by the type of its field: a text may stand for a value of another."""
-    if not isinstance(given, str) or type.kind in ("str", "enum"):
-        return given
+def _value(type: Type, entry: Any) -> Any:
+    """The value of a filled field: a string for a field of another type is parsed as JSON."""
+    if not isinstance(entry, str) or type.kind in ("str", "enum"):
+        return entry
     try:
-        return json.loads(given)
+        return json.loads(entry)
     except ValueError:
-        return given  # of type `any` a text too; for another the run says what it wants
+        return entry  # valid for the type `any`; for other types the run reports the error

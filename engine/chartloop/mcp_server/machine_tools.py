@@ -1,4 +1,4 @@
-"""What a client is told of a machine: one tool, with the schemas of what it takes and gives.
+"""A machine as a tool of the protocol: its name, its description, its input and output schemas.
 
 Belongs here: names, descriptions and JSON Schemas, as plain data. Never: a run, the protocol.
 """
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 LONGEST_TASK = 200_000
 """Characters."""
 LONGEST_WAIT = 300
-"""Seconds that `answer`, `status` and `cancel` wait at most for a run to rest."""
+"""The most seconds that `answer`, `status` and `cancel` wait for a run to rest."""
 
 
 class ToolShape(NamedTuple):
@@ -42,7 +42,7 @@ def _or_null(schema: Json) -> Json:
 
 
 def run_schema(output: Json | None = None) -> Json:
-    """The schema of a run as every tool gives it; `output` is that of what comes out."""
+    """The schema of a run in the result of every tool; `output` is the schema of its output."""
     text, question = {"type": "string"}, {
         "type": "object",
         "description": "What the run asks. Answer it with the tool `answer`.",
@@ -85,7 +85,7 @@ def run_schema(output: Json | None = None) -> Json:
 
 
 def output_schema(spec: MachineSpec) -> Json:
-    """The schema of what comes of a run; empty where anything may."""
+    """The schema of a run's output; empty if any value is possible."""
     output = spec.output
     if output is None:
         return {"type": "string"}
@@ -110,7 +110,7 @@ def machine_tool(machine: Machine) -> ToolShape:
 
 
 def start_schema(machine: Machine) -> Json:
-    """What a run of the machine is started with: its task, and first values of its variables."""
+    """The input schema of a machine's tool: the task and initial values of variables."""
     spec = machine.spec
     task: Json = {
         "type": "string", "maxLength": LONGEST_TASK, "description": "What the run is to do."
@@ -144,10 +144,10 @@ def _wants_task(machine: Machine) -> bool:
 
 
 def _object(fields: Json, required: Iterable[str] = ()) -> Json:
-    made: Json = {"type": "object", "properties": fields, "additionalProperties": False}
-    if needed := list(required):
-        made["required"] = needed
-    return made
+    schema: Json = {"type": "object", "properties": fields, "additionalProperties": False}
+    if names := list(required):
+        schema["required"] = names
+    return schema
 
 
 _RUN: Json = {"type": "string", "minLength": 1, "maxLength": 400, "description": "The run's id."}
@@ -161,7 +161,7 @@ def _seconds(default: int) -> Json:
 
 
 ANSWER_WAIT = 60
-_TOLD = run_schema()
+_RUN_RESULT = run_schema()
 
 OWN: Mapping[str, ToolShape] = {
     shape.name: shape
@@ -178,7 +178,7 @@ OWN: Mapping[str, ToolShape] = {
                 },
                 ["machine"],
             ),
-            _TOLD,
+           _RUN_RESULT,
         ),
         ToolShape(
             "answer", "Answer a run",
@@ -196,7 +196,7 @@ OWN: Mapping[str, ToolShape] = {
                 },
                 ["run", "event"],
             ),
-            _TOLD,
+           _RUN_RESULT,
         ),
         ToolShape(
             "status", "See a run",
@@ -205,7 +205,7 @@ OWN: Mapping[str, ToolShape] = {
             {
                 "type": "object",
                 "properties": {
-                    **_TOLD["properties"],
+                    **_RUN_RESULT["properties"],
                     "runs": {"type": "array", "items": {"type": "object"}},
                 },
             },
@@ -222,18 +222,18 @@ OWN: Mapping[str, ToolShape] = {
                 },
                 ["run"],
             ),
-            _TOLD,
+           _RUN_RESULT,
         ),
         ToolShape(
             "resume", "Resume a run",
             "Continues a run that was paused, as one is whose call was cancelled, and waits for it"
             " as the machine's own tool does.",
             _object({"run": _RUN}, ["run"]),
-            _TOLD,
+           _RUN_RESULT,
         ),
         ToolShape(
             "why", "Explain a decision",
-            "Shows which rules and edges were looked at when a step of a run was decided, with the"
+            "Shows which rules and edges were evaluated when a step of a run was decided, with the"
             " values that they read. Without `record`: the newest.",
             _object({"run": _RUN, "record": {"type": "integer", "minimum": 0}}, ["run"]),
             {
@@ -245,11 +245,11 @@ OWN: Mapping[str, ToolShape] = {
         ),
     )
 }  # fmt: skip
-"""The tools beside those of machines, by name."""
+"""The server's own tools, by name."""
 
 
 def refuse_taken(names: Iterable[str]) -> None:
-    """`SetupError` for a machine whose name is that of another tool here."""
+    """Raise `SetupError` for a machine with the name of one of the server's own tools."""
     for name in names:
         if name in OWN:
             raise SetupError(
@@ -259,7 +259,7 @@ def refuse_taken(names: Iterable[str]) -> None:
 
 
 def refuse_arguments(shape: ToolShape, arguments: Json) -> None:
-    """`ArgumentsError` that names each place where arguments do not fit the tool's schema."""
+    """Raise `ArgumentsError` with each place where arguments do not match the tool's schema."""
     faults = Validator(shape.input).faults(arguments)
     if faults:
         text = "; ".join(str(fault).replace("the reply", "the arguments") for fault in faults)

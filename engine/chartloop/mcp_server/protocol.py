@@ -1,12 +1,12 @@
-"""The tools over the protocol: a door to the package `mcp`.
+"""The tools over the protocol: the door to the package `mcp`.
 
-A question goes to the client's person in one of two ways. Up to revision 2025-11-25 the server asks
-while the call is open; from 2026-07-28 on the call returns what it needs and is made again with it.
-The state that such a call carries names the run and the wait and is not sealed: whoever may call
-`answer` may say both, and a server that was started anew must be able to read it.
+A question reaches the client's user in one of two ways. Up to revision 2025-11-25, the server asks
+while the call is open. From 2026-07-28 on, the call returns an input request, and the client makes
+the call again with the input. The state of that call holds the run and the wait, unsealed: any
+caller of `answer` may name both, and a restarted server must be able to read it.
 
-Belongs here: requests, results, progress, elicitation and errors in the protocol's words. Never:
-what a run is asked to do.
+Belongs here: requests, results, progress, elicitation and errors in the protocol's terms. Never:
+the work of a tool.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from chartloop.run.question import Question
 
 Json = dict[str, Any]
 Context = ServerRequestContext[Any, Any]
-Given = types.CallToolResult | types.InputRequiredResult
+Reply = types.CallToolResult | types.InputRequiredResult
 Begin = Callable[[], Awaitable[None]]
 ASKED = "answer"
-"""The key of the one request that a call may return to its client."""
+"""The key of the one input request that a call may return to its client."""
 TRIES = 3
-"""How often a form is sent whose answer the run refuses."""
-HELD_IN = 5.0
-"""Seconds in which the run of a call that was given up is paused."""
+"""How often a form is sent again when the run refuses its answer."""
+PAUSE_WITHIN = 5.0
+"""Seconds within which the run of a cancelled call must be paused."""
 INSTRUCTIONS = (
     "Each tool that is not one of start, answer, status, cancel, resume and why runs a machine: an"
     " agent that is written as a state machine. Its result names the run. Where `status` is"
@@ -59,13 +59,13 @@ INSTRUCTIONS = (
 
 
 class ProtocolServer:
-    """Handles the requests of clients. One for a server, for all its connections."""
+    """The handler of client requests: one for all connections of a server."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
 
     def server(self) -> Server[Any]:
-        """The server, to be run over a transport."""
+        """The server, ready to run over a transport."""
         return Server(
             "chartloop", version=__version__, title="chartloop", instructions=INSTRUCTIONS,
             on_list_tools=self.list_tools, on_call_tool=self.call_tool,
@@ -74,13 +74,13 @@ class ProtocolServer:
     async def list_tools(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        """Every tool, in one page."""
+        """List every tool, in one page."""
         if params is not None and params.cursor is not None:
             raise MCPError(types.INVALID_PARAMS, "there is one page: give no cursor")
         return types.ListToolsResult(tools=[_tool(shape) for shape in await self._calls.shapes()])
 
-    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Given:
-        """One call. What is wrong with it is its result; an unknown tool, the protocol's error."""
+    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Reply:
+        """Handle one call. Its errors are results; only an unknown tool is a protocol error."""
         name, arguments = params.name, dict(params.arguments or {})
         try:
             if name in OWN:
@@ -90,41 +90,41 @@ class ProtocolServer:
             return await self._machine(ctx, params, arguments)
         except MCPError:
             raise
-        except Exception as error:  # noqa: BLE001  told to the client; a fault of ours is logged
-            told, text = self._calls.error(_single(error))
+        except Exception as error:  # noqa: BLE001  returned to the client; internal ones are logged
+            body, text = self._calls.error(_single(error))
             return types.CallToolResult(
-                content=[types.TextContent(text=text)], structured_content=told, is_error=True
+                content=[types.TextContent(text=text)], structured_content=body, is_error=True
             )
 
     # machines -----------------------------------------------------------------------------------
 
     async def _machine(
         self, ctx: Context, params: types.CallToolRequestParams, arguments: Json
-    ) -> Given:  # fmt: skip
+    ) ->Reply:  # fmt: skip
         _need(ctx, "drive")
         if params.request_state is not None:
-            return await self._go_on(ctx, params)
-        shape = machine_tool(await self._known(params.name))
+            return await self._retry(ctx, params)
+        shape = machine_tool(await self._machine_named(params.name))
         refuse_arguments(shape, arguments)
         run_id = new_run_id()
         return await self._drive(
             ctx, run_id, partial(self._calls.start, params.name, arguments, run_id)
         )
 
-    async def _known(self, name: str) -> Machine:
+    async def _machine_named(self, name: str) -> Machine:
         try:
             return await self._calls.machine(name)
-        except ArgumentsError as error:  # of no machine: to the protocol, an unknown tool
+        except ArgumentsError as error:  # no such machine: to the protocol, an unknown tool
             message = f"there is no tool `{name}`: {error.hint}"
             raise MCPError(types.INVALID_PARAMS, message) from None
 
     async def _drive(
         self, ctx: Context, run_id: str, begin: Begin | None = None, past: str = ""
-    ) -> Given:
-        """Follow a run to where it rests, with questions to the client's person on the way.
+    ) -> Reply:
+        """Follow a run until it stops, and ask the client's user its questions on the way.
 
-        `begin` sets it going: the client is told of every step that it makes from then on.
-        A call that is given up, by a cancel or a lost connection, pauses its run.
+        `begin` starts it: the client is sent the progress of every step from then on. A call that
+        ends early, by a cancel or a lost connection, pauses its run.
         """
         after = await self._calls.head(run_id)
         try:
@@ -132,42 +132,42 @@ class ProtocolServer:
                 await begin()
             return await self._follow(ctx, run_id, past, after)
         except get_cancelled_exc_class():
-            with CancelScope(shield=True, deadline=anyio.current_time() + HELD_IN):
+            with CancelScope(shield=True, deadline=anyio.current_time() + PAUSE_WITHIN):
                 await self._calls.hold(run_id)
             raise
 
-    async def _follow(self, ctx: Context, run_id: str, past: str, after: int) -> Given:
-        async def tell(number: int, said: str) -> None:
-            await ctx.session.report_progress(number, None, f"run {run_id}: {said}")
+    async def _follow(self, ctx: Context, run_id: str, past: str, after: int) -> Reply:
+        async def report(number: int, step: str) -> None:
+            await ctx.session.report_progress(number, None, f"run {run_id}: {step}")
 
-        wanted, progress = bool(ctx.meta and ctx.meta.get("progress_token") is not None), None
-        if wanted:
-            progress = Progress(tell, after)
+        progress = None
+        if ctx.meta and ctx.meta.get("progress_token") is not None:
+            progress = Progress(report, after)
         while True:
             await self._calls.follow(run_id, past=past, progress=progress)
             now = await self._calls.standing(run_id)
             if now.question is None or not _can_ask(ctx):
                 return _result(now)
             if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-                return self._needed(run_id, now.question)
-            asked = await self._ask(ctx, run_id, now.question)
-            if not asked.sent:
-                return _result(await self._calls.standing(run_id, asked.note))
+                return self._input_request(run_id, now.question)
+            elicited = await self._ask(ctx, run_id, now.question)
+            if not elicited.sent:
+                return _result(await self._calls.standing(run_id, elicited.note))
             past = now.question.wait
 
     # questions: the server asks while the call is open ------------------------------------------
 
-    async def _ask(self, ctx: Context, run_id: str, question: Question) -> _Asked:
-        """Ask the client's person until the run takes the answer, or no longer waits for it."""
-        done: list[_Asked] = []
+    async def _ask(self, ctx: Context, run_id: str, question: Question) -> _Elicited:
+        """Ask the client's user until the run accepts the answer or no longer waits for it."""
+        done: list[_Elicited] = []
 
         async def ask(scope: CancelScope) -> None:
             done.append(await self._elicit(ctx, run_id, question))
             scope.cancel()
 
         async def watch(scope: CancelScope) -> None:
-            await self._calls.moved(run_id, question.wait)
-            done.append(_Asked(True, "the question was answered elsewhere, or expired"))
+            await self._calls.wait_over(run_id, question.wait)
+            done.append(_Elicited(True, "the question was answered elsewhere, or expired"))
             scope.cancel()
 
         async with anyio.create_task_group() as group:
@@ -175,35 +175,35 @@ class ProtocolServer:
             group.start_soon(watch, group.cancel_scope)
         return done[0]
 
-    async def _elicit(self, ctx: Context, run_id: str, question: Question) -> _Asked:
+    async def _elicit(self, ctx: Context, run_id: str, question: Question) -> _Elicited:
         form, refused = form_of(question), ""
         for _ in range(TRIES):
             message = self._calls.redactor.text(f"{refused}{form.message}")
             try:
-                given = await ctx.session.elicit_form(message, form.schema, ctx.request_id)
+                reply = await ctx.session.elicit_form(message, form.schema, ctx.request_id)
             except MCPError as error:
-                return _Asked(False, f"the client could not ask: {error}")
-            except ValueError:  # what it sent is no answer to a form
-                return _Asked(False, "what the client answered cannot be read")
-            if given.action != "accept":
-                return _Asked(False, _NOT_ANSWERED[given.action])
+                return _Elicited(False, f"the client could not ask: {error}")
+            except ValueError:  # its reply is not a form result
+                return _Elicited(False, "what the client answered cannot be read")
+            if reply.action != "accept":
+                return _Elicited(False, _NOT_ANSWERED[reply.action])
             try:
-                await self._send(run_id, question, given)
+                await self._send(run_id, question, reply)
             except WaitError:
-                return _Asked(True, "")  # answered elsewhere, or too late: see where it is now
+                return _Elicited(True, "")  # answered elsewhere, or too late: follow the run
             except AnswerError as error:
                 refused = f"{error.message}. "
             else:
-                return _Asked(True, "")
-        return _Asked(False, f"the answer was refused {TRIES} times: {refused.strip()}")
+                return _Elicited(True, "")
+        return _Elicited(False, f"the answer was refused {TRIES} times: {refused.strip()}")
 
-    async def _send(self, run_id: str, question: Question, given: types.ElicitResult) -> None:
-        event, data = read_form(question, given.content or {})
+    async def _send(self, run_id: str, question: Question, reply: types.ElicitResult) -> None:
+        event, data = read_form(question, reply.content or {})
         await self._calls.answer(run_id, event, data, question.wait)
 
-    # questions: the call returns, and is made again with the answer -------------------------------
+    # questions: the call returns, and the client repeats it with the answer -----------------------
 
-    def _needed(self, run_id: str, question: Question, refused: str = "") -> Given:
+    def _input_request(self, run_id: str, question: Question, refused: str = "") -> Reply:
         form = form_of(question)
         message = self._calls.redactor.text(f"{refused}{form.message}")
         params = types.ElicitRequestFormParams(message=message, requested_schema=form.schema)
@@ -212,33 +212,33 @@ class ProtocolServer:
             request_state=json.dumps({"run": run_id, "wait": question.wait}),
         )
 
-    async def _go_on(self, ctx: Context, params: types.CallToolRequestParams) -> Given:
-        """A call that was made again: what its client says is checked as by `answer`."""
+    async def _retry(self, ctx: Context, params: types.CallToolRequestParams) -> Reply:
+        """Handle a repeated call: the answer in it is checked as by the tool `answer`."""
         run_id, wait = _state(params.request_state or "")
         row = await self._calls.row(run_id)
         if row.machine != params.name and params.name not in OWN:
             raise ArgumentsError(f"run `{run_id}` is not one of `{params.name}`")
-        given = (params.input_responses or {}).get(ASKED)
-        if not isinstance(given, types.ElicitResult):
+        reply = (params.input_responses or {}).get(ASKED)
+        if not isinstance(reply, types.ElicitResult):
             return await self._drive(ctx, run_id)
-        if given.action != "accept":
-            return _result(await self._calls.standing(run_id, _NOT_ANSWERED[given.action]))
+        if reply.action != "accept":
+            return _result(await self._calls.standing(run_id, _NOT_ANSWERED[reply.action]))
         question = (await self._calls.standing(run_id)).question
         if question is None or question.wait != wait:
             return await self._drive(ctx, run_id, past=wait)
 
         async def send() -> None:
-            with suppress(WaitError):  # answered elsewhere, or too late: see where it is now
-                await self._send(run_id, question, given)
+            with suppress(WaitError):  # answered elsewhere, or too late: follow the run
+                await self._send(run_id, question, reply)
 
         try:
             return await self._drive(ctx, run_id, send, past=wait)
         except AnswerError as error:
-            return self._needed(run_id, question, f"{error.message}. ")
+            return self._input_request(run_id, question, f"{error.message}. ")
 
     # the server's own tools ---------------------------------------------------------------------
 
-    async def _start(self, ctx: Context, params: Any, arguments: Json) -> Given:
+    async def _start(self, ctx: Context, params: Any, arguments: Json) -> Reply:
         name = arguments.pop("machine")
         shape, run_id = machine_tool(await self._calls.machine(name)), new_run_id()
         refuse_arguments(shape, arguments)
@@ -246,52 +246,54 @@ class ProtocolServer:
         message = f"run {run_id} has been started: `status` shows it"
         return _result(await self._calls.standing(run_id, message), message)
 
-    async def _answer(self, ctx: Context, params: Any, arguments: Json) -> Given:
+    async def _answer(self, ctx: Context, params: Any, arguments: Json) -> Reply:
         run_id, seconds = arguments["run"], arguments.get("seconds", ANSWER_WAIT)
         data, wait = arguments.get("data", {}), arguments.get("wait", "")
         past = await self._calls.answer(run_id, arguments["event"], data, wait)
         return await self._see(run_id, seconds, past)
 
-    async def _status(self, ctx: Context, params: Any, arguments: Json) -> Given:
+    async def _status(self, ctx: Context, params: Any, arguments: Json) -> Reply:
         if "run" in arguments:
             return await self._see(arguments["run"], arguments.get("seconds", 0))
-        told = await self._calls.newest()
+        runs = await self._calls.newest()
         return types.CallToolResult(
-            content=[types.TextContent(text=json.dumps(told, ensure_ascii=False))],
-            structured_content=told,
+            content=[types.TextContent(text=json.dumps(runs, ensure_ascii=False))],
+            structured_content=runs,
         )
 
-    async def _cancel(self, ctx: Context, params: Any, arguments: Json) -> Given:
+    async def _cancel(self, ctx: Context, params: Any, arguments: Json) -> Reply:
         await self._calls.cancel(arguments["run"], arguments.get("message", ""))
         return await self._see(arguments["run"], arguments.get("seconds", 10), any_wait=True)
 
-    async def _resume(self, ctx: Context, params: Any, arguments: Json) -> Given:
+    async def _resume(self, ctx: Context, params: Any, arguments: Json) -> Reply:
         if params.request_state is not None:
-            return await self._go_on(ctx, params)
+            return await self._retry(ctx, params)
         run_id = arguments["run"]
         return await self._drive(ctx, run_id, partial(self._calls.resume, run_id))
 
-    async def _why(self, ctx: Context, params: Any, arguments: Json) -> Given:
-        told, text = await self._calls.why(arguments["run"], arguments.get("record"))
-        return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=told)
+    async def _why(self, ctx: Context, params: Any, arguments: Json) -> Reply:
+        decision, text = await self._calls.why(arguments["run"], arguments.get("record"))
+        return types.CallToolResult(
+            content=[types.TextContent(text=text)], structured_content=decision
+        )
 
     async def _see(
         self, run_id: str, seconds: float, past: str = "", *, any_wait: bool = False
-    ) -> Given:  # fmt: skip
-        """The run where it rests, or as it is after so many seconds."""
-        if any_wait and (asked := (await self._calls.row(run_id)).question) is not None:
-            past = asked.wait
+    ) ->Reply:  # fmt: skip
+        """The run once it stops, or as it is after `seconds`."""
+        if any_wait and (question := (await self._calls.row(run_id)).question) is not None:
+            past = question.wait
         await self._calls.row(run_id)
         if seconds:
             await self._calls.follow(run_id, past=past, seconds=seconds)
         return _result(await self._calls.standing(run_id))
 
 
-class _Asked(NamedTuple):
-    """What came of a question to the client's person."""
+class _Elicited(NamedTuple):
+    """The outcome of a question to the client's user."""
 
     sent: bool
-    """The run has moved on, or will: it is followed."""
+    """Whether the run moves on, so that it is followed."""
     note: str
 
 
@@ -302,11 +304,11 @@ _NOT_ANSWERED = {
 
 
 def _single(error: Exception) -> Exception:
-    """The one error of a group that holds no other."""
-    found: Any = error
-    while isinstance(found, ExceptionGroup) and len(cast("Any", found).exceptions) == 1:
-        found = cast("Any", found).exceptions[0]
-    return cast("Exception", found)
+    """The error inside nested groups of one error; other errors unchanged."""
+    inner: Any = error
+    while isinstance(inner, ExceptionGroup) and len(cast("Any", inner).exceptions) == 1:
+        inner = cast("Any", inner).exceptions[0]
+    return cast("Exception", inner)
 
 
 def _tool(shape: ToolShape) -> types.Tool:
@@ -319,25 +321,25 @@ def _tool(shape: ToolShape) -> types.Tool:
 
 def _result(now: Standing, text: str = "") -> types.CallToolResult:
     return types.CallToolResult(
-        content=[types.TextContent(text=text or now.text)], structured_content=now.told,
+        content=[types.TextContent(text=text or now.text)], structured_content=now.body,
         is_error=now.is_error,
     )  # fmt: skip
 
 
 def _can_ask(ctx: Context) -> bool:
-    """Whether the client can show a form to a person, and be asked to."""
-    known = ctx.session.client_capabilities
-    elicits = known.elicitation if known is not None else None
+    """Whether the client can show a form to its user on request."""
+    capabilities = ctx.session.client_capabilities
+    elicits = capabilities.elicitation if capabilities is not None else None
     if elicits is None or (elicits.form is None and elicits.url is not None):
         return False
     return ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or ctx.session.can_send_request
 
 
 def _state(text: str) -> tuple[str, str]:
-    """The run and the wait of a call that was made again."""
+    """The run and the wait in the state of a repeated call."""
     try:
-        found = json.loads(text)
-        return str(found["run"]), str(found["wait"])
+        state = json.loads(text)
+        return str(state["run"]), str(state["wait"])
     except (ValueError, TypeError, KeyError):
         raise ArgumentsError(
             "the state of this call is not one that this server gave", hint="make the call anew"
@@ -345,7 +347,7 @@ def _state(text: str) -> tuple[str, str]:
 
 
 def _need(ctx: Context, scope: Any) -> None:
-    """`Refusal` where the caller's token does not reach so far. Without HTTP everybody may all."""
+    """Raise `Refusal` if the caller's token lacks a scope. Over stdio there are no tokens."""
     if ctx.request is None:
         return
     identity: Identity | None = ctx.request.scope.get("state", {}).get("identity")

@@ -1,10 +1,10 @@
-"""What each tool does: starts a run, follows it to where it rests, answers it, reads it.
+"""The work of each tool: starting a run, following it until it stops, answering it, reading it.
 
-A call writes what is asked into the journal and then only reads: a worker drives, in this process
-or in another one, so that what a call sees is the same whoever drives. A run rests where it has
-ended, asks a person, was paused, or could not be driven on.
+A call writes an order into the journal and then only reads: a worker drives, in this process or in
+another, so a call sees the same whichever process drives. A run rests when it has ended, asks a
+person, was paused, or could not be driven on.
 
-Belongs here: orders to runs and what is told of them, as plain data. Never: the protocol.
+Belongs here: orders to runs and their results, as plain data. Never: the protocol.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ from chartloop.view_model.orders import is_held
 
 T = TypeVar("T")
 Json = dict[str, Any]
-Tell = Callable[[int, str], Awaitable[None]]
-"""Told of each step of a run: the number of its record, and what was done in words."""
+Report = Callable[[int, str], Awaitable[None]]
+"""Called for each step of a run with the number of its record and a description."""
 POLL = 0.05
-"""Seconds between two questions whether the journal changed."""
+"""Seconds between two polls of the journal for changes."""
 AGAIN = 1.0
-"""Seconds after which the run is looked at all the same: a lease may have lapsed."""
+"""Seconds after which the run is read even without changes: a lease may have lapsed."""
 PAGE = 256
 _NOTHING: Mapping[str, Any] = {}
 LISTED = 20
@@ -69,37 +69,37 @@ LISTED = 20
 
 
 class Standing(NamedTuple):
-    """A run where it rests, or where a call stopped to wait for it."""
+    """The status of a run when it rests or when a call stops waiting for it."""
 
-    told: Json
-    """The run as a client is told of it, without secrets."""
+    body: Json
+    """The status as JSON for the client, redacted."""
     question: Question | None
     is_error: bool
-    """The run ended with an error."""
+    """Whether the run ended with an error."""
 
     @property
     def text(self) -> str:
-        """The same in words: the output of a run that came to its end, else where it is."""
-        told = self.told
-        if told["success"] and told["output"] is not None:
-            return say_output(told["output"])
-        lines = [told.get("note", ""), told["explanation"]]
-        if (asked := told["question"]) is not None:
-            lines += [_how_to_answer(told["run"], asked)]
+        """The same in words: the output of a successful run, else its status and question."""
+        body = self.body
+        if body["success"] and body["output"] is not None:
+            return say_output(body["output"])
+        lines = [body.get("note", ""), body["explanation"]]
+        if (question := body["question"]) is not None:
+            lines += [_how_to_answer(body["run"], question)]
         return "\n".join(line for line in lines if line)
 
 
 class Progress:
-    """Tells a client of the steps of a run, each once."""
+    """The progress of a run as reported to a client, each step once."""
 
-    def __init__(self, tell: Tell, after: int = 0) -> None:
-        self.tell = tell
+    def __init__(self, report: Report, after: int = 0) -> None:
+        self.report = report
         self.at = after
-        """The number of the first event that it has not been told of."""
+        """The number of the first event that is not reported yet."""
 
 
 class FailedCallError(Exception):
-    """A run could not be driven: the problem that its worker met, as it is told."""
+    """A run could not be driven. Holds the problem document of its worker."""
 
     def __init__(self, problem: Json) -> None:
         self.problem = problem
@@ -107,9 +107,9 @@ class FailedCallError(Exception):
 
 
 class Calls:
-    """The runs behind the tools of a server. Used on one event loop, which it never holds up.
+    """The runs behind the tools of a server. Used on one event loop, which it never blocks.
 
-    `SetupError` for a machine that has the name of another tool.
+    Raises `SetupError` if a machine has the name of another tool.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -118,43 +118,43 @@ class Calls:
         self.machines = Machines(settings, journal)
         refuse_taken(file.name for file in self.machines.listing())
         self.runs = Runs(settings, journal, self.machines)
-        self.workers = Workers(self.runs, _hear_nothing)
+        self.workers = Workers(self.runs, _ignore_event)
         self._starting: dict[str, threading.Event] = {}
-        """Runs that are being started in a thread, each with what says when that is done."""
+        """Runs being started in a thread, each with an event that is set once it has started."""
         self.redactor = Redactor([token.secret for token in settings.tokens])
         self._journal: Journal = getattr(journal, "grouped", journal)
 
     # tools ----------------------------------------------------------------------------------
 
     async def shapes(self) -> list[ToolShape]:
-        """The tools: those of machines whose files have no error, then the server's own."""
+        """The tools: those of machines without errors, then the server's own."""
         files = await run_sync(self.machines.listing)
-        made = [machine_tool(file.machine) for file in files if file.machine is not None]
-        return [*(shape for shape in made if shape.name not in OWN), *OWN.values()]
+        shapes = [machine_tool(file.machine) for file in files if file.machine is not None]
+        return [*(shape for shape in shapes if shape.name not in OWN), *OWN.values()]
 
     async def machine(self, name: str) -> Machine:
-        """The machine of that name. `ArgumentsError`: none. `SpecError`: it has errors."""
+        """The machine of that name. Raises `ArgumentsError` if unknown, `SpecError` if faulty."""
         files = {file.name: file for file in await run_sync(self.machines.listing)}
         if name not in files or name in OWN:
             hint = nearest(name, files.keys() - OWN)
             raise ArgumentsError(f"there is no machine `{name}`", hint=hint)
         if files[name].machine is None:
             raise SpecError(files[name].findings)
-        return await run_sync(self.machines.named, name)
+        return await run_sync(self.machines.to_start, name)
 
     # orders ---------------------------------------------------------------------------------
 
     async def start(self, machine: str, arguments: Mapping[str, Any], run_id: str) -> None:
-        """A new run, with its first record in the journal; a worker drives it."""
+        """Start a run and write its first record; a worker drives it."""
         body = {**arguments, "machine": machine, "run_id": run_id}
-        begun = self._starting[run_id] = threading.Event()
+        started = self._starting[run_id] = threading.Event()
 
         def begin() -> None:
             try:
                 self.runs.start(body, Caller())
             finally:
                 del self._starting[run_id]
-                begun.set()
+                started.set()
 
         await run_sync(begin)
         self.workers.wake()
@@ -162,12 +162,12 @@ class Calls:
     async def answer(
         self, run_id: str, event: str, data: Mapping[str, Any], wait: str = ""
     ) -> str:  # fmt: skip
-        """Send an answer; the id of the wait that it is for. `AnswerError` where it is refused."""
+        """Send an answer; returns the id of its wait. Raises `AnswerError` if it is refused."""
         await self.row(run_id)
         body = {"event": event, "data": dict(data), "wait": wait, "then": "run"}
-        told = await run_sync(self.runs.message, "answer", run_id, body, Caller())
+        receipt = await run_sync(self.runs.message, "answer", run_id, body, Caller())
         self.workers.wake()
-        return str(told["wait"])
+        return str(receipt["wait"])
 
     async def cancel(self, run_id: str, message: str) -> None:
         """Stop a run before its next action."""
@@ -176,12 +176,12 @@ class Calls:
         self.workers.wake()
 
     async def resume(self, run_id: str) -> None:
-        """See that a run is driven on that rests: paused, or left by whoever drove it."""
+        """Drive on a run that is paused or was left by its driver."""
         row = await self.row(run_id)
         if row.ended or row.question is not None:
             return
         run = await run_sync(self.runs.open, run_id)
-        with suppress(StatusError, Driven):  # somebody drives it, or is asked to
+        with suppress(StatusError, Driven):  # it is driven, or has an open order
             if is_held(run):
                 await run_sync(self.runs.message, "resume", run_id, _NOTHING, Caller())
             else:
@@ -189,12 +189,12 @@ class Calls:
         self.workers.wake()
 
     async def hold(self, run_id: str) -> None:
-        """Pause a run whose call was given up, unless it rests by itself.
+        """Pause the run of a cancelled call, unless it rests already.
 
-        A call may be given up while its run is being started: that ends first.
+        A call may be cancelled while its run is being started: the start is awaited first.
         """
-        if (begun := self._starting.get(run_id)) is not None:
-            await run_sync(begun.wait)
+        if (started := self._starting.get(run_id)) is not None:
+            await run_sync(started.wait)
         row = await self._journal.row(run_id)
         if row is None or row.ended or row.question is not None or row.head == 0:
             return
@@ -204,7 +204,7 @@ class Calls:
     # following ------------------------------------------------------------------------------
 
     async def row(self, run_id: str) -> RunRow:
-        """The run's row. `UnknownRunError` when there is none."""
+        """The run's row. Raises `UnknownRunError` if there is none."""
         row = await self._journal.row(run_id)
         if row is None:
             raise UnknownRunError(
@@ -213,7 +213,7 @@ class Calls:
         return row
 
     async def head(self, run_id: str) -> int:
-        """How many events the run has; none where there is no such run yet."""
+        """The number of the run's events; 0 before it exists."""
         row = await self._journal.row(run_id)
         return 0 if row is None else row.head
 
@@ -221,16 +221,16 @@ class Calls:
         self, run_id: str, *, past: str = "", seconds: float | None = None,
         progress: Progress | None = None,
     ) -> None:  # fmt: skip
-        """Wait until the run rests, or so long. `past`: a question that has been answered.
+        """Wait until the run rests, or for `seconds`. `past` is the wait of an answered question.
 
-        `FailedCallError` where the run could not be driven.
+        Raises `FailedCallError` if the run could not be driven.
         """
         end = None if seconds is None else time.monotonic() + seconds
-        token, look = "", 0.0
+        token, next_look = "", 0.0
         while True:
             now = await self._journal.changed(token)
-            if now is not None or time.monotonic() >= look:
-                token, look = now or token, time.monotonic() + AGAIN
+            if now is not None or time.monotonic() >= next_look:
+                token, next_look = now or token, time.monotonic() + AGAIN
                 row = await self.row(run_id)
                 if progress is not None:
                     await self._report(run_id, progress)
@@ -240,11 +240,11 @@ class Calls:
                 return
             await anyio.sleep(POLL)
 
-    async def moved(self, run_id: str, wait: str) -> None:
-        """Wait until the run no longer asks this: it was answered, expired or stopped."""
+    async def wait_over(self, run_id: str, wait: str) -> None:
+        """Return once a wait of the run is over: answered, expired or cancelled."""
         while True:
-            asked = (await self.row(run_id)).question
-            if asked is None or asked.wait != wait:
+            question = (await self.row(run_id)).question
+            if question is None or question.wait != wait:
                 return
             await anyio.sleep(4 * POLL)
 
@@ -253,13 +253,13 @@ class Calls:
             return True
         if row.question is not None and row.question.wait != past:
             return True
-        asked = await self._journal.requests(row.run_id, limit=20)
-        if any(request.is_open for request in asked):
+        orders = await self._journal.requests(row.run_id, limit=20)
+        if any(request.is_open for request in orders):
             return False
         lease = await self._journal.lease(row.run_id)
         if lease is not None and how_left(lease, time.time()) == "alive":
             return False
-        for request in asked:
+        for request in orders:
             if request.kind in ("run", "take", "step"):
                 if problem := (request.outcome or {}).get("problem"):
                     raise FailedCallError(dict(problem))
@@ -273,7 +273,7 @@ class Calls:
                 record = event.record
                 if record is not None and record.kind == "step":
                     message = f"{record.state} → {record.next}"
-                    await progress.tell(record.seq, self.redactor.text(message))
+                    await progress.report(record.seq, self.redactor.text(message))
             if len(page) < PAGE:
                 break
 
@@ -283,23 +283,23 @@ class Calls:
         """The run as it is now."""
         row = await self.row(run_id)
         if row.head == 0:
-            told = {
+            body = {
                 "run": run_id, "machine": row.machine, "status": "running", "state": row.state,
                 "reason": None, "success": False, "steps": 0, "output": None, "question": None,
                 "explanation": "The run has not begun.",
             }  # fmt: skip
-            return Standing(told, None, False)
+            return Standing(body, None, False)
         return await run_sync(partial(self._standing, run_id, note))
 
     def _standing(self, run_id: str, note: str) -> Standing:
         run = self.runs.open(run_id)
         result, question = run.result, run.question
-        told = _told(run, result, question)
-        if result.output is not None and _breaks(run, told["output"]):
+        body = _run_body(run, result, question)
+        if result.output is not None and _is_invalid(run, body["output"]):
             message = "the output is not of the type that its schema says, and is left out"
-            told |= {"output": None, "warnings": [*told["warnings"], message]}
-        told |= {"note": note} if note else {}
-        return Standing(self.clean(told), question, result.kind == "error")
+            body |= {"output": None, "warnings": [*body["warnings"], message]}
+        body |= {"note": note} if note else {}
+        return Standing(self.clean(body), question, result.kind == "error")
 
     async def newest(self) -> Json:
         """The newest runs, each in a line."""
@@ -316,22 +316,22 @@ class Calls:
         return self.clean({"runs": rows})
 
     async def why(self, run_id: str, record: int | None) -> tuple[Json, str]:
-        """What was looked at when a record was decided, as data and in words."""
+        """The decision of a record, by default the newest, as data and in words."""
         await self.row(run_id)
-        found = await run_sync(self.runs.decision, run_id, record)
+        decision = await run_sync(self.runs.decision, run_id, record)
         run = await run_sync(self.runs.open, run_id)
-        said = await run_sync(lambda: str(run.why(found["seq"])))
-        return self.clean({"run": run_id, **found}), self.redactor.text(said)
+        text = await run_sync(lambda: str(run.why(decision["seq"])))
+        return self.clean({"run": run_id, **decision}), self.redactor.text(text)
 
-    # what leaves ----------------------------------------------------------------------------
+    # output ---------------------------------------------------------------------------------
 
     def clean(self, data: T) -> T:
-        """Data as it may leave: plain JSON without secrets."""
+        """The data as plain JSON, redacted."""
         text = json.dumps(plain(data), default=str)
         return cast(T, json.loads(self.redactor.json(text, {})))
 
     def error(self, error: BaseException) -> tuple[Json, str]:
-        """An error as a client is told of it: code, text and cure, and the same in a line."""
+        """An error for a client: its code, text and cure as data, and as text."""
         failed = isinstance(error, FailedCallError)
         body = error.problem if failed else problem_of(error).body
         body = self.clean({n: v for n, v in body.items() if n not in ("type", "status")})
@@ -342,11 +342,11 @@ class Calls:
         return {"error": body}, "\n".join(lines)
 
 
-def _hear_nothing(run_id: str, event: StreamEvent) -> None:
-    """Events of a run as they happen: what a call tells of comes from the journal."""
+def _ignore_event(run_id: str, event: StreamEvent) -> None:
+    """Ignore a live event: calls report from the journal."""
 
 
-def _told(run: Run, result: Result, question: Question | None) -> Json:
+def _run_body(run: Run, result: Result, question: Question | None) -> Json:
     status = result.status
     if status not in ("completed", "error"):
         status = "waiting" if question is not None else "paused" if is_held(run) else "running"
@@ -355,26 +355,27 @@ def _told(run: Run, result: Result, question: Question | None) -> Json:
         "reason": None if result.reason is None else str(result.reason), "kind": result.kind,
         "success": result.success, "steps": result.steps, "output": plain(result.output),
         "explanation": result.explain(), "warnings": list(result.warnings),
-        "question": None if question is None else _asked(question),
+        "question": None if question is None else _question_body(question),
     }  # fmt: skip
 
 
-def _asked(question: Question) -> Json:
+def _question_body(question: Question) -> Json:
     data = question.to_dict()
     return {name: data[name] for name in ("wait", "text", "answers", "due")}
 
 
-def _breaks(run: Run, output: Any) -> bool:
+def _is_invalid(run: Run, output: Any) -> bool:
+    """Whether an output does not match the schema that its tool declares."""
     schema = output_schema(run.machine.spec)
     return bool(schema) and bool(Validator(schema).faults(output))
 
 
-def _how_to_answer(run_id: str, asked: Json) -> str:
+def _how_to_answer(run_id: str, question: Json) -> str:
     events = ", ".join(
         f"`{event}`" + (f" ({', '.join(f'{n}: {t}' for n, t in fields.items())})" if fields else "")
-        for event, fields in asked["answers"].items()
+        for event, fields in question["answers"].items()
     )
     return (
-        f'Answer with the tool `answer`: run="{run_id}", wait="{asked["wait"]}",'
+        f'Answer with the tool `answer`: run="{run_id}", wait="{question["wait"]}",'
         f" and as event one of {events}."
     )

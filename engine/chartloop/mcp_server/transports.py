@@ -1,4 +1,4 @@
-"""Serves the tools over stdio or HTTP.
+"""Serve the tools over stdio or HTTP.
 
 Belongs here: the process, its streams and its address. Never: what is served.
 """
@@ -23,20 +23,20 @@ from chartloop.mcp_server.protocol import ProtocolServer
 from chartloop.mcp_server.tool_calls import Calls
 
 PATH = "/mcp"
-"""Where the protocol is spoken over HTTP."""
+"""The path of the protocol over HTTP."""
 _log = logging.getLogger(__name__)
 
 
 def serve_stdio(settings: Settings) -> None:
-    """Serve the client behind stdin and stdout, until it closes stdin.
+    """Serve the client behind stdin and stdout until it closes stdin.
 
-    Whatever tools write to stdout goes to stderr meanwhile.
+    Meanwhile, the output of tools to stdout goes to stderr.
     """
     anyio.run(_serve_stdio, open_calls(settings))
 
 
 def open_calls(settings: Settings) -> Calls:
-    """What the tools work on; says which machines are not offered."""
+    """Open the runs behind the tools, with a warning for each machine that has errors."""
     calls = Calls(settings)
     for file in calls.machines.listing():
         if file.machine is None:
@@ -52,7 +52,7 @@ async def _serve_stdio(calls: Calls) -> None:
 
 @asynccontextmanager
 async def working(calls: Calls) -> AsyncGenerator[None]:
-    """Workers drive meanwhile; then every run that they drive rests between two steps."""
+    """Drive runs with workers for the duration; at the end each run stops between two steps."""
     calls.workers.start()
     try:
         yield
@@ -66,7 +66,7 @@ class StreamableHttpServer(HttpServer):
 
     def __init__(self, settings: Settings, *, log_level: str = "info") -> None:
         calls = open_calls(settings)
-        # `Safety` looks at host and origin, by the names that the settings know
+        # `Safety` checks host and origin, by the names in the settings
         unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
         app = ProtocolServer(calls).server().streamable_http_app(
             streamable_http_path=PATH, transport_security=unchecked,

@@ -1,5 +1,5 @@
-"""Runs in notebooks: tables, pandas frames, a picture that follows a run, a panel.
+"""Runs in notebooks: a picture that follows a run, and a panel with buttons.
 
-Belongs here: IPython, marimo, anywidget and pandas, each imported when it is used. Never: what a
-picture looks like (`view`), what a run does. A run is known by a protocol only: `api` is above.
+Belongs here: IPython and anywidget, each imported on first use. Never: the look of a picture
+(`view`), what a run does.
 """

@@ -1,7 +1,7 @@
-"""A picture of a run that follows the run: one display, painted anew after every record.
+"""The live picture of a run: one display, repainted after every record.
 
-Belongs here: when to paint and what a notebook is given. Never: the picture itself (`view.live`),
-how an output is reached (`screen`).
+Belongs here: when to repaint, and the MIME bundle for a notebook. Never: the picture itself
+(`view.live`), publishing an output (`screen`).
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from chartloop.view.live.live_picture import LivePicture
 from chartloop.view.live.progress import Standing
 from chartloop.view.picture import Picture
 
-EVERY = 0.1
-"""Seconds between two repaints of a run that does not rest: its last state is always painted."""
+INTERVAL = 0.1
+"""The fewest seconds between two repaints of a driven run. The last state is always painted."""
 
 
-def live(run: Run, **shown: Unpack[DrawOptions]) -> Live:
-    """A picture that follows the run: one display, which every later step updates in place.
+def live(run: Run, **options: Unpack[DrawOptions]) -> Live:
+    """Show a picture that follows the run: one display, which every later step updates in place.
 
         live(run)
         run.step()
 
-    It shows the state that the run is in, the path that it took and how often, and at the end how
-    it ended, however the run is driven. Asked for again it is shown in that cell, too. What it
-    draws is set by the first call; see `Machine.draw`. Outside a notebook `print` shows it.
+    It shows the current state, the path so far with the count of each edge, and how the run ended,
+    however the run is driven. A second call shows the same picture in its cell, too; the drawing
+    options are those of the first call, see `Machine.draw`. Outside a notebook, `print` shows it.
     """
-    following = (getattr(callback, "__self__", None) for callback in run.listeners)
-    found = next((one for one in following if isinstance(one, Live)), None)
-    if found is None:
-        region = shown.get("region", "state")
-        found = Live(run, lambda: run.draw(**shown), region=region, on=screen())
-    return found.show()
+    listeners = (getattr(callback, "__self__", None) for callback in run.listeners)
+    picture = next((one for one in listeners if isinstance(one, Live)), None)
+    if picture is None:
+        region = options.get("region", "state")
+        picture = Live(run, lambda: run.draw(**options), region=region, on=screen())
+    return picture.show()
 
 
 class Live:
@@ -72,16 +72,16 @@ class Live:
             when_cells_end(self)
         self._stop = run.listen(self._hear)
 
-    # what it shows --------------------------------------------------------------------------
+    # the picture ----------------------------------------------------------------------------
 
     @property
     def picture(self) -> LivePicture:
-        """The picture that is painted."""
+        """The picture without the run's colours."""
         return self._picture
 
     @property
     def standing(self) -> Standing:
-        """Where the run is now."""
+        """The current state and path of the run."""
         return self._standing_of(self._run.session)
 
     def svg(self) -> str:
@@ -100,12 +100,12 @@ class Live:
         return f"<Live picture of run {self._run.id}: {self.standing.said}{where}>"
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """The notebook view: the picture as it is now, and text where it cannot be shown."""
+        """The view for a notebook: the picture as it is now, with text as the fallback."""
         standing = self.standing
         return live_bundle(self._picture, standing)
 
     def _ipython_display_(self) -> None:
-        """Show it under this cell, if it is not there: what is shown twice is updated twice."""
+        """Show it under the current cell, at most once: each copy would be updated."""
         if self._screen is None:
             raise NotImplementedError  # IPython takes the bundle then
         self._screen.show(self._repr_mimebundle_())
@@ -113,7 +113,7 @@ class Live:
     # following the run ------------------------------------------------------------------------
 
     def show(self) -> Live:
-        """Show it under the cell that is being run, where there is one."""
+        """Show it under the current cell, if there is one."""
         if self._screen is not None:
             self._screen.show(self._repr_mimebundle_())
         return self
@@ -124,19 +124,19 @@ class Live:
         self._stale = False
 
     def flush(self) -> None:
-        """Paint what was left out because it came too soon."""
+        """Do the repaint that was postponed by `INTERVAL`, if there is one."""
         if self._stale:
             self._paint()
 
     def _hear(self, event: Event) -> None:
-        if isinstance(event, Rewound):  # it is somewhere else without a record of it
+        if isinstance(event, Rewound):  # the position changed without a record
             self._redraw = True
             self._paint()
         if not isinstance(event, Recorded):
             return
         self._redraw = self._redraw or event.record.kind == "edit"  # a label may name a limit
-        rests = event.position.status not in ("running", "debugging")
-        if rests or time.monotonic() - self._painted >= EVERY:
+        at_rest = event.position.status not in ("running", "debugging")
+        if at_rest or time.monotonic() - self._painted >= INTERVAL:
             self._paint()
         else:
             self._paint_later()
@@ -144,12 +144,12 @@ class Live:
     def _paint_later(self) -> None:
         self._stale = True
         if self._screen is not None and self._timer is None:
-            self._timer = threading.Timer(EVERY, self.flush)
+            self._timer = threading.Timer(INTERVAL, self.flush)
             self._timer.daemon = True
             self._timer.start()
 
     def _paint(self) -> None:
-        with self._lock:  # the run and the timer may be on two threads
+        with self._lock:  # called from the run's thread and from the timer's
             self._painted, self._stale, self._timer = time.monotonic(), False, None
             if self._redraw:
                 self._redraw = False

@@ -3,11 +3,11 @@
     request ─▶ safety ─▶ route ─▶ journal (read) ─▶ JSON, SVG or a stream of events
                            └─▶ journal (request, message) ─▶ worker ─▶ run
 
-A route reads the journal or writes what is asked into it. It never drives: a worker of `hosting`
-does, on its own thread and event loop, so that an action that blocks delays no answer and a server
-can be killed at any moment.
+A route reads the journal or writes an order into it. It never drives a run: a worker of `hosting`
+does, on its own thread and event loop. So a blocking action delays no response, and the server can
+be killed at any moment.
 
-Belongs here: HTTP, and what is shown over it. Never: markup, deciding what a run does.
+Belongs here: HTTP and the views served over it. Never: markup, deciding what a run does.
 Source: 000 "Proposed Geist API"; RFC 9457 (problems), the Idempotency-Key draft, WHATWG SSE.
 """
 
@@ -26,6 +26,6 @@ __all__ = ["Limits", "Settings", "Token", "create_app", "read_tokens"]
 def __getattr__(name: str) -> Any:
     if name != "create_app":
         raise AttributeError(f"module `chartloop.server` has no attribute `{name}`")
-    from chartloop.server.application import create_app  # noqa: PLC0415  FastAPI, when it is asked for
+    from chartloop.server.application import create_app  # noqa: PLC0415  loads FastAPI, so only on demand
 
     return create_app

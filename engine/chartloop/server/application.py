@@ -1,6 +1,6 @@
-"""The application: its parts put together, its errors, its lifespan.
+"""The application: its wiring, its error handlers, its lifespan.
 
-Belongs here: what is wired to what. Never: a route of runs or machines.
+Belongs here: putting the parts together. Never: a route of runs or machines.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from chartloop.server.watch import Hub
 
 
 def create_app(settings: Settings) -> FastAPI:
-    """The application of a server. It drives, and watches the journal, once it is started.
+    """Create the application of a server. Once started, it drives runs and watches the journal.
 
-    `SetupError` and `JournalError` for what is wrong with the settings.
+    Raises `SetupError` or `JournalError` for wrong settings.
     """
     journal = journal_of(settings.journal)
     machines = Machines(settings, journal)
@@ -63,7 +63,7 @@ def create_app(settings: Settings) -> FastAPI:
             await hub.stop()
             workers.stop()
             if (tracer := settings.components.get("tracer")) is not None:
-                await asyncio.to_thread(tracer.flush, GRACE)  # the signal ends the process next
+                await asyncio.to_thread(tracer.flush, GRACE)  # the process ends right after this
 
     app = FastAPI(
         title="chartloop", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None,
@@ -86,7 +86,7 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 def _views(routers: Iterable[APIRouter]) -> set[str]:
-    """The last words of links below a run or a machine, `picture` say: they are no pages."""
+    """The last segments of links below a run or machine that are data, not pages: `picture`."""
     paths = [str(getattr(route, "path", "")) for router in routers for route in router.routes]
     return {path.rpartition("/")[2] for path in paths if path.count("/") > 2}
 
@@ -95,11 +95,13 @@ def _views(routers: Iterable[APIRouter]) -> set[str]:
 
 
 def _add_errors(app: FastAPI) -> None:
-    async def said(_: Request, error: Exception) -> JSONResponse:
+    async def respond(_: Request, error: Exception) -> JSONResponse:
         return problem_answer(problem_of(error))
 
     async def invalid(_: Request, error: Exception) -> JSONResponse:
-        return problem_answer(problem_of(_unfit(cast("RequestValidationError", error))))
+        return problem_answer(
+            problem_of(_validation_refusal(cast("RequestValidationError", error)))
+        )
 
     async def unknown(_: Request, error: Exception) -> JSONResponse:
         status: int = getattr(error, "status_code", 500)
@@ -108,33 +110,33 @@ def _add_errors(app: FastAPI) -> None:
                     dict(getattr(error, "headers", None) or {}))
         )  # fmt: skip
 
-    app.add_exception_handler(ChartloopError, said)
-    app.add_exception_handler(Refusal, said)
+    app.add_exception_handler(ChartloopError, respond)
+    app.add_exception_handler(Refusal, respond)
     app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(Exception, said)
+    app.add_exception_handler(Exception, respond)
     for status in (400, 404, 405):
         app.add_exception_handler(status, unknown)
 
 
-def _unfit(error: RequestValidationError) -> Refusal:
-    wrong = list(_wrong(cast("Sequence[dict[str, Any]]", error.errors())))
+def _validation_refusal(error: RequestValidationError) -> Refusal:
+    wrong = list(_field_errors(cast("Sequence[dict[str, Any]]", error.errors())))
     first = wrong[0] if wrong else Wrong("", "the request is not accepted")
     where = f"{first.at}: " if first.at else ""
     return Refusal(422, f"{where}{first.message}", wrong=wrong)
 
 
-def _wrong(errors: Sequence[dict[str, Any]]) -> Iterator[Wrong]:
-    for one in errors:
-        root, *rest = one["loc"]
+def _field_errors(errors: Sequence[dict[str, Any]]) -> Iterator[Wrong]:
+    for error in errors:
+        root, *rest = error["loc"]
         if root == "body":
             at = "".join(f"/{_escape(str(part))}" for part in rest)
         else:
             at = ".".join(map(str, (root, *rest)))
-        yield Wrong(at, str(one["msg"]))
+        yield Wrong(at, str(error["msg"]))
 
 
 def _escape(part: str) -> str:
-    """A part of a JSON pointer, RFC 6901."""
+    """Escape one token of a JSON pointer, RFC 6901."""
     return part.replace("~", "~0").replace("/", "~1")
 
 
@@ -151,23 +153,23 @@ def _add_service(app: FastAPI) -> None:
     @app.get("/metrics", tags=["server"], dependencies=[READ], response_class=PlainTextResponse)
     async def metrics(parts: TheParts) -> str:
         """Counters in the text format of Prometheus."""
-        asked = await parts.grouped.requests(open_only=True)
+        orders = await parts.grouped.requests(open_only=True)
         return parts.metrics.text(
             [
-                ("chartloop_requests_open", "gauge", "Orders that are not carried out.",
-                 len(asked)),
-                ("chartloop_runs_driven", "gauge", "Runs that are driven here.",
+                ("chartloop_requests_open", "gauge", "Orders not yet carried out.",
+                 len(orders)),
+                ("chartloop_runs_driven", "gauge", "Runs that this process drives.",
                  len(parts.workers.driven)),
-                ("chartloop_orders_finished_total", "counter", "Orders carried out here.",
+                ("chartloop_orders_finished_total", "counter", "Orders that this process finished.",
                  parts.workers.finished),
-                ("chartloop_watchers", "gauge", "Streams that are open.",
+                ("chartloop_watchers", "gauge", "Open event streams.",
                  len(parts.hub.watchers)),
             ]
         )  # fmt: skip
 
     @app.get("/problems/{code}", tags=["server"], responses=problems(404, 422))
     async def explain(code: str) -> dict[str, str]:
-        """What a code means: its cause and its cure."""
+        """The meaning of an error code: its cause and its cure."""
         row = CODES.get(code)
         if row is None:
             raise Refusal(404, "there is no such code")

@@ -1,7 +1,7 @@
-"""What routes share: the parts of the server, who asks, and how an answer is made.
+"""Shared by all routes: the parts of the server, the caller, and how responses are built.
 
-Dependencies are coroutines although they wait for nothing: others are called in another thread, and
-the way there and back takes longer than they do, much longer while workers drive.
+The dependencies are coroutines although they await nothing: FastAPI calls plain functions in a
+thread pool, and that detour costs more than they do, much more while workers drive.
 
 Belongs here: dependencies of routes. Never: a route.
 """
@@ -30,7 +30,7 @@ LONGEST_KEY = 255
 
 
 class Parts(NamedTuple):
-    """What a server is made of."""
+    """The components of a server."""
 
     settings: Settings
     journal: Journal
@@ -42,17 +42,17 @@ class Parts(NamedTuple):
 
     @property
     def grouped(self) -> Journal:
-        """The journal for the web's event loop."""
+        """The journal for use on the web's event loop."""
         return getattr(self.journal, "grouped", self.journal)
 
 
 async def parts_of(request: Request) -> Parts:
-    """The parts of the server that answers this request."""
+    """The parts of the server that handles this request."""
     return request.app.state.parts
 
 
 def need(scope: Scope) -> Callable[[Request], Awaitable[None]]:
-    """A dependency: the caller's token reaches as far as `scope`."""
+    """A dependency that requires a token with the scope `scope` or a wider one."""
 
     async def check(request: Request) -> None:
         identity: Identity = request.scope["state"]["identity"]
@@ -76,7 +76,7 @@ async def caller_of(
         ),
     ] = "",
 ) -> Caller:
-    """Who asks, and under which key."""
+    """The caller and its idempotency key."""
     identity: Identity = request.scope["state"]["identity"]
     return Caller(key, identity.name)
 
@@ -127,40 +127,40 @@ def complete(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def problem_answer(problem: Problem) -> JSONResponse:
-    """A problem as an answer."""
+    """The response that carries a problem document."""
     return JSONResponse(
         problem.body, problem.status, media_type=MEDIA_TYPE, headers=problem.headers
     )
 
 
 def answer_error(parts: Parts, run_id: str, error: ChartloopError) -> Problem:
-    """An error of an order, with what the run takes now where it is the wrong moment."""
+    """The problem for a failed order; for a 409, with the orders that the run accepts now."""
     problem = problem_of(error)
     if problem.status != 409:
         return problem
     try:
         return problem_of(error, can=parts.runs.can(parts.runs.open(run_id)))
-    except (ChartloopError, Refusal):  # a run that cannot be opened takes nothing
+    except (ChartloopError, Refusal):  # a run that cannot be opened accepts no orders
         return problem
 
 
 class EventStream(StreamingResponse):
-    """Events of a watcher as `text/event-stream`. Each part that is sent holds whole events."""
+    """The events of a watcher as `text/event-stream`. Each chunk consists of whole events."""
 
     def __init__(self, hub: Hub, watcher: Watcher, events: AsyncIterator[Batch]) -> None:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        super().__init__(_parts(events), media_type="text/event-stream", headers=headers)
+        super().__init__(_chunks(events), media_type="text/event-stream", headers=headers)
         self._hub, self._watcher = hub, watcher
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
-        try:  # whichever way it ends, also before its first part
+        try:  # also for a stream that ends before its first chunk
             await super().__call__(scope, receive, send)
         finally:
             self._hub.remove(self._watcher)
 
 
-async def _parts(events: AsyncIterator[Batch]) -> AsyncIterator[bytes]:
-    yield b": open\n\n"  # the head of an answer leaves with its first part
+async def _chunks(events: AsyncIterator[Batch]) -> AsyncIterator[bytes]:
+    yield b": open\n\n"  # the headers of a response are sent with its first chunk
     async for batch in events:
         yield batch.lines
 

@@ -1,7 +1,7 @@
 """The endpoints of document 000, in its shapes, over the names of `compat.geist`.
 
-An execution is driven on a worker's loop, as every run, and its run is in the journal. What the
-document gives as Python, a condition or an adapter, is never part of a request: adapters are the
+An execution is driven on a worker's loop like every run, and its run is in the journal. Conditions
+and adapters, which the document passes as Python, are never part of a request: adapters are the
 server's own tools, chosen by name.
 
 Source: 000 "Proposed Geist API", "Phase 2: Update API Endpoints", "Streaming Support".
@@ -36,7 +36,7 @@ _PYTHON = "Python is never taken from a request"
 
 
 class SettingsBody(Body):
-    """How an agent asks its model: `AgentSettings`."""
+    """The settings of an agent's model calls: `AgentSettings`."""
 
     max_tokens: Annotated[int, Field(ge=1, le=2**31)] | None = None
     temperature: Annotated[float, Field(ge=0, le=10)] | None = None
@@ -44,7 +44,7 @@ class SettingsBody(Body):
 
 
 class ConditionsBody(Body):
-    """When to stop: `AgentStoppingConditions`. 0 or null switches one off."""
+    """The stopping conditions: `AgentStoppingConditions`. 0 or null switches a condition off."""
 
     max_iterations: Count | None = 25
     max_tokens: Count | None = None
@@ -53,7 +53,7 @@ class ConditionsBody(Body):
     max_total_errors: Count = 10
     require_progress_every_n_ticks: Count | None = 5
     custom_condition: Any = None
-    """Not over HTTP: it is Python."""
+    """Refused over HTTP, since it is Python."""
     completion_markers: Annotated[list[str], Field(max_length=100)] = Field(
         default_factory=lambda: ["TASK_COMPLETE", "[DONE]", "✓"]
     )
@@ -63,7 +63,7 @@ class ConditionsBody(Body):
 
 
 class AgentBody(Body):
-    """A task, and how the agent is set."""
+    """A task with the settings of the agent."""
 
     task: Annotated[str, Field(min_length=1, max_length=200_000)]
     agent_settings: SettingsBody = Field(default_factory=SettingsBody)
@@ -72,7 +72,7 @@ class AgentBody(Body):
 
 
 class TickBody(AgentBody):
-    """A task, and one tick for it."""
+    """A task for a single tick."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -83,7 +83,7 @@ class TickBody(AgentBody):
 
 
 class ExecuteBody(AgentBody):
-    """A task that is executed until a stopping condition holds."""
+    """A task to execute until a stopping condition holds."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -109,7 +109,7 @@ class ExecuteBody(AgentBody):
 
 
 class TextBody(Body):
-    """A text that a model completes."""
+    """A text for the model to complete."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"prompt": "Say hello."}]}
@@ -127,7 +127,7 @@ class TickResult(BaseModel):
 
 
 class ExecutionResult(BaseModel):
-    """What an execution came to, or, in a stream, how it stands."""
+    """The result of an execution or, in a stream, its present state."""
 
     model_config = ConfigDict(extra="allow")
     stopping_reason: str | None
@@ -187,8 +187,8 @@ def _python(at: str, hint: str) -> Refusal:
     return Refusal(422, f"{at}: {_PYTHON}", hint=hint, wrong=[Wrong(at, _PYTHON, hint)])
 
 
-async def _driven(parts: Parts, work: Coroutine[Any, Any, T]) -> T:
-    """Drive on a worker's loop, and wait here."""
+async def _drive(parts: Parts, work: Coroutine[Any, Any, T]) -> T:
+    """Await a coroutine that runs on a worker's loop."""
     if not parts.settings.workers:
         work.close()
         raise StatusError(
@@ -198,7 +198,7 @@ async def _driven(parts: Parts, work: Coroutine[Any, Any, T]) -> T:
     try:
         return await asyncio.wrap_future(parts.workers.call(work))
     except RunError as error:
-        if type(error) is RunError:  # what the run came to, in words
+        if type(error) is RunError:  # the run itself failed, not the request
             raise Refusal(502, error.message, hint=error.hint) from error
         raise
 
@@ -208,10 +208,10 @@ async def _driven(parts: Parts, work: Coroutine[Any, Any, T]) -> T:
 
 @router.post("/initialize_task_and_tick", responses=RAN, response_model=TickResult)
 async def initialize_task_and_tick(body: TickBody, parts: TheParts) -> Any:
-    """A single tick for a task; gives the three contexts."""
+    """Do a single tick for a task; returns the three contexts."""
     agent = _agent(parts, body.agent_settings, body.execution_classes)
     agent.initialize(body.task)
-    return await _driven(parts, agent.atick())
+    return await _drive(parts, agent.atick())
 
 
 @router.post(
@@ -220,28 +220,28 @@ async def initialize_task_and_tick(body: TickBody, parts: TheParts) -> Any:
     response_model=ExecutionResult,
 )
 async def execute(body: ExecuteBody, parts: TheParts) -> Any:
-    """Execute until a stopping condition holds. With `stream` the answer is a stream."""
+    """Execute until a stopping condition holds. With `stream`, the response is a stream."""
     executor = _executor(parts, body)
     if body.stream:
         return _updates(parts, executor, body.task)
-    found = await _driven(parts, executor.aexecute(body.task))
-    return JSONResponse(json.loads(json.dumps(found.to_dict(), default=str)))
+    result = await _drive(parts, executor.aexecute(body.task))
+    return JSONResponse(json.loads(json.dumps(result.to_dict(), default=str)))
 
 
 @router.post("/execute/stream", responses={**RAN, **STREAM}, response_class=StreamingResponse)
 async def execute_stream(body: ExecuteBody, parts: TheParts) -> Any:
-    """The same as a stream: an update after each tick, and the result last.
+    """Execute with a stream of updates, one after each tick, and the result last.
 
-    Who leaves the stream interrupts the execution before its next action.
+    A client that closes the stream interrupts the execution before its next action.
     """
     return _updates(parts, _executor(parts, body), body.task)
 
 
 @router.post("/complete_text", responses=RAN, response_model=CompletedText)
 async def complete_text(body: TextBody, parts: TheParts) -> Any:
-    """The model's answer to a text: one call, no adapters, no loop."""
+    """Complete a text in one model call, without adapters or a loop."""
     agent = _agent(parts, body.agent_settings, [])
-    return {"text": await _driven(parts, agent.acomplete_text(body.prompt))}
+    return {"text": await _drive(parts, agent.acomplete_text(body.prompt))}
 
 
 def _executor(parts: Parts, body: ExecuteBody) -> AgentExecutor:

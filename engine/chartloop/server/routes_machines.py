@@ -1,4 +1,4 @@
-"""Routes of machines: what they are, what is wrong with them, what they can cost."""
+"""Routes of machines: their description, findings, bounds, coverage and picture."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from chartloop.view.flowchart import Direction
 
 router = APIRouter(prefix="/machines", tags=["machines"], dependencies=[READ])
 FOUND = problems(*ANY, 404, 422)
-LOOKED_AT = 100
-"""The newest runs of a machine that coverage and changes are found in."""
+RECENT = 100
+"""How many of a machine's newest runs are read for its coverage and changes."""
 
 
 def _summary(file: ServedFile) -> dict[str, Any]:
@@ -36,26 +36,26 @@ def _summary(file: ServedFile) -> dict[str, Any]:
         "machine": machine.name if machine is not None else None,
         "title": (machine.spec.title or machine.name) if machine is not None else file.name,
         "hash": machine.hash if machine is not None else None,
-        "errors": sum(found.is_error for found in file.findings),
-        "warnings": sum(not found.is_error for found in file.findings),
+        "errors": sum(finding.is_error for finding in file.findings),
+        "warnings": sum(not finding.is_error for finding in file.findings),
     }
 
 
 @router.get("", responses=problems(*ANY))
 def machines(parts: TheParts) -> dict[str, Any]:
-    """The machines of the named folders."""
+    """The machines in the served folders."""
     return {"machines": [_summary(file) for file in parts.machines.listing()]}
 
 
 @router.get("/{name}", responses=FOUND)
 def machine(name: str, parts: TheParts) -> dict[str, Any]:
-    """One machine, with the text of its file, its states, limits, variables and facts."""
+    """One machine: the text of its file, its states, limits, variables and facts."""
     file = parts.machines.file(name)
-    told = {**_summary(file), "text": file.text}
+    summary = {**_summary(file), "text": file.text}
     if file.machine is None:
-        return told
+        return summary
     spec = file.machine.spec
-    return told | {
+    return summary | {
         "states": list(spec.states),
         "start": spec.start,
         "limits": {n: str(limit.type) for n, limit in spec.limits.items()},
@@ -68,7 +68,7 @@ def machine(name: str, parts: TheParts) -> dict[str, Any]:
 
 @router.get("/{name}/findings", responses=FOUND)
 def findings(name: str, parts: TheParts) -> dict[str, Any]:
-    """Everything that is wrong with the file, and what is right and good to know."""
+    """The errors and warnings of the file, and notes that ask for no change."""
     file = parts.machines.file(name)
     notes = file.machine.check().notes if file.machine is not None else ()
     return {
@@ -79,7 +79,7 @@ def findings(name: str, parts: TheParts) -> dict[str, Any]:
 
 @router.get("/{name}/bound", responses=FOUND)
 def bound(name: str, parts: TheParts) -> dict[str, Any]:
-    """The worst that a run can cost, with the file's limits."""
+    """The upper bound on what a run can cost, under the file's limits."""
     file = parts.machines.file(name)
     if file.machine is None:
         raise SpecError(file.findings)
@@ -88,7 +88,7 @@ def bound(name: str, parts: TheParts) -> dict[str, Any]:
 
 @router.get("/{name}/facts", responses=FOUND)
 def facts(name: str, parts: TheParts) -> dict[str, Any]:
-    """What its guards can read: each fact with its type and meaning."""
+    """The facts that its guards can read, each with its type and meaning."""
     file = parts.machines.file(name)
     if file.machine is None:
         raise SpecError(file.findings)
@@ -97,33 +97,33 @@ def facts(name: str, parts: TheParts) -> dict[str, Any]:
 
 @router.get("/{name}/coverage", responses=FOUND)
 def machine_coverage(name: str, parts: TheParts) -> dict[str, Any]:
-    """What its newest runs have gone through, and what they never did."""
+    """The states, edges and rules that its newest runs covered, and those that they missed."""
     machine = _sound(parts, name)
-    found = coverage(machine, list(_readable(parts, _newest(parts, machine))))
+    report = coverage(machine, list(_readable(parts, _newest(parts, machine))))
     figures = [
         {
             "kind": PLURAL[kind], "seen": figure.seen, "all": figure.all,
-            "missing": [one.item.id for one in found.missing if one.item.kind == kind],
+            "missing": [one.item.id for one in report.missing if one.item.kind == kind],
         }
-        for kind, figure in found.figures.items()
+        for kind, figure in report.figures.items()
     ]  # fmt: skip
-    return {"runs": found.runs, "rows": figures, "skipped_runs": list(found.skipped_runs)}
+    return {"runs": report.runs, "rows": figures, "skipped_runs": list(report.skipped_runs)}
 
 
 @router.get("/{name}/changes", responses=FOUND)
 def machine_changes(name: str, parts: TheParts) -> dict[str, Any]:
-    """What became different since the newest run that began with another version of the file."""
+    """The changes since the newest run that was started with another version of the file."""
     machine = _sound(parts, name)
     old = next((r for r in _newest(parts, machine) if r.machine_hash != machine.hash), None)
     if old is None:
         return {"since": None, "verdict": "", "changes": []}
-    found = diff(parts.machines.to_read(old), machine)
-    told = [say(change) for change in found.changes]
-    return {"since": old.run_id, "verdict": found.verdict, "changes": told}
+    difference = diff(parts.machines.to_read(old), machine)
+    changes = [say(change) for change in difference.changes]
+    return {"since": old.run_id, "verdict": difference.verdict, "changes": changes}
 
 
 def _sound(parts: Parts, name: str) -> Machine:
-    """The machine of a file. `SpecError` where it has errors."""
+    """The machine of a file. Raises `SpecError` if the file has errors."""
     file = parts.machines.file(name)
     if file.machine is None:
         raise SpecError(file.findings)
@@ -132,13 +132,13 @@ def _sound(parts: Parts, name: str) -> Machine:
 
 def _readable(parts: Parts, rows: list[RunRow]) -> Iterator[Run]:
     for row in rows:
-        with suppress(ChartloopError):  # a damaged one: its own page says so
+        with suppress(ChartloopError):  # a damaged run: its own page reports it
             yield parts.machines.to_read(row).open(row.run_id, journal=parts.journal)
 
 
 def _newest(parts: Parts, machine: Machine) -> list[RunRow]:
-    """The newest runs of a machine that have begun."""
-    page = by_hand(parts.journal.page(RunFilter(machine=machine.name), "", LOOKED_AT))
+    """The newest readable runs of a machine that have at least one record."""
+    page = by_hand(parts.journal.page(RunFilter(machine=machine.name), "", RECENT))
     return [row for row in page.rows if row.head and row.status != DAMAGED]
 
 
@@ -166,7 +166,7 @@ def picture(
 
 
 def _facts_schema(machine: Machine) -> dict[str, Any]:
-    """What guards of the machine can read, as JSON: the type and meaning of each fact."""
+    """The facts that guards of the machine can read, as JSON: the type and meaning of each."""
     roots: dict[str, Any] = {}
     for root, section in machine.spec.roots.items():
         roots[root] = {

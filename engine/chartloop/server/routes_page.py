@@ -1,6 +1,6 @@
-"""Routes that a page asks for: the live picture, one step in full, what was spent.
+"""Routes for the run page: the live picture, one step in full, the timeline, the spending.
 
-Belongs here: what is kept between two questions of a page. Never: markup of its own.
+Belongs here: what is cached between two requests of a page. Never: markup of its own.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from chartloop.view_model.moment import moment_of, spending_of
 from chartloop.view_model.run_view import Json
 
 KEPT = 64
-"""Runs whose picture is kept."""
+"""Runs whose pictures are cached."""
 LAYOUTS = 4
-"""Layouts of one run that are kept: its labels may read facts that change."""
+"""Layouts that are cached for one run: labels may read facts that change."""
 PATIENCE = 10.0
-"""Seconds that a layout may take."""
+"""The time limit of one layout, in seconds."""
 router = APIRouter(tags=["runs"], dependencies=[READ])
 FOUND = problems(*ANY, 404, 409, 422)
 
@@ -42,59 +42,60 @@ Pictures = LruCache[tuple[str, str], tuple[threading.Lock, list[LivePicture]]]
 
 
 class PageMemory(NamedTuple):
-    """What a server keeps for its pages."""
+    """The caches of a server for its pages."""
 
     pictures: Pictures
 
     @classmethod
     def empty(cls) -> PageMemory:
-        """Nothing yet."""
+        """Empty caches."""
         return cls(LruCache(KEPT))
 
 
 async def memory_of(request: Request) -> PageMemory:
-    """What the server that answers this request keeps."""
+    """The caches of the server that handles this request."""
     return request.app.state.page
 
 
 Memory = Annotated[PageMemory, Depends(memory_of)]
 
 
-def painting(pictures: Pictures, run: Run, moment: tuple[Standing, Facts], layout: str) -> Json:
-    """The picture at a moment: all of it, or only the paint where the page has the layout."""
+def paint(pictures: Pictures, run: Run, moment: tuple[Standing, Facts], layout: str) -> Json:
+    """The picture at a moment: whole, or only its styles where the page has the layout."""
     standing, facts = moment
     chart = run.machine.draw(facts=facts).chart
     lock, kept = pictures.get_or_make((run.id, run.machine.hash), lambda: (threading.Lock(), []))
-    with lock:  # one layout at a time: it is a process of its own
+    with lock:  # one layout at a time: each runs in a process of its own
         picture = next((one for one in kept if one.chart == chart), None)
         if picture is None:
             picture = LivePicture(chart, timeout=PATIENCE)
             kept[:] = [picture, *kept[: LAYOUTS - 1]]
-        told: Json = {"layout": picture.prefix, "about": describe_picture(picture, standing)}
+        painting: Json = {"layout": picture.prefix, "about": describe_picture(picture, standing)}
         try:
             if picture.engine == "mermaid":
-                return {**told, "outline": picture.text(standing)}
+                return {**painting, "outline": picture.text(standing)}
             changes = picture.changes(standing, "auto")
-            told |= {"style": changes.style, "texts": changes.texts, "state": standing.state}
+            painting |= {"style": changes.style, "texts": changes.texts, "state": standing.state}
             if layout != picture.prefix:
-                boxes = {found: name for name, found in picture.ids.boxes.items()}
-                told |= {"svg": picture.svg(standing, "auto"), "boxes": boxes}
+                boxes = {element: state for state, element in picture.ids.boxes.items()}
+                painting |= {"svg": picture.svg(standing, "auto"), "boxes": boxes}
         except ChartloopError as error:  # too large, say
             outline = f"{error.message}\n{error.hint}\n\n{picture.text(standing)}"
-            return {**told, "outline": outline}
-    return told
+            return {**painting, "outline": outline}
+    return painting
 
 
 Layout = Annotated[
-    str, Query(description="The layout that the page has: only its paint is sent.", max_length=100)
+    str,
+    Query(description="The layout that the page has: only its styles are sent.", max_length=100),
 ]
 
 
 @router.get("/runs/{run_id:path}/painting", responses=FOUND)
 def run_painting(run_id: RunPath, parts: TheParts, memory: Memory, layout: Layout = "") -> Json:
-    """The live picture: laid out once, then only how it is painted."""
+    """The live picture: whole at first, then only its styles and texts."""
     run = parts.runs.open(run_id)
-    return painting(memory.pictures, run, (standing_of(run.session), run.facts), layout)
+    return paint(memory.pictures, run, (standing_of(run.session), run.facts), layout)
 
 
 @router.get("/runs/{run_id:path}/moment", responses=FOUND)
@@ -104,7 +105,7 @@ def run_moment(
 ) -> Json:  # fmt: skip
     """The run as it was after a record, by default the newest.
 
-    The record in full, its decision, what it changed, the picture.
+    Contains the record in full, its decision, the facts that it changed, and the picture.
     """
     run = parts.runs.open(run_id)
     count = count_of(run)
@@ -116,7 +117,7 @@ def run_moment(
         **moment.to_dict(),
         "why": past.why(run.machine.chart).to_dict(),
         "full": plain(past.record.to_dict()),
-        "picture": painting(memory.pictures, run, (moment.standing, moment.now), layout),
+        "picture": paint(memory.pictures, run, (moment.standing, moment.now), layout),
     }
 
 
@@ -125,21 +126,21 @@ def run_timeline(
     run_id: RunPath, parts: TheParts, before: Annotated[int | None, Query(ge=0, le=2**31)] = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 200,
 ) -> Json:  # fmt: skip
-    """Records in words, a line each: the newest, or the newest of those below `before`."""
+    """Records in words, a line each: the newest, or the newest of those before `before`."""
     run = parts.runs.open(run_id)
     count = count_of(run)
     end = count if before is None else min(before, count)
     first = max(0, end - limit)
-    shown = records_from(run, first, end - first)
-    told = [record_view(run.machine.chart, record).to_dict() for record in shown]
-    return {"records": told, "left_out": first}
+    page = records_from(run, first, end - first)
+    lines = [record_view(run.machine.chart, record).to_dict() for record in page]
+    return {"records": lines, "left_out": first}
 
 
 @router.get("/runs/{run_id:path}/spending", responses=FOUND)
 def run_spending(run_id: RunPath, parts: TheParts) -> Json:
-    """Tokens and cost after each action, thinned for a curve, and their limits now.
+    """Tokens and cost after each action, thinned for a curve, and their current limits.
 
-    A point is how many actions were finished, the seconds since the start, tokens and US dollars.
+    A point is the number of finished actions, the seconds since the start, tokens, US dollars.
     """
     run = parts.runs.open(run_id)
     points = [list(point) for point in spending_of(run.session.tally)]
@@ -147,10 +148,10 @@ def run_spending(run_id: RunPath, parts: TheParts) -> Json:
 
 
 def _limits(run: Run) -> dict[str, float]:
-    """Bounds that the machine's rules set for tokens and cost."""
+    """The limits that the machine's rules set for tokens and cost."""
     names = {"usage.total_tokens": "tokens", "usage.cost": "cost"}
-    found: dict[str, float] = {}
+    limits: dict[str, float] = {}
     for budget in budgets(run.machine.chart, run.facts):
         if budget.fact in names and budget.bound:
-            found.setdefault(names[budget.fact], budget.bound)
-    return found
+            limits.setdefault(names[budget.fact], budget.bound)
+    return limits

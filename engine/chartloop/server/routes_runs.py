@@ -60,20 +60,20 @@ Wait = Annotated[
     float,
     Query(ge=0, le=30, description="Seconds to wait for the outcome before the answer is sent."),
 ]
-LOOK = 0.05
-"""Seconds between two looks for an outcome."""
+POLL = 0.05
+"""Seconds between two polls for an outcome."""
 
 
 def summary(row: RunRow) -> dict[str, Any]:
     """A run in a list."""
-    told = plain(row.to_mapping())
+    fields = plain(row.to_mapping())
     for name in ("run_id", "epoch", "machine_hash", "fork_seq"):
-        told.pop(name, None)
-    return {"run": row.run_id, **told, "reason": row.reason or None}
+        fields.pop(name, None)
+    return {"run": row.run_id, **fields, "reason": row.reason or None}
 
 
 @router.get("/runs", responses=problems(*ANY, 422), response_model=RunList, dependencies=[READ])
-async def list_runs(  # noqa: PLR0913  each is one filter
+async def list_runs(  # noqa: PLR0913  one parameter for each filter
     parts: TheParts,
     *,
     machine: str | None = None,
@@ -93,7 +93,7 @@ async def list_runs(  # noqa: PLR0913  each is one filter
     after: Annotated[str, Query(description="`next` of the page before.", max_length=2_000)] = "",
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> dict[str, Any]:
-    """Runs, the newest first. With `waiting=true`: what is asked, by which wait, until when."""
+    """Runs, the newest first. With `waiting=true`: each question, its wait and its deadline."""
     wanted = RunFilter(
         machine=machine, status=status, reason=reason, agent=agent, session=session, parent=parent,
         waiting=waiting, created_from=since, created_to=until, children=children,
@@ -105,7 +105,7 @@ async def list_runs(  # noqa: PLR0913  each is one filter
 
 
 async def _drivers(parts: Parts, rows: Sequence[RunRow]) -> dict[str, str]:
-    """Who drives those of the runs that are driven now."""
+    """The drivers of those runs that are being driven now, by run."""
     moving = [row.run_id for row in rows if row.status in ("running", "debugging")]
     above = [*{of for run_id in moving for of in ancestry(run_id)}]
     leases = await asyncio.gather(*(parts.grouped.lease(run_id) for run_id in above))
@@ -115,20 +115,19 @@ async def _drivers(parts: Parts, rows: Sequence[RunRow]) -> dict[str, str]:
         for run_id, lease in zip(above, leases, strict=True)
         if lease is not None and how_left(lease, now) == "alive"
     }
-    found = {run_id: [of for of in ancestry(run_id) if of in alive] for run_id in moving}
-    return {run_id: alive[of[0]] for run_id, of in found.items() if of}
+    leased = {run_id: [of for of in ancestry(run_id) if of in alive] for run_id in moving}
+    return {run_id: alive[of[0]] for run_id, of in leased.items() if of}
 
 
 @router.post(
     "/runs", status_code=201, responses=ORDERED, response_model=StartedRun, dependencies=[DRIVE]
 )
 def start_run(body: StartBody, parts: TheParts, caller: TheCaller, response: Response) -> Any:
-    """Start a run. Its first record is in the journal when the answer comes; a worker drives it."""
-    given = body.model_dump(exclude_none=True)
-    told, _ = parts.runs.start(given, caller)
+    """Start a run. The response follows its first record in the journal; a worker drives it."""
+    started, _ = parts.runs.start(body.model_dump(exclude_none=True), caller)
     parts.workers.wake()
-    response.headers["Location"] = f"/runs/{told['run']}"
-    return told
+    response.headers["Location"] = f"/runs/{started['run']}"
+    return started
 
 
 # streams ------------------------------------------------------------------------------------------
@@ -144,13 +143,13 @@ async def all_events(
         str, Query(description="Only this run and its children.", max_length=400)
     ] = "",
 ) -> StreamingResponse:  # fmt: skip
-    """The events of all runs as they are committed, and text as it comes.
+    """The events of all runs as they are committed, and the model's text as it arrives.
 
-    `Last-Event-ID` goes on behind an event; without it the stream begins now.
+    `Last-Event-ID` resumes after that event; without it, only new events are sent.
     """
     cursor = request.headers.get("last-event-id")
     if cursor is not None:
-        await parts.grouped.tail(cursor or "-", 1)  # refused before the stream begins
+        await parts.grouped.tail(cursor or "-", 1)  # a bad id is refused before the stream begins
     watcher = parts.hub.add(run, family=run != "")
     return EventStream(parts.hub, watcher, parts.hub.of_all(watcher, cursor))
 
@@ -160,9 +159,9 @@ async def all_events(
     dependencies=[READ], response_class=StreamingResponse,
 )  # fmt: skip
 async def run_events(run_id: RunPath, request: Request, parts: TheParts) -> StreamingResponse:
-    """The events of a run from the first, then as they come; `end` is the last.
+    """The events of a run from the first, then as they are committed; `end` is the last.
 
-    `Last-Event-ID` goes on behind an event.
+    `Last-Event-ID` resumes after that event.
     """
     row = await asyncio.to_thread(parts.runs.row, run_id)
     after = _last_id(request.headers.get("last-event-id"), row)
@@ -170,12 +169,13 @@ async def run_events(run_id: RunPath, request: Request, parts: TheParts) -> Stre
     return EventStream(parts.hub, watcher, parts.hub.of_run(watcher, after))
 
 
-def _last_id(given: str | None, row: RunRow) -> int:
-    if given is None:
+def _last_id(header: str | None, row: RunRow) -> int:
+    """The number after which a stream of the run resumes; -1 for its beginning."""
+    if header is None:
         return -1
     newest = row.head - 1
-    if given.isascii() and given.isdecimal() and len(given) < 16 and int(given) <= newest:
-        return int(given)
+    if header.isascii() and header.isdecimal() and len(header) < 16 and int(header) <= newest:
+        return int(header)
     raise Refusal(
         410, "the run has no event of this id", hint="begin at the oldest, without the header",
         oldest="0", newest=str(newest),
@@ -192,29 +192,29 @@ def records(
     run_id: RunPath, parts: TheParts, start: Annotated[int, Query(ge=0, le=2**31)] = 0,
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> Any:  # fmt: skip
-    """What was recorded, from record `start` on."""
-    found, more = parts.runs.records(run_id, start, limit)
-    listed = [{"seq": record.seq, **plain(record.to_dict())} for record in found]
-    return {"records": listed, "next": found[-1].seq + 1 if more else None}
+    """The records from number `start` on."""
+    page, more = parts.runs.records(run_id, start, limit)
+    listed = [{"seq": record.seq, **plain(record.to_dict())} for record in page]
+    return {"records": listed, "next": page[-1].seq + 1 if more else None}
 
 
 @router.get("/runs/{run_id:path}/decision", responses=FOUND, dependencies=[READ])
 def decision(
     run_id: RunPath, parts: TheParts, seq: Annotated[int | None, Query(ge=0, le=2**31)] = None
 ) -> dict[str, Any]:
-    """What was looked at when a record was decided, with margins; by default the newest."""
+    """The rules and edges evaluated for a record, with their margins; by default the newest."""
     return parts.runs.decision(run_id, seq)
 
 
 @router.get("/runs/{run_id:path}/result", responses=FOUND, dependencies=[READ])
 def result(run_id: RunPath, parts: TheParts) -> dict[str, Any]:
-    """How the run ended, or how it stands."""
+    """How the run ended, or its present status."""
     return plain(parts.runs.open(run_id).result.to_dict())
 
 
 @router.get("/runs/{run_id:path}/trace", responses=FOUND, dependencies=[READ])
 def trace(run_id: RunPath, parts: TheParts) -> dict[str, Any]:
-    """What it and its children did, action by action."""
+    """The actions of the run and its children, in order."""
     return {"steps": plain(list(parts.runs.open(run_id).trace()))}
 
 
@@ -223,7 +223,7 @@ def trace(run_id: RunPath, parts: TheParts) -> dict[str, Any]:
     responses={
         **FOUND,
         200: {
-            "description": "The flowchart, with where the run is and the way that it took.",
+            "description": "The flowchart, with the run's current state and the path it took.",
             "content": {"image/svg+xml": {"schema": {"type": "string"}}},
         },
     },
@@ -252,17 +252,17 @@ def compare(
     ] = None,
     limit: Annotated[int, Query(ge=1, le=1_000)] = ROWS,
 ) -> Any:  # fmt: skip
-    """Two runs side by side: how each stands, the first step that differs, and other facts."""
+    """Two runs side by side: their status, the first step that differs, and different facts."""
     return parts.runs.compare(run_id, other, start, limit)
 
 
 @router.get("/requests/{request_id}", responses=FOUND, dependencies=[READ])
 async def one_request(request_id: str, parts: TheParts) -> dict[str, Any]:
-    """An order that was given, and what came of it."""
-    found = await parts.grouped.requests(key=request_id)
-    if not found:
+    """An order and its outcome."""
+    matches = await parts.grouped.requests(key=request_id)
+    if not matches:
         raise Refusal(404, "there is no request of this id")
-    return public_request(found[0])
+    return public_request(matches[0])
 
 
 # orders -------------------------------------------------------------------------------------------
@@ -272,21 +272,21 @@ async def _drive(
     parts: Parts, kind: str, run_id: str, body: Body, *, caller: Caller, wait: float
 ) -> Any:
     try:
-        told = await asyncio.to_thread(parts.runs.drive, kind, run_id, body.model_dump(), caller)
+        receipt = await asyncio.to_thread(parts.runs.drive, kind, run_id, body.model_dump(), caller)
     except ChartloopError as error:
         return problem_answer(await asyncio.to_thread(answer_error, parts, run_id, error))
     parts.workers.wake()
     end = time.monotonic() + min(wait, parts.settings.limits.wait)
     while time.monotonic() < end:
-        (found,) = await parts.grouped.requests(key=told["request"])
-        if not found.is_open:
-            return JSONResponse({**told, "outcome": found.outcome}, 200)
-        await asyncio.sleep(LOOK)
-    return JSONResponse(told, 202, headers={"Location": f"/requests/{told['request']}"})
+        (order,) = await parts.grouped.requests(key=receipt["request"])
+        if not order.is_open:
+            return JSONResponse({**receipt, "outcome": order.outcome}, 200)
+        await asyncio.sleep(POLL)
+    return JSONResponse(receipt, 202, headers={"Location": f"/requests/{receipt['request']}"})
 
 
 OUTCOME: Mapping[int | str, dict[str, Any]] = {
-    200: {"model": Accepted, "description": "Done: `outcome` says where the run is."}
+    200: {"model": Accepted, "description": "Done: `outcome` is the run's status."}
 }
 
 
@@ -298,7 +298,7 @@ async def step(
     run_id: RunPath, parts: TheParts, caller: TheCaller, body: EmptyBody | None = None,
     wait: Wait = 0,
 ) -> Any:  # fmt: skip
-    """Do the action at hand."""
+    """Do the next action."""
     return await _drive(parts, "step", run_id, body or EmptyBody(), caller=caller, wait=wait)
 
 
@@ -310,22 +310,22 @@ async def run_on(
     run_id: RunPath, parts: TheParts, caller: TheCaller, body: RunBody | None = None,
     wait: Wait = 0,
 ) -> Any:  # fmt: skip
-    """Drive the run on, to its end or `until`. Where it waits it goes on once it is answered."""
+    """Drive the run to its end or `until`. A run that waits continues once it is answered."""
     return await _drive(parts, "run", run_id, body or RunBody(), caller=caller, wait=wait)
 
 
 def _order(parts: Parts, run_id: str, work: Callable[[], dict[str, Any]]) -> Any:
     try:
-        told = work()
+        receipt = work()
     except ChartloopError as error:
         return problem_answer(answer_error(parts, run_id, error))
     parts.workers.wake()
-    return told
+    return receipt
 
 
 def _message(parts: Parts, kind: str, run_id: str, body: Body, caller: Caller) -> Any:
-    given = body.model_dump(exclude_none=True)
-    return _order(parts, run_id, lambda: parts.runs.message(kind, run_id, given, caller))
+    fields = body.model_dump(exclude_none=True)
+    return _order(parts, run_id, lambda: parts.runs.message(kind, run_id, fields, caller))
 
 
 @router.post(
@@ -344,7 +344,7 @@ def pause(
 def resume(
     run_id: RunPath, parts: TheParts, caller: TheCaller, body: EmptyBody | None = None
 ) -> Any:
-    """End a pause, and drive the run on."""
+    """End a pause and drive the run on."""
     return _message(parts, "resume", run_id, body or EmptyBody(), caller)
 
 
@@ -352,7 +352,7 @@ def resume(
     "/runs/{run_id:path}/answer", response_model=Accepted, responses=ORDERED, dependencies=[DRIVE]
 )
 def answer(run_id: RunPath, body: AnswerBody, parts: TheParts, caller: TheCaller) -> Any:
-    """Answer what the run asks. The second of two answers to one wait is refused."""
+    """Answer the run's question. A second answer to the same wait is refused."""
     return _message(parts, "answer", run_id, body, caller)
 
 
@@ -360,7 +360,7 @@ def answer(run_id: RunPath, body: AnswerBody, parts: TheParts, caller: TheCaller
     "/runs/{run_id:path}/enqueue", response_model=Accepted, responses=ORDERED, dependencies=[DRIVE]
 )
 def enqueue(run_id: RunPath, body: EnqueueBody, parts: TheParts, caller: TheCaller) -> Any:
-    """Add tasks at the end of the queue."""
+    """Append tasks to the queue."""
     return _message(parts, "enqueue", run_id, body, caller)
 
 
@@ -370,7 +370,7 @@ def enqueue(run_id: RunPath, body: EnqueueBody, parts: TheParts, caller: TheCall
 def cancel(
     run_id: RunPath, parts: TheParts, caller: TheCaller, body: CancelBody | None = None
 ) -> Any:
-    """Stop before the next action."""
+    """Stop the run before its next action."""
     return _message(parts, "cancel", run_id, body or CancelBody(), caller)
 
 
@@ -379,7 +379,7 @@ def cancel(
     dependencies=[EDIT],
 )  # fmt: skip
 def fork(run_id: RunPath, parts: TheParts, caller: TheCaller, body: ForkBody | None = None) -> Any:
-    """A new run with the first records of this one, `made`. This one stays as it is."""
+    """Create a run, `made`, from the first records of this one, which stays as it is."""
     at = (body or ForkBody()).at
     return _order(parts, run_id, lambda: parts.runs.fork(run_id, at, caller))
 
@@ -389,7 +389,7 @@ def fork(run_id: RunPath, parts: TheParts, caller: TheCaller, body: ForkBody | N
     dependencies=[EDIT],
 )  # fmt: skip
 def back(run_id: RunPath, parts: TheParts, caller: TheCaller, body: BackBody | None = None) -> Any:
-    """A new run without the newest records, `made`. The records of this one stay."""
+    """Create a run, `made`, without the newest records of this one, which keeps them."""
     count = (body or BackBody()).records
     return _order(parts, run_id, lambda: parts.runs.back(run_id, count, caller))
 
@@ -398,7 +398,7 @@ def back(run_id: RunPath, parts: TheParts, caller: TheCaller, body: BackBody | N
     "/runs/{run_id:path}/set", response_model=Accepted, responses=ORDERED, dependencies=[EDIT]
 )
 def set_value(run_id: RunPath, body: SetBody, parts: TheParts, caller: TheCaller) -> Any:
-    """Change a limit or variable: an `edit` on the record."""
+    """Change a limit or variable. The change is recorded as an `edit`."""
     return _order(parts, run_id, lambda: parts.runs.set(run_id, body.name, body.value, caller))
 
 
@@ -406,15 +406,15 @@ def set_value(run_id: RunPath, body: SetBody, parts: TheParts, caller: TheCaller
 def one_run(
     run_id: RunPath, parts: TheParts,
     seq: Annotated[
-        int | None, Query(ge=0, le=2**31, description="The record whose decision is wanted.")
+        int | None, Query(ge=0, le=2**31, description="The record whose decision is returned.")
     ] = None,
     known: Annotated[
-        int, Query(ge=-1, le=2**31, description="Only records behind this one are wanted.")
+        int, Query(ge=-1, le=2**31, description="Only records after this one are returned.")
     ] = -1,
 ) -> JSONResponse:  # fmt: skip
-    """Everything that a page shows of a run: state, question, facts, records, a decision.
+    """The whole view of a run: its state, question, facts, newest 200 records and a decision.
 
-    Of the records the newest 200. `head` is the number of the newest; `last_event` is the id
-    behind which the run's stream goes on.
+    `head` is the number of the newest record; `last_event` is the event id after which the run's
+    stream continues.
     """
     return JSONResponse(parts.runs.view(run_id, seq, known))

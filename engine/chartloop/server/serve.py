@@ -1,4 +1,4 @@
-"""Serves the application with uvicorn.
+"""Serve the application with uvicorn.
 
 Belongs here: the process. Never: what is served.
 """
@@ -13,7 +13,7 @@ from chartloop.server.application import create_app
 
 
 class Server(HttpServer):
-    """A server that ends its streams before it waits for its connections."""
+    """A server that closes its event streams before it waits for connections to finish."""
 
     def __init__(self, settings: Settings, *, log_level: str = "info") -> None:
         self._app = create_app(settings)
@@ -25,5 +25,5 @@ class Server(HttpServer):
 
 
 def serve(settings: Settings) -> None:
-    """Serve until the process is asked to end. Runs that are driven then rest between two steps."""
+    """Serve until the process is asked to end. Runs being driven then stop between two steps."""
     Server(settings).run()

@@ -1,6 +1,6 @@
-"""The bodies of requests and answers, for checking and for the OpenAPI document.
+"""The bodies of requests and responses, for validation and for the OpenAPI document.
 
-Belongs here: fields, their bounds and examples. Never: what is done with them.
+Belongs here: fields, their bounds and examples. Never: behaviour.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 LONGEST = 200_000
-"""Characters of a task or prompt."""
+"""The most characters of a task or prompt."""
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$"
 Text = Annotated[str, Field(max_length=LONGEST)]
 Short = Annotated[str, Field(max_length=1_000)]
@@ -19,13 +19,13 @@ Json = dict[str, Any]
 
 
 class Body(BaseModel):
-    """A request's body: fields that it does not have are refused."""
+    """The body of a request: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class StartBody(Body):
-    """A run to be started."""
+    """The run to start."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -42,18 +42,18 @@ class StartBody(Body):
     session: Short | None = None
     metadata: dict[str, Any] | None = None
     continues: Short | None = None
-    """A run that has ended, whose conversation is continued."""
+    """A run that has ended, whose conversation the new run continues."""
     require_bound: dict[str, float] | None = None
-    """Figures that no run may go past, proven: the run is not started where they are not."""
+    """Bounds by name, `usd` say: the run starts only if they are proven for the machine."""
     run_id: RunId | None = None
     drive: Literal["run", "step", "none"] = "run"
-    """Drive it to its end or a wait, one action, or not yet."""
+    """Drive it to its end or a wait, for one action, or not at all yet."""
     until: Short = ""
-    """A state, an edge, a rule or a guard at which a run stops."""
+    """A breakpoint: a state, an edge, a rule or a guard."""
 
 
 class RunBody(Body):
-    """Drive a run on."""
+    """How far to drive a run."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{}, {"until": "usage.cost > 0.10"}]}
@@ -62,7 +62,7 @@ class RunBody(Body):
 
 
 class AnswerBody(Body):
-    """The answer to what a run asks."""
+    """The answer to a run's question."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -71,15 +71,15 @@ class AnswerBody(Body):
     event: Short
     data: dict[str, Any] | None = None
     wait: Short = ""
-    """The id of the wait whose question you saw; empty for the one at hand."""
+    """The id of the wait whose question you saw; empty for the present one."""
     ahead: Short = ""
     """A state that will ask, in place of a wait."""
     typed: bool = False
-    """The data are texts as a person typed them: each is read by its field's type."""
+    """Whether the data are texts typed by a person, to be parsed by the types of their fields."""
 
 
 class EnqueueBody(Body):
-    """Tasks for the end of a run's queue."""
+    """Tasks to append to a run's queue."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"tasks": ["Write the tests."]}]}
@@ -88,7 +88,7 @@ class EnqueueBody(Body):
 
 
 class CancelBody(Body):
-    """A stop before the next action."""
+    """The reason to stop for."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{}, {"message": "wrong customer"}]}
@@ -98,22 +98,22 @@ class CancelBody(Body):
 
 
 class ForkBody(Body):
-    """A new run with the first records of this one."""
+    """Where to fork a run."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"at": 3}]})
     at: Annotated[int, Field(ge=1, le=2**31)] | None = None
-    """The first record that is left out; null keeps all."""
+    """The first record to leave out; null keeps all."""
 
 
 class BackBody(Body):
-    """A new run without the newest records."""
+    """How many of the newest records to leave out."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{"records": 1}]})
     records: Annotated[int, Field(ge=1, le=2**31)] = 1
 
 
 class SetBody(Body):
-    """Another value for a limit or a variable."""
+    """A new value for a limit or a variable."""
 
     model_config = ConfigDict(
         extra="forbid", json_schema_extra={"examples": [{"name": "limits.steps", "value": 20}]}
@@ -123,7 +123,7 @@ class SetBody(Body):
 
 
 class EmptyBody(Body):
-    """Nothing."""
+    """A body without fields."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{}]})
 
@@ -132,7 +132,7 @@ class EmptyBody(Body):
 
 
 class ErrorAt(BaseModel):
-    """One thing that is wrong with a request."""
+    """One error in a request."""
 
     at: str
     """A JSON pointer into the body, or ``query.NAME``, ``header.NAME``."""
@@ -167,12 +167,12 @@ class ProblemBody(BaseModel):
     code: str | None = None
     """The code of the error; `GET /problems/CODE` explains it."""
     can: list[str] | None = None
-    """The orders that the run takes now."""
+    """The orders that the run accepts now."""
     errors: list[ErrorAt] | None = None
 
 
 class Accepted(BaseModel):
-    """An order that was taken."""
+    """An order that was accepted."""
 
     model_config = ConfigDict(
         extra="allow",
@@ -181,9 +181,9 @@ class Accepted(BaseModel):
     run: str
     order: str
     request: str
-    """Its id: `GET /requests/ID` says what came of it."""
+    """The order's id: `GET /requests/ID` returns its outcome."""
     outcome: Json | None = None
-    """What came of it, where the caller waited for that."""
+    """The outcome, if the caller waited for it."""
 
 
 class StartedRun(BaseModel):
@@ -201,7 +201,7 @@ class StartedRun(BaseModel):
 
 
 class Question(BaseModel):
-    """What a run asks."""
+    """The question of a run that waits."""
 
     wait: str
     text: str
@@ -241,7 +241,7 @@ class RunSummary(BaseModel):
     created: float
     updated: float
     head: int
-    """How many events it has."""
+    """The number of its events."""
     agent: str = ""
     session: str = ""
     parent: str = ""
@@ -249,7 +249,7 @@ class RunSummary(BaseModel):
     tokens: int | None = None
     cost: float | None = None
     driver: str | None = None
-    """Who drives it now; null where nobody does."""
+    """The process that drives it now; null if none does."""
     question: Question | None = None
 
 
@@ -258,7 +258,7 @@ class RunList(BaseModel):
 
     runs: list[RunSummary]
     next: str | None = None
-    """The cursor of the next page; null: this is the last."""
+    """The cursor of the next page; null on the last."""
 
 
 class RecordList(BaseModel):
@@ -266,11 +266,11 @@ class RecordList(BaseModel):
 
     records: list[Json]
     next: int | None = None
-    """The number of the next record, where there are more."""
+    """The number of the next record; null on the last page."""
 
 
 class ComparedRun(BaseModel):
-    """How one of two runs stands."""
+    """The status of one of two compared runs."""
 
     model_config = ConfigDict(extra="allow")
     run: str
@@ -288,14 +288,14 @@ class ComparedRecords(BaseModel):
 
     seq: int
     same: bool
-    """Both did the same, it came to the same and led to the same states."""
+    """Whether both have the same action and outcome and led to the same states."""
     left: Json | None = None
-    """As in `GET /runs/ID`; null where the run has no such record."""
+    """As in `GET /runs/ID`; null if the run has no such record."""
     right: Json | None = None
 
 
 class ComparedValue(BaseModel):
-    """A fact whose value is not the same in both runs."""
+    """A fact whose value differs between the two runs."""
 
     name: str
     left: str
@@ -327,11 +327,11 @@ class Comparison(BaseModel):
     )
     said: str
     first: int | None = None
-    """The first record that differs, or that only one of them has; null: they went the same way."""
+    """The first record that differs, or that only one of them has; null if they are the same."""
     left: ComparedRun
     right: ComparedRun
     steps: list[ComparedRecords]
     next: int | None = None
-    """The number of the next row, where there are more."""
+    """The number of the next row; null on the last page."""
     facts: list[ComparedValue]
-    """Facts that are not the same now; what a clock changes is left out."""
+    """Facts that differ now, except for those that a clock changes."""

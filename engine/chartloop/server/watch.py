@@ -1,17 +1,17 @@
-"""Watchers of the journal: one reader for all, one log for those who watch the same.
+"""Watchers of the journal: one reader for all, and one log for all watchers of the same runs.
 
     journal ─ changed? ─▶ tail ─▶ log of a run, log of all runs ─▶ each watcher has its place in one
-    worker ─ text as it comes ─▶ the same logs, best effort
+    worker ─ text as it arrives ─▶ the same logs, best effort
 
-What a stream gives comes from the journal, so it is the same whichever process drives, and whoever
-was away goes on from the id that it saw last. Text as it comes is not stored: it has no id, and is
-only given by the server that drives.
+Streams are fed from the journal, so they are the same whichever process drives, and a client that
+was disconnected resumes after the last id it saw. Text as it arrives is not stored: it has no id,
+and only the server that drives the run sends it.
 
-A log holds the newest events, encoded and cleared of secrets once for all who watch it. A watcher
-whose place has left the log was too slow: its stream ends. Who watches one run is not woken by an
-event of another.
+A log holds the newest events, encoded and redacted once for all its watchers. A watcher whose place
+has left the log was too slow: its stream ends. Watchers of one run are not woken by events of
+another.
 
-Belongs here: who is told what. Never: HTTP, driving.
+Belongs here: which watcher is sent which events. Never: HTTP, driving.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ from chartloop.run.lease import CHILD_MARK
 from chartloop.run.redact import Redactor
 
 POLL = 0.05
-"""Seconds between two questions whether the journal changed."""
+"""Seconds between two polls of the journal for changes."""
 PAGE = 256
 HEARTBEAT = 15.0
-"""Seconds after which a stream that has nothing to say says so: proxies close silent ones."""
+"""Seconds of silence after which a heartbeat is sent: proxies close silent streams."""
 TOGETHER = 500
-"""Events that a stream is sent at once."""
+"""The most events that a stream is sent at once."""
 FEW = 8
-"""Streams that are sent something before the web loop looks for requests."""
+"""Streams that are woken before the web loop gets a turn for requests."""
 _ENDS = ("completed", "error")
 
 
 _LIVE: Mapping[type, str] = {
     Started: "started", Delta: "text", ReasoningDelta: "reasoning", ToolCallDelta: "tool_call",
 }  # fmt: skip
-"""What is told as it happens, and never stored: its name in a stream."""
+"""Live events, which are never stored, with their names in a stream."""
 
 
 class Payload:
-    """What an event says, encoded when it is first sent."""
+    """The name and data of an event, encoded when it is first sent."""
 
     __slots__ = ("_lines", "_redactor", "data", "event")
 
@@ -65,7 +65,7 @@ class Payload:
 
     @property
     def lines(self) -> bytes:
-        """Its lines in a stream, without its id and without secrets."""
+        """Its lines in a stream, redacted and without the id."""
         if self._lines is None:
             text = f"event: {self.event}\ndata: {json.dumps(self.data, default=str)}\n\n"
             hide = self._redactor.markup if "<svg" in text else self._redactor.text
@@ -74,38 +74,38 @@ class Payload:
 
 
 class Sent:
-    """One event of a stream: the same for all who are sent it under this id."""
+    """One event of a stream, shared by all watchers that know it by this id."""
 
     __slots__ = ("id", "number", "payload")
 
     def __init__(self, payload: Payload, id: str = "", number: int = 0) -> None:
         self.payload = payload
         self.id = id
-        """Where a reader goes on; empty for what is not stored."""
+        """The id from which a reader resumes; empty for live events."""
         self.number = number
         """Its place in the order of commits."""
 
     @property
     def event(self) -> str:
-        """What kind of event."""
+        """The name of the event."""
         return self.payload.event
 
     @property
     def data(self) -> Mapping[str, Any]:
-        """What it says."""
+        """The data of the event."""
         return self.payload.data
 
     @property
     def lines(self) -> bytes:
-        """As a stream has it."""
+        """Its lines in a stream, with the id."""
         head = f"id: {self.id}\n".encode() if self.id else b""
         return head + self.payload.lines
 
 
 class Batch:
-    """What a stream is sent at once, the same bytes for all who are sent it.
+    """The events that a stream is sent at once, encoded once for all its watchers.
 
-    An empty one says that there is nothing to say.
+    An empty batch is a heartbeat.
     """
 
     __slots__ = ("_lines", "items")
@@ -116,7 +116,7 @@ class Batch:
 
     @property
     def lines(self) -> bytes:
-        """As a stream has it, without secrets."""
+        """Its lines in a stream, redacted."""
         if self._lines is None:
             lines = b"".join([item.lines for item in self.items])
             self._lines = Hidden(lines or b": heartbeat\n\n")
@@ -124,27 +124,27 @@ class Batch:
 
 
 class Log:
-    """The newest events of what some watch: a run, a run and its children, or all runs."""
+    """The newest events of a run, of a run and its children, or of all runs."""
 
     def __init__(self, size: int, since: int) -> None:
         self.watchers: set[Watcher] = set()
         self.since = since
-        """The number of an event: all that came behind it are here."""
+        """The number of the newest event that has left the log: all later ones are here."""
         self._size = size
         self._items: list[Sent] = []
         self._first = 0
-        """The place of the first of these."""
+        """The place of the first item."""
         self._stored = 0
-        """How many of these are stored."""
+        """How many items are stored events."""
         self._batches: dict[int, Batch] = {}
 
     @property
     def end(self) -> int:
-        """The place behind the newest."""
+        """The place after the newest event."""
         return self._first + len(self._items)
 
     def add(self, item: Sent) -> None:
-        """One event more. The oldest leave."""
+        """Append an event, and drop the oldest where the log is full."""
         self._items.append(item)
         self._batches.clear()
         self._stored += item.id != ""
@@ -159,74 +159,74 @@ class Log:
             self._stored -= sum(item.id != "" for item in leaves)
             self.since = max([self.since, *(item.number for item in leaves)])
 
-    def place_behind(self, number: int) -> int:
-        """The place of the first stored event behind one."""
+    def place_after(self, number: int) -> int:
+        """The place of the first stored event after event `number`."""
         items = enumerate(self._items)
         at = next((at for at, item in items if item.number > number), len(self._items))
         return self._first + at
 
     def from_place(self, place: int) -> Batch | None:
-        """What came from a place on, at most `TOGETHER`; None where that has left the log.
+        """At most `TOGETHER` events from a place on; None where that place has left the log.
 
-        Those who are at the same place are given the same batch.
+        Watchers at the same place get the same batch.
         """
         at = place - self._first
-        if at < 0 or self._is_far(at):
+        if at < 0 or self._is_too_old(at):
             return None
         batch = self._batches.get(place)
         if batch is None:
             batch = self._batches[place] = Batch(self._items[at : at + TOGETHER])
         return batch
 
-    def _is_far(self, at: int) -> bool:
-        """Whether more are behind a place than a watcher may be behind."""
+    def _is_too_old(self, at: int) -> bool:
+        """Whether more events follow a place than a watcher may lag behind."""
         behind = len(self._items) - at
         return behind > self._size and sum(i.id != "" for i in self._items[at:]) > self._size
 
 
 class Watcher:
-    """One stream: its place in a log. Used on the web loop only."""
+    """One stream and its place in a log. Used on the web loop only."""
 
     def __init__(self, run_id: str, log: Log, *, family: bool = False) -> None:
         self.run_id = run_id
-        """Of which run; empty for all."""
+        """The run that it watches; empty for all runs."""
         self.family = family
-        """The run's children too, under the ids of the whole journal."""
+        """Whether it watches the run's children too, by the ids of the whole journal."""
         self.log = log
         self.after = 0
-        """The number of an event: those behind it are wanted."""
+        """The number of an event: only later ones are sent."""
         self.closed = False
         self._place = log.end
         self._news = asyncio.Event()
         self._heard = time.monotonic()
 
     def wake(self) -> None:
-        """There is something to be sent."""
+        """Resume `take`: there is something to send."""
         self._news.set()
 
     def close(self) -> None:
-        """End its stream."""
+        """End the stream."""
         self.closed = True
         self._news.set()
 
     def beat(self, now: float) -> None:
-        """Say something if nothing was said for long."""
+        """Send a heartbeat after a long silence."""
         if now - self._heard >= HEARTBEAT:
             self._news.set()
 
-    def is_of(self, found: TailEvent) -> bool:
-        """Whether it is about the run of an event."""
-        run_id = found.run_id
+    def covers(self, event: TailEvent) -> bool:
+        """Whether it watches the run of an event."""
+        run_id = event.run_id
         return self.run_id in ("", run_id) or run_id.startswith(f"{self.run_id}{CHILD_MARK}")
 
     def rewind(self) -> None:
-        """Go to the first event of the log that is wanted."""
-        self._place = self.log.place_behind(self.after)
+        """Go to the first event of the log after number `after`."""
+        self._place = self.log.place_after(self.after)
 
     async def take(self) -> Batch | None:
-        """What came next; empty after a silence, None where the stream is to end."""
+        """Wait for the next events: an empty batch after a silence, None where the stream ends."""
         if self._place < self.log.end or self.closed:
-            await asyncio.sleep(0)  # others have their turn
+            await asyncio.sleep(0)  # let other streams and requests proceed
         else:
             self._news.clear()
             await self._news.wait()
@@ -244,7 +244,7 @@ class Watcher:
 
 
 class Hub:
-    """All watchers of a server. Used on the web loop only, but for `hear`."""
+    """All watchers of a server. Used on the web loop only, except for `hear`."""
 
     def __init__(self, journal: Journal, limits: Limits, redactor: Redactor | None = None) -> None:
         self._journal: Journal = getattr(journal, "grouped", journal)
@@ -254,13 +254,13 @@ class Hub:
         self._task: asyncio.Task[None] | None = None
         self.watchers: set[Watcher] = set()
         self._logs: dict[tuple[str, bool], Log] = {}
-        """By the run, empty for all, and whether its children belong to it."""
+        """By run, empty for all runs, and whether the run's children are included."""
         self._cursor = ""
         self._number = 0
         self._turn = asyncio.Lock()
 
     async def start(self) -> None:
-        """Begin to read where the journal ends."""
+        """Begin to read at the end of the journal."""
         self._loop = asyncio.get_running_loop()
         self._move((await self._journal.tail(limit=0)).newest)
         self._task = self._loop.create_task(self._read())
@@ -282,11 +282,11 @@ class Hub:
                 new = await self._journal.changed(token)
                 if new is not None:
                     async with self._turn:
-                        await self._tell()
+                        await self._publish()
                     token = new
             except CursorGoneError as error:  # the file was replaced by an older one
                 self._move(error.newest)
-            except ChartloopError:  # locked: the next time
+            except ChartloopError:  # locked: the next poll reads it
                 pass
             now = time.monotonic()
             if now - beat >= 1.0:
@@ -301,8 +301,8 @@ class Hub:
     def _move(self, cursor: str) -> None:
         self._cursor, self._number = cursor, event_number(cursor)
 
-    async def _tell(self) -> None:
-        """Tell those who watch what was written since."""
+    async def _publish(self) -> None:
+        """Add the events written since the last call to the logs, and wake their watchers."""
         while self.watchers:
             tail = await self._journal.tail(self._cursor, PAGE)
             logs = self._add_page(tail.events)
@@ -313,28 +313,28 @@ class Hub:
         self._move((await self._journal.tail(limit=0)).newest)
 
     def _add_page(self, page: Sequence[TailEvent]) -> set[Log]:
-        """Add events to the logs of those who watch; gives these logs."""
-        told: set[Log] = set()
-        for found in page:
-            logs = self._logs_of(found.run_id)
+        """Add events to the logs that are watched; returns these logs."""
+        changed: set[Log] = set()
+        for entry in page:
+            logs = self._logs_of(entry.run_id)
             if not logs:
                 continue
-            payload = self._payload(found.run_id, found.event, found.problem)
-            number = event_number(found.cursor)
+            payload = self._payload(entry.run_id, entry.event, entry.problem)
+            number = event_number(entry.cursor)
             for log, by_run in logs:
-                seq = -1 if found.event is None else found.event.seq
-                log.add(Sent(payload, str(seq) if by_run else found.cursor, number))
-                told.add(log)
-        return told
+                seq = -1 if entry.event is None else entry.event.seq
+                log.add(Sent(payload, str(seq) if by_run else entry.cursor, number))
+                changed.add(log)
+        return changed
 
     def _logs_of(self, run_id: str) -> list[tuple[Log, bool]]:
-        """The logs that hold events of a run, and whether their ids are those of the run."""
+        """The logs that hold events of a run, and whether they use the run's own event ids."""
         keys = [("", False), (run_id, False)]
         keys += [(name, True) for name in _names(run_id)]
         return [(log, key == (run_id, False)) for key in keys if (log := self._logs.get(key))]
 
     async def _wake(self, logs: Iterable[Log]) -> None:
-        """Wake those who watch, a few at a time: requests come between."""
+        """Wake the watchers of logs, a few at a time, so that requests are not held up."""
         woken = 0
         for log in logs:
             for watcher in [*log.watchers]:
@@ -344,7 +344,7 @@ class Hub:
                     await asyncio.sleep(0)
 
     def _payload(self, run_id: str, event: Event | None, problem: str = "") -> Payload:
-        """An event as the journal has it."""
+        """The payload of a journal event; `unreadable` where the event is damaged."""
         if event is None:
             return Payload("unreadable", {"run": run_id, "problem": problem}, self._redactor)
         data: dict[str, Any] = {"run": run_id, "seq": event.seq, "at": event.at}
@@ -355,7 +355,7 @@ class Hub:
         return Payload(event.type, data, self._redactor)
 
     def hear(self, run_id: str, event: StreamEvent) -> None:
-        """An event of a run that is driven here. From any thread."""
+        """Pass on a live event of a run that this process drives. Safe from any thread."""
         if type(event) in _LIVE and self._loop is not None and self.watchers:
             with suppress(RuntimeError):  # the loop is closed: the server stops
                 self._loop.call_soon_threadsafe(self._live, run_id, event)
@@ -373,9 +373,9 @@ class Hub:
     # streams --------------------------------------------------------------------------------------
 
     def add(self, run_id: str = "", *, family: bool = False) -> Watcher:
-        """A new watcher: of a run, of one with its children, of all. `remove` it in the end.
+        """Add a watcher of a run, of a run with its children, or of all runs. `remove` ends it.
 
-        `Refusal` where there are as many as may be.
+        Raises `Refusal` if the most permitted streams are open.
         """
         if len(self.watchers) >= self._limits.watchers:
             raise Refusal(
@@ -392,7 +392,7 @@ class Hub:
         return watcher
 
     def remove(self, watcher: Watcher) -> None:
-        """Its stream has ended."""
+        """Forget a watcher whose stream has ended."""
         self.watchers.discard(watcher)
         watcher.log.watchers.discard(watcher)
         key = (watcher.run_id, watcher.family)
@@ -400,43 +400,44 @@ class Hub:
             del self._logs[key]
 
     async def of_run(self, watcher: Watcher, after: int) -> AsyncIterator[Batch]:
-        """The events of a run behind number `after`, then those that come, to its end."""
+        """The events of a run after number `after`, then new ones until the run ends."""
         at, run_id = after + 1, watcher.run_id
         while page := await self._journal.events(run_id, at, PAGE):
             at = page[-1].seq + 1
             yield Batch([Sent(self._payload(run_id, event), str(event.seq)) for event in page])
-        over = await self._is_over(run_id, at)
-        while not over:
+        ended = await self._has_ended(run_id, at)
+        while not ended:
             batch = await watcher.take()
             if batch is None:
                 return
             items = batch.items
             numbers = [int(item.id) for item in items if item.id]
-            if numbers and numbers[0] < at:  # they were read before
+            if numbers and numbers[0] < at:  # these were sent from the journal already
                 batch = Batch([item for item in items if not item.id or int(item.id) >= at])
             at = max([at, *(number + 1 for number in numbers[-1:])])
             if batch.items or not items:
                 yield batch
             if not items or _may_end(batch):
-                over = await self._is_over(run_id, at)
+                ended = await self._has_ended(run_id, at)
         yield Batch([Sent(Payload("end", {"run": run_id}, self._redactor))])
 
-    async def _is_over(self, run_id: str, at: int) -> bool:
+    async def _has_ended(self, run_id: str, at: int) -> bool:
+        """Whether the run has ended, or is gone, and has no event from number `at` on."""
         row = await self._journal.row(run_id)
         return row is None or (row.ended and row.head <= at)
 
     async def of_all(self, watcher: Watcher, cursor: str | None) -> AsyncIterator[Batch]:
-        """The events of all runs behind a cursor, then those that come; None: only those.
+        """The events of all runs after a cursor, then new ones; only new ones without a cursor.
 
-        Of a watcher of one run: the events of it and of its children.
+        For the watcher of one run, the events of that run and of its children.
         """
         if cursor is not None:
             watcher.after = event_number(cursor)
             watcher.rewind()
             while watcher.after < watcher.log.since:
                 tail = await self._journal.tail(cursor, PAGE)
-                if told := [self._of_tail(e) for e in tail.events if watcher.is_of(e)]:
-                    yield Batch(told)
+                if items := [self._of_tail(e) for e in tail.events if watcher.covers(e)]:
+                    yield Batch(items)
                 cursor, watcher.after = tail.cursor, event_number(tail.cursor)
                 watcher.rewind()
                 if not tail.events:
@@ -444,18 +445,18 @@ class Hub:
         while (batch := await watcher.take()) is not None:
             yield batch
 
-    def _of_tail(self, found: TailEvent) -> Sent:
-        payload = self._payload(found.run_id, found.event, found.problem)
-        return Sent(payload, found.cursor, event_number(found.cursor))
+    def _of_tail(self, entry: TailEvent) -> Sent:
+        payload = self._payload(entry.run_id, entry.event, entry.problem)
+        return Sent(payload, entry.cursor, event_number(entry.cursor))
 
 
 def _may_end(batch: Batch) -> bool:
-    """Whether one of the events may be a run's last."""
+    """Whether one of the events may be the last of its run."""
     return any(item.id and item.data.get("status") in _ENDS for item in batch.items)
 
 
 def _names(run_id: str) -> Iterator[str]:
-    """A run, and those that it is below."""
+    """The ids of a run and of the runs above it."""
     while run_id:
         yield run_id
         run_id = run_id.rpartition(CHILD_MARK)[0]

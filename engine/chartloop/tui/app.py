@@ -1,6 +1,7 @@
 """The screen of `chartloop step`: a run in panes, stepped by keys and by commands.
 
-Belongs here: which key does which command, and where news go. Never: what a command does.
+Belongs here: which key does which command, and which pane shows its output. Never: what a command
+does.
 
 Source:       issue 4, item 5
 """
@@ -33,22 +34,22 @@ from chartloop.tui.worker import Crashed, Failed, ModelText, News, PictureWanted
 from chartloop.view.flowchart import one_line
 from chartloop.view_model.run_view import DecisionView
 
-LOOK = 1 / 20
-"""Seconds between two looks at what has come from the run."""
+POLL = 1 / 20
+"""Seconds between two polls for news from the run."""
 WIDE, HIGH = 116, 28
-"""Columns and rows from which on all panes are beside one another."""
+"""The fewest columns and rows for showing all panes side by side."""
 TALL = 20
-"""Rows from which on two of them are below one another where one is shown at a time."""
-PAGES = ("state", "why", "facts", "records", "said")
-TOLD = frozenset({"why", "facts", "records", "help", "break"})
-"""Commands that answer in words: where one pane is shown, it is that of what was said."""
+"""The fewest rows for showing two panes, one above the other, on a narrow screen."""
+PAGES = ("state", "why", "facts", "records", "log")
+PRINTING = frozenset({"why", "facts", "records", "help", "break"})
+"""Commands that print text: a narrow screen then switches to the log."""
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _SIGNS = {"running": "●", "paused": "‖", "debugging": "◆", "completed": "✓", "error": "✗"}
 _COLOURS = {"paused": "$text-warning", "completed": "$text-success", "error": "$text-error"}
 
 
 class Key(NamedTuple):
-    """A key, what it does, and how the help says it."""
+    """A key, its action, and its line in the help."""
 
     keys: str
     action: str
@@ -60,18 +61,18 @@ class Key(NamedTuple):
 KEYS = (
     Key("s,space,enter", "order('do')", "step", "do the current action"),
     Key("r", "order('run')", "run", "continue to the end, a question or a breakpoint"),
-    Key("t", "run_to", "to", "continue until the run is at a state that you choose"),
-    Key("p,ctrl+c", "pause", "pause", "stop before the next action; again: stop in the middle"),
-    Key("a", "answer", "answer", "answer the question that the run waits with"),
+    Key("t", "run_to", "to", "continue to a state that you choose"),
+    Key("p,ctrl+c", "pause", "pause", "stop before the next action; pressed twice: at once"),
+    Key("a", "answer", "answer", "answer the question of the run"),
     Key("b", "order('back')", "back", "take back the newest record, as a new run"),
     Key("w", "type('why ')", "why", "why a record led where it did: type its number"),
     Key("m", "picture", "map", "the whole picture"),
     Key("e", "type('set ')", "set", "change a limit or variable", False),
     Key("f", "order('fork')", "fork", "continue as a new run; this one stays as it is", False),
-    Key("k", "type('break ')", "break", "set or take away a breakpoint: a state or a guard", False),
+    Key("k", "type('break ')", "break", "set or remove a breakpoint: a state or a guard", False),
     Key("d", "type('draw ')", "draw", "write the picture into a file", False),
     Key("colon,slash", "type('')", "type", "type a command"),
-    Key("1,2,3,4,5", "", "pane", "state, why, facts, records, said", False),
+    Key("1,2,3,4,5", "", "pane", "state, why, facts, records, log", False),
     Key("l", "light", "light", "light or dark", False),
     Key("question_mark,f1", "help", "help", "this list"),
     Key("q", "quit_run", "quit", "leave; the run can be resumed"),
@@ -88,26 +89,26 @@ _NAMES = {
 
 
 class CommandLine(Input):
-    """The line of commands. Of several lines that are pasted it takes the first, and says so."""
+    """The command line. Takes the first of several pasted lines, with a warning."""
 
     def on_paste(self, event: events.Paste) -> None:
-        """Say what is left out."""
+        """Warn that all lines but the first are left out."""
         if (left := len(event.text.strip().splitlines()) - 1) > 0:
             message = f"{say_count(left, 'more line')} left out: a command is one line"
             self.notify(f"{message}. `a` opens an answer that takes several", severity="warning")
 
 
 _LEFT_OUT = ("w", "m", "b", "t", "colon", "p", "a")
-"""Keys that a narrow line does without, the first of them first; the help has them all."""
+"""Keys that a narrow key line omits, in this order; the help lists all."""
 
 
 class KeyLine(Footer):
-    """The keys, as many of them as there is room for."""
+    """The footer of keys: as many as fit."""
 
     _fewer = False
 
     def compose(self) -> ComposeResult:
-        """Those that stay."""
+        """The keys that fit."""
         keys: list[Any] = list(super().compose())
         self._fewer = False
         spare = [k for name in _LEFT_OUT for k in keys if k.key == name]
@@ -117,7 +118,7 @@ class KeyLine(Footer):
         yield from keys
 
     async def on_resize(self) -> None:
-        """Choose anew, where there is more room or less than there is needed."""
+        """Choose the keys again after the width has changed."""
         keys: list[Any] = list(self.query("FooterKey"))
         if self._fewer or sum(map(_width, keys)) > self.screen.size.width:
             await self.recompose()
@@ -128,7 +129,9 @@ def _width(key: Any) -> int:
 
 
 def _why_title(decision: DecisionView | None) -> str:
-    return "Why" if decision is None else f"Why: record {decision.seq}, {decision.found.title}"
+    if decision is None:
+        return "Why"
+    return f"Why: record {decision.seq}, {decision.explanation.title}"
 
 
 class StepApp(App[None]):
@@ -155,7 +158,7 @@ class StepApp(App[None]):
         self.board: Board | None = None
         self.crash: BaseException | None = None
         self.rested = True
-        """Whether the run had come to rest when the screen was left."""
+        """Whether the run was at rest when the screen closed."""
         self._controls = controls
         self._frame = 0
         self._head_parts: list[tuple[str, str]] = []
@@ -176,16 +179,16 @@ class StepApp(App[None]):
         yield KeyLine(compact=True)
 
     def on_mount(self) -> None:
-        self.query_one(Log).border_title = "5 Said"
+        self.query_one(Log).border_title = "5 Log"
         self.begin_capture_print(self)
         self.action_page("state")
         self.worker.start()
-        self.set_interval(LOOK, self._look)
+        self.set_interval(POLL, self._poll)
 
-    # what comes from the run ----------------------------------------------------------------
+    # news from the run ----------------------------------------------------------------------
 
-    def _look(self) -> None:
-        """Take what has come since the last look."""
+    def _poll(self) -> None:
+        """Show the news since the last poll."""
         if not self.query("#head"):  # the screen is being closed
             return
         log, has_news = self.query_one(Log), False
@@ -261,13 +264,13 @@ class StepApp(App[None]):
         if breakpoints := board.view.breakpoints:
             message = say_count(len(breakpoints), "breakpoint")
             parts.append((f"   {message}", "$foreground-muted"))
-        if parts != self._head_parts:  # each update paints all of the screen
+        if parts != self._head_parts:  # each update repaints the whole screen
             self._head_parts = parts
             self.query_one("#head", Static).update(Content.assemble(*parts))
 
     @on(events.Print)
     def _log_print(self, event: events.Print) -> None:
-        """Log what tools print."""
+        """Log the output of tools."""
         *whole, self._printing = (self._printing + event.text).split("\n")
         log = self.query_one(Log)
         for line in whole:
@@ -287,12 +290,12 @@ class StepApp(App[None]):
         self.query_one(Log).say(Line(f"> {one_line(line)}", "dim"))
         self.worker.width = self.query_one(Log).room or max(20, self.size.width - 5)
         self.worker.order(line)
-        shows_text = line.partition(" ")[0] in TOLD
-        if shows_text and self.screen_stack[0].has_class("narrow"):
-            self.action_page("said")
+        prints = line.partition(" ")[0] in PRINTING
+        if prints and self.screen_stack[0].has_class("narrow"):
+            self.action_page("log")
 
     def action_pause(self) -> None:
-        """Stop before the next action; asked twice, now."""
+        """Stop before the next action; on the second call, at once."""
         if not self.worker.busy:
             self.notify("nothing is being done; q leaves")
         elif self.worker.pause():
@@ -301,14 +304,14 @@ class StepApp(App[None]):
             self.notify("stopping before the next action; again: now")
 
     def action_type(self, text: str) -> None:
-        """Go to the line of commands, with the beginning of one."""
+        """Focus the command line, with the beginning of a command."""
         line = self.query_one("#line", Input)
         line.value = text
         line.focus()
         self.call_after_refresh(line.action_end)
 
     def action_panes(self) -> None:
-        """Leave the line of commands, or what is open over the screen."""
+        """Leave the command line, or close the open dialog."""
         if len(self.screen_stack) > 1:
             self.pop_screen()
             return
@@ -316,7 +319,7 @@ class StepApp(App[None]):
         self._focus_page()
 
     def action_page(self, page: str) -> None:
-        """Show a pane; where all are shown, focus it."""
+        """Show a pane, or focus it if all are shown."""
         for name in PAGES:
             self.query_one(f"#{name}").set_class(name == page, "current")
         self.screen_stack[0].set_class(page == "state", "at-state")
@@ -328,7 +331,7 @@ class StepApp(App[None]):
         self.query_one(".pane.current").focus()
 
     def action_picture(self) -> None:
-        """The whole picture."""
+        """Show the whole picture."""
         if self.board is not None and len(self.screen_stack) == 1:
             self.push_screen(PictureScreen(self.board, self.size.width))
 
@@ -359,18 +362,18 @@ class StepApp(App[None]):
             self._order(f"answer --wait {shlex.quote(question.wait)} {event}")
 
     def action_light(self) -> None:
-        """Light or dark."""
+        """Switch between light and dark."""
         self.theme = "textual-dark" if self.theme == "textual-light" else "textual-light"
 
     def action_help(self) -> None:
-        """Keys and commands."""
+        """Show the keys and commands."""
         keys = [
             (", ".join(_NAMES.get(k, k) for k in key.keys.split(",")), key.about) for key in KEYS
         ]
         self.push_screen(HelpScreen(keys, self._controls.commands))
 
     def action_quit_run(self) -> None:
-        """Leave; what is being done is left undone."""
+        """Quit; an action in progress is abandoned."""
         self.exit()
 
     @on(Input.Submitted, "#line")
@@ -381,12 +384,12 @@ class StepApp(App[None]):
             self._order(event.value.strip())
 
     def on_resize(self, event: events.Resize) -> None:
-        """Panes beside one another where there is room, else one at a time."""
+        """Show panes side by side if there is room, else one at a time."""
         narrow = event.size.width < WIDE or event.size.height < HIGH
         self.screen_stack[0].set_class(narrow, "narrow")
         self.screen_stack[0].set_class(event.size.height < 14, "low")
         self.screen_stack[0].set_class(event.size.height >= TALL, "tall")
 
     async def on_unmount(self) -> None:
-        """The run comes to rest before the screen is gone."""
+        """Stop the run before the screen closes."""
         self.rested = self.worker.close()

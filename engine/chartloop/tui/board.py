@@ -1,6 +1,6 @@
-"""What the screen shows of a run, and what it asks for: plain data and one protocol.
+"""The data that the screen shows and the port through which it controls a run.
 
-Belongs here: no widget, and nothing of textual: whoever makes these needs none.
+Belongs here: plain data and a protocol. Never: a widget, an import of textual.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Board(NamedTuple):
     view: RunView
     picture: Picture
     around: Callable[[int], Drawing] | None
-    """The state with its neighbours, in so many columns; None where it is in no picture."""
+    """Draws the state and its neighbours in a number of columns; None if the picture lacks it."""
 
     @property
     def title(self) -> str:
@@ -30,30 +30,30 @@ class Board(NamedTuple):
 
     @property
     def state(self) -> str:
-        """Where the run is."""
+        """The current state of the run."""
         return self.view.head.state
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """What is written in the box of each state that is drawn."""
+        """The label of each drawn state."""
         return {box.id: one_line(box.label) for box in self.picture.chart.boxes}
 
 
 class Controls(Protocol):
-    """A run in the hands of a person. All but `stop_now` are called from one thread."""
+    """The controls of a stepped run. All but `stop_now` are called from one thread."""
 
     @property
     def has_quit(self) -> bool:
-        """Whether the person said `quit`."""
+        """Whether the user gave the command `quit`."""
         ...
 
     @property
     def commands(self) -> Sequence[tuple[str, str]]:
-        """How each command is written, and what it does."""
+        """The usage of each command and its description."""
         ...
 
     def show_on(self, display: StepDisplay) -> None:
-        """From now on show what comes of commands here."""
+        """Set the display that shows the output of commands."""
         ...
 
     def board(self) -> Board:
@@ -61,13 +61,13 @@ class Controls(Protocol):
         ...
 
     def execute(self, line: str) -> bool:
-        """Do a command, and say what came of it; whether it was done."""
+        """Do a command and show its output; returns whether it succeeded."""
         ...
 
     def fault(self, event: str, fields: Mapping[str, str]) -> str:
-        """What is wrong with an answer; empty when nothing is."""
+        """The error in an answer; empty if it is valid."""
         ...
 
     def stop_now(self) -> None:
-        """Leave the current action undone, if one is being done. From any thread."""
+        """Abandon the action in progress, if there is one. Safe from any thread."""
         ...

@@ -1,6 +1,6 @@
-"""What opens over the screen: the whole picture, the choice of a state, an answer, the help.
+"""The dialogs: the whole picture, the choice of a state, an answer, the help.
 
-Each gives back the line of a command, or nothing.
+A dialog returns its choice or a line of command, or None.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class PictureScreen(ModalScreen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         _CLOSE, Binding("m,q", "dismiss(None)", "close", show=False),
-        Binding("h", "here", "where it is"),
+        Binding("h", "here", "current state"),
     ]  # fmt: skip
 
     def __init__(self, board: Board, width: int) -> None:
@@ -57,7 +57,7 @@ class PictureScreen(ModalScreen[None]):
         self.call_after_refresh(self.action_here)
 
     def action_here(self) -> None:
-        """Scroll to where the run is."""
+        """Scroll to the current state."""
         box = self.query_one("#picture", ScrollableContainer)
         area = self._drawing.areas.get(self._board.state) if self._drawing else None
         if area is not None:
@@ -66,7 +66,7 @@ class PictureScreen(ModalScreen[None]):
 
 
 class StateScreen(ModalScreen[str | None]):
-    """Which state a run continues to: typed letters narrow the list."""
+    """The choice of a state to run to; typing filters the list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         _CLOSE, Binding("down", "cursor_down", show=False), Binding("up", "cursor_up", show=False),
@@ -91,8 +91,8 @@ class StateScreen(ModalScreen[str | None]):
         self._list(event.value)
 
     def _list(self, typed: str) -> None:
-        found = self.query_one(OptionList)
-        found.clear_options()
+        options = self.query_one(OptionList)
+        options.clear_options()
         view, labels = self._board.view, self._board.labels
         wide = max((len(name) for name in view.states), default=0)
         for name in view.states:
@@ -100,15 +100,15 @@ class StateScreen(ModalScreen[str | None]):
             if typed.lower() in f"{name} {label}".lower():
                 stop = " ●" if name in view.breakpoints else ""
                 message = "" if label == name else label
-                found.add_option(Option(Content(f"{name:<{wide}}  {message}{stop}"), id=name))
-        found.highlighted = 0 if found.option_count else None
+                options.add_option(Option(Content(f"{name:<{wide}}  {message}{stop}"), id=name))
+        options.highlighted = 0 if options.option_count else None
 
     @on(Input.Submitted)
     def _take(self, event: Input.Submitted) -> None:
-        found = self.query_one(OptionList)
+        options = self.query_one(OptionList)
         typed = event.value.strip()
-        if found.highlighted is not None:
-            self.dismiss(found.get_option_at_index(found.highlighted).id)
+        if options.highlighted is not None:
+            self.dismiss(options.get_option_at_index(options.highlighted).id)
         elif typed:
             self.dismiss(typed)
 
@@ -117,16 +117,16 @@ class StateScreen(ModalScreen[str | None]):
         self.dismiss(event.option_id)
 
     def action_cursor_down(self) -> None:
-        """The next state of the list."""
+        """Go to the next state of the list."""
         self.query_one(OptionList).action_cursor_down()
 
     def action_cursor_up(self) -> None:
-        """The one before."""
+        """Go to the previous state of the list."""
         self.query_one(OptionList).action_cursor_up()
 
 
 class EventScreen(ModalScreen[str | None]):
-    """The question of a wait, and what may be answered."""
+    """The question of a wait and the choice of an event."""
 
     BINDINGS: ClassVar[list[BindingType]] = [_CLOSE]
 
@@ -137,7 +137,8 @@ class EventScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog") as box:
             box.border_title = f"Answer (wait {self._question.wait})"
-            yield Label(Content(self._question.text), classes="question")
+            with VerticalScroll(classes="asks"):
+                yield Label(Content(self._question.text), classes="question")
             yield OptionList(*map(self._option, self._question.answers))
 
     def on_mount(self) -> None:
@@ -154,7 +155,7 @@ class EventScreen(ModalScreen[str | None]):
 
 
 class Field(TextArea):
-    """A field that keeps every line that is pasted into it. Enter submits it."""
+    """A text field of several lines. Enter submits it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", show=False, priority=True),
@@ -162,7 +163,7 @@ class Field(TextArea):
     ]
 
     class Submitted(Message):
-        """Enter was pressed in it."""
+        """The user pressed Enter in the field."""
 
         def __init__(self, field: Field) -> None:
             super().__init__()
@@ -175,7 +176,7 @@ class Field(TextArea):
         )  # fmt: skip
 
     def action_submit(self) -> None:
-        """Go to the next field, or send."""
+        """Submit the field."""
         self.post_message(self.Submitted(self))
 
     def action_new_line(self) -> None:
@@ -184,7 +185,7 @@ class Field(TextArea):
 
 
 class FieldsScreen(ModalScreen[str | None]):
-    """The data of an answer, field by field."""
+    """The fields of an answer."""
 
     BINDINGS: ClassVar[list[BindingType]] = [_CLOSE]
 
@@ -215,13 +216,13 @@ class FieldsScreen(ModalScreen[str | None]):
         if at + 1 < len(inputs):
             inputs[at + 1].focus()
             return
-        given = dict(
+        values = dict(
             zip(self._fields, map(self._value, inputs, self._fields.values()), strict=True)
         )
-        if fault := self._fault(self._event, given):
+        if fault := self._fault(self._event, values):
             self.query_one("#fault", Label).update(Content.styled(fault, "$text-error"))
             return
-        message = " ".join(shlex.quote(f"{name}={value}") for name, value in given.items())
+        message = " ".join(shlex.quote(f"{name}={value}") for name, value in values.items())
         self.dismiss(f"answer --wait {shlex.quote(self._wait)} {self._event} {message}")
 
     def _value(self, field: Field, type: str) -> str:

@@ -1,6 +1,6 @@
-"""Lines and drawings as textual shows them: in colours of its theme, light or dark.
+"""Lines and drawings in the colours of textual's theme, light or dark.
 
-Belongs here: which colour shows what. Colours are never the only sign: shapes and marks say it too.
+Belongs here: the colours. They are never the only sign: shapes and marks carry the same meaning.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ _KINDS: Mapping[str, str] = MappingProxyType(
     }
 )  # fmt: skip
 HERE = "bold $text-warning"
-"""The box where the run is."""
+"""The style of the current state's box."""
 
 
 def of_lines(lines: Iterable[Line]) -> Content:
-    """Lines of a table, of the log."""
+    """Lines of a table or of the log."""
     parts = [Content.styled(line.text, _LINES.get(line.colour, "")) for line in lines]
     return Content("\n").join(parts)
 
 
 def of_drawing(drawing: Drawing, here: str) -> Content:
-    """A picture in characters, the box `here` brighter than the rest."""
+    """A picture in characters, with the box `here` highlighted."""
     rows: list[Content] = []
     for line in drawing.lines:
         spans = [(s.text, HERE if s.box == here else _KINDS.get(s.kind, "")) for s in line]
@@ -47,7 +47,7 @@ def of_drawing(drawing: Drawing, here: str) -> Content:
 
 
 def of_changes(changes: Sequence[tuple[str, str, str]], width: int) -> Content:
-    """Facts that changed: the name, the old value, the new one."""
+    """Changed facts: the name, the old value, the new value."""
     if not changes:
         return Content.styled("nothing has changed yet", "$foreground-muted")
     wide = min(max(len(name) for name, _, _ in changes), max(12, width // 2))

@@ -1,7 +1,7 @@
-"""The thread on which a run is stepped, so that the screen lives while a model answers.
+"""The thread on which a run is stepped, so that the screen stays responsive during a model call.
 
-Belongs here: the way to and from that thread. Never: a widget. What is said is kept until the
-screen takes it; a board is made on this thread only, between two records.
+Belongs here: passing orders to that thread and news back. Never: a widget. News wait in a queue
+until the screen takes them; a board is made on this thread only, between two records.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from chartloop.tui.board import Board, Controls
 from chartloop.view.picture import Picture
 
 AGAIN = 0.15
-"""Seconds between two boards while a run continues by itself, at least."""
+"""The fewest seconds between two boards while a run continues by itself."""
 SPARED = 10
-"""How much of the time of a run is left to it: a board takes one part of so many."""
+"""A board may take at most one part in this many of a run's time."""
 
 
 class ModelText(NamedTuple):
-    """A piece of what a model says."""
+    """A piece of a model's text."""
 
     text: str
 
 
 class PictureWanted(NamedTuple):
-    """The picture is wanted."""
+    """A request to show the whole picture."""
 
 
 class Failed(NamedTuple):
-    """A command could not be done."""
+    """A command failed."""
 
     text: str
 
 
 class Crashed(NamedTuple):
-    """Something that is not an error of the run: the screen closes with it."""
+    """An internal error, with which the screen closes."""
 
     error: BaseException
 
@@ -49,13 +49,13 @@ News = Line | ModelText | PictureWanted | Failed | Crashed | Board
 
 
 class Worker:
-    """Does commands one after the other. A `StepDisplay`."""
+    """The thread that does commands one after the other. A `StepDisplay`."""
 
     def __init__(self, controls: Controls) -> None:
         self.news: deque[News] = deque()
         self.width = 80
         self.busy = ""
-        """The command that is being done."""
+        """The command in progress; empty if there is none."""
         self.since = 0.0
         self._controls = controls
         self._orders: SimpleQueue[str | None] = SimpleQueue()
@@ -66,17 +66,17 @@ class Worker:
         self._thread = threading.Thread(target=self._work, name="chartloop-step", daemon=True)
 
     def start(self) -> None:
-        """Start, with the board as it is."""
+        """Start the thread, which first makes a board."""
         self._thread.start()
 
     def order(self, line: str) -> None:
-        """Do this command, after those before it."""
+        """Queue a command."""
         self._halt.clear()
         self.busy, self.since = line or "do", time.monotonic()
         self._orders.put(line)
 
     def pause(self) -> bool:
-        """Stop before the next action; asked twice, in the middle of it. Whether asked twice."""
+        """Stop before the next action; on the second call, at once. Returns whether at once."""
         twice = self._halt.is_set()
         self._halt.set()
         if twice:
@@ -84,7 +84,7 @@ class Worker:
         return twice
 
     def close(self, patience: float = 2.0) -> bool:
-        """Stop now; whether the thread has come to rest."""
+        """Stop at once; returns whether the thread has ended."""
         self._halt.set()
         self._orders.put(None)
         end = time.monotonic() + patience
@@ -119,16 +119,16 @@ class Worker:
             self._next_board = time.monotonic() + max(AGAIN, SPARED * took)
 
     def hear(self, text: str) -> None:
-        """Show a piece of what a model says."""
+        """Show a piece of a model's text."""
         self.news.append(ModelText(text))
 
     def stand(self, run: Run) -> None:
-        """Where the run is: the next board has it."""
+        """Do nothing: the next board shows the run."""
 
     def look(self, picture: Picture, here: str) -> None:
-        """Show the picture: the next board has it."""
+        """Show the picture of the next board."""
         self.news.append(PictureWanted())
 
     def wants_to_stop(self) -> bool:
-        """Whether the person asked for it."""
+        """Whether the user asked to pause."""
         return self._halt.is_set()

@@ -1,7 +1,6 @@
-"""Reads a `RunView` from a run.
+"""Builds the `RunView` of a run.
 
-Belongs here: which facts, records and limits are shown, and where each is found. Never: how any of
-it looks.
+Belongs here: which facts, records and limits a view has, and their sources. Never: how they look.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ from chartloop.view_model.run_view import (
 from chartloop.view_model.text import CLOCKS, outcome_lines
 
 RECORDS = 200
-"""The newest records, which are shown."""
-MISTAKES = 50
-"""The newest errors and warnings, which are shown."""
+"""The most records in a view, the newest first to stay."""
+ERRORS = 50
+"""The most errors and the most warnings in a view."""
 CHILDREN = 100
-"""The newest children, which are shown."""
+"""The most children in a view."""
 _NEVER_NEWS = CLOCKS | {"run.paused_from", "run.visits", "progress.stalled_for"}
-"""Facts that a clock changes, or that are seen elsewhere: that they changed is not news."""
+"""Facts that a clock changes or that are shown elsewhere: their changes are not news."""
 
 
 def view_run(
@@ -65,12 +64,11 @@ def view_run(
     decision: DecisionView | None = None,
     children: Iterable[ChildView] = (),
 ) -> RunView:
-    """Everything about a run that rests.
+    """The whole view of a run that is not being driven.
 
-    `records` are its newest, where the caller has them. `before` are the facts before the newest;
-    where the caller does not know them, all records are needed, and decided again. `decision` is
-    the one to be shown, by default that of the newest record. `children` are known to the journal
-    alone.
+    `records` are its newest records, if the caller has them. `before` are the facts before the
+    newest record; without them all records are read and decided again. `decision` is the one to
+    show, by default that of the newest record. `children` come from the journal: see `children_of`.
     """
     records = run.records if records is None else records
     shown = records[-RECORDS:]
@@ -83,13 +81,14 @@ def view_run(
         question=standing.question,
         next=standing.next,
         limits=standing.limits,
+        task=run.facts.run.task,
         facts=tuple(fact_views(run, before, run.facts)),
         records=tuple(record_view(chart, record) for record in shown),
         left_out=shown[0].seq if shown else run.session.tally.records,
         decision=decision_of(run, records) if decision is None else decision,
         signals=tuple(str(signal) for signal in result.signals),
-        warnings=result.warnings[-MISTAKES:],
-        errors=result.errors[-MISTAKES:],
+        warnings=result.warnings[-ERRORS:],
+        errors=result.errors[-ERRORS:],
         children=tuple(children),
         editable=tuple(_editable(run)),
         states=tuple(run.machine.spec.states),
@@ -99,7 +98,7 @@ def view_run(
 
 
 def standing_of(run: Run) -> StandingView:
-    """Where a run is. None of its records is read."""
+    """The status of a run. Reads none of its records."""
     return _standing(run, run.result)
 
 
@@ -143,14 +142,14 @@ def _end(run: Run, result: Result) -> EndView | None:
 def _question(run: Run, result: Result) -> QuestionView | None:
     if run.ended or not (result.events or result.question):
         return None
-    asked = question_of(run.session)
+    question = question_of(run.session)
     state = run.machine.spec.states.get(run.state)
     targets = {e.trigger: e.target for e in state.edges_of("on")} if state is not None else {}
     answers = run.answers
     return QuestionView(
         text=result.question or "",
         wait=result.wait or "",
-        due=None if asked is None else asked.due,
+        due=None if question is None else question.due,
         answers=tuple(
             AnswerView(event, _fields(answers.get(event, {})), targets.get(event, ""))
             for event in result.events
@@ -175,15 +174,15 @@ def _next_action(run: Run, result: Result) -> NextAction | None:
     return NextAction(
         action=state.action.name,
         about=state.action.about,
-        args=tuple((name, _source_text(given)) for name, given in state.args.items()),
+        args=tuple((name, _source_text(arg)) for name, arg in state.args.items()),
         edges=tuple(_edges_after(run)),
         rules=None if covering is None else len(covering.numbers),
     )
 
 
-def _source_text(given: Given) -> str:
+def _source_text(arg: Given) -> str:
     """A field of `with` as the file writes it."""
-    value: Any = given.value
+    value: Any = arg.value
     if isinstance(value, (Expression, Template)):
         return value.text
     if isinstance(value, dict):
@@ -204,7 +203,7 @@ def _edges_after(run: Run) -> Iterator[EdgeView]:
 
 
 class _Fact(NamedTuple):
-    """One fact, or one entry of a fact that is a map, at two moments."""
+    """One fact, or one entry of a fact of type map, at two moments."""
 
     name: str
     type: Type
@@ -215,9 +214,9 @@ class _Fact(NamedTuple):
 
 
 def fact_views(run: Run, before: Facts, now: Facts) -> Iterator[FactView]:
-    """The facts at one moment, each with what it was before."""
+    """The facts at one moment, each with its earlier value."""
     guarded = _guarded_facts(run)
-    for fact in _facts_apart(run, before, now):
+    for fact in _split_facts(run, before, now):
         yield FactView(
             name=fact.name,
             value=say_value(fact.now, fact.type),
@@ -239,7 +238,8 @@ def _entries(fact: _Fact) -> Iterator[EntryView]:
             yield EntryView(f"{fact.name}.{key}", say_value(part), say_value(was.get(key)))
 
 
-def _facts_apart(run: Run, before: Facts, now: Facts) -> Iterator[_Fact]:
+def _split_facts(run: Run, before: Facts, now: Facts) -> Iterator[_Fact]:
+    """All facts at two moments, those of type map split into their entries."""
     for root, section in run.machine.spec.roots.items():
         for field, type in section.fields:
             name = f"{root}.{field}"
@@ -268,7 +268,7 @@ def _guarded_facts(run: Run) -> frozenset[str]:
 
 
 def _editable(run: Run) -> Iterator[EditableView]:
-    """Limits and variables, each with its value as a person types it."""
+    """Limits and variables, each with its value as a user would type it."""
     spec, facts = run.machine.spec, run.facts
     for root, declared, values in (
         ("limits", spec.limits, facts.limits),
@@ -280,7 +280,7 @@ def _editable(run: Run) -> Iterator[EditableView]:
 
 
 def _as_typed(type: Type, value: object) -> str:
-    """A value as a person would type it where this type is declared."""
+    """A value as a user would type it for this type."""
     if value is None:
         return "off"
     if type.kind == "duration" and isinstance(value, (int, float)):
@@ -296,11 +296,11 @@ def _as_typed(type: Type, value: object) -> str:
 
 
 async def children_of(journal: Journal, run_id: str) -> tuple[ChildView, ...]:
-    """The newest runs of child machines that this run started, the oldest of them first."""
+    """The newest child runs of a run, oldest first."""
     prefix = f"{run_id}{CHILD_MARK}"
-    found = await journal.rows(parent=run_id, prefix=prefix, limit=CHILDREN)
+    rows = await journal.rows(parent=run_id, prefix=prefix, limit=CHILDREN)
     return tuple(
-        ChildView(row.run_id, row.machine, row.status, row.reason) for row in reversed(found)
+        ChildView(row.run_id, row.machine, row.status, row.reason) for row in reversed(rows)
     )
 
 
@@ -308,7 +308,7 @@ async def children_of(journal: Journal, run_id: str) -> tuple[ChildView, ...]:
 
 
 def record_view(chart: Chart, record: Record) -> RecordView:
-    """One record."""
+    """The view of one record."""
     return RecordView(
         seq=record.seq,
         kind=record.kind,
@@ -323,7 +323,7 @@ def record_view(chart: Chart, record: Record) -> RecordView:
 
 
 def decision_of(run: Run, records: Sequence[Record], seq: int | None = None) -> DecisionView | None:
-    """The decision of one record, by default of the newest; None where there is no record."""
+    """The decision of a record, by default the newest; None if there are no records."""
     if not records:
         return None
     number = records[-1].seq if seq is None else seq

@@ -1,8 +1,8 @@
-"""A run as it was after one of its records: what the record changed, where it led, what was spent.
+"""A run after one of its records: the facts that changed, the decision, the spending so far.
 
-Nothing of this is stored: a record is decided again, from where the run was before it.
+Nothing of this is stored: the record is decided again, from the position before it.
 
-Belongs here: what is found so. Never: how any of it looks, where the position before was found.
+Belongs here: views of the past. Never: their look, finding the position before a record.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class Moment(NamedTuple):
 
     record: RecordView
     standing: Standing
-    """Where it stood, for the picture."""
+    """The position and path at that time, for the picture."""
     now: Facts
-    """All facts then: labels of the picture read them."""
+    """All facts at that time: labels of the picture read them."""
     facts: tuple[FactView, ...]
     """The facts that the record changed; the clock is left out."""
     messages: tuple[Message, ...]
-    """The newest of the conversation before the record: what a model call is sent."""
+    """The newest messages before the record: the end of what a model call is sent."""
     left_out: int
-    """Older messages, which are not among them."""
+    """The number of older messages."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page; the standing goes into a picture."""
@@ -66,12 +66,12 @@ class Past(NamedTuple):
     before: Position
     after: Position
     decision: Decision
-    """With everything that was looked at."""
+    """With every rule and edge that was evaluated."""
     tally: Tally
-    """The counts after it; its path, moments and mistakes may be left out."""
+    """The counters after the record; path, moments and errors may be missing."""
 
     def why(self, chart: Chart) -> DecisionView:
-        """Everything that was looked at."""
+        """The decision with every rule and edge that was evaluated."""
         return DecisionView(self.record.seq, explain(chart, self.decision))
 
 
@@ -101,16 +101,16 @@ class Spent(NamedTuple):
     """The spending of a run when an action finished."""
 
     step: int
-    """How many actions were."""
+    """The number of finished actions."""
     elapsed: float
     """Seconds since its start."""
     tokens: int
     cost: float | None
-    """US dollars; None where a price is not known."""
+    """US dollars; None if a price is unknown."""
 
 
 def spending_of(tally: Tally, most: int = POINTS) -> list[Spent]:
-    """The spending of a run at `most` moments or fewer; its start and the newest are among them."""
+    """The spending of a run at `most` moments or fewer, including its start and the newest."""
     last = len(tally.moments)
     if last < most:
         return [_spending_at(tally, step) for step in range(last + 1)]

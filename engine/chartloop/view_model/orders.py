@@ -1,8 +1,8 @@
 """The orders that a face may give a run, and which of them are allowed now.
 
-Orders of a page are read from messages that anyone may have written.
+The messages of a page are untrusted: anyone may have written them.
 
-Belongs here: the form of each order, and its refusal. Never: carrying it out (`perform`).
+Belongs here: the form of each order, and why it may be refused. Never: carrying it out (`perform`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from chartloop.api import Run
 from chartloop.core.errors import RunError, nearest
 
 LONGEST = 20_000
-"""Characters of a text that a page may send."""
+"""The most characters of a text that a page may send."""
 
 
 class Step(NamedTuple):
@@ -23,21 +23,21 @@ class Step(NamedTuple):
 
 
 class RunUntil(NamedTuple):
-    """Go on to the end, to a wait, or `until` a state is entered or a guard holds."""
+    """Drive the run to its end, to a wait, or `until` a state is entered or a guard holds."""
 
     until: str = ""
 
 
 class Pause(NamedTuple):
-    """Rest before the next action."""
+    """Pause before the next action."""
 
 
 class Resume(NamedTuple):
-    """Take back a request to pause, and do nothing else yet."""
+    """End a pause, without doing an action yet."""
 
 
 class Cancel(NamedTuple):
-    """Stop before the next action, and continue to the end that this leads to."""
+    """Stop before the next action, then do the epilogue, if there is one."""
 
     reason: str = "user_requested"
     """A stop reason of the machine."""
@@ -45,7 +45,7 @@ class Cancel(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Answer the wait, and continue from it. The data are as they were typed."""
+    """Answer the wait and continue from it. The data are as typed."""
 
     event: str
     data: Mapping[str, str | bool]
@@ -54,46 +54,46 @@ class Answer(NamedTuple):
 
 
 class Back(NamedTuple):
-    """Take the newest records back."""
+    """Take back the newest records."""
 
     records: int
 
 
 class Enqueue(NamedTuple):
-    """Add tasks at the end of the queue."""
+    """Append tasks to the queue."""
 
     tasks: tuple[str, ...]
 
 
 class Fork(NamedTuple):
-    """Go on as a new run; the old one stays as it is."""
+    """Continue as a new run; the old one stays as it is."""
 
     at: int | None = None
-    """The first record that is left out; None keeps all."""
+    """The first record to leave out; None keeps all."""
 
 
 class Break(NamedTuple):
-    """Set a breakpoint, or take it away where it is set."""
+    """Set a breakpoint, or remove it if it is set."""
 
     at: str
     """A state, an edge, a rule, or a guard."""
 
 
 class Set(NamedTuple):
-    """Change a limit or a variable. The value is as it was typed."""
+    """Change a limit or a variable. The value is as typed."""
 
     name: str
     value: str
 
 
 class Why(NamedTuple):
-    """Show the decision of one record; of the newest where `seq` is None."""
+    """Show the decision of a record, by default the newest."""
 
     seq: int | None
 
 
 class Show(NamedTuple):
-    """Show everything as it is now."""
+    """Show the current view."""
 
 
 Order = (
@@ -112,13 +112,13 @@ Order = (
     | Show
 )
 Driving = Step | RunUntil | Cancel | Answer
-"""Orders that do an action: they may take long. A cancelled run may have an epilogue."""
+"""Orders that do actions, and so may take long; a cancelled run may have an epilogue."""
 
 
 def refusals_of(run: Run, records: int) -> dict[str, str]:
-    """Why an order cannot be given to a run that rests, by its name; what is not here can.
+    """The reasons why orders are refused now, by order; an order without a reason is allowed.
 
-    `records` is how many the run has.
+    For a run that is not being driven; `records` is the number of its records.
     """
     refused: dict[str, str] = {}
     if run.ended:
@@ -138,7 +138,7 @@ def refusals_of(run: Run, records: int) -> dict[str, str]:
 
 
 def waits_for_answer(run: Run) -> bool:
-    """Whether it can only continue with an answer: its wait has no deadline that is over."""
+    """Whether it needs an answer to continue: it waits, and the wait has not expired."""
     if run.ended or not run.answers:
         return False
     wake_at, now = run.session.position.wake_at, run.session.ports.clock.now()
@@ -146,47 +146,47 @@ def waits_for_answer(run: Run) -> bool:
 
 
 def is_held(run: Run) -> bool:
-    """Whether it rests because a pause was asked for: not at a wait, and not in a back-off."""
+    """Whether it was paused on request, rather than by a wait or a back-off."""
     position = run.session.position
     blocked = position.blocked_on or position.wake_at is not None
     return position.status == "paused" and not blocked and not run.answers
 
 
 def order_of(message: object) -> Order:
-    """The order in a message. `RunError` explains why a message is not an order."""
+    """Parse a message as an order. Raises `RunError` if it is not one."""
     if not isinstance(message, Mapping):
         raise _refusal(f"a {type(message).__name__} is not an order")
-    given = cast(Mapping[object, object], message)
-    do = given.get("do")
+    fields = cast(Mapping[object, object], message)
+    do = fields.get("do")
     read = _READ.get(do) if isinstance(do, str) else None
     if read is None:
         hint = nearest(do, _READ) if isinstance(do, str) else ""
         raise _refusal(f"there is no order {_quote(do)}", hint)
-    return read(given)
+    return read(fields)
 
 
 def number_of(message: object) -> int:
-    """The number by which a page knows its order again; 0 for a message that has none."""
-    given = cast(Mapping[object, object], message).get("id") if isinstance(message, Mapping) else 0
-    if not isinstance(given, int) or isinstance(given, bool):
+    """The number by which a page matches the reply to its order; 0 if it has none."""
+    number = cast(Mapping[object, object], message).get("id") if isinstance(message, Mapping) else 0
+    if not isinstance(number, int) or isinstance(number, bool):
         return 0
-    return given if 0 <= given < 2**53 else 0  # what a page can count to
+    return number if 0 <= number < 2**53 else 0  # JavaScript's safe integers
 
 
-def _answer(given: Mapping[object, object]) -> Answer:
-    data = given.get("data", {})
+def _answer(fields: Mapping[object, object]) -> Answer:
+    data = fields.get("data", {})
     if not isinstance(data, Mapping):
         raise _refusal("the fields of an answer are a mapping")
     typed = cast(Mapping[object, object], data)
     read = {
         _text(name, "a field's name"): _field_value(name, value) for name, value in typed.items()
     }
-    wait = _text(given.get("wait", ""), "the wait")
-    return Answer(_text(given.get("event"), "the event"), read, wait)
+    wait = _text(fields.get("wait", ""), "the wait")
+    return Answer(_text(fields.get("event"), "the event"), read, wait)
 
 
-def _enqueue(given: Mapping[object, object]) -> Enqueue:
-    tasks = given.get("tasks")
+def _enqueue(fields: Mapping[object, object]) -> Enqueue:
+    tasks = fields.get("tasks")
     if not isinstance(tasks, list) or not tasks:
         raise _refusal("the tasks are a list of texts")
     return Enqueue(tuple(_text(task, "a task") for task in cast("list[object]", tasks)))
@@ -217,22 +217,22 @@ def _optional_count(value: object, what: str) -> int | None:
 _READ: Mapping[str, Callable[[Mapping[object, object]], Order]] = MappingProxyType(
     {
         "step": lambda _: Step(),
-        "run": lambda given: RunUntil(_text(given.get("until", ""), "where to run to").strip()),
+        "run": lambda fields: RunUntil(_text(fields.get("until", ""), "where to run to").strip()),
         "pause": lambda _: Pause(),
         "resume": lambda _: Resume(),
-        "cancel": lambda given: Cancel(
-            _text(given.get("reason", "user_requested"), "the reason").strip(),
-            _text(given.get("message", ""), "the message"),
+        "cancel": lambda fields: Cancel(
+            _text(fields.get("reason", "user_requested"), "the reason").strip(),
+            _text(fields.get("message", ""), "the message"),
         ),
         "enqueue": _enqueue,
         "answer": _answer,
-        "back": lambda given: Back(_count(given.get("records", 1), "how many records")),
-        "fork": lambda given: Fork(_optional_count(given.get("at"), "a record's number")),
-        "break": lambda given: Break(_text(given.get("at"), "where to stop").strip()),
-        "set": lambda given: Set(
-            _text(given.get("name"), "the name").strip(), _text(given.get("value"), "the value")
+        "back": lambda fields: Back(_count(fields.get("records", 1), "how many records")),
+        "fork": lambda fields: Fork(_optional_count(fields.get("at"), "a record's number")),
+        "break": lambda fields: Break(_text(fields.get("at"), "where to stop").strip()),
+        "set": lambda fields: Set(
+            _text(fields.get("name"), "the name").strip(), _text(fields.get("value"), "the value")
         ),
-        "why": lambda given: Why(_optional_count(given.get("seq"), "a record's number")),
+        "why": lambda fields: Why(_optional_count(fields.get("seq"), "a record's number")),
         "show": lambda _: Show(),
     }
 )

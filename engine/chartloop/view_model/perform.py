@@ -1,6 +1,6 @@
-"""Executes an order, to where the run rests again.
+"""Carries out orders, until the run rests again.
 
-Belongs here: what each order does. Never: threads, who may give an order, what is shown then.
+Belongs here: what each order does. Never: threads, permissions, views.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ from chartloop.view_model.orders import (
 
 
 def perform(run: Run, order: Order) -> Run:
-    """Execute an order; the run to continue, which after a fork is another one.
+    """Carry out an order; returns the run to continue, which after a fork is the new one.
 
-    It returns when the run rests, and raises what is wrong. `Why` and `Show` ask for a view: they
-    change nothing.
+    Returns when the run rests, and raises the run's errors. `Why` and `Show` only ask for a view.
     """
     match order:
         case RunUntil() if waits_for_answer(run):
@@ -66,7 +65,7 @@ def perform(run: Run, order: Order) -> Run:
 
 
 def drive(run: Run, order: Driving) -> None:
-    """Do an action, or as many as the order takes."""
+    """Do the actions of an order."""
     if isinstance(order, Answer):
         run.send(order.event, answer_data(run, order), wait=order.wait)
         run.advance()
@@ -87,7 +86,7 @@ def drive(run: Run, order: Driving) -> None:
 
 
 def answer_data(run: Run, order: Answer) -> dict[str, Any]:
-    """The fields of an answer, each read by its type; whether they fit is the run's to say."""
+    """The fields of an answer, each parsed by its type; the run validates them."""
     types = run.answers.get(order.event, {})
     data: dict[str, Any] = {}
     for name, typed in order.data.items():
@@ -101,22 +100,22 @@ def answer_data(run: Run, order: Answer) -> dict[str, Any]:
 
 
 def fork(run: Run, at: int | None) -> Run:
-    """Go on as a new run, with the breakpoints of the old one."""
-    made = run.fork(at=at)
+    """Fork the run and copy its breakpoints; returns the new run."""
+    new = run.fork(at=at)
     for point in run.breakpoints:
-        made.breakpoints.add(point.text)
-    return made
+        new.breakpoints.add(point.text)
+    return new
 
 
 def typed_value(spec: MachineSpec, name: str, text: str) -> Any:
-    """A typed value, read by its declared type; whether it fits is for the run to decide."""
+    """A value as typed, parsed by its declared type; the run validates it."""
     root, _, field = name.partition(".")
     declared = {"limits": spec.limits, "vars": spec.vars}.get(root, {}).get(field)
     return text if declared is None else read_value(declared.type, text.strip())
 
 
 def toggle_breakpoint(run: Run, at: str) -> Breakpoint | None:
-    """Set a breakpoint, or take it away where it is set: the one that is set now."""
+    """Set a breakpoint, or remove it if it is set; returns the new breakpoint, if any."""
     if at in run.breakpoints:
         run.breakpoints.remove(at)
         return None

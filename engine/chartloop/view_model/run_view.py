@@ -1,9 +1,9 @@
-"""A run at one moment as a face shows it: plain records, and the same as JSON.
+"""The view of a run at one moment: plain records, and the same as JSON.
 
-`RunView.to_dict` is what a page is sent. Its order is fixed, its texts are plain: whoever shows
-them escapes them. Long texts are shortened there, and only there.
+A page is sent `RunView.to_dict`. Its order is fixed and its texts are plain: the page escapes them.
+Long texts are shortened there, and only there.
 
-Belongs here: the records. Never: how they are read from a run (`build`), or how they look.
+Belongs here: the records. Never: how they are made from a run (`build`), or how they look.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from chartloop.machine.explain import Atom, Explanation, Row
 
 Json = dict[str, Any]
 LONGEST_TEXT = 400
-"""Characters of one value that are sent; of an answer, a question or an ending four times that."""
+"""The most characters of a value in JSON; questions, outputs and endings get four times that."""
 _LEVELS = {"green": "ok", "yellow": "near", "red": "reached"}
 
 
 @dataclass(frozen=True, slots=True)
 class RunHead:
-    """The part that changes while a run is driven: cheap to read, and safe from any thread."""
+    """The part of a view that changes while a run is driven: cheap, and safe from any thread."""
 
     machine: str
     title: str
@@ -33,9 +33,9 @@ class RunHead:
     state: str
     status: str
     step: int
-    """The number of the step to come."""
+    """The number of the next step."""
     spent: str
-    """Steps, model calls and tokens, in words."""
+    """Steps, model calls and tokens so far, in words."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
@@ -50,7 +50,7 @@ class EdgeView:
     """An edge that may be taken after the action."""
 
     guard: str
-    """Its guards, or `otherwise`."""
+    """The guards, or `otherwise`."""
     target: str
 
     def to_dict(self) -> Json:
@@ -63,14 +63,14 @@ class NextAction:
     """The next action of the run, and the decision that follows it."""
 
     action: str
-    """Its name; empty where the state has none."""
+    """The name of the action; empty if the state has none."""
     about: str = ""
     args: tuple[tuple[str, str], ...] = ()
     """The fields of `with`, as the file writes them."""
     edges: tuple[EdgeView, ...] = ()
     """In the order in which they are tried."""
     rules: int | None = None
-    """How many rules are evaluated first; None where none watches the state."""
+    """The number of rules evaluated first; None if the state is exempt from rules."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
@@ -89,7 +89,7 @@ class FieldView:
     type: str
     kind: str
     values: tuple[str, ...]
-    """The only values that it takes; empty for any."""
+    """The permitted values; empty for any."""
     optional: bool
 
     def to_dict(self) -> Json:
@@ -102,12 +102,12 @@ class FieldView:
 
 @dataclass(frozen=True, slots=True)
 class AnswerView:
-    """One event that the wait takes, with the fields of its data."""
+    """One event that the wait accepts, with the fields of its data."""
 
     event: str
     fields: tuple[FieldView, ...]
     target: str
-    """Where it leads; empty where a child decides that."""
+    """The state that it leads to; empty if a child machine decides that."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
@@ -123,7 +123,7 @@ class QuestionView:
     wait: str
     """The id of the wait, which an answer may name."""
     due: float | None
-    """When the wait expires, in seconds since the epoch; None where it has no deadline."""
+    """When the wait expires, in seconds since the epoch; None without a deadline."""
     answers: tuple[AnswerView, ...]
 
 
@@ -134,7 +134,7 @@ class EndView:
     kind: str
     explanation: str
     lines: tuple[Line, ...]
-    """The same, a line each, with what failed last and its cure."""
+    """The explanation in lines, with the last error and its cure."""
     output: Any
 
     def to_dict(self) -> Json:
@@ -146,7 +146,7 @@ class EndView:
 
 
 class EntryView(NamedTuple):
-    """One entry of a fact whose value is a mapping now: as it is, and as it was before."""
+    """One entry of a fact whose value is a mapping: its value now and before."""
 
     name: str
     value: str
@@ -155,7 +155,7 @@ class EntryView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FactView:
-    """A fact, or one entry of a fact that is a map: now, and before the newest record."""
+    """A fact, or one entry of a fact of type map: its value now and before the newest record."""
 
     name: str
     value: str
@@ -163,17 +163,17 @@ class FactView:
     changed: bool
     """Whether the newest record changed it."""
     clock: bool
-    """Changed by the clock, or seen elsewhere: that it changed is not news."""
+    """Whether a clock changes it, or it is shown elsewhere: its changes are not news."""
     guarded: bool
     """Whether a rule or an edge reads it."""
     empty: bool
     about: str
     entries: tuple[EntryView, ...] = ()
-    """Its entries, where its type does not say that it has any: a reply, say."""
+    """The entries of a mapping whose type declares none, such as a reply."""
 
     @property
     def is_news(self) -> bool:
-        """Whether the newest record changed it, and that says something."""
+        """Whether the newest record changed it, and the change is not that of a clock."""
         return self.changed and not self.clock
 
     def to_dict(self) -> Json:
@@ -187,12 +187,12 @@ class FactView:
 
 @dataclass(frozen=True, slots=True)
 class RecordView:
-    """One record: what was done, what came of it, where it led and why."""
+    """One record: its action, its outcome, the states it led to, and why."""
 
     seq: int
     kind: str
     state: str
-    """Where it was done; empty for the start."""
+    """The state of the action; empty for the start."""
     action: str
     outcome: str
     duration: str
@@ -211,34 +211,34 @@ class RecordView:
 
 @dataclass(frozen=True, slots=True)
 class DecisionView:
-    """Everything that was evaluated when a record was decided."""
+    """The rules and edges that were evaluated when a record was decided."""
 
     seq: int
-    found: Explanation
+    explanation: Explanation
 
     def to_dict(self) -> Json:
         """Rules and edges by group, and where they led, for a page."""
         groups: list[Json] = []
-        for row in self.found.rows:
+        for row in self.explanation.rows:
             if not groups or groups[-1]["name"] != row.group:
                 groups.append({"name": row.group, "rows": []})
             groups[-1]["rows"] += _row_dicts(row)
-        led = [{"what": what, "said": shorten(said)} for what, said in self._consequences()]
-        return {"seq": self.seq, "title": self.found.title, "groups": groups, "led": led}
+        led = [{"what": what, "said": shorten(text)} for what, text in self._consequences()]
+        return {"seq": self.seq, "title": self.explanation.title, "groups": groups, "led": led}
 
     def _consequences(self) -> Iterator[tuple[str, str]]:
-        made = self.found.decision
-        yield from (("signal", str(signal)) for signal in made.signals)
-        yield from (("warning", warning) for warning in made.warnings)
-        begun = () if self.found.kind == "start" else (self.found.state,)
-        path = " → ".join((*begun, *made.path)) if made.path else f"stays at {made.next}"
-        stop = f", stopped for {made.winner}" if made.winner else ""
-        yield "led to", f"{path}, {made.status}{stop}"
+        end = self.explanation.decision
+        yield from (("signal", str(signal)) for signal in end.signals)
+        yield from (("warning", warning) for warning in end.warnings)
+        source = () if self.explanation.kind == "start" else (self.explanation.state,)
+        path = " → ".join((*source, *end.path)) if end.path else f"stays at {end.next}"
+        stop = f", stopped for {end.winner}" if end.winner else ""
+        yield "led to", f"{path}, {end.status}{stop}"
 
 
 @dataclass(frozen=True, slots=True)
 class EditableView:
-    """A limit or a variable that may be set, with its value as a person types it."""
+    """A limit or variable that may be set, with its value as a user would type it."""
 
     name: str
     type: str
@@ -251,7 +251,7 @@ class EditableView:
 
 @dataclass(frozen=True, slots=True)
 class ChildView:
-    """A run of a child machine that this run started."""
+    """A child run that this run started."""
 
     run: str
     machine: str
@@ -268,16 +268,16 @@ class ChildView:
 
 @dataclass(frozen=True, slots=True)
 class StandingView:
-    """Where a run is: what is read without its records."""
+    """The status of a run: the part of a view that needs no records."""
 
     head: RunHead
     end: EndView | None
     """How it ended; None while it continues."""
     question: QuestionView | None
     next: NextAction | None
-    """None where it has ended, or waits for an answer."""
+    """None if the run has ended or waits for an answer."""
     limits: tuple[Budget, ...]
-    """How much of each bound is used, in the file's order."""
+    """The use of each bound, in the file's order."""
 
     @property
     def ended(self) -> bool:
@@ -287,16 +287,17 @@ class StandingView:
 
 @dataclass(frozen=True, slots=True)
 class RunView(StandingView):
-    """A run that rests, at one moment."""
+    """The whole view of a run that is not being driven."""
 
+    task: str
     facts: tuple[FactView, ...]
     """In the order in which the machine declares them."""
     records: tuple[RecordView, ...]
-    """The newest."""
+    """The newest records."""
     left_out: int
-    """Older records, which are not among `records`."""
+    """The number of older records, which are not in `records`."""
     decision: DecisionView | None
-    """The decision of the newest record, or of the one that was asked for; None before any."""
+    """The decision of the newest or the requested record; None before the first."""
     signals: tuple[str, ...]
     warnings: tuple[str, ...]
     errors: tuple[Mapping[str, Any], ...]
@@ -305,7 +306,7 @@ class RunView(StandingView):
     states: tuple[str, ...]
     breakpoints: tuple[str, ...]
     refusals: Mapping[str, str]
-    """Why an order cannot be given now, by its name; what is not here can."""
+    """The reasons why orders are refused now, by order; one without a reason is allowed."""
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
@@ -315,6 +316,7 @@ class RunView(StandingView):
         shown = (fact for fact in listed if fact.is_news or fact.guarded or not fact.empty)
         return {
             **self.head.to_dict(),
+            "task": shorten(self.task, 4 * LONGEST_TEXT),
             "ended": self.ended,
             **ending,
             "question": shorten(asked.text, 4 * LONGEST_TEXT) if asked is not None else "",
@@ -342,7 +344,7 @@ class RunView(StandingView):
 
 
 def limit_dict(budget: Budget) -> Json:
-    """A bound as plain data: how much of it is used, and whether it is near or reached."""
+    """A bound as plain data: its use, and whether it is near or reached."""
     return {
         "fact": budget.fact, "share": max(0.0, min(1.0, budget.share)), "said": budget.text,
         "level": _LEVELS[budget.colour],
@@ -350,7 +352,7 @@ def limit_dict(budget: Budget) -> Json:
 
 
 def _row_dicts(row: Row) -> Iterator[Json]:
-    """The row, with the values of its only atom; else a line for each atom below it."""
+    """The row with the values of its only atom, or with a line below it for each of several."""
     alone = row.atoms[0] if len(row.atoms) == 1 else None
     yield {
         "mark": row.mark, "text": shorten(row.text), "taken": row.taken,

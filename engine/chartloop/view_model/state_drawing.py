@@ -1,7 +1,6 @@
-"""One state of a run in characters, with what is known of the edges that leave it.
+"""A drawing of one state of a run in characters, with notes on the edges that leave it.
 
-Belongs here: what a note at an arrow says. Never: how the drawing is made
-(`view.text.neighborhood`).
+Belongs here: the notes. Never: the drawing itself (`view.text.neighborhood`).
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
     from chartloop.view.text.draw import Drawing
 
 DrawAt = Callable[[int], "Drawing"]
-"""A drawing in so many columns."""
+"""Makes a drawing for a number of columns."""
 
 
 def state_now(run: Run, chart: Flowchart) -> DrawAt | None:
-    """The state that a run is in, and what the guards of its edges read now.
+    """The current state of a run, with the values that the guards of its edges read now.
 
-    None where the chart has no such box: an end of the engine, say.
+    None if the chart has no box for it, as for the engine's own ends.
     """
     guards = {
         edge.id: edge.when
@@ -42,7 +41,7 @@ def state_now(run: Run, chart: Flowchart) -> DrawAt | None:
 
 
 def state_as_left(run: Run, state: str, chart: Flowchart) -> DrawAt | None:
-    """A state, and how each guard came out when it was last decided there."""
+    """A state, with the outcome of each guard in the newest decision there."""
     left = {edge.id for edge in run.machine.spec.edges() if edge.source == state}
     decided = (r.seq for r in reversed(run.records) if left.intersection(r.taken))
     newest = next(decided, None)
@@ -58,8 +57,8 @@ def _drawing(run: Run, state: str, chart: Flowchart, notes: Mapping[str, Note]) 
     return lambda width: neighbourhood(chart, state, width=width, notes=notes, inside=inside)
 
 
-def _outcome_notes(found: Explanation, state: str) -> dict[str, Note]:
-    rows = (row for row in found.rows if row.kind == "edge" and row.state == state)
+def _outcome_notes(explanation: Explanation, state: str) -> dict[str, Note]:
+    rows = (row for row in explanation.rows if row.kind == "edge" and row.state == state)
     return {
         row.id: Note(
             row.mark,
@@ -70,7 +69,7 @@ def _outcome_notes(found: Explanation, state: str) -> dict[str, Note]:
 
 
 def _values_now(guard: Expression, facts: Facts, roots: Mapping[str, Type]) -> str:
-    """The values that a guard compares now: ``0 against 3``. Empty if there are none to show."""
+    """The values that a guard compares now: ``0 against 3``. Empty if there are none."""
     values: list[str] = []
     for reading in guard.readings(facts):
         if reading.error or reading.right is None:

@@ -1,4 +1,4 @@
-"""Where the person who steps a run sees what happens: a prompt or a full screen."""
+"""The display of a stepped run: a prompt or a full screen."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from chartloop.view.picture import Picture
 
 
 class StepDisplay(Protocol):
-    """Where the person who steps a run sees what comes of it. Called from the thread that steps."""
+    """The port through which a stepped run is shown. Called from the thread that steps."""
 
     @property
     def width(self) -> int:
@@ -22,17 +22,17 @@ class StepDisplay(Protocol):
         ...
 
     def hear(self, text: str) -> None:
-        """Show a piece of a model's text, as it comes."""
+        """Show a piece of a model's text as it arrives."""
         ...
 
     def stand(self, run: Run) -> None:
-        """Show where the run is."""
+        """Show the status of the run."""
         ...
 
     def look(self, picture: Picture, here: str) -> None:
-        """Show the flowchart, and where the run is in it."""
+        """Show the flowchart with the state `here` marked."""
         ...
 
     def wants_to_stop(self) -> bool:
-        """Whether the person asked that the run stop before its next action."""
+        """Whether the user asked to stop the run before its next action."""
         ...

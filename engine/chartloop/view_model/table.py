@@ -1,6 +1,6 @@
-"""Tables in plain characters, without anything that a terminal would obey.
+"""Tables of plain characters, free of terminal control sequences.
 
-Light to import: commands that load no machine print tables too.
+Cheap to import, since commands that load no machine print tables too.
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ def table_lines(
 
 
 def plain_text(text: str) -> str:
-    """The text without anything that a terminal would obey. Newlines and tabs stay."""
+    """The text without terminal control characters. Newlines and tabs stay."""
     return "\t".join(printable(part) for part in text.split("\t"))

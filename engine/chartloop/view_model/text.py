@@ -1,4 +1,4 @@
-"""A run in lines of text, for faces that show characters.
+"""A view of a run in lines of text, for faces that show characters.
 
 Belongs here: which lines, and their colours. Never: a stream, the codes of a terminal's colours.
 """
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 CLOCKS = frozenset({"run.elapsed", "run.working", "run.idle"})
 """Facts that change with every record."""
 BARS = 4
-"""Limits that are shown: the fullest."""
+"""How many limits are shown: those nearest their bounds."""
 LONGEST_FIELD = 160
-"""Characters of a field of `with` that are shown."""
+"""The most characters shown of a field of `with`."""
 LONGEST_LINE = 200
-"""Characters of a model's last text that are shown."""
+"""The most characters shown of a model's last text."""
 _CURES = {
     "TRANSIENT": "the same may work later; `retry` at `{state}` tries again by itself",
     "RECOVERABLE": "something has to change first: the input, the prompt or the file",
@@ -45,12 +45,12 @@ _NO_TASK = 'say what it is to do: `chartloop run MACHINE "TASK"`'
 
 
 def standing_lines(view: StandingView, width: int) -> list[Line]:
-    """Where the run is, what comes next, and what will be decided after it."""
+    """The status of the run, its next action, and the decision after that."""
     return [*headline(view), *table_lines(next_rows(view), width=width, indent="  ")]
 
 
 def headline(view: StandingView) -> list[Line]:
-    """Where the run is; of one that has ended, how."""
+    """The step and state of the run, or how it ended."""
     if view.end is not None:
         return [Line(plain_text(line.text), line.colour) for line in view.end.lines]
     head = view.head
@@ -67,32 +67,32 @@ def next_rows(view: StandingView, *, edges: bool = True) -> list[Row]:
         return [Row(cells) for cells in _question_cells(view.question)]
     if view.next is None or not view.next.action:
         return [Row(("does", "nothing: `do` continues"))]
-    held = [("paused", "`do` goes on")] if view.head.status == "paused" else []
+    pause = [("paused", "`do` goes on")] if view.head.status == "paused" else []
     after = _edge_cells(view.next) if edges else ()
-    cells = (*held, *_action_cells(view.next), *after)
+    cells = (*pause, *_action_cells(view.next), *after)
     return [*map(Row, cells), *_limit_rows(view)]
 
 
-def _question_cells(asked: QuestionView) -> Iterator[tuple[str, str]]:
-    yield "asks", asked.text
-    yield "wait", asked.wait
-    for answer in asked.answers:
+def _question_cells(question: QuestionView) -> Iterator[tuple[str, str]]:
+    yield "asks", question.text
+    yield "wait", question.wait
+    for answer in question.answers:
         fields = "".join(f" {field.name}={field.type.upper()}" for field in answer.fields)
         to = f"  → {answer.target}" if answer.target else ""
         yield "answer", f"answer {answer.event}{fields}{to}"
 
 
-def _action_cells(coming: NextAction) -> Iterator[tuple[str, str]]:
-    yield "does", f"{coming.action}: {coming.about}" if coming.about else coming.action
-    for name, text in coming.args:
+def _action_cells(action: NextAction) -> Iterator[tuple[str, str]]:
+    yield "does", f"{action.action}: {action.about}" if action.about else action.action
+    for name, text in action.args:
         line = " ".join(text.split())
         short = line if len(line) <= LONGEST_FIELD else line[: LONGEST_FIELD - 1] + "…"
         yield "with", f"{name}: {short}"
 
 
-def _edge_cells(coming: NextAction) -> Iterator[tuple[str, str]]:
-    alone = len(coming.edges) == 1
-    for number, edge in enumerate(coming.edges):
+def _edge_cells(action: NextAction) -> Iterator[tuple[str, str]]:
+    alone = len(action.edges) == 1
+    for number, edge in enumerate(action.edges):
         guard = "" if alone else f"{edge.guard}  "
         yield "then" if number == 0 else "", f"{guard}→ {edge.target}"
 
@@ -109,7 +109,7 @@ def _limit_rows(view: StandingView) -> Iterator[Row]:
 
 
 def output_lines(view: StandingView) -> list[Line]:
-    """The output of an ended run, below an empty line."""
+    """The output of an ended run, after an empty line."""
     output = view.end.output if view.end is not None else None
     if output is None:
         return []
@@ -125,7 +125,7 @@ def _as_json(value: object) -> str:
 
 
 def outcome_lines(result: Result) -> Iterator[Line]:
-    """Why the run stopped, or that it has not; what failed last; its warnings."""
+    """Why the run stopped, or that it has not; its last error; its warnings."""
     failure = last_failure(result)
     yield Line(stands(result))
     yield from map(Line, describe_signals(result, None if failure is None else failure["message"]))
@@ -142,20 +142,20 @@ def outcome_lines(result: Result) -> Iterator[Line]:
 
 
 def withheld_text(result: Result) -> str:
-    """The beginning of the model's last text, where that is not the run's output; on one line."""
+    """The model's last text if it is not the run's output, shortened, on one line."""
     text = "" if result.success or result.output is not None else result.facts.last.text
     line = " ".join(text[: 4 * LONGEST_LINE].split())
     return line if len(line) <= LONGEST_LINE else line[: LONGEST_LINE - 1] + "…"
 
 
 def last_failure(result: Result) -> Mapping[str, Any] | None:
-    """The newest error of a run that was not ended by itself or by a person."""
-    failed = result.kind in ("error", "limit") and result.errors
-    return result.errors[-1] if failed else None
+    """The newest error of a run that was stopped by an error or a limit; else None."""
+    stopped = result.kind in ("error", "limit") and result.errors
+    return result.errors[-1] if stopped else None
 
 
 def lacks_task(result: Result) -> bool:
-    """Whether it failed for want of a task: then the same again fails again."""
+    """Whether it failed for want of a task: a retry would fail again."""
     error = result.facts.last.error
     return error is not None and error.kind == "no_task" and not result.facts.run.task
 
@@ -164,9 +164,9 @@ def lacks_task(result: Result) -> bool:
 
 
 def record_lines(records: Sequence[RecordView], width: int, *, brief: bool = False) -> list[Line]:
-    """A line for each record, under a head, each with its colour.
+    """A table of records with a head, each line with its colour.
 
-    `brief` leaves the reasons out, and of a long path what is between its ends.
+    `brief` omits the reasons and the middle of long paths.
     """
     rows = [
         Row(
@@ -189,7 +189,7 @@ def _path(record: RecordView, *, brief: bool) -> str:
 
 def changes(view: RunView) -> list[tuple[str, str, str]]:
     """The facts that the newest record changed: name, old value, new value; clocks last."""
-    changed = [fact for fact in view.facts if fact.changed]
-    apart = [one for fact in changed for one in fact.entries or (fact,)]
-    news = [(one.name, one.before, one.value) for one in apart if one.before != one.value]
+    facts = [fact for fact in view.facts if fact.changed]
+    items = [item for fact in facts for item in fact.entries or (fact,)]
+    news = [(item.name, item.before, item.value) for item in items if item.before != item.value]
     return sorted(news, key=lambda one: one[0] in CLOCKS)

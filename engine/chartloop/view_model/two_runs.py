@@ -1,9 +1,9 @@
-"""Two runs side by side: how each stands, and where they begin to differ.
+"""Two runs side by side: their status, and the first step that differs.
 
-Steps are compared by what was done, what came of it and where it led: not by how long it took, nor
-by the text of a reply. Machines may differ; records are paired by their number.
+Steps are compared by action, outcome and path, not by duration or by the text of a reply. The
+machines may differ; records are paired by number.
 
-Belongs here: what is beside what. Never: how it looks.
+Belongs here: the comparison. Never: how it looks.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from chartloop.view_model.build import fact_views, record_view, standing_of
 from chartloop.view_model.run_view import LONGEST_TEXT, Json, RecordView, StandingView, shorten
 
 ROWS = 200
-"""Rows that are given at most, unless the caller asks for another number."""
+"""The default of the most rows."""
 BEFORE = 3
-"""Equal rows in front of the first that differs, where not all are given."""
+"""Equal rows shown before the first that differs, if not all rows are returned."""
 _OWN = frozenset({"run.id", "run.started_at"})
-"""Facts that no two runs have in common."""
+"""Facts that always differ between two runs."""
 
 
 class ComparedStep(NamedTuple):
-    """The records of one number; None where a run has no such record."""
+    """The records of one number; None for a run that has no such record."""
 
     seq: int
     left: RecordView | None
@@ -33,8 +33,8 @@ class ComparedStep(NamedTuple):
 
     @property
     def same(self) -> bool:
-        """Whether both did the same, with the same outcome, and it led to the same states."""
-        return _deed(self.left) == _deed(self.right)
+        """Whether both have the same action and outcome and led to the same states."""
+        return _essence(self.left) == _essence(self.right)
 
     def to_dict(self) -> Json:
         """Plain data, for a page."""
@@ -43,7 +43,7 @@ class ComparedStep(NamedTuple):
 
 
 class ComparedFact(NamedTuple):
-    """A fact that has another value in the other run now; empty where a machine has none."""
+    """A fact whose current value differs between the runs; empty if a machine lacks the fact."""
 
     name: str
     left: str
@@ -63,12 +63,12 @@ class TwoRuns(NamedTuple):
     """The number of the first record that differs, or that only one of them has."""
     steps: tuple[ComparedStep, ...]
     next: int | None
-    """The number of the next row, where there are more."""
+    """The number of the next row; None on the last page."""
     facts: tuple[ComparedFact, ...]
 
     @property
-    def said(self) -> str:
-        """Where they part, in a sentence."""
+    def summary(self) -> str:
+        """Where they begin to differ, in a sentence."""
         if self.first is None:
             return "They went the same way."
         if self.first == 0:
@@ -79,7 +79,7 @@ class TwoRuns(NamedTuple):
     def to_dict(self) -> Json:
         """Plain data, for a page."""
         return {
-            "said": self.said, "first": self.first,
+            "said": self.summary, "first": self.first,
             "left": _standing(self.left), "right": _standing(self.right),
             "steps": [step.to_dict() for step in self.steps], "next": self.next,
             "facts": [fact.to_dict() for fact in self.facts],
@@ -91,8 +91,8 @@ def compare_runs(
 ) -> TwoRuns:  # fmt: skip
     """The two runs, with at most `limit` rows from record `start` on.
 
-    By default the rows begin shortly before the first that differs, or with the first record
-    where all fit.
+    By default the rows begin with the first record if all fit, else shortly before the first that
+    differs.
     """
     of_left, of_right = left.records, right.records
     count = max(len(of_left), len(of_right))
@@ -104,7 +104,7 @@ def compare_runs(
         for seq in range(start, min(count, start + limit))
     )
     following = start + limit if start + limit < count else None
-    facts = tuple(_other_facts(left, right))
+    facts = tuple(_different_facts(left, right))
     return TwoRuns(standing_of(left), standing_of(right), first, steps, following, facts)
 
 
@@ -125,14 +125,14 @@ def _view(side: Side, seq: int) -> RecordView | None:
     return record_view(run.machine.chart, records[seq]) if seq < len(records) else None
 
 
-def _deed(record: RecordView | None) -> tuple[object, ...] | None:
+def _essence(record: RecordView | None) -> tuple[object, ...] | None:
     if record is None:
         return None
     return (record.kind, record.state, record.action, record.outcome, record.path)
 
 
-def _other_facts(left: Run, right: Run) -> Iterator[ComparedFact]:
-    """Those that tell something: what a clock changes differs between any two runs."""
+def _different_facts(left: Run, right: Run) -> Iterator[ComparedFact]:
+    """The facts that differ, except clocks and ids, which differ between any two runs."""
     of_left, of_right = _values(left), _values(right)
     for name in dict.fromkeys((*of_left, *of_right)):
         values = of_left.get(name, ""), of_right.get(name, "")

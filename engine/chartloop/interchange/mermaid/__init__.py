@@ -1,1 +1,1 @@
-"""Reads Mermaid flowcharts as Mermaid itself reads them: lexer, grammar, then a chart of states."""
+"""A reader of Mermaid flowcharts that follows Mermaid's own: lexer, grammar, chart of states."""

@@ -1,23 +1,22 @@
-"""Mermaid flowcharts as charts of states: any that Mermaid reads, and a list of what is not kept.
+"""Mermaid flowcharts as charts of states, with a list of the parts that are not kept.
 
-Belongs here: what a chart of states keeps of a flowchart. Never: the grammar (`parse`), comparing,
-drawing. What Mermaid refuses is refused, with the line, the column and the cure.
+Belongs here: which parts of a flowchart a chart of states keeps. Never: the grammar (`grammar`),
+comparing, drawing. A text that Mermaid refuses is refused, with line, column and cure.
 
 Kept are boxes with their ids, labels, shapes and fills, arrows with their labels, and the title. Of
 the rest:
 
 - A group (`subgraph`) is not a state: its boxes are kept, its frame is not. An arrow to a group
-leads
-  to the boxes with which it starts, one from a group comes from those with which it ends.
+  leads to its first boxes, one from a group comes from its last boxes.
 - An arrow with points at both ends becomes two arrows. A link without a head, or with a cross or
   circle, becomes an arrow from its first box to its second. An invisible link (`~~~`) places boxes
   and is left out. That a link is thick, dotted or long is not kept.
 - Of styles only the fill of boxes is kept, whether from `style`, a class or the class `default`.
-- Left out are clicks, tips, icons and pictures (the label stays), descriptions, what
-  front matter and directives set besides the title, and tags in labels. Markdown stays as written.
-- Mermaid reads charts of more than 500 arrows only where it is told to; here they are read.
+- Left out are clicks, tooltips, icons and pictures (the label stays), descriptions, settings of
+  front matter and directives besides the title, and tags in labels. Markdown stays as written.
+- Mermaid reads charts of more than 500 arrows only if configured to; here they are always read.
 
-`read_flowchart` gives all that was not kept as notes, `read_mermaid` the chart alone.
+`read_flowchart` returns notes on the parts that were not kept, `read_mermaid` the chart alone.
 
 Source: mermaid 12.3, `flow.jison` and `flowDb.ts`
 """
@@ -47,11 +46,11 @@ _WAYS: Mapping[str, Direction] = MappingProxyType(
 
 
 class Note(NamedTuple):
-    """Something that a chart of states has no room for."""
+    """A part of a flowchart that a chart of states cannot hold."""
 
     text: str
     lines: tuple[int, ...]
-    """Where it is, from 1; empty for what concerns the whole chart."""
+    """The lines, from 1; empty if it concerns the whole chart."""
 
     def __str__(self) -> str:
         if not self.lines:
@@ -62,12 +61,12 @@ class Note(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A chart that was read, and what of the text it does not hold."""
+    """A chart after reading, with notes on the parts that were not kept."""
 
     chart: Flowchart
     notes: tuple[Note, ...]
     lines: Mapping[str, int]
-    """The line on which each box first stands, by its id."""
+    """The line on which each box first occurs, by its id."""
     arrow_lines: tuple[int, ...]
     """The line of each arrow, in the order of the chart."""
 

@@ -3,7 +3,7 @@
     page ──order──▶ widget ──▶ controller ──▶ the run
     page ◀──view── widget ◀── controller ◀──┘
 
-What a page sends is an order of `view_model`, what it shows a `RunView`. `controller` does one
-thing at a time on its own threads, and `widget` is the only module that knows anywidget. The
-page is the plain files of `page`: they ask no one outside for anything.
+The page sends orders of `view_model` and shows a `RunView`. `controller` carries out one order at a
+time on its own threads, and `widget` is the only module that imports anywidget. The page consists
+of the plain files in `page`, which make no requests.
 """

@@ -1,11 +1,10 @@
-"""Executes what a page asks for: one thing at a time, and never on the page's own thread.
+"""The controller of a panel: it carries out orders, one at a time, off the page's own thread.
 
-Two threads. The controller takes orders, answers them and says what is to be shown; a driver does
-the actions, so that a page can ask for a pause meanwhile. Every order ends in an answer: what went
-wrong is told to the page, whatever it was. What others do with the run, in a cell of the notebook,
-is shown too.
+There are two threads. The controller takes orders, replies to them and publishes the view; a driver
+does the actions, so that the page can ask for a pause meanwhile. Every order gets a reply, with its
+error if it failed. Changes made to the run elsewhere, in a cell of the notebook, are shown too.
 
-Belongs here: who waits for whom. Never: a widget, a socket, the look of anything.
+Belongs here: threads and their order. Never: a widget, a socket, the look of anything.
 """
 
 from __future__ import annotations
@@ -43,18 +42,18 @@ from chartloop.view_model.perform import drive, perform
 from chartloop.view_model.run_view import Json
 
 Publish = Callable[[Json], None]
-"""Shows the page what has changed: parts of the board, by name."""
+"""Sends the page the changed parts of the board, by name."""
 
 BUTTONS = ("step", "run", "set", "cancel", "back")
-"""Orders whose buttons are disabled while they cannot be given. The others are always there."""
-OFTEN = 0.1
-"""Seconds between two looks at a run that is driven."""
+"""Orders whose buttons are disabled while they are refused."""
+INTERVAL = 0.1
+"""Seconds between two updates while a run is driven."""
 BROKEN_OFF: Json = {"message": "the action was broken off", "hint": "Step starts it again"}
 _log = logging.getLogger(__name__)
 
 
 class Controller:
-    """Executes the orders for a run. `take` never blocks or raises; `close` ends its thread."""
+    """Carries out the orders for a run. `take` never blocks or raises; `close` ends its thread."""
 
     def __init__(self, run: Run, publish: Publish) -> None:
         self.run = run
@@ -64,42 +63,42 @@ class Controller:
         self._asked: Driving | None = None
         """The order that the driver is carrying out."""
         self._cancelled = False
-        """Whether what is driven is to continue to the end that a cancel leads to."""
+        """Whether a cancelled run is to be driven on to its end."""
         self._fault: Json | None = None
         """The error of the newest order, until the next one succeeds."""
         self._looking = False
         self._shown = ""
-        """The id of the run that is on the page."""
+        """The id of the run on the page."""
         self._seq: int | None = None
-        """The record whose decision is shown; None for the newest."""
+        """The record whose decision is on the page; None for the newest."""
         self._stop = run.listen(self._hear)
         self._thread = threading.Thread(target=self._work, name="chartloop panel", daemon=True)
         self._thread.start()
         self.take({"do": "show"})
 
     def take(self, message: object) -> None:
-        """An order of the page. What comes of it is published."""
+        """Queue an order of the page. Its result is published."""
         self._jobs.put(partial(self._obey, message))
 
     def flush(self) -> None:
-        """At the end of a cell: show a run that went elsewhere without a record of it."""
+        """At the end of a cell: show a run that was replaced without a record."""
         if self.run.id != self._shown:
             self.take({"do": "show"})
 
     def close(self) -> None:
-        """Take no more orders, and hear no more of the run. What is being done is finished."""
+        """Take no more orders and stop listening. Orders in the queue are finished."""
         self._stop()
         self._jobs.put(None)
 
     def settle(self, timeout: float = 30.0) -> bool:
-        """Wait until everything that was asked for is done and shown; whether it was in time."""
-        end, found = time.monotonic() + timeout, queue.SimpleQueue[bool]()
+        """Wait until all orders are done and shown; returns False after `timeout` seconds."""
+        end, settled = time.monotonic() + timeout, queue.SimpleQueue[bool]()
         with suppress(queue.Empty):
             while (left := end - time.monotonic()) > 0:
-                self._jobs.put(lambda: found.put(self._asked is None and not self._looking))
-                if found.get(timeout=left):
+                self._jobs.put(lambda: settled.put(self._asked is None and not self._looking))
+                if settled.get(timeout=left):
                     return True
-                time.sleep(OFTEN / 10)
+                time.sleep(INTERVAL / 10)
         return False
 
     # orders ---------------------------------------------------------------------------------
@@ -108,14 +107,14 @@ class Controller:
         while (job := self._jobs.get()) is not None:
             try:
                 job()
-            except Exception as error:  # noqa: BLE001  told to the page: the controller continues
-                self._tell({"fault": fault_of(error), "busy": ""})
+            except Exception as error:  # noqa: BLE001  shown on the page: the controller continues
+                self._send({"fault": fault_of(error), "busy": ""})
 
-    def _tell(self, changed: Json) -> None:
-        """Show the page something. Where there is no page any more the run continues without."""
+    def _send(self, changed: Json) -> None:
+        """Publish a change. An error of the page is logged, and the run continues."""
         try:
             self._publish(_sendable(changed))
-        except Exception:  # noqa: BLE001  whatever a page does, it is not the run's
+        except Exception:  # noqa: BLE001  a fault of the page must not stop the run
             _log.exception("the panel of run `%s` could not show something", self.run.id)
 
     def _obey(self, message: object) -> None:
@@ -125,9 +124,9 @@ class Controller:
             self._refuse_while_driven(order)
             self._fault = None
             self._carry_out(order)
-        except Exception as error:  # noqa: BLE001  told to who asked
+        except Exception as error:  # noqa: BLE001  shown on the page
             self._fault = fault_of(error)
-        self._tell({"fault": self._fault, "heard": number})
+        self._send({"fault": self._fault, "heard": number})
 
     def _refuse_while_driven(self, order: Order) -> None:
         if self._is_driven and not isinstance(order, (Pause, Cancel, Show)):
@@ -135,7 +134,7 @@ class Controller:
 
     @property
     def _is_driven(self) -> bool:
-        """By the driver, or by someone else: in a cell, or at another panel."""
+        """Whether it is being driven, by this driver, in a cell or in another panel."""
         return self._asked is not None or self.run.session.turn.is_held
 
     def _carry_out(self, order: Order) -> None:
@@ -147,7 +146,7 @@ class Controller:
             case Pause():
                 self._pause()
             case Why(seq):
-                self._tell({"why": self._decision(self.run.records, seq)})
+                self._send({"why": self._decision(self.run.records, seq)})
                 self._seq = seq
             case Show():
                 self._show()
@@ -156,7 +155,7 @@ class Controller:
                 self._show()
 
     def _follow(self, run: Run) -> None:
-        """Show this run from now on: after a fork another one."""
+        """Show this run from now on; after a fork it is the new one."""
         self._seq = None
         if run is not self.run:
             self._stop()
@@ -166,36 +165,36 @@ class Controller:
         if not self._is_driven:
             raise StatusError("the run rests already", hint="a pause is for a run that is driven")
         self.run.pause()
-        self._tell({"busy": "pausing after this action"})
+        self._send({"busy": "pausing after this action"})
 
     def _cancel(self, order: Cancel) -> None:
-        """Of a run that is driven: who drives it hears of it before the next action."""
+        """Cancel a run that is being driven; it stops before the next action."""
         self.run.cancel(order.reason, order.message)
         self._cancelled = self._asked is not None
-        self._tell({"busy": "cancelling after this action"})
+        self._send({"busy": "cancelling after this action"})
 
     # driving --------------------------------------------------------------------------------
 
     def _start(self, order: Driving) -> None:
         self._asked, self._seq = order, None
-        self._tell({"busy": "running"})
+        self._send({"busy": "running"})
         driver = threading.Thread(
             target=self._drive, args=(order,), name="chartloop panel driver", daemon=True
         )
         driver.start()
 
     def _drive(self, order: Driving) -> None:
-        """On its own thread: an action takes as long as it takes."""
+        """Drive the run, on a thread of its own."""
         fault: Json | None = BROKEN_OFF
         try:
             drive(self.run, order)
             fault = None
-        except Exception as error:  # noqa: BLE001  told to who asked
+        except Exception as error:  # noqa: BLE001  shown on the page
             fault = fault_of(error)
-        finally:  # a tool may even ask the thread to exit
-            self._jobs.put(partial(self._driven, fault))
+        finally:  # a tool may even raise SystemExit
+            self._jobs.put(partial(self._end_drive, fault))
 
-    def _driven(self, fault: Json | None) -> None:
+    def _end_drive(self, fault: Json | None) -> None:
         self._asked, self._fault = None, fault
         cancelled, self._cancelled = self._cancelled, False
         if cancelled and not self.run.ended:
@@ -206,35 +205,35 @@ class Controller:
     # showing --------------------------------------------------------------------------------
 
     def _hear(self, event: Event) -> None:
-        """Wherever the run is driven: only remembers that there is something to look at."""
+        """Queue an update after each record, on whichever thread the run is driven."""
         if isinstance(event, Recorded):
-            self._look_soon()
+            self._update_soon()
 
-    def _look_soon(self) -> None:
+    def _update_soon(self) -> None:
         if not self._looking:
             self._looking = True
-            self._jobs.put(self._look)
+            self._jobs.put(self._update)
 
-    def _look(self) -> None:
-        """Show what is seen of a run while it is driven, and everything once it rests."""
+    def _update(self) -> None:
+        """Show the head and the picture of a driven run, the whole view once it rests."""
         self._looking = False
         if not self._is_driven:
             self._show()
             return
-        self._tell({**head_of(self.run).to_dict(), "paint": self._picture.paint(self.run)})
-        time.sleep(OFTEN)
-        if self._asked is None:  # who drives it does not say when it rests
-            self._look_soon()
+        self._send({**head_of(self.run).to_dict(), "paint": self._picture.paint(self.run)})
+        time.sleep(INTERVAL)
+        if self._asked is None:  # another driver does not report when the run rests
+            self._update_soon()
 
     def _show(self) -> None:
-        """Show everything of a run that rests."""
+        """Show the whole view of a run, once it rests."""
         if self._is_driven:
-            self._look_soon()
+            self._update_soon()
             return
         records, self._shown = self.run.records, self.run.id
         view = view_run(self.run, records, decision=decision_of(self.run, records, self._seq))
         cannot = {name: why for name, why in view.refusals.items() if name in BUTTONS}
-        self._tell(
+        self._send(
             {
                 **view.to_dict(),
                 **self._picture.sheet(self.run),
@@ -245,12 +244,12 @@ class Controller:
         )
 
     def _decision(self, records: list[Record], seq: int | None) -> Json | None:
-        found = decision_of(self.run, records, seq)
-        return None if found is None else found.to_dict()
+        decision = decision_of(self.run, records, seq)
+        return None if decision is None else decision.to_dict()
 
 
 def _sendable(changed: Json) -> Json:
-    """The same without halves of characters, which no page could be sent."""
+    """The data without lone surrogates, which cannot be encoded."""
     text = json.dumps(changed, ensure_ascii=False)
     sound = sound_text(text)
     return changed if sound is text else json.loads(sound)

@@ -1,4 +1,4 @@
-"""Opens a panel, or names the extra that it needs."""
+"""Opening a panel, which needs an extra."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def panel(run: Run) -> Panel:
-    """A panel for a notebook: the run next to its picture, with buttons.
+    """Open a panel in a notebook: the run next to its picture, with buttons.
 
-    `SetupError` where the extra `notebook` is not installed.
+    Raises `SetupError` if the extra `notebook` is not installed.
     """
     if find_spec("anywidget") is None:
         raise SetupError("the panel of a notebook needs anywidget", hint=install("notebook"))

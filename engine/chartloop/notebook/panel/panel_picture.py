@@ -1,4 +1,4 @@
-"""The picture of a panel: laid out once, then only painted; laid out anew when a limit changes.
+"""The picture of a panel: laid out once, then only repainted, until its chart changes.
 
 Belongs here: when a layout is needed. Never: a layout.
 """
@@ -18,11 +18,11 @@ from chartloop.view.live.progress import Standing
 
 Json = dict[str, Any]
 PATIENCE = 10.0
-"""Seconds that a layout may take: until then no order is heard."""
+"""The time limit of a layout, in seconds: orders wait for it."""
 
 
 def still(run: Run) -> dict[str, str]:
-    """The view of a saved notebook without a kernel: the picture, and text."""
+    """The view for a notebook without a kernel: the picture, and text."""
     standing = standing_of(run.session)
     picture = LivePicture(run.draw().chart, timeout=PATIENCE)
     text = f"<Panel of run {run.id}>\n\n{picture.text(standing)}"
@@ -30,32 +30,32 @@ def still(run: Run) -> dict[str, str]:
         svg = picture.still(standing, "auto")
     except ChartloopError:  # no Graphviz, or a chart that it cannot lay out in time
         return {"text/plain": text}
-    shown = on_page(svg, describe_picture(picture, standing)) + line(
+    html = on_page(svg, describe_picture(picture, standing)) + line(
         f"{_STILL} {run.id}: {standing.said}", "dim"
     )
-    return {"text/html": shown, "image/svg+xml": svg, "text/plain": text}
+    return {"text/html": html, "image/svg+xml": svg, "text/plain": text}
 
 
 _STILL = "The panel as it was when its cell was run; run the cell to drive it. Run"
 
 
 class PanelPicture:
-    """The picture of one run, or of those that it continues as. `engine` is that of `Picture`."""
+    """The picture of one run and of its forks. `engine` is that of `Picture`."""
 
     def __init__(self, engine: Engine | None = None, *, timeout: float = PATIENCE) -> None:
         self._engine: Engine | None = engine
         self._timeout = timeout
         self._picture: LivePicture | None = None
         self._missing: str | None = ""
-        """Why there is no picture; None where there is one."""
+        """Why there is no picture; None if there is one."""
 
     def sheet(self, run: Run) -> Json:
-        """The update to show now: a whole picture if it was laid out anew, else the changes."""
+        """The next update: a whole picture after a new layout, else the changes."""
         chart, standing = run.draw().chart, standing_of(run.session)
         if self._picture is None or self._picture.chart != chart:
             self._picture = LivePicture(chart, engine=self._engine, timeout=self._timeout)
             svg = self._render(self._picture, standing)
-            boxes = {found: name for name, found in self._picture.ids.boxes.items()}
+            boxes = {element: state for state, element in self._picture.ids.boxes.items()}
             if self._missing is None:
                 return {"picture": svg, "boxes": boxes, "outline": "", "paint": self.paint(run)}
         if self._missing is None:
@@ -64,20 +64,20 @@ class PanelPicture:
         return {"picture": "", "boxes": {}, "outline": outline, "paint": {}}
 
     def paint(self, run: Run) -> Json:
-        """The changes to the picture on the page."""
+        """The changes of style and text for the picture on the page."""
         if self._picture is None or self._missing is not None:
             return {}
         changes = self._picture.changes(standing_of(run.session), "auto")
         return {"style": changes.style, "texts": changes.texts}
 
     def _render(self, picture: LivePicture, standing: Standing) -> str:
-        """The SVG; empty where there is none, and why."""
-        self._missing = ""  # the text of the picture says itself what there is to install
+        """The SVG. Empty if there is none; `_missing` then holds the reason."""
+        self._missing = ""  # the text of the picture itself names what to install
         if picture.engine == "mermaid":
             return ""
         try:
             svg = picture.svg(standing, "auto")
-        except ChartloopError as error:  # too large, say: the run can be stepped all the same
+        except ChartloopError as error:  # too large, say: the run can still be stepped
             self._missing = f"{error.message}\n{error.hint}\n\n"
             return ""
         self._missing = None

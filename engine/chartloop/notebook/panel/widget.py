@@ -1,6 +1,6 @@
-"""The widget that shows a panel: the only door to anywidget.
+"""The widget of a panel: the door to anywidget.
 
-Belongs here: what is kept in step between the kernel and the page. Never: what is in it, a thread.
+Belongs here: the state shared by kernel and page. Never: its content, a thread.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from chartloop.view_model.run_view import Json
 
 _PAGE = Path(__file__).parent / "page"
 _SCRIPT = f"{page_parts.SCRIPT}\n{(_PAGE / 'panel.js').read_text('utf-8')}"
-"""One module: there is no build, and nothing that a page would have to ask for."""
-_ALONE = ("paint", "why", "busy", "fault", "heard")
-"""Parts with their own traits, since they change by themselves."""
+"""One module, so that there is no build and no request."""
+_SEPARATE = ("paint", "why", "busy", "fault", "heard")
+"""Parts with their own traits, since they change independently."""
 _SHEET = ("picture", "boxes", "outline")
 
 
 class Panel(anywidget.AnyWidget):
     """A run in a notebook: its picture and facts, with buttons. Made by `panel(run)`.
 
-    `close()` takes it off the page; the run stays as it is.
+    `close()` removes it from the page; the run stays as it is.
     """
 
     _esm = _SCRIPT
@@ -57,7 +57,7 @@ class Panel(anywidget.AnyWidget):
     def _show(self, changed: Json) -> None:
         rest = dict(changed)
         with self.hold_sync():
-            for name in _ALONE:
+            for name in _SEPARATE:
                 if name in rest:
                     setattr(self, name, rest.pop(name))
             sheet = {name: rest.pop(name) for name in _SHEET if name in rest}
@@ -67,12 +67,12 @@ class Panel(anywidget.AnyWidget):
                 self.board = {**self.board, **rest}
 
     def close(self) -> None:
-        """Take it off the page, and hear no more of the run."""
+        """Remove it from the page and stop listening to the run."""
         self.controller.close()
         super().close()
 
     def _repr_mimebundle_(self, **options: Any) -> Any:
-        """The widget, and next to it a picture for where a notebook is read without a kernel."""
+        """The widget, with a picture for notebooks that are read without a kernel."""
         widget: Any = super()
         data, metadata = widget._repr_mimebundle_(**options)
         return {**data, **still(self.controller.run)}, metadata

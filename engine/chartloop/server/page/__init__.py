@@ -1,9 +1,9 @@
-"""The run page: what people see in a browser. Files only, without a build and without a network.
+"""The run page: the browser's view of runs and machines. Static files, without a build step.
 
     a link ─▶ index.html ─▶ app.js ─▶ one module for each page ─▶ the HTTP API, like any program
 
-A page and the API share their links: `/runs/k3f9` is a page for whoever asks for HTML, and JSON for
-everybody else. The files hold no data, so they need no token; what they show is asked for with one.
+A page and the API share their links: `/runs/k3f9` is a page for clients that accept HTML, and JSON
+for all others. The files hold no data, so they need no token; the data is fetched with one.
 
 Belongs here: which file answers a request, and under which policy. Never: a run, a machine.
 """
@@ -40,8 +40,8 @@ HEADERS: Mapping[str, str] = {
     "cache-control": "no-cache",
     "vary": "Accept",
 }
-"""On every file. No script and no style runs that is not one of these files, and a text can only
-become markup in one place: where `run_picture.js` reads the server's pictures."""
+"""Headers of every file. Only scripts and styles of this folder run, and text becomes markup in one
+place only: where `run_picture.js` reads the server's pictures."""
 
 
 class _File(NamedTuple):
@@ -55,16 +55,16 @@ def _file(name: str, body: bytes) -> _File:
 
 
 def _read() -> dict[str, _File]:
-    """Every file of the folder, and what all pages of runs share."""
+    """Every file of the folder, with the module and style that all pages of runs share."""
     own = {path.name: path.read_bytes() for path in _FOLDER.iterdir() if path.suffix in _KINDS}
     shared = {"parts.js": page_parts.MODULE.encode(), "parts.css": page_parts.STYLE.encode()}
     return {name: _file(name, body) for name, body in {**own, **shared}.items()}
 
 
 class RunPage:
-    """ASGI middleware that answers with the page's files, and leaves the rest to the API.
+    """ASGI middleware that serves the page's files and leaves all other requests to the API.
 
-    `views` are the last words of links below a run or a machine that are no page, `picture` say.
+    `views` are the last segments of links below a run or machine that are data, not pages.
     """
 
     def __init__(self, app: ASGI, views: Iterable[str] = ()) -> None:
@@ -77,14 +77,14 @@ class RunPage:
         if file is None:
             await self._app(scope, receive, send)
             return
-        given = dict(scope["headers"])
-        known = given.get(b"if-none-match", b"").decode("latin-1") == file.tag
-        body = b"" if known or scope["method"] == "HEAD" else file.body
+        request_headers = dict(scope["headers"])
+        unchanged = request_headers.get(b"if-none-match", b"").decode("latin-1") == file.tag
+        body = b"" if unchanged or scope["method"] == "HEAD" else file.body
         headers = {**HEADERS, "content-type": file.kind, "etag": file.tag}
-        if not known:
+        if not unchanged:
             headers["content-length"] = str(len(file.body))
         packed = [(name.encode(), value.encode()) for name, value in headers.items()]
-        status = 304 if known else 200
+        status = 304 if unchanged else 200
         await send({"type": "http.response.start", "status": status, "headers": packed})
         await send({"type": "http.response.body", "body": body})
 
@@ -107,6 +107,6 @@ class RunPage:
 
 
 def _wants_html(scope: Mapping[str, Any]) -> bool:
-    """Whether it comes from a browser's address bar or a link; programs take anything."""
+    """Whether the request comes from a browser's address bar or a link: those name `text/html`."""
     accept = dict(scope["headers"]).get(b"accept", b"").decode("latin-1").lower()
     return "text/html" in accept or (scope["path"] == "/" and "json" not in accept)

@@ -49,6 +49,10 @@ class Compare {
   }
 
   async load(signal) {
+    if (!this.ids.every(Boolean)) {
+      this.about.textContent = "Tick two runs in the list of runs to compare them.";
+      return;
+    }
     const [found] = await Promise.all([
       get(`${runPath(this.ids[0])}/compare${query({ other: this.ids[1] })}`, signal), ...this.sides.map((side) => side.load(signal)),
     ]);

@@ -267,8 +267,7 @@ class RunPage {
   showStatus(view) {
     const waits = view.answers.length > 0;
     const said = view.ended ? { natural: "done", limit: "stopped", human: "stopped by a person", error: "failed" }[view.kind] ?? "ended" : statusWords(view.status, waits, view.request?.open ? undefined : view.driver);
-    const task = view.facts.find(({ name }) => name === "run.task")?.value ?? "";
-    this.task.textContent = task.replace(/^'([^]*)'$/, "$1");
+    this.task.textContent = view.task;
     this.status.textContent = said;
     this.status.dataset.status = view.ended ? view.kind : waits ? "waits" : view.status;
     this.state.textContent = view.state;
@@ -302,7 +301,9 @@ class RunPage {
   ending(view) {
     const [first, ...rest] = view.said.split("\n");
     const output = view.output ? h("details", { open: view.output.length < 400 }, text("summary", "Output"), text("pre", view.output)) : null;
-    return [ticked(first, "h2"), ...rest.map((line) => ticked(line, "p")), output].filter(Boolean);
+    const stopped = view.kind === "error" || view.kind === "limit";
+    const faults = stopped ? failures({ errors: view.errors.slice(-1) }) : [];
+    return [ticked(first, "h2"), ...rest.map((line) => ticked(line, "p")), ...faults, output].filter(Boolean);
   }
 
   coming({ next, status, request, errors, warnings }) {
