@@ -46,11 +46,12 @@ def test_stdout_is_utf8_whatever_the_terminal_speaks(sh: Shell) -> None:
     assert "retry ≤ 3" in done.out
 
 
-def test_nothing_says_which_language(sh: Shell) -> None:
-    for more, what in (((), "nothing says"), (("-o", "x.txt"), "`x.txt` does not say")):
+def test_no_format_and_an_unknown_suffix(sh: Shell) -> None:
+    unknown = "`x.txt` has an unknown suffix"
+    for more, cause in (((), "no format is given"), (("-o", "x.txt"), unknown)):
         done = sh("export", "agent", *more)
         assert done.code == 2
-        assert done.err.startswith(f"error[CL607]: {what} what the machine is written for\n")
+        assert done.err.startswith(f"error[CL607]: {cause}\n")
         assert "say --to xstate or --to scxml" in done.err
 
 

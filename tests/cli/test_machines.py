@@ -540,7 +540,7 @@ def test_what_is_ones_own_is_drawn_without_it(sh: Shell) -> None:
     assert done.code == 0
     assert "│ b" in done.out
     names = "action `shout`, tool `subtract`, guard `mine`"
-    assert done.err == f"not known here, taken as named: {names}; --tools FILE gives them\n"
+    assert done.err == f"undeclared, accepted by name: {names}; --tools FILE declares them\n"
     sh.write("own.yaml", SMALL + "tools: [ad]\n")
     given = sh("draw", "own.yaml", "--tools", "tools.py")  # whoever gives theirs gives all of them
     assert given.code == 1

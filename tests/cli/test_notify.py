@@ -32,7 +32,7 @@ def test_it_is_told_on_run_and_when_it_is_said_again_on_resume(
         assert hook.posted[0].headers["authorization"] == "Bearer s3cret"
         sh("answer", "r", "yes")
         again = sh("resume", "r", "--no-input")
-        assert f"this run told http://127.0.0.1:{hook.port} what it notifies" in again.err
+        assert f"this run sent its notices to http://127.0.0.1:{hook.port};" in again.err
         assert len(hook.posted) == 1
         sh("answer", "r", "yes")
         assert "this run told" not in sh("resume", "r", "--no-input", "--notify", hook.url).err

@@ -114,7 +114,7 @@ def test_an_answer_as_json_and_delivered_twice(sh: Shell) -> None:
     assert sh("answer", "r", "fix", "--data", data, "--id", "m1", "--format", "json").json["new"]
     twice = sh("answer", "r", "fix", "--data", data, "--id", "m1", "--format", "json")
     assert not twice.json["new"]
-    assert "nothing is done twice" in twice.err
+    assert "delivered before: it is ignored" in twice.err
 
 
 def test_a_second_answer_is_refused_and_opens_no_later_gate(sh: Shell) -> None:
@@ -305,7 +305,7 @@ def test_tools_are_code_and_must_be_said_again(sh: Shell) -> None:
     assert made.out == "second\n"
     refused = sh("resume", "second")
     assert refused.code == 1
-    assert f"say them again: --tools {sh.folder}/tools.py" in refused.err
+    assert f"give them again: --tools {sh.folder}/tools.py" in refused.err
     assert sh("resume", "second", "--tools", "tools.py").out == "It is 5.\n"
 
 

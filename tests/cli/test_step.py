@@ -88,12 +88,12 @@ REFUSED = [
     Refused("no-value", "set steps", "a value is missing"),
     Refused("root", "set usage.cost 3", "cannot be set"),
     Refused("state", "run to actt", "did you mean `act`?"),
-    Refused("no-state", "run to", "says not where to"),
+    Refused("no-state", "run to", "is not understood"),
     Refused("answer", "answer ok", "the run waits for nothing"),
     Refused("answer-nothing", "answer", "the run waits for nothing"),
     Refused("back", "back 9", "9 records cannot be taken back"),
     Refused("number", "back two", "`two` is not a number"),
-    Refused("do", "do it", "`do` takes nothing"),
+    Refused("do", "do it", "`do` takes no argument"),
     Refused("private", "_step", "there is no command `_step`"),
 ]
 
@@ -154,8 +154,8 @@ def test_an_answer_before_the_wait_is_not_kept_and_does_nothing(sh: Shell) -> No
 
 def test_an_answer_says_which(sh: Shell) -> None:
     done = stepped(sh, "run", "answer", "answer ok =x", "answer ok 'x", args=ASK)
-    assert "data are given as NAME=VALUE" in " ".join(said(done, "answer ok =x", "asker> "))
-    assert "say which: fix, ok, abort" in " ".join(said(done, "answer", "asker> "))
+    assert "a field is written NAME=VALUE" in " ".join(said(done, "answer ok =x", "asker> "))
+    assert "name the event: fix, ok, abort" in " ".join(said(done, "answer", "asker> "))
     assert "this cannot be read" in " ".join(said(done, "answer ok 'x", "asker> "))
 
 

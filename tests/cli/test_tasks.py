@@ -158,7 +158,7 @@ def test_what_cannot_be_added(at: Shell) -> None:
     at.write("twice.yaml", "- {id: x, text: a}\n")
     first, again = (at("enqueue", "r", "--tasks", "twice.yaml", "--id", "m") for _ in range(2))
     assert (first.code, again.code) == (0, 0)
-    assert "nothing is done twice" in again.err
+    assert "delivered before: it is ignored" in again.err
     at("answer", "r", "no")
     at("resume", "r")
     ended = at("enqueue", "r", "too late")

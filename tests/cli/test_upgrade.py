@@ -103,7 +103,7 @@ def test_a_changed_file_is_refused_with_its_verdict(desk: Shell) -> None:
     desk.write("new.yaml", DESK.replace("steps: 10", "steps: 9"))
     plain = desk("resume", "waits", "--machine", "new.yaml")
     assert "safe: every record is decided as it was" in plain.err
-    assert "say --use-new-file" in plain.err
+    assert "add --use-new-file" in plain.err
     desk.write("new.yaml", DESK.replace("steps: 10", "steps: 2"))
     told = desk("resume", "waits", "--machine", "new.yaml", "--use-new-file")
     assert "unsafe: record 2 at draft" in told.err

@@ -1,7 +1,7 @@
-"""Asking in place: the question of a wait, its events as choices, their data field by field.
+"""Asking the question of a wait at the terminal: its events as choices, data field by field.
 
-While a person thinks, the wait may expire and an answer may come from another process: both
-are looked for, and whichever is first counts.
+While the user thinks, the wait may expire or another process may answer. Both are polled for; the
+first of the three counts.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ if TYPE_CHECKING:
     from chartloop.run.question import Question
 
 LAST = "."
-"""Ends a text of several lines."""
+"""The line that ends a text of several lines."""
 PASTE = 0.05
-"""Seconds in which the next line of a paste has come."""
+"""Seconds within which the next line of a paste arrives."""
 LOOK = 0.25
-"""Seconds between two looks at the clock and the inbox."""
+"""Seconds between two polls of the clock and the inbox."""
 _YES = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
 class Overtaken(Exception):
-    """The question needs no answer any more: it expired, or someone else answered."""
+    """The question no longer needs an answer: it expired, or another process answered."""
 
 
 def can_ask(options: RunOptions) -> bool:
-    """Whether someone sits at the terminal."""
+    """Whether a question can be asked at a terminal."""
     return not options.no_input and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def ask(run: Run) -> bool:
-    """Ask what the run waits for, and send the answer. False when no one wants to answer."""
+    """Ask the question of a run and send the answer. False if nothing is asked or answered."""
     question = run.question
     if question is None:
         return False
@@ -62,7 +62,7 @@ def ask(run: Run) -> bool:
     except Overtaken:
         console.say()
         return True
-    except WaitError as error:  # someone else was faster, or it expired while this was typed
+    except WaitError as error:  # another answer came first, or the wait expired meanwhile
         console.say(f"  {console.plain(error.message)}", "red")
         return True
     except (EOFError, KeyboardInterrupt):
@@ -71,7 +71,7 @@ def ask(run: Run) -> bool:
 
 
 def forget_typed() -> None:
-    """Take only what is typed after the question is on the screen: no answer comes unseen."""
+    """Discard typed-ahead input, so that it cannot answer a question that was not shown yet."""
     with contextlib.suppress(OSError, ValueError, termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
@@ -109,7 +109,7 @@ def _field(name: str, type: Type, over: Callable[[], bool]) -> Any:
 
 
 def _read_text(prompt: str, over: Callable[[], bool]) -> str:
-    """Read a line that is typed; if several lines were pasted, all up to `LAST`."""
+    """Read a typed line, or, if several lines were pasted, all lines up to `LAST`."""
     lines = [read_line(prompt, over).removesuffix("\n")]
     if not _more_came():
         return lines[0]
@@ -120,35 +120,35 @@ def _read_text(prompt: str, over: Callable[[], bool]) -> str:
 
 
 def _more_came() -> bool:
-    """Whether more came at once with the line that was read: only a paste does."""
+    """Whether more input follows at once, as it does for a paste."""
     return bool(select.select([sys.stdin], [], [], PASTE)[0])
 
 
 def _over(run: Run) -> Callable[[], bool]:
-    """Tells whether the question has expired, or a message has come that decides it."""
+    """Return a function that says whether the question has expired or a message has arrived."""
     from chartloop.run.sync import wait
 
     session, due = run.session, run.session.position.wake_at
 
-    def open_letters() -> set[str]:
-        """Those of the run, and those of the child that asks."""
+    def message_ids() -> set[str]:
+        """Messages in the inboxes of the run and of the child that asks."""
         question, journal = run.question, session.journal
         runs = {run.id, question.run if question is not None else run.id}
-        found = [wait(journal.inbox(name), suspends=run.suspends) for name in runs]
-        return {message.msg_id for messages in found for message in messages}
+        inboxes = [wait(journal.inbox(name), suspends=run.suspends) for name in runs]
+        return {message.msg_id for messages in inboxes for message in messages}
 
-    early = open_letters()
+    early = message_ids()
 
     def over() -> bool:
         if due is not None and session.ports.clock.now() >= due:
             return True
-        return bool(open_letters() - early)
+        return bool(message_ids() - early)
 
     return over
 
 
 def read_line(prompt: str, over: Callable[[], bool]) -> str:
-    """A line from the terminal. `Overtaken` when `over` says so first, EOFError at its end."""
+    """Read a line from the terminal. Raises `Overtaken` once `over()`, and EOFError at its end."""
     sys.stderr.write(prompt)
     sys.stderr.flush()
     while not select.select([sys.stdin], [], [], LOOK)[0]:

@@ -1,7 +1,7 @@
-"""`chartloop run --inputs`: many runs of one machine at once, and what they spent together.
+"""`chartloop run --inputs`: many runs of one machine at once, with their total.
 
-No new run is started once the total budget is spent; running ones finish. All share one
-journal, one event loop and, by their ids, nothing else.
+No new run is started once the total budget is spent; running ones finish. The runs share one
+journal and one event loop, and nothing else.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _COLOURS = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "c
 
 @dataclass
 class Done:
-    """One line and what came of it."""
+    """One line of the file with its run, or the error that prevented the run."""
 
     job: Job
     run: Run | None = None
@@ -54,11 +54,11 @@ class Done:
 
     @property
     def kind(self) -> str:
-        """The kind of the run's end; `error` where it could not be run."""
+        """The kind of the run's result; `error` if it could not run."""
         return "error" if self.error is not None or self.run is None else self.run.result.kind
 
     def to_dict(self) -> dict[str, Any]:
-        """The public shape of the run, with its line and task."""
+        """The result of the run as plain data, with its line and task."""
         data: dict[str, Any] = {"line": self.job.line, "task": self.job.task}
         if self.run is not None and self.run.session.head:
             data |= self.run.result.to_dict()
@@ -67,22 +67,22 @@ class Done:
 
 @dataclass
 class Batch:
-    """The runs of one file, as far as they have come."""
+    """The runs of one file and their progress."""
 
     machine: Machine
     options: RunCommandOptions
     journal: Callable[[], Journal]
-    """Opens it, for the first run that can start; for the others it is there."""
+    """Returns the journal, which is opened for the first run that can start."""
     jobs: Sequence[Job]
     bounds: Totals
     script: Script | None
     interrupts: Interrupts
     stdout: TextIO = field(default_factory=lambda: sys.stdout)
-    """Where results go: what tools print while they run goes to stderr."""
+    """The stream for results; `sys.stdout` is redirected to stderr while runs are driven."""
     started: list[Done] = field(default_factory=list[Done])
     finished: int = 0
     unread: bool = False
-    """Whoever read the results has gone."""
+    """Whether the reader of the results has closed the pipe."""
 
     def totals(self) -> Totals:
         """The spending of all runs so far, including those still running."""
@@ -90,20 +90,20 @@ class Batch:
 
     @property
     def unstarted_jobs(self) -> Sequence[Job]:
-        """The lines that were not started."""
+        """The jobs that were not started."""
         return self.jobs[len(self.started) :]
 
     def next(self) -> Done | None:
-        """The next line to run; None when there is none, or nothing may be started any more."""
-        over = self.interrupts.count or self.unread or not self.unstarted_jobs
-        if over or self.totals().limits_reached(self.bounds):
+        """Take the next job. None when none is left, a total is reached or the batch is stopped."""
+        stopped = self.interrupts.count or self.unread or not self.unstarted_jobs
+        if stopped or self.totals().limits_reached(self.bounds):
             return None
         done = Done(self.unstarted_jobs[0])
         self.started.append(done)
         return done
 
     async def work(self) -> None:
-        """Run one line after the other."""
+        """Run jobs one after another, until `next` gives none."""
         while (done := self.next()) is not None:
             try:
                 await self._run(done)
@@ -117,7 +117,7 @@ class Batch:
                 await self._pause()
 
     async def _pause(self) -> None:
-        """Pause what still runs: it would continue, and be paid, unseen."""
+        """Pause the runs in progress: no one reads their results, and they would cost money."""
         for done in self.started:
             if done.run is not None and not done.run.ended:
                 with contextlib.suppress(ChartloopError):
@@ -132,7 +132,7 @@ class Batch:
             self.machine, job.task, self.options, self.journal, cancel=self.interrupts,
             script=self.script, more=more,
         )  # fmt: skip
-        done.run.session.ports.questions = "decline"  # no one looks at one run of many
+        done.run.session.ports.questions = "decline"  # no one watches a single run of a batch
         await done.run.arun()
 
     def _say(self, done: Done) -> None:
@@ -151,7 +151,7 @@ class Batch:
 
 
 def run_all(source: str, options: RunCommandOptions) -> int:
-    """Run every line; print what came of them; gives the exit code."""
+    """Run every line of the file, print the results and return the exit code."""
     from chartloop.cli.drive import Interrupts
     from chartloop.cli.journal_access import say_journal
     from chartloop.cli.machine_loader import load_machine
@@ -182,7 +182,7 @@ def run_all(source: str, options: RunCommandOptions) -> int:
 
 
 def _shared_journal(options: RunOptions) -> Journal:
-    """The journal for many runs on one event loop: appends of a tick share a transaction."""
+    """Open a journal for many runs on one event loop: appends of a tick share a transaction."""
     from chartloop.cli.journal_access import open_journal
 
     journal = open_journal(options, make=True)
@@ -198,7 +198,7 @@ async def _all(batch: Batch, concurrency: int) -> None:
 
 
 def _leave_now(batch: Batch) -> None:
-    """End the process at once; see `drive`."""
+    """End the process at once; see `drive.leave_now`."""
     going = [d.run.id for d in batch.started if d.run is not None and not d.run.ended]
     runs = say_count(len(going), "run")
     console.say(f"\nstopped in the middle of {runs}; what is recorded is kept")
@@ -274,7 +274,7 @@ def _first_line(text: str) -> str:
 
 
 def _exit_code(batch: Batch) -> int:
-    """The worst of all: an error, then a limit (also the total), a wait, a person."""
+    """The worst exit code: an error, then a limit (also the total), a wait, a cancel."""
     if batch.interrupts.count:
         return INTERRUPTED
     codes = {BY_KIND[d.kind] for d in batch.started} | (

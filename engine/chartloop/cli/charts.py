@@ -1,6 +1,6 @@
-"""Shared by the commands that read flowcharts of documents.
+"""Options of the commands that read flowcharts of documents, and the choice of the chart.
 
-Belongs here: their options, and finding the chart that is meant. Never: what is done with it.
+Never here: what is done with the chart.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 chart_option = click.option(
     "--chart", metavar="N", default="",
-    help="Which flowchart of the document: its number, or a part of the heading above it.",
+    help="The flowchart of the document: its number, or a part of the heading above it.",
 )  # fmt: skip
 repair_option = click.option(
     "--repair", is_flag=True,
@@ -36,7 +36,7 @@ class ChartOptions(RunOptions):
 
 
 def find_chart(document: str, options: ChartOptions) -> Found:
-    """The flowchart of a document that is meant. `MisuseError`: none, or it is not clear which."""
+    """Find the flowchart that `--chart` names. `MisuseError` if it is missing or ambiguous."""
     from chartloop.interchange.documents import choose_chart, flowcharts, read_document
 
     try:

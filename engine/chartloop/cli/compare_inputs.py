@@ -1,6 +1,6 @@
-"""Two versions of a machine on a command line: files, shipped names, ``REV:PATH``; to look at.
+"""Machines to compare, by file, shipped name or ``REV:PATH``. They are read, never run.
 
-Nothing that a file names is imported or run; tools that are not given count as known.
+Nothing that a file names is imported; undeclared tools count as known.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def machines_at(sources: Sequence[str], options: RunOptions) -> list[tuple[str, Machine]] | None:
-    """Each machine with what it is called; None, and the findings are said, when one is none."""
+    """Load each machine with its name. None, with findings on stderr, if one cannot be loaded."""
     from chartloop.actions.declare import specs_of
     from chartloop.cli.machine_loader import own_of, say_assumed
     from chartloop.review.sources import Looking

@@ -1,6 +1,6 @@
 """Shell completion: machines, runs, events, states, limits.
 
-Nothing here may fail or write: a completion that cannot be made is left out.
+Completion never raises and never writes: candidates that cannot be found are left out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 RUNS = 50
-"""How many runs are offered, the newest first."""
+"""The most runs that are offered, the newest first."""
 
 
 def machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -44,14 +44,14 @@ def runs(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[C
 
 
 def events(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The events that the run named before waits for."""
+    """The events that the run on the command line waits for."""
     spec, row = _spec_of_run(ctx)
     state = spec.states.get(row.state) if spec is not None and row is not None else None
     return _items((e.trigger for e in state.edges_of("on")) if state else (), incomplete)
 
 
 def states(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The states of the machine named before."""
+    """The states of the machine on the command line."""
     spec = _spec(ctx)
     return _items(spec.states if spec is not None else (), incomplete)
 
@@ -59,7 +59,7 @@ def states(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list
 def states_of_run(
     ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """The states of the machine of the run named before."""
+    """The states of the machine of the run on the command line."""
     spec, _ = _spec_of_run(ctx)
     return _items(spec.states if spec is not None else (), incomplete)
 
@@ -82,9 +82,9 @@ def _items(words: Iterable[str], incomplete: str) -> list[CompletionItem]:
 
 
 def _spec(ctx: click.Context) -> MachineSpec | None:
-    """The spec of the file named on the line, as far as it can be read.
+    """The spec of the machine on the command line; None if it cannot be read.
 
-    Where the line ends in an option without its value, click has not named the arguments yet.
+    While an option lacks its value, click has not assigned the arguments to names yet.
     """
     from chartloop import catalog
     from chartloop.actions import builtin

@@ -1,10 +1,10 @@
 """Printing: results to stdout, everything else to stderr.
 
-Texts come from models, files and journals, and a terminal obeys what it is sent. So both streams
-are a `Door` while a command runs: whoever writes, no escape sequence passes it. Colours are ours:
-`style` puts signs round a text that the door alone turns into colours.
+Texts come from models, files and journals, and may hold escape sequences. So while a command runs
+both streams are wrapped in a `Door`, which lets none through, whoever writes. Only our own colours
+pass: `style` marks a text with private characters that the door replaces by escape sequences.
 
-Belongs here: streams, colours, JSON, and what a terminal may be sent.
+Belongs here: streams, colours, JSON, and cleaning for terminals.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typing import Any, TextIO
 from chartloop.core.plain import plain as as_data
 
 WIDEST = 100
-"""Columns that a table takes at most."""
+"""The most columns of a table."""
 
 _SIGNS = {
     "→": "->", "←": "<-", "≤": "<=", "≥": ">=", "≠": "!=", "·": "-", "•": "*", "…": "...",
@@ -36,15 +36,15 @@ _SIGNS = {
     **dict.fromkeys("▏▎▍▌", ""), **dict.fromkeys("▋▊▉", "#"),
     **dict.fromkeys("┌┐└┘╭╮╰╯├┤┬┴┼┏┓┗┛┠┯╔╗╚╝╟", "+"),
 }  # fmt: skip
-"""How signs are written where the terminal has only ASCII."""
+"""Replacements for characters that the stream cannot encode."""
 
 
 _OBEYED = re.compile(r"[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""Signs that JSON leaves as they are and a terminal obeys: 0x9b starts an escape sequence."""
+"""Control characters that JSON does not escape: 0x9b, for one, starts an escape sequence."""
 
 
 _STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
-"""Control characters that a terminal obeys, except newlines and tabs."""
+"""Control characters, except newlines and tabs."""
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 _INKS = {
@@ -52,17 +52,17 @@ _INKS = {
     "yellow": "\x1b[33m", "magenta": "\x1b[35m", "cyan": "\x1b[36m", "": "\x1b[0m",
 }  # fmt: skip
 _FIRST = 0x100000 + int.from_bytes(os.urandom(2)) % 0xFF00
-"""The first sign of a colour: private, and another one in each process, so no text can know it."""
+"""The first private-use character for colours. Random per process, so no text can guess it."""
 _SIGN_OF = {name: chr(_FIRST + number) for number, name in enumerate(_INKS)}
 _INK_OF = {sign: _INKS[name] for name, sign in _SIGN_OF.items()}
 _INKED = re.compile(f"[{_SIGN_OF['bold']}-{_SIGN_OF['']}]")
 
 
 class Door:
-    """A stream to people: what is written to it is cleaned first.
+    """A text stream that cleans what is written to it.
 
-    What would steer a terminal becomes U+FFFD, colours that others chose are left out. All else is
-    as with the stream behind it.
+    Control characters become U+FFFD and foreign colours are dropped. Everything else is delegated
+    to the wrapped stream.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -74,7 +74,7 @@ class Door:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write one after another."""
+        """Write the lines, cleaned."""
         for line in lines:
             self.write(line)
 
@@ -87,12 +87,12 @@ def _ink(sign: re.Match[str]) -> str:
 
 
 def clean(text: str) -> str:
-    """The text as it is where a terminal obeys nothing in it, else as `plain` has it."""
+    """The text without colours and, if it has control characters, without those; see `plain`."""
     return plain(_COLOUR.sub("", text)) if _STEERS.search(text) else text
 
 
 def open_doors() -> None:
-    """Put a door before stdout and stderr."""
+    """Wrap stdout and stderr in a `Door`."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if not isinstance(stream, Door):
@@ -100,18 +100,18 @@ def open_doors() -> None:
 
 
 def close_doors() -> None:
-    """Take them away: what follows is not the command line's."""
+    """Unwrap stdout and stderr, for a caller that runs more code in this process."""
     for name in ("stdout", "stderr"):
         setattr(sys, name, behind(getattr(sys, name)))
 
 
 def behind(stream: TextIO) -> TextIO:
-    """The stream itself, for who moves the cursor and cleans what it shows."""
+    """The wrapped stream, for code that moves the cursor and cleans its own text."""
     return stream.stream if isinstance(stream, Door) else stream
 
 
 def repaint(text: str, *, up: int = 0) -> None:
-    """Put a text in place of the line of stderr where the cursor is, or of one above it."""
+    """Replace the current line of stderr, or the one `up` lines above, by a text."""
     stream = behind(sys.stderr)
     where = f"\x1b[{up}A" if up else "\r"
     stream.write(f"{where}\x1b[2K{clean(text)}")
@@ -119,9 +119,9 @@ def repaint(text: str, *, up: int = 0) -> None:
 
 
 def fit_streams() -> None:
-    """Let all streams take any text: what they cannot encode is written in another way."""
+    """Make all streams accept any text: characters they cannot encode are replaced."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:  # it was closed by whoever started us
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115  for good
     codecs.register_error("chartloop", _stand_in)
     streams = {"chartloop": (sys.stdout, sys.stderr), "replace": (sys.stdin,)}
@@ -132,7 +132,7 @@ def fit_streams() -> None:
 
 
 def leave_terminal() -> None:
-    """Where a terminal was, which has gone, what is still said goes nowhere."""
+    """Discard further output of streams whose terminal has closed."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for fd in (1, 2):
         with contextlib.suppress(OSError):
@@ -149,7 +149,7 @@ def _stand_in(error: UnicodeError) -> tuple[str, int]:
 
 
 def speaks_unicode(stream: TextIO) -> bool:
-    """Whether the stream can show signs beyond ASCII."""
+    """Whether the encoding of the stream has the characters of tables and bars."""
     try:
         "█→✓".encode(getattr(stream, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -158,7 +158,7 @@ def speaks_unicode(stream: TextIO) -> bool:
 
 
 def is_terminal(stream: TextIO) -> bool:
-    """Whether a person looks at the stream, on a terminal that can move its cursor."""
+    """Whether the stream is a terminal that can move its cursor."""
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -177,7 +177,7 @@ def style(text: str, colour: str = "", *, bold: bool = False, stream: TextIO | N
 
 
 def plain(text: str) -> str:
-    """The text without anything that a terminal would obey. Newlines and tabs stay."""
+    """The text with control characters replaced. Newlines and tabs stay."""
     from chartloop.view_model.table import plain_text
 
     return plain_text(text)
@@ -189,12 +189,12 @@ def width() -> int:
 
 
 def columns(stream: TextIO) -> int | None:
-    """The columns of the terminal; None where the stream is none."""
+    """The columns of the terminal; None if the stream is not a terminal."""
     return max(40, shutil.get_terminal_size().columns) if is_terminal(stream) else None
 
 
 def wrap_to_terminal(text: str, stream: TextIO) -> list[str]:
-    """The text in lines that fit the terminal, if the stream is one; words stay whole."""
+    """Split a text into lines that fit the terminal, if the stream is one. Words stay whole."""
     lines = text.split("\n")
     wide = columns(stream)
     return lines if wide is None else [part for line in lines for part in _broken(line, wide)]
@@ -208,12 +208,12 @@ def _broken(line: str, columns: int) -> list[str]:
 
 
 def result(text: str = "", stream: TextIO | None = None) -> None:
-    """A line of the result, on stdout. A reader that has gone raises `BrokenPipeError`."""
+    """Write a line of the result to stdout. Raises `BrokenPipeError` if its reader has gone."""
     (stream or sys.stdout).write(text + "\n")
 
 
 def say(text: str = "", colour: str = "") -> None:
-    """A line for the person at the terminal, on stderr. That no one reads it stops nothing."""
+    """Write a line for the user to stderr. A failure to write is ignored."""
     try:
         sys.stderr.write(style(text, colour, stream=sys.stderr) + "\n")
         sys.stderr.flush()
@@ -222,7 +222,7 @@ def say(text: str = "", colour: str = "") -> None:
 
 
 def as_json(data: Any, *, indent: int | None = 2) -> str:
-    """Data as JSON, in ASCII where stdout has nothing else; nothing in it that a terminal obeys."""
+    """Encode data as JSON without control characters; in ASCII if stdout has nothing else."""
     ascii_only = not speaks_unicode(sys.stdout)
     text = json.dumps(as_data(data), ensure_ascii=ascii_only, indent=indent, default=str)
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -1,6 +1,6 @@
 """The cost of model calls and the data of an answer, in words.
 
-Belongs here: sentences of the command line alone; those about a record are in `run.record_text`.
+Texts about a record are in `run.record_text`.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def calls_and_cost(facts: Facts, failed: int = 0) -> str:
 
 
 def say_cost(cost: float) -> str:
-    """US dollars, with as many digits as say something."""
+    """US dollars: two decimals, or four significant digits below 1."""
     if cost >= 1 or cost == 0:
         return f"${cost:.2f}"
-    digits = 4 - math.ceil(math.log10(cost))  # four that say something, never 4.2e-05
+    digits = 4 - math.ceil(math.log10(cost))  # four significant digits, never 4.2e-05
     return "$" + f"{cost:.{digits}f}".rstrip("0").rstrip(".")

@@ -1,6 +1,6 @@
-"""Shared by the commands that show a coverage: thresholds, and the file that keeps it.
+"""Options of the commands that show coverage: thresholds and saving.
 
-Belongs here: options. Never: counting, and what a coverage says (`analysis.coverage`).
+Never here: counting and reports (`analysis.coverage`).
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ threshold_option = click.option(
 )  # fmt: skip
 save_option = click.option(
     "--save", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Write what was counted, to be added up with `chartloop coverage --with`.",
+    help="Save the counts, for `chartloop coverage --with`.",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageGate(RunOptions):
-    """The options of commands that show a coverage."""
+    """The options of commands that show coverage."""
 
     fail_under: tuple[str, ...] = ()
     save: str | None = None
 
 
 def wanted_of(options: CoverageGate) -> dict[Kind, float]:
-    """The thresholds. `MisuseError` for what is none."""
+    """Parse the thresholds, in percent by kind. Raises `MisuseError` for an invalid one."""
     from chartloop.analysis.coverage.coverage import wanted_of as read
     from chartloop.cli.error_report import MisuseError
     from chartloop.core.errors import SetupError
@@ -52,7 +52,7 @@ def wanted_of(options: CoverageGate) -> dict[Kind, float]:
 
 
 def save(options: CoverageGate, coverages: Sequence[Coverage]) -> None:
-    """Write the file that `--save` names, if it names one."""
+    """Write the file of `--save`, if given."""
     from chartloop.analysis.coverage.coverage import to_json
     from chartloop.view.save import write_whole
 

@@ -1,4 +1,4 @@
-"""A run that continues while a person looks on: views, questions, Ctrl-C, and what it came to.
+"""Driving a run from a terminal: its view, its questions, Ctrl-C and the report at its end.
 
 Source: design "architecture", section 3 (8); "language", section 11
 """
@@ -38,13 +38,13 @@ ONCE = "stopping before the next action; Ctrl-C again stops now"
 SIGNALS = [
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 ]
-"""Ctrl-C, `kill` and what service managers send, a terminal that is closed."""
+"""Sent by Ctrl-C, by `kill` and service managers, and by a terminal that closes."""
 
 
 class Interrupts:
-    """Ctrl-C, once: the run stops before its next action. Twice: now. A `Cancel` of the run.
+    """A `Cancel` for Ctrl-C: the first stops the run before its next action, the second at once.
 
-    SIGTERM and SIGHUP mean the same; who ignores one of them, as `nohup` does, continues doing so.
+    SIGTERM and SIGHUP do the same, unless the process ignores them already, as under `nohup`.
     """
 
     def __init__(self) -> None:
@@ -57,11 +57,11 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            meant = (
+            handled = (
                 number for number in SIGNALS
                 if number == signal.SIGINT or signal.getsignal(number) is not signal.SIG_IGN
             )  # fmt: skip
-            self._before = {number: signal.signal(number, self._caught) for number in meant}
+            self._before = {number: signal.signal(number, self._caught) for number in handled}
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -82,7 +82,7 @@ class Interrupts:
 def drive(
     run: Run, options: RunOptions, interrupts: Interrupts, script: Script | None = None
 ) -> Result:
-    """Drive the run to its end, or to where it waits and no one answers."""
+    """Drive a run until it ends, or waits and nobody answers at the terminal."""
     from chartloop.scenarios.outside_events import play
 
     view = interrupts.view = view_for(run, options)
@@ -106,8 +106,8 @@ def drive(
                 break
     except KeyboardInterrupt:
         leave_now(run, options)
-    except ChartloopError as error:  # said by whoever called; here, what is still there
-        elsewhere = isinstance(error, (Driven, Fenced))  # to continue here would stop the other
+    except ChartloopError as error:  # the caller reports it; here only how to continue
+        elsewhere = isinstance(error, (Driven, Fenced))  # another process drives it
         if run.session.head and not options.in_memory and not elsewhere:
             console.say(f"run {run.id} can continue:  {line_for('resume', run.id, options)}")
         raise
@@ -118,13 +118,13 @@ def drive(
 
 
 def _say_question(run: Run, options: RunOptions, view: View) -> None:
-    """Print the question of an MCP server and the commands that answer it: the run stays."""
+    """Print the question of an MCP server and the commands that answer it. The run stays open."""
     if (question := run.question) is None:
         return
     lines = [question.text, *(line.text for line in _commands_to_answer(run, options))]
     if question.due is not None:
         left = max(0.0, question.due - run.session.ports.clock.now())
-        lines.append(f"without an answer within {say_elapsed(left)} it is told `cancel`")
+        lines.append(f"without an answer within {say_elapsed(left)} the server gets `cancel`")
     text = "\n".join(console.plain(line) for line in lines)
     if not view.notify(text):
         console.say(text)
@@ -132,7 +132,7 @@ def _say_question(run: Run, options: RunOptions, view: View) -> None:
 
 @contextlib.contextmanager
 def _open_view(view: View) -> Generator[None]:
-    """The view is open, and what tools print does not mix with the results."""
+    """Open the view; send what tools print on stdout to stderr, away from the results."""
     with contextlib.redirect_stdout(sys.stderr):
         view.open()
         try:
@@ -144,7 +144,7 @@ def _open_view(view: View) -> Generator[None]:
 def leave_now(run: Run, options: RunOptions) -> None:
     """End the process at once: an action may hang in a thread that cannot be stopped.
 
-    Nothing recorded is lost by it: the journal stands a kill at any moment.
+    Nothing recorded is lost: the journal survives a kill at any moment.
     """
     console.say("\nstopped in the middle of an action; everything before it is recorded")
     if run.session.head and not options.in_memory:
@@ -156,20 +156,20 @@ def leave_now(run: Run, options: RunOptions) -> None:
 
 
 def tell(run: Run, options: RunOptions, interrupts: Interrupts | None = None) -> int:
-    """Print what came of a run, the result on stdout and the reason on stderr; the exit code."""
+    """Print the result of a run on stdout and the reason on stderr; return the exit code."""
     result = run.result
     _print(result, options)
-    for said in outcome_lines(result):
-        for line in console.wrap_to_terminal(console.plain(said.text), sys.stderr):
-            console.say(line, said.colour)
+    for line in outcome_lines(result):
+        for part in console.wrap_to_terminal(console.plain(line.text), sys.stderr):
+            console.say(part, line.colour)
     console.say(costs.calls_and_cost(result.facts, run.session.tally.failed_calls), "dim")
     say_journal(run.session.journal, run.id)
-    for said in (
+    for line in (
         _commands_to_retry(run, result, options)
         if run.ended
         else _commands_to_go_on(run, result, options)
     ):
-        console.say(console.plain(said.text), said.colour)
+        console.say(console.plain(line.text), line.colour)
     stopped = interrupts is not None and interrupts.count > 0
     if stopped and (not run.ended or result.reason == "user_requested"):
         return INTERRUPTED
@@ -182,7 +182,7 @@ def _print(result: Result, options: RunOptions) -> None:
     elif options.format == "jsonl":
         console.result(console.as_json({"event": "result", **result.to_dict()}, indent=None))
     else:
-        # of a run that has not ended, nothing is a result yet
+        # a run that has not ended has no result yet
         partial = [*result.partial] if result.reason is not None else []
         output = result.output
         if output is not None and result.reason is not None:
@@ -192,11 +192,11 @@ def _print(result: Result, options: RunOptions) -> None:
             console.result(text)
 
 
-# the commands that continue with it ---------------------------------------------------------------
+# the commands to run next ---------------------------------------------------------------
 
 
 def _commands_to_retry(run: Run, result: Result, options: RunOptions) -> Iterator[Line]:
-    """The commands that try again what ended a run in an error."""
+    """The commands that retry the step that failed; nothing for a run that did not fail."""
     if result.kind != "error" or options.in_memory or lacks_task(result):
         return
     failure = last_failure(result)
@@ -223,7 +223,7 @@ def _commands_to_go_on(run: Run, result: Result, options: RunOptions) -> Iterato
 
 
 def _commands_to_answer(run: Run, options: RunOptions) -> Iterator[Line]:
-    """The commands that answer what a run asks, each with its fields."""
+    """The commands that answer the question of a run, one for each event, with its fields."""
     wait = run.question.wait if run.question is not None else ""
     yield Line("answer with:")
     for event, fields in run.answers.items():

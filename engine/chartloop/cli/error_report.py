@@ -43,13 +43,13 @@ BY_KIND = {"natural": OK, "error": ERROR, "limit": LIMIT, "waiting": WAITING, "h
 
 
 class UntrustedError(RunError):
-    """The file names a host or its own path, and no one said that it may."""
+    """The file names hosts, keys or outside paths, and `--trust` was not given."""
 
     code = "CL324"
 
 
 class MisuseError(SetupError):
-    """The command line names something that is not there."""
+    """The command line names something that does not exist."""
 
 
 _EXITS: tuple[tuple[type[ChartloopError], int], ...] = (
@@ -62,7 +62,7 @@ _EXITS: tuple[tuple[type[ChartloopError], int], ...] = (
     (UnknownRunError, USAGE),
     (Driven, DRIVEN),
 )
-"""The exit code of an error, where it is not 1."""
+"""Exit codes of errors, if not 1."""
 
 
 def _exit_of(error: ChartloopError) -> int:
@@ -70,7 +70,7 @@ def _exit_of(error: ChartloopError) -> int:
 
 
 def say_error(error: ChartloopError) -> int:
-    """Say what is wrong on stderr, with its cure; gives the exit code."""
+    """Print an error and its hint on stderr; return the exit code."""
     from chartloop.cli.printing import say_lines
 
     if isinstance(error, SpecError):
@@ -83,14 +83,14 @@ def say_error(error: ChartloopError) -> int:
 
 
 def say_findings(findings: Iterable[Finding], file: str = "") -> None:
-    """Say findings on stderr, with their lines of the file, and how many there are."""
+    """Print findings on stderr with the lines of the file, and their number."""
     from chartloop.cli.printing import say_lines
 
     say_lines(finding_lines(findings, file=file, width=console.columns(sys.stderr)))
 
 
 def say_fault(error: Exception) -> int:
-    """An error that is chartloop's own. Its traceback is shown to whoever asks for it."""
+    """Report a fault in chartloop; return the exit code. `CHARTLOOP_TRACEBACK` shows where."""
     if os.environ.get("CHARTLOOP_TRACEBACK"):
         raise error
     console.say(f"error: {type(error).__name__}: {console.plain(str(error))}")

@@ -1,6 +1,6 @@
-"""`chartloop test MACHINE --generate`: the call, and how far the search is.
+"""`chartloop test MACHINE --generate`: runs the generator and shows its progress.
 
-Never: the search, or what came of it (`scenarios.generator`).
+Never here: the search and its result (`scenarios.generator`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from chartloop.scenarios.generator.search import Progress
 
 _EVERY = 0.1
-"""Seconds between two paints of the line that says how far the search is."""
+"""Seconds between two updates of the progress line."""
 
 
 def generate_and_report(paths: Sequence[str], folder: str, options: GenerateOptions) -> int:
-    """Generate, print and write; the exit code."""
+    """Generate scenarios, write and print them; return the exit code."""
     from chartloop.cli.machine_loader import locate, own_of, with_tools_hint
     from chartloop.core.errors import SpecError
     from chartloop.scenarios.generator.generate import generate
@@ -49,8 +49,8 @@ def generate_and_report(paths: Sequence[str], folder: str, options: GenerateOpti
         found.write(force=bool(options.force))
     print_result(found, options, added={"written": not dry}, written=not dry)
     if not options.is_json:
-        for said in found.unread:
-            console.say(f"passed over: {console.plain(said)}", "yellow")
+        for message in found.unread:
+            console.say(f"skipped: {console.plain(message)}", "yellow")
     if found.stopped:
         return INTERRUPTED
     return ERROR if any(one.why != "proven" for one in found.unreached) else 0
@@ -67,7 +67,7 @@ def _machine(paths: Sequence[str], folder: str) -> str:
 
 
 class _Line:
-    """A line on stderr that says how far the search is, where a person looks at it."""
+    """The progress line on stderr, shown only on a terminal."""
 
     def __init__(self) -> None:
         self._shown = console.is_terminal(sys.stderr)
@@ -75,7 +75,7 @@ class _Line:
         self._painted = False
 
     def paint(self, progress: Progress) -> None:
-        """Say it, now and then."""
+        """Show the progress, at most every `_EVERY` seconds."""
         now = time.monotonic()
         if not self._shown or now < self._next:
             return
@@ -86,7 +86,7 @@ class _Line:
         self._write(f"{found} of {wanted} found, {doing}; Ctrl-C keeps what is found")
 
     def clear(self) -> None:
-        """Take it away."""
+        """Erase the line."""
         if self._painted:
             self._write("")
 

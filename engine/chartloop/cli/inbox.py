@@ -1,6 +1,6 @@
-"""Shared by `answer`, `enqueue`, `pause` and `cancel`: a message into a run's inbox.
+"""Messages to a run's inbox, sent by `answer`, `enqueue`, `pause` and `cancel`.
 
-The process that drives the run takes it out; without one, the next `chartloop resume` does.
+The process that drives the run takes them; without one, the next `chartloop resume` does.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from chartloop.run.journal import Journal, RunRow
 
 PATIENCE = 1.5
-"""Seconds in which a process that has the run is expected to have taken the message."""
+"""Seconds to wait for the process that drives the run to take the message."""
 _WILL = {
     "answer": "takes it when it continues",
     "enqueue": "takes them when it continues",
     "pause": "pauses before its next action",
     "cancel": "stops before its next action",
 }
-"""The effect of a message that no process has taken yet."""
+"""The effect of a message that has not been taken yet, by its kind."""
 _CALLED = {"enqueue": "tasks", "pause": "request to pause", "cancel": "request to stop"}
 
 
@@ -34,9 +34,10 @@ class Posted(NamedTuple):
 
     data: Mapping[str, Any]
     run: str
-    """In whose inbox it is."""
+    """The run whose inbox holds it: the run itself or the child that asks."""
     message_id: str
     new: bool
+    """False if a message with this id was sent before."""
 
 
 def post_message(
@@ -46,7 +47,7 @@ def post_message(
     data: Mapping[str, Any],
     message_id: str | None = None,
 ) -> None:
-    """Put a message into the inbox of a run, and report what became of it."""
+    """Send a message to the inbox of a run and report its status."""
     from chartloop.run.journal import InboxMessage
     from chartloop.run.sync import by_hand
 
@@ -58,22 +59,22 @@ def post_message(
 
 
 def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: Posted) -> None:
-    """Say what became of a message."""
+    """Report whether a message was new and whether it has been taken."""
     from chartloop.api.stored_run import living_lease
     from chartloop.cli.journal_access import resume_line
     from chartloop.run.sync import by_hand
 
     data, fresh = posted.data, posted.new
-    # also by whoever shows the question at a prompt: that one rests, and drives nothing
+    # a prompt that shows the question takes it too, without driving the run
     taken = fresh and "ahead" not in data and _is_taken(journal, posted.run, posted.message_id)
     now = by_hand(journal.row(row.run_id)) or row
-    told = {"run": row.run_id, "sent": dict(data), "new": fresh, "taken": taken}
+    report = {"run": row.run_id, "sent": dict(data), "new": fresh, "taken": taken}
     if options.is_json:
-        console.result(console.as_json({**told, "status": now.status, "state": now.state}))
+        console.result(console.as_json({**report, "status": now.status, "state": now.state}))
     kind = data["kind"]
     what, are = (_CALLED.get(kind, kind), "are" if kind == "enqueue" else "is")
     if not fresh:
-        console.say("this message was delivered before: nothing is done twice")
+        console.say("this message was delivered before: it is ignored")
     elif taken:
         console.say(f"run {row.run_id} has taken the {what}: it is {now.status} at {now.state}")
     else:
@@ -88,7 +89,7 @@ def report_message(journal: Journal, row: RunRow, options: RunOptions, posted: P
 
 
 def _is_taken(journal: Journal, run_id: str, message_id: str) -> bool:
-    """Whether someone takes the message out while we look."""
+    """Whether a process takes the message within `PATIENCE`."""
     from chartloop.run.sync import by_hand
 
     until = time.monotonic() + PATIENCE

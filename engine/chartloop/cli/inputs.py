@@ -1,8 +1,8 @@
-"""A file of tasks, one run for each line, and the total that all may spend.
+"""The tasks file of `chartloop run --inputs`, and the total budget of its runs.
 
     {"task": "Sum 1 to 10.", "vars": {"style": "short"}, "limits": {"steps": 20}}
 
-A line is one run; what it leaves out is the command line's.
+Each line is one run; the command line gives the values that a line omits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TOTALS = ("tokens", "cost", "steps")
 
 
 class Job(NamedTuple):
-    """One line: what one run is to do."""
+    """One line of the file: the task of one run, with its variables and limits."""
 
     line: int
     task: str = ""
@@ -35,7 +35,7 @@ class Job(NamedTuple):
 
 
 def read_jobs(source: str) -> list[Job]:
-    """The lines of a file, or of stdin for ``-``. `MisuseError` names every bad one."""
+    """Read the lines of a file, or of stdin for ``-``. `MisuseError` lists the bad ones."""
     if source == "-":
         text = sys.stdin.read()
     else:
@@ -73,7 +73,7 @@ def _job(number: int, line: str) -> Job:
 
 
 class Totals(NamedTuple):
-    """The total that runs have spent, or may spend. None: unknown, or unbounded."""
+    """What runs have spent or may spend together. None means unknown or unbounded."""
 
     tokens: float | None = None
     cost: float | None = None
@@ -81,13 +81,13 @@ class Totals(NamedTuple):
     steps: float | None = None
 
     def limits_reached(self, bounds: Totals) -> list[str]:
-        """The bounds that this reaches."""
+        """The names of the bounds that these totals reach."""
         pairs = zip(TOTALS, self, bounds, strict=True)
         return [n for n, own, bound in pairs if bound is not None and (own or 0) >= bound]
 
 
 def read_totals(given: Iterable[str]) -> Totals:
-    """The bounds of `--total-limit`: ``tokens=100_000,cost=2.50``."""
+    """Parse `--total-limit`: ``tokens=100_000,cost=2.50``."""
     found: dict[str, float] = {}
     for part in (p.strip() for text in given for p in text.split(",")):
         name, _, text = part.partition("=")
@@ -113,7 +113,7 @@ def _amount(text: str, *, whole: bool) -> float | None:
 
 
 def sum_spending(all_facts: Iterable[Facts]) -> Totals:
-    """The sum of what runs have spent. The cost covers the calls whose price is known."""
+    """Add up the spending of runs. The cost covers only calls whose price is known."""
     tokens, cost, steps = 0, None, 0
     for facts in all_facts:
         tokens += facts.usage.total_tokens

@@ -1,10 +1,10 @@
-"""Runs that are in a journal: found by name, and opened with the machine they were started with.
+"""Access to recorded runs: finding a run by name, and opening it with its own machine.
 
-The machine of a run is its canonical text, which the journal holds by hash: a file that has
-changed since, or is gone, changes nothing about a run that was recorded.
+The machine of a run is its canonical text, which the journal stores by hash. A file that has
+changed or gone since does not affect a recorded run.
 
-How a run was started is in its first record, under `cli`, so that continuing needs it not
-said again. What could run code or send a key elsewhere must be said again all the same.
+The first record holds the options of the start, under `cli`, so that `resume` need not repeat them.
+Options that could run code or send a key elsewhere must be given again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WRITING = ("resume", "answer")
 
 
 def open_journal(options: RunOptions, *, make: bool = False) -> Journal:
-    """The journal that is meant. Without `make`, one that is not there is an error."""
+    """Open the journal of the options. Without `make`, a missing journal is an error."""
     from chartloop.adapters.journal.sqlite import SqliteJournal, default_journal_path
     from chartloop.core.durability import known_durability
     from chartloop.run.journal import MemoryJournal
@@ -72,7 +72,7 @@ def _of_a_plugin(url: str, options: RunOptions, *, make: bool) -> Journal:
 
 
 def _elsewhere(path: Path) -> str:
-    """A hint that names the next journal in a folder further up; empty if there is none."""
+    """A hint that names the nearest journal in a parent folder; empty if there is none."""
     from chartloop.adapters.journal.sqlite import journals_above
 
     others = [other for other in journals_above(Path.cwd()) if other != path.absolute()]
@@ -90,20 +90,20 @@ def close_later(journal: Journal) -> None:
 
 
 def display_path(path: str | Path) -> str:
-    """A path relative to the current folder if it is below it, else as it is."""
+    """The path relative to the current folder if it is inside, else unchanged."""
     relative = os.path.relpath(path)
     return str(path) if relative.startswith(os.pardir) else relative
 
 
 def name_of(journal: Journal) -> str:
-    """The location of the journal, for people."""
+    """The location of the journal for messages: a short path, a URL, or `memory`."""
     if journal.name == "memory" or "://" in journal.name:
         return journal.name
     return display_path(journal.name)
 
 
 def find_run(journal: Journal, name: str) -> RunRow:
-    """The run of that id or unique prefix, or the newest for `last`."""
+    """Find a run by id or unique prefix; `last` is the newest. Raises `UnknownRunError`."""
     from chartloop.run.journal import CHILD_MARK
     from chartloop.run.sync import by_hand
 
@@ -115,14 +115,14 @@ def find_run(journal: Journal, name: str) -> RunRow:
         return newest[0]
     if (row := by_hand(journal.row(name))) is not None:
         return row
-    asked = CHILD_MARK in name
-    found = by_hand(journal.rows(prefix=name, children=asked, limit=9)) if name else []
-    if len(found) == 1:
-        return found[0]
-    if found:
-        listed = ", ".join(r.run_id for r in found[:8]) + (" ..." if len(found) > 8 else "")
+    is_child = CHILD_MARK in name
+    matches = by_hand(journal.rows(prefix=name, children=is_child, limit=9)) if name else []
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        listed = ", ".join(r.run_id for r in matches[:8]) + (" ..." if len(matches) > 8 else "")
         raise UnknownRunError(f"several runs start with `{name}`: {listed}", hint="type more of it")
-    known = [r.run_id for r in by_hand(journal.rows(children=asked, limit=200))]
+    known = [r.run_id for r in by_hand(journal.rows(children=is_child, limit=200))]
     listed = _elsewhere(Path(journal.name)) or "`chartloop runs` lists them"
     hint = nearest(name, known, otherwise=listed)
     raise UnknownRunError(f"there is no run `{name}` in {name_of(journal)}", hint=hint)
@@ -134,10 +134,10 @@ def find_run(journal: Journal, name: str) -> RunRow:
 def machine_of(
     journal: Journal, row: RunRow, options: RunOptions, *, to_run: bool = False
 ) -> Machine:
-    """The machine that the run was started with, from the journal.
+    """Load the machine that the run was started with, from the journal.
 
-    To look at a run its own tools, actions and guards are not needed: what they gave is on the
-    record. `to_run` asks for them.
+    Reading a run does not need its own tools, actions and guards, because their results are
+    recorded. With `to_run` they are required.
     """
     from chartloop.api.stored_run import machine_to_drive, machine_to_read
 
@@ -156,7 +156,7 @@ def _ask_for_tools(journal: Journal, row: RunRow, options: RunOptions) -> None:
     if tools and not options.tools:
         raise SetupError(
             f"run `{row.run_id}` was started with your own tools, which are Python code",
-            hint=f"say them again: {' '.join(f'--tools {shlex.quote(t)}' for t in tools)}",
+            hint=f"give them again: {' '.join(f'--tools {shlex.quote(t)}' for t in tools)}",
         )
 
 
@@ -164,7 +164,7 @@ def _ask_for_tools(journal: Journal, row: RunRow, options: RunOptions) -> None:
 
 
 def remember(run: Run, machine: str, options: RunOptions) -> None:
-    """Put into the first record, which is not written yet, how the run was started."""
+    """Put the options of the start into the first record, before it is written."""
     from chartloop.api.stored_run import begun_with
 
     begun = run.session.begun
@@ -182,17 +182,17 @@ def remember(run: Run, machine: str, options: RunOptions) -> None:
 
 
 def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
-    """The options of this call, over those of the run's start.
+    """Complete the options of this call by those that the run was started with.
 
-    Not `--tools` and `--api-base`: they run code, and send a key somewhere. Nor `--notify`, whose
-    address may be a secret and is not kept.
+    Except `--tools`, which runs code, `--api-base`, which receives keys, and `--notify`, whose
+    address may be a secret and is not stored.
     """
     from chartloop.api.stored_run import recall_start, top_row
 
     before = recall_start(journal, top_row(journal, row))
-    if (told := before.get("notify")) and not options.notify:
+    if (webhook := before.get("notify")) and not options.notify:
         console.say(
-            f"this run told {told} what it notifies; say --notify again, or only a log is told"
+            f"this run sent its notices to {webhook}; give --notify again, or they are only logged"
         )
     script = options.script
     if not (script or options.model or options.api_base):
@@ -200,16 +200,16 @@ def as_before(journal: Journal, row: RunRow, options: RunOptions) -> RunOptions:
         if script and not Path(script).is_file():
             raise SetupError(f"the script of this run is gone: {script}", hint="give --script FILE")
         if (base := before.get("api_base")) and not script:
-            hint = f"say it again: --api-base {shlex.quote(base)}, or another with --model"
+            hint = f"give it again: --api-base {shlex.quote(base)}, or another with --model"
             raise SetupError(f"run `{row.run_id}` was started with its own server", hint=hint)
     clock = before.get("clock", options.clock) if options.clock == "system" else options.clock
     return replace(options, script=script, model=options.model or before.get("model"), clock=clock)
 
 
 def resume_line(journal: Journal, row: RunRow, options: RunOptions) -> str:
-    """The command that resumes a recorded run, with the options that it needs again.
+    """The command that resumes a recorded run, with the options that must be given again.
 
-    A child run is resumed through the run that started it, which the command names.
+    For a child run it names the top run, through which children are resumed.
     """
     from chartloop.api.plugins import recall_plugins
     from chartloop.api.stored_run import recall_start, top_row
@@ -226,7 +226,7 @@ def resume_line(journal: Journal, row: RunRow, options: RunOptions) -> str:
 
 
 def line_for(verb: str, run_id: str, options: RunOptions, *rest: str) -> str:
-    """A command line for a run, with the options that it needs again."""
+    """A command line for a run, with the options that must be given again."""
     words = ["chartloop", verb, run_id, *rest]
     if options.journal and not os.environ.get("CHARTLOOP_JOURNAL"):
         words += ["--journal", options.journal]
@@ -244,7 +244,7 @@ def line_for(verb: str, run_id: str, options: RunOptions, *rest: str) -> str:
 
 
 def ago(at: float) -> str:
-    """A time for people: ``3 min ago``, or a date if it is more than a day ago."""
+    """A timestamp as ``3 min ago``; after a day, as a date."""
     seconds = time.time() - at
     if seconds < 60:
         return "just now"
@@ -256,12 +256,12 @@ def ago(at: float) -> str:
 
 
 def moment(at: float) -> str:
-    """A moment on the clock of this place: ``2026-03-01 14:30``."""
+    """A timestamp in local time: ``2026-03-01 14:30``."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def say_journal(journal: Journal, run_id: str = "") -> None:
-    """Say on stderr which run this is and where it is kept."""
+    """Print the run id and the location of its journal on stderr."""
     where = name_of(journal)
     kept = "kept in memory only" if where == "memory" else f"journal {where}"
     if getattr(journal, "durability", None) == "power":

@@ -1,6 +1,6 @@
 """The live view: the state of a run, its limits, its decisions and the model's text.
 
-Drawn by rich on stderr, in place; it disappears when the run rests. The only door to rich.
+Drawn in place on stderr; erased when the run rests. The only module that imports rich.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from chartloop.core.facts import Facts
 
 TAIL = 600
-"""Characters of the streamed text that are kept."""
+"""The most characters of streamed text that are kept."""
 LINES = 4
-"""Lines of it that are shown."""
+"""The most lines of streamed text that are shown."""
 BARS = 6
-"""Budgets that are shown: the fullest."""
+"""The most budgets that are shown: those used most."""
 
 
 class Echo:
-    """Turns echo off while the view is painted: a `^C` would shift the frame."""
+    """Terminal echo, off while the view is painted: an echoed `^C` would shift the frame."""
 
     def __init__(self) -> None:
         self._before: Any = None
 
     def off(self) -> None:
-        """Show nothing that is typed. Where stdin is not a terminal nothing changes."""
+        """Turn echo off. Does nothing if stdin is not a terminal."""
         with contextlib.suppress(OSError, ValueError, termios.error):
             before = termios.tcgetattr(sys.stdin.fileno())
             quiet = [*before]
@@ -59,7 +59,7 @@ class Echo:
             self._before = before
 
     def on(self) -> None:
-        """As it was."""
+        """Restore the terminal."""
         if self._before is not None:
             with contextlib.suppress(OSError, ValueError, termios.error):
                 termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, self._before)
@@ -67,7 +67,7 @@ class Echo:
 
 
 class Live:
-    """The view of one run. It paints itself eight times a second, in a thread of rich's."""
+    """The live view of one run, repainted eight times a second by a thread of rich."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -78,7 +78,7 @@ class Live:
         self._doing = ""
         self._last = ""
         self._failed = ""
-        """The failure in the newest record."""
+        """The failure in the newest record, or empty."""
         self._text = ""
         self._notice = "Ctrl-C stops before the next action"
 
@@ -89,11 +89,11 @@ class Live:
             vertical_overflow="crop",
         )  # fmt: skip
         self._live.start()
-        open_doors()  # before what rich put there: it shows what tools print above the frame
+        open_doors()  # around the streams of rich, which print the output of tools above the frame
         self._echo.off()
 
     def close(self) -> None:
-        """Take the view away."""
+        """Erase the view."""
         if self._live is not None:
             self._live.stop()
             self._live = None
@@ -105,7 +105,7 @@ class Live:
         return self._live is not None
 
     def see(self, event: Event) -> None:
-        """Take in what has happened."""
+        """Update the view from an event."""
         match event:
             case Started():
                 self._doing = f"step {event.step}: {event.action}"
@@ -121,7 +121,7 @@ class Live:
                 self._last = f"{path}  because {why}" if why else path
                 self._failed = outcome_of(record) if record.failures else ""
                 self._doing = ""
-            case Rewound() | ReasoningDelta() | ToolCallDelta():  # what follows says it
+            case Rewound() | ReasoningDelta() | ToolCallDelta():  # the next record shows it
                 pass
 
     def _see_child(self, event: FromChild) -> None:
@@ -161,7 +161,7 @@ class Live:
         return max(0.0, now - marks.now) if marks.now and self._run.status != "idle" else 0.0
 
     def _facts_now(self) -> Facts:
-        """The facts of the last record, with the time that has passed since: its bars move too."""
+        """The facts of the last record plus the time since then, so that time budgets move."""
         facts, since = self._run.facts, self._since_record()
         run = facts.run
         return facts.replace(

@@ -1,6 +1,6 @@
-"""Machines and what they may name: tools of one's own, and trust.
+"""Loading machines: files and shipped names, the user's own tools, and trust.
 
-Belongs here: how the command line's words become a `Machine`. Never: running one.
+Belongs here: making a `Machine` from command-line options. Never: running one.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 def load_machine(source: str, options: RunOptions) -> Machine:
-    """The machine that a path or shipped name means, to be run; see `refuse_untrusted`."""
+    """Load a machine, by path or shipped name, to run it; see `refuse_untrusted`."""
     machine = read_machine(source, options)
     refuse_untrusted(machine, options)
     return machine
 
 
 def seen_machine(source: str, options: RunOptions) -> Machine:
-    """The machine that a path or shipped name means, to be looked at and never to be run.
+    """Load a machine, by path or shipped name, to read it; it must not be run.
 
-    Without --tools, what no one here declared is taken as the file names it, and said on stderr.
+    Without --tools, undeclared tools, actions and guards are accepted and listed on stderr.
     """
     from chartloop.actions.undeclared import assumed_in
     from chartloop.api import find_faults
@@ -49,15 +49,15 @@ def seen_machine(source: str, options: RunOptions) -> Machine:
 
 
 def say_assumed(names: Iterable[str]) -> None:
-    """Say which tools, actions and guards no one here has declared."""
+    """Print the names of undeclared tools, actions and guards."""
     if listed := ", ".join(names):
-        text = f"not known here, taken as named: {console.plain(listed)}; --tools FILE gives them"
+        text = f"undeclared, accepted by name: {console.plain(listed)}; --tools FILE declares them"
         for line in console.wrap_to_terminal(text, sys.stderr):
             console.say(line, "dim")
 
 
 def read_machine(source: str, options: RunOptions) -> Machine:
-    """The machine that a path or shipped name means, to be looked at or run."""
+    """Load a machine, by path or shipped name, with all its tools declared."""
     from chartloop.api import load
 
     own = own_of(options)
@@ -69,7 +69,7 @@ def read_machine(source: str, options: RunOptions) -> Machine:
 
 
 def with_tools_hint(findings: Iterable[Finding], options: RunOptions) -> list[Finding]:
-    """The findings, with the option that brings tools and actions of one's own."""
+    """Add a hint on --tools to findings about undeclared tools and actions."""
     if options.tools:
         return list(findings)
     return [replace(f, hint=_tools_hint(f)) if _may_be_own(f) else f for f in findings]
@@ -80,14 +80,14 @@ def _may_be_own(found: Finding) -> bool:
 
 
 def _tools_hint(found: Finding) -> str:
-    meant = found.hint.startswith("did you mean")
-    return (
-        f"{found.hint} Or give your own with --tools FILE" if meant else "give it with --tools FILE"
-    )
+    has_guess = found.hint.startswith("did you mean")
+    if has_guess:
+        return f"{found.hint} Or give your own with --tools FILE"
+    return "give it with --tools FILE"
 
 
 def locate(source: str) -> Path:
-    """The file that is meant. `MisuseError` when there is none."""
+    """Find the file of a path or shipped name. Raises `MisuseError` if there is none."""
     from chartloop import catalog
 
     if "\n" in source:
@@ -101,7 +101,7 @@ def locate(source: str) -> Path:
 
 
 def tasks_of(spec: MachineSpec, options: RunOptions) -> list[dict[str, Any]] | None:
-    """The tasks of the file that ``--tasks`` names; None when none is named."""
+    """Read the tasks of the file of `--tasks`; None without the option."""
     from chartloop.api.caller_values import read_tasks_file
 
     if options.tasks is None:
@@ -116,13 +116,13 @@ def tasks_of(spec: MachineSpec, options: RunOptions) -> list[dict[str, Any]] | N
 
 
 def refuse_untrusted(machine: Machine, options: RunOptions) -> None:
-    """`UntrustedError` when the file needs trust that was not given."""
+    """Raise `UntrustedError` if the file needs `--trust` and it was not given."""
     from chartloop.checker.trust import needs_trust
 
     wants = needs_trust(machine.spec)
     if wants and not options.trust:
         name = machine.spec.file or machine.name
-        hint = "look at the file, then say --trust"
+        hint = "read the file, then add --trust"
         raise UntrustedError(f"{name} {'; '.join(wants)}", hint=hint)
 
 
@@ -130,15 +130,15 @@ def refuse_untrusted(machine: Machine, options: RunOptions) -> None:
 
 
 def own_of(options: RunOptions) -> list[Registry]:
-    """The registries of each `--tools` and each `--plugin`."""
+    """Load the registries of `--tools` and `--plugin`."""
     from chartloop.api.plugins import load_plugins
 
-    with redirect_stdout(sys.stderr):  # on stdout stands what the command gives, often as JSON
+    with redirect_stdout(sys.stderr):  # stdout is for results, often JSON
         return [*load_tools(options.tools), *load_plugins(options.plugins)]
 
 
 def load_tools(sources: tuple[str, ...]) -> list[Registry]:
-    """The declarations of each `--tools`: a module, a file, or one name of either."""
+    """Load the declarations of each source: a module, a file, or one name of either."""
     return [_load_registry(source) for source in sources]
 
 
@@ -158,7 +158,7 @@ def _import_source(source: str) -> object:
     where = source.partition(":")[0]
     file = Path(where).absolute() if where.endswith(".py") else None
     folder = str(file.parent if file is not None else Path.cwd())
-    if folder not in sys.path:  # tools may import their neighbours, as a script may
+    if folder not in sys.path:  # tools may import modules beside them, as scripts do
         sys.path.insert(0, folder)
     try:
         return own_from(source)
@@ -180,7 +180,7 @@ def _is_missing(cause: BaseException, where: str) -> bool:
 
 
 def _line_of(source: str, error: BaseException) -> int | None:
-    """The line of the user's file at which the error came up; a syntax error names its own."""
+    """The line of the user's file at which the error was raised; None for a syntax error."""
     line, trace = None, error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename

@@ -1,4 +1,4 @@
-"""Forks, and recorded runs under a changed file: judged, refused, or continued."""
+"""Forks, and recorded runs continued under a changed machine, as far as the verdict allows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def count_of(row: RunRow, records: Sequence[Record], at: int | None) -> int:
-    """How many records a fork at `at` has. `RunError` where there is no such record."""
+    """The number of records of a fork at `at`. Raises `RunError` if there is no such record."""
     seq = len(records) if at is None else at
     if not 1 <= seq <= len(records):
         hint = f"its records are numbered 0 to {len(records) - 1}" if records else "it has none"
@@ -35,7 +35,7 @@ def records_of(journal: Journal, row: RunRow) -> list[Record]:
 
 
 def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = None) -> Verdict:
-    """Judge whether a run, or its records below `at`, can continue with the machine."""
+    """Judge whether a run, or a fork of it at `at`, can continue with the machine."""
     from chartloop.api.continuing import judge_stored_run
     from chartloop.run.sync import by_hand
 
@@ -47,7 +47,7 @@ def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = 
 
 
 def refusal(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
-    """Why the run does not continue with the file, and what may be done."""
+    """The error for a run that cannot continue with the file, with a hint for the verdict."""
     from chartloop.cli.journal_access import display_path
     from chartloop.cli.machine_loader import locate
 
@@ -62,7 +62,7 @@ def refusal(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
 
 def _cure(row: RunRow, verdict: Verdict, file: str) -> str:
     if verdict.goes_on:
-        return "leave --machine out to continue with the old one, or say --use-new-file"
+        return "leave --machine out to continue with the old one, or add --use-new-file"
     if verdict.kind == "map":
         return f"put `renamed: {verdict.flow}` into {file}"
     cause = verdict.cause
@@ -75,9 +75,9 @@ def _cure(row: RunRow, verdict: Verdict, file: str) -> str:
 def move_run(
     journal: Journal, row: RunRow, machine: Machine, verdict: Verdict, *, take_over: bool = False
 ) -> RunRow:
-    """The run of this machine that continues in place of `row`, as the verdict allows it.
+    """Start a run of this machine that continues in place of `row`; return its row.
 
-    `Driven` where someone drives that, `Fenced` when it continued since it was read.
+    Raises `Driven` if a process drives the old run, `Fenced` if that continued since it was read.
     """
     from chartloop.run.migrate import move
     from chartloop.run.sync import by_hand
@@ -98,7 +98,7 @@ def fork_run_under(
     journal: Journal, row: RunRow, machine: Machine, verdict: Verdict, at: int | None = None, *,
     run_id: str | None = None,
 ) -> RunRow:  # fmt: skip
-    """A new run of this machine with the records below `at`; the old one stays as it is."""
+    """Fork a run, with its records below `at`, under this machine; return the new row."""
     from chartloop.run.migrate import fork_under
     from chartloop.run.sync import by_hand
 
@@ -115,7 +115,7 @@ def _row_under(
     row: RunRow, machine: Machine, verdict: Verdict, records: Sequence[Record],
     run_id: str | None = None,
 ) -> RunRow:  # fmt: skip
-    """The row of a run that has these records as this machine decides them."""
+    """The row of a new run: the records, decided by this machine."""
     from chartloop.run.replay import replay
 
     position = replay(machine.chart, records, row.run_id, names=verdict.names).position
@@ -124,7 +124,7 @@ def _row_under(
 
 
 def row_of_fork(row: RunRow, position: Position, run_id: str | None) -> RunRow:
-    """The row of a new run that starts as this one has come to a position."""
+    """The row of a fork of `row` that starts at a position."""
     from chartloop.api import new_run_id
 
     now = time.time()

@@ -1,11 +1,11 @@
 """Command-line options, as typed records.
 
-`RunOptions` holds what many commands take. A command with its own options has a record for
-them next to it, which extends this one. The field's name is that of click's parameter: what no
-record declares is refused when the command is called.
+`RunOptions` holds the options that many commands share. A command with options of its own extends
+it with a record in its own module. A field has the name of click's parameter; an option that no
+record declares raises `TypeError` when the command is called.
 
-Belongs here: the shared record and how a command is given its own. Never: the declarations that
-fill it (`parameters`), or what is done with it.
+Belongs here: the shared records and `pass_options`. Never: the declarations that fill them
+(`parameters`), or what is done with the values.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class RunOptions:
     """The options for loading, running and printing."""
 
     format: str | None = "text"
-    """None: what the name of the output says."""
+    """None: chosen by the suffix of the output file."""
     tools: tuple[str, ...] = ()
     plugins: tuple[str, ...] = ()
     define: tuple[tuple[str, str], ...] = ()
@@ -53,7 +53,7 @@ class RunOptions:
 
     @property
     def is_json(self) -> bool:
-        """Whether results are printed for programs."""
+        """Whether results are printed as data, not as text."""
         return self.format not in ("text", None)
 
 
@@ -90,7 +90,7 @@ class GenerateOptions(RunOptions):
 
 
 def pass_options(record: type[RunOptions]) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Give a command its options as one record, `options`. Other parameters are passed by name."""
+    """Pass a command its options as one record, `options`, and other parameters by name."""
     names = record.__dataclass_fields__.keys()
 
     def decorate(command: Callable[..., R]) -> Callable[..., R]:

@@ -1,7 +1,7 @@
 """Arguments and options that several commands share.
 
-Belongs here: their names, help texts and reading. Never: what was said (`how`), or what is
-done with it.
+Belongs here: their names, help texts and parsing. Never: the record that holds their values
+(`options`), or what is done with these.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ AGE = Age()
 
 
 class RunId(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
-    """A name for a run that can be typed, and is not taken for an option, a path or `last`."""
+    """A run id that is easy to type and cannot be mistaken for an option, a path or `last`."""
 
     name = "id"
 
@@ -75,7 +75,7 @@ RUN_ID = RunId()
 
 
 def together(*decorators: Decorator[Any]) -> Decorator[Any]:
-    """Several decorators as one, in the order in which help shows them."""
+    """Combine decorators into one; help lists their options in this order."""
 
     def decorate(function: Any) -> Any:
         for decorator in reversed(decorators):
@@ -86,7 +86,7 @@ def together(*decorators: Decorator[Any]) -> Decorator[Any]:
 
 
 def format_option(*words: str) -> Decorator[Any]:
-    """`--format` with these words, the first by default."""
+    """The option `--format` with these choices; the first is the default."""
     choice = click.Choice(words or ("text", "json"))
     return click.option(
         "--format", type=choice, default=choice.choices[0], help="How results are printed."
@@ -96,7 +96,7 @@ def format_option(*words: str) -> Decorator[Any]:
 machine_argument = click.argument("machine", shell_complete=completion.machines)
 run_argument = click.argument("run", shell_complete=completion.runs)
 file_option = click.option(
-    "--machine", "file", metavar="FILE", help="Decide by this file, not by the recorded machine."
+    "--machine", "file", metavar="FILE", help="Use this file instead of the recorded machine."
 )
 tools_option = together(
     click.option(
@@ -109,7 +109,7 @@ tools_option = together(
         help="An installed plugin to load. Repeatable.",
     ),
 )  # fmt: skip
-"""What machines may name besides the built-in tools and actions."""
+"""Sources of tools, actions and guards besides the built-in ones."""
 define_option = click.option(
     "--define", type=PAIR, multiple=True, metavar="NAME=EXPR",
     shell_complete=completion.pairs("define"), help="Replace a named expression of the file.",
@@ -131,22 +131,22 @@ durability_option = click.option(
 
 
 def require_option(name: str) -> Decorator[Any]:
-    """Figures that a run must stay within."""
+    """An option that requires a proven bound on a figure."""
     return click.option(
         name, "required", type=PAIR, multiple=True,
-        help="A figure that no run may exceed, proven: usd=2, calls=30, tokens=50_000, actions,"
-        " tool_calls, waiting (seconds). Repeatable.",
+        help="Require a proof that no run exceeds this figure: usd=2, calls=30, tokens=50_000,"
+        " actions, tool_calls, waiting (seconds). Repeatable.",
     )  # fmt: skip
 
 
 draw_option = click.option(
     "--draw", "drawing", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Draw the run that shows it on the picture of the machine: .svg, .png, .mmd, .txt, .dot.",
+    help="Draw a run that shows the result on the machine: .svg, .png, .mmd, .txt, .dot.",
 )  # fmt: skip
 take_over_option = click.option(
     "--take-over", is_flag=True,
-    help="Drive the run although another process does: that one stops. A call that it has in"
-    " flight may be paid twice.",
+    help="Take the run over from the process that drives it; that process stops. A call in flight"
+    " may be paid for twice.",
 )  # fmt: skip
 memory_option = click.option(
     "--in-memory", is_flag=True, help="Keep no journal: the run is gone when the command ends."
@@ -156,7 +156,9 @@ model_options = together(
         "--script", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
         help="Scripted replies in place of a model.",
     ),
-    click.option("--model", metavar="NAME", help="Another model than the file's: provider/name."),
+    click.option(
+        "--model", metavar="NAME", help="Use this model instead of the file's: provider/name."
+    ),
     click.option("--api-base", metavar="URL", help="Base URL of the model provider."),
     click.option(
         "--clock", type=click.Choice(["system", "simulated"]), default="system",
@@ -201,17 +203,17 @@ name_options = together(
 )
 of_runs = together(
     click.option(
-        "--status", help="Only this status.",
+        "--status", help="Only runs with this status.",
         type=click.Choice("idle running paused debugging completed error".split()),
     ),
-    click.option("--agent", metavar="ID", help="Only this agent."),
-    click.option("--session", metavar="ID", help="Only this session."),
+    click.option("--agent", metavar="ID", help="Only runs of this agent."),
+    click.option("--session", metavar="ID", help="Only runs of this session."),
 )  # fmt: skip
-"""Which runs of a journal are meant."""
+"""Filters for the runs of a journal."""
 notify_options = together(
     click.option(
         "--notify", metavar="URL",
-        help="Post the messages of `notify` to this webhook, as JSON. Default: a log.",
+        help="Post the messages of `notify` to this webhook, as JSON. Default: print and log them.",
     ),
     click.option(
         "--notify-secret", metavar="VARIABLE",
@@ -221,8 +223,8 @@ notify_options = together(
 server_options = together(
     tools_option, trust_option, model_options, notify_options, journal_option, durability_option
 )
-"""What every server of machines takes, whichever protocol it speaks."""
+"""The options that all servers share, whatever their protocol."""
 watch_options = together(
     click.option("--no-input", is_flag=True, help="Never ask: a run that waits exits with 4."),
-    click.option("-v", "--verbose", is_flag=True, help="A line on stderr for each record."),
+    click.option("-v", "--verbose", is_flag=True, help="Print a line on stderr for each record."),
 )

@@ -1,6 +1,6 @@
-"""Printing of results: lines on stdout, cleaned, wrapped and coloured, or data as JSON.
+"""Printing results: lines that are cleaned, wrapped and coloured, or data as JSON.
 
-Belongs here: layout and colour. Never: the content, which is `lines` and `to_dict` of the result.
+Belongs here: layout and colour. Never: the content (`lines` and `to_dict` of the result).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 __all__ = ["Line", "Row", "paint", "print_lines", "print_result", "print_table", "say_lines"]
 
 _KEPT = "\0"
-"""A non-breaking blank: cleaned texts have no such character."""
+"""Stands for a non-breaking space; cleaned texts never contain it."""
 
 
 class Result(Protocol):
-    """The result of a command, as text and as data."""
+    """The result of a command, as text and data."""
 
     @property
     def lines(self) -> Callable[..., Iterable[Line]]:
-        """The lines for people; a first argument is the most columns of a line."""
+        """Returns the lines of the text; the first argument is the most columns of a line."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -38,9 +38,9 @@ class Result(Protocol):
 def print_result(
     result: Result, options: RunOptions, *, added: Mapping[str, Any] = {}, **how: Any
 ) -> None:
-    """Print a result as the options ask: as JSON, with what the command adds, or in lines.
+    """Print a result as text, or as JSON together with `added`, by `--format`.
 
-    `how` goes to the `lines` of the result.
+    `how` is passed to the `lines` of the result.
     """
     if options.is_json:
         console.result(console.as_json({**result.to_dict(), **added}))
@@ -49,14 +49,14 @@ def print_result(
 
 
 def print_lines(lines: Iterable[Line]) -> None:
-    """Print lines of a result on stdout in their colours, wrapped at the width of the terminal."""
+    """Print lines on stdout in colour, wrapped to the width of the terminal."""
     for line in lines:
         for part in paint(line, sys.stdout):
             console.result(part)
 
 
 def say_lines(lines: Iterable[Line]) -> None:
-    """Print lines on stderr in their colours, wrapped at the width of the terminal."""
+    """Print lines on stderr in colour, wrapped to the width of the terminal."""
     for line in lines:
         for part in paint(line, sys.stderr):
             console.say(part)
@@ -74,7 +74,7 @@ def print_table(
 
 
 def paint(line: Line, stream: TextIO) -> list[str]:
-    """A line as a stream shows it: cleaned, in its colours, as lines that fit a terminal."""
+    """Clean and colour a line, and wrap it if the stream is a terminal."""
     spans = [_clean(span, stream) for span in line.spans or (Span(line.text, line.colour),)]
     parts = console.wrap_to_terminal("".join(span.text for span in spans), stream)
     if len(parts) == 1:
@@ -92,17 +92,17 @@ def _clean(span: Span, stream: TextIO) -> Span:
 
 
 def _paint_wrapped(parts: list[str], spans: list[Span], stream: TextIO) -> Iterator[str]:
-    """Lines that a line was wrapped into. Only blanks have moved: signs keep their colours."""
-    colours = (span.colour for span in spans for sign in span.text if not sign.isspace())
+    """Colour the parts of a wrapped line. Wrapping changes only spaces, so the order is kept."""
+    colours = (span.colour for span in spans for char in span.text if not char.isspace())
     for part in parts:
         runs: list[Span] = []
-        for sign in part:
+        for char in part:
             before = runs[-1].colour if runs else ""
-            colour = before if sign.isspace() else next(colours)
+            colour = before if char.isspace() else next(colours)
             if runs and colour == before:
-                runs[-1] = Span(runs[-1].text + sign, colour)
+                runs[-1] = Span(runs[-1].text + char, colour)
             else:
-                runs.append(Span(sign, colour))
+                runs.append(Span(char, colour))
         yield "".join(_style(run.text, run.colour, stream) for run in runs)
 
 

@@ -1,6 +1,6 @@
 """The prompt of `chartloop step`: commands line by line, on a plain terminal or piped.
 
-Piped, a script of commands gives a readable transcript.
+With piped input each command is echoed, so that the output is a readable transcript.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Prompt:
-    """One run and the person who steps it. `read` gives the next line, or raises EOFError."""
+    """The prompt for one run. `read` returns the next line or raises EOFError."""
 
     def __init__(self, run: Run, read: Callable[[str], str]) -> None:
         self._read = read
@@ -35,7 +35,7 @@ class Prompt:
         self.commands = Commands(run, self, _step)
 
     def loop(self) -> None:
-        """Read and execute until the person leaves."""
+        """Read and execute commands until `quit` or the end of the input."""
         self.commands.show()
         while not self.commands.left:
             try:
@@ -46,7 +46,7 @@ class Prompt:
                 self.execute(whole)
 
     def _whole(self, line: str) -> str | None:
-        """An answer with all its lines: an open quote continues it. None: it was given up."""
+        """Complete an `answer` whose quote spans several lines. None if the user gives up."""
         warned = False
         try:
             while line.split()[:1] == ["answer"] and _has_open_quote(line):
@@ -67,7 +67,7 @@ class Prompt:
         return self._read(prompt).removesuffix("\n")
 
     def execute(self, line: str) -> None:
-        """One command. Ctrl-C stops before the next action of a `run`, else in the action."""
+        """Execute one command. Ctrl-C ends a `run` before its next action, other commands at once."""
         self._interrupts.count = 0
         if line.split()[:1] == ["run"]:
             with self._interrupts:
@@ -75,7 +75,7 @@ class Prompt:
         else:
             self.commands.execute(line)
 
-    # what commands ask of a person ----------------------------------------------------------
+    # the display of commands ----------------------------------------------------------------
 
     @property
     def width(self) -> int:
@@ -88,25 +88,25 @@ class Prompt:
             console.result(console.style(part, line.colour))
 
     def hear(self, text: str) -> None:
-        """Show a piece of what a model says, as it comes."""
+        """Show a piece of a model's text as it arrives."""
         sys.stdout.write(text if text == "\n" else console.style(text, "dim"))
         sys.stdout.flush()
 
     def stand(self, run: Run) -> None:
-        """Show where the run is."""
+        """Show the status of the run."""
         for line in standing_lines(standing_of(run), self.width):
             self.say(line)
         console.result()
 
     def look(self, picture: Picture, here: str) -> None:
-        """Show the flowchart, and where the run is in it."""
+        """Show the flowchart with the state `here` marked."""
         drawing = picture.drawing(width=columns() or console.WIDEST, here=here)
         lines = picture.outline().splitlines() if drawing is None else colour_lines(drawing.lines)
         for line in lines:
             console.result(line)
 
     def wants_to_stop(self) -> bool:
-        """Whether the person asked that the run stop before its next action."""
+        """Whether the user pressed Ctrl-C since the command began."""
         return self._interrupts.count > 0
 
 
@@ -126,10 +126,10 @@ def _step(run: Run) -> Record | None:
 
 
 def reader() -> Callable[[str], str]:
-    """Reads lines: with editing and history on a terminal, else with an echo."""
+    """Return a function that reads a line: with editing and history on a terminal, else echoed."""
     if sys.stdin.isatty():
         with contextlib.suppress(ImportError):
-            import_module("readline")  # gives `input` its keys and its history
+            import_module("readline")  # gives `input` line editing and history
         return input
 
     def read(prompt: str) -> str:

@@ -1,4 +1,4 @@
-"""A run from what the command line said: its model, its clock, its script."""
+"""Runs built from command-line options: their model, clock, script and notifier."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def clock_of(options: RunOptions, *, not_before: float = 0.0) -> Clock:
-    """The clock that is meant. A simulated one starts now, or later where the run has been."""
+    """The clock of `--clock`. A simulated one starts now, or at `not_before` if that is later."""
     if options.clock == "simulated":
         from chartloop.testing.clock import ManualClock
 
@@ -37,7 +37,7 @@ def clock_of(options: RunOptions, *, not_before: float = 0.0) -> Clock:
 
 
 def script_of(options: RunOptions) -> Script | None:
-    """The script that is meant."""
+    """The script of `--script`; None without the option."""
     if options.script is None:
         return None
     if options.model or options.api_base:
@@ -53,9 +53,10 @@ def start(
     cancel: Cancel | None = None, script: Script | None = None, continues: Run | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> Run:  # fmt: skip
-    """A run at its very beginning. `more` are limits and variables beside those of `how`.
+    """Start a run. `more` holds limits and variables that override those of the options.
 
-    The journal is opened last: what cannot start, for want of a key, say, leaves no file.
+    The journal is opened last, so that a run that cannot start (a missing key, say) creates no
+    file.
     """
     clock, spec, more = clock_of(options), machine.spec, more or {}
     limits = values_of({n: x.type for n, x in spec.limits.items()}, options.limit)
@@ -69,14 +70,14 @@ def start(
         require_bound=_required_figures(options),
     )  # fmt: skip
     opened = journal()
-    # as `Machine.start` does it: on an event loop the appends of one tick share a transaction
+    # as in `Machine.start`: on an event loop the appends of one tick share a transaction
     run.session.log.journal = getattr(opened, "grouped", opened) if run.suspends else opened
     run.session.holder.face = _face()
     return run
 
 
 def _face() -> str:
-    """The program that drives, as shown to others that want to drive the same run."""
+    """The name of this program, for the error of a process that wants to drive the same run."""
     context = click.get_current_context(silent=True)
     return f"chartloop {context.info_name}" if context is not None else "chartloop"
 
@@ -85,7 +86,7 @@ def go_on(
     machine: Machine, run_id: str, options: RunOptions, journal: Journal, *,
     cancel: Cancel | None = None, script: Script | None = None, not_before: float = 0.0,
 ) -> Run:  # fmt: skip
-    """A run that is in the journal, ready to be driven."""
+    """Open a run of the journal to drive it."""
     clock = clock_of(options, not_before=not_before)
     given = _components(options, script, clock)
     run = machine.open(
@@ -96,7 +97,7 @@ def go_on(
 
 
 def components_of(options: RunOptions) -> PortOptions:
-    """The components of every run of a server: each has the script from its beginning."""
+    """The components of every run of a server. Each run plays the script from its first reply."""
     if options.clock != "system":
         raise click.UsageError("a server has the clock of the system: leave --clock out")
     script = script_of(options)
@@ -111,7 +112,7 @@ def components_of(options: RunOptions) -> PortOptions:
 def server_settings(
     options: ServerOptions, *, host: str, port: int, face: str = "chartloop serve"
 ) -> Settings:
-    """The settings of a server, over HTTP or MCP, with its journal opened."""
+    """The settings of an HTTP or MCP server. Opens its journal."""
     from chartloop.cli.journal_access import name_of, open_journal
     from chartloop.hosting.settings import Settings, read_tokens
 
@@ -133,12 +134,12 @@ def server_settings(
 
 
 def _required_figures(options: RunOptions) -> dict[str, float] | None:
-    """The figures that no run may go past."""
+    """The bounds that must be proven before a run starts; None without `--require-bound`."""
     return figures_of(options.required) if options.required else None
 
 
 def _announce(machine: Machine, script: Script | None) -> None:
-    """Say what takes a few seconds: the model's library is loaded before the first step."""
+    """Print a note before litellm is imported, which takes a few seconds."""
     from chartloop.api.wiring import uses_of
 
     real = script is None and "model" in uses_of(machine.spec)
@@ -147,7 +148,7 @@ def _announce(machine: Machine, script: Script | None) -> None:
 
 
 def _components(options: RunOptions, script: Script | None, clock: Clock) -> dict[str, Any]:
-    """Model and notifier, as far as the command line names them."""
+    """The model, notifier and tracer that the options name."""
     given: dict[str, Any] = {"notifier": _notifier(options)}
     if script is not None:
         given["script"] = script.model(clock)
@@ -160,11 +161,11 @@ def _components(options: RunOptions, script: Script | None, clock: Clock) -> dic
 
 
 _TRACER = "chartloop.tracer"
-"""In what a command keeps: one tracer for all its runs."""
+"""The key of the command's tracer in click's `meta`: all runs of a command share one."""
 
 
 def _tracer() -> Tracer:
-    """Exports by the process's SDK, and gives it a moment when the command ends."""
+    """The tracer of this command. It is flushed when the command ends, for at most `AT_EXIT` s."""
     from chartloop.adapters.tracer.otel import AT_EXIT, OpenTelemetry
     from chartloop.adapters.tracer.sdk import configure
 
@@ -183,7 +184,7 @@ def _tracer() -> Tracer:
 
 
 class TerminalNotifier:
-    """Prints each notice on stderr, besides the log."""
+    """A notifier that logs each notice and prints it on stderr."""
 
     suspends = False
 
@@ -194,7 +195,7 @@ class TerminalNotifier:
 
 
 def _notifier(options: RunOptions) -> Notifier:
-    """Where notices go: to a URL, else to the terminal."""
+    """The webhook of `--notify`, else the terminal."""
     if options.notify is None:
         if options.notify_secret:
             raise click.UsageError("--notify-secret goes with --notify URL")

@@ -1,4 +1,4 @@
-"""The selection of recorded runs for a study: the argument `[RUN]...`, its options, the reading.
+"""Selection of recorded runs for a study: the argument `[RUN]...`, its options, and reading.
 
 A run that cannot be read is reported on stderr and skipped.
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from chartloop.run.recorded import Recorded, RecordedRun, Unread
 
 REPORTED = 5
-"""Skipped runs that are reported with their reasons; the others are counted."""
+"""The most skipped runs that are reported with their reasons; the others are counted."""
 
 
 ALL = "all"
@@ -35,10 +35,12 @@ runs_argument = click.argument("runs", nargs=-1, metavar="[RUN]...", shell_compl
 """Ids or their beginnings, `last`, `all`, exported ``.jsonl`` files, `-` for one on stdin."""
 
 choice_options = parameters.together(
-    click.option("--newest", type=click.IntRange(min=1), metavar="N", help="Only the newest N."),
+    click.option(
+        "--newest", type=click.IntRange(min=1), metavar="N", help="Only the N newest runs."
+    ),
     click.option(
         "--since", type=parameters.AGE, metavar="DURATION",
-        help="Started within this time: 30d, 12h.",
+        help="Only runs started within this time: 30d, 12h.",
     ),
     parameters.of_runs,
     parameters.journal_option,
@@ -48,7 +50,7 @@ choice_options = parameters.together(
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionOptions(RunOptions):
-    """The options of commands that ask about recorded runs."""
+    """The options of commands that study recorded runs."""
 
     newest: int | None = None
     since: float | None = None
@@ -59,15 +61,15 @@ class SelectionOptions(RunOptions):
 _UNKNOWN: Mapping[str, str] = MappingProxyType(
     {
         "action": "your own action: how it counts is not known",
-        "class": "your own class: what a reply must be is not known",
+        "class": "your own class: the shape of a reply is not known",
     }
 )
 
 
 def refuse_undeclared(spec: MachineSpec) -> None:
-    """`SetupError` where a machine or a child of it names an action or a class of someone's own.
+    """Raise `SetupError` if a machine or one of its children names an undeclared action or class.
 
-    Tools are not called, and what guards said is on the record.
+    Undeclared tools and guards are accepted: tools are not called, guard results are recorded.
     """
     from chartloop.actions.undeclared import assumed_in
     from chartloop.core.errors import SetupError
@@ -81,13 +83,13 @@ def refuse_undeclared(spec: MachineSpec) -> None:
 
 @dataclass
 class Selection:
-    """The runs that a question is about: how many, and each as it is read."""
+    """The selected runs, read one by one when iterated."""
 
     sources: list[Callable[[], list[Recorded]]]
     count: int
-    """How many there are, those that cannot be read included."""
+    """How many runs were selected, including unreadable ones."""
     unread: list[Unread] = field(default_factory=list["Unread"])
-    """Those that were skipped so far."""
+    """The unreadable runs skipped so far."""
 
     def __len__(self) -> int:
         return self.count
@@ -103,7 +105,7 @@ class Selection:
                     self.unread.append(found)
 
     def say_unread(self) -> None:
-        """Say on stderr which runs were skipped, and why."""
+        """Report on stderr which runs were skipped, and why."""
         for one in self.unread[:REPORTED]:
             console.say(console.plain(str(one)), "yellow")
         if (more := len(self.unread) - REPORTED) > 0:
@@ -113,10 +115,10 @@ class Selection:
 def select_runs(
     names: tuple[str, ...], options: SelectionOptions, machine: str = "", *, children: bool = False
 ) -> Selection:
-    """The runs that the command line names; without, or for `all`, the journal's of `machine`.
+    """Select the named runs; without names, or for `all`, the journal's runs of `machine`.
 
-    `machine` is its name; empty means of every machine. Runs of child machines only when named, or
-    behind their parent with `children`.
+    `machine` is a name; empty means every machine. Child runs are selected only when named, or,
+    with `children`, after their parent.
     """
     from chartloop.cli.journal_access import find_run, open_journal
 

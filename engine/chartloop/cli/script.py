@@ -1,9 +1,9 @@
-"""Script files: scripted replies, and what comes from outside at which step.
+"""Script files: scripted replies, and events from outside by step.
 
     replies: [{text: Hello.}, {error: {category: TRANSIENT, message: busy}}]
     events: [{after: 4, send: fix, data: {note: use 3}}]
 
-A list alone is the replies. Source: design "language", section 10.
+A plain list holds the replies. Source: design "language", section 10.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ class Script:
     file: str
     replies: list[Any] = field(default_factory=list[Any])
     events: list[OutsideEvent] = field(default_factory=list[OutsideEvent])
-    """Those that are still to come."""
+    """The events that have not happened yet."""
 
     def model(self, clock: Clock) -> Scripted:
-        """The scripted model. `ScriptError` when a reply cannot be read."""
+        """Make the scripted model. Raises `ScriptError` if a reply is invalid."""
         try:
             return Scripted(self.replies, clock=clock)
         except ScriptError as error:
             raise ScriptError(f"{self.file}: {error.message}", hint=error.hint) from None
 
     def check_used(self, run: Run) -> None:
-        """`ScriptError` when a run that was not cut short never asked for some of the replies."""
+        """Raise `ScriptError` if a run that ended naturally or in an error left replies unused."""
         left = len(self.replies) - run.facts.usage.llm_calls - run.session.tally.failed_calls
         if run.result.kind in ("natural", "error") and left > 0:
             were = "reply was" if left == 1 else "replies were"
             raise ScriptError(
                 f"{self.file}: {left} {were} never asked for",
-                hint="remove what is left over, or see why it ended earlier: `chartloop why last`",
+                hint="remove the rest, or see why the run ended earlier: `chartloop why last`",
             )
 
 
 def read_script(path: str) -> Script:
-    """Read a script file. `SpecError` with the places of all that is wrong in it."""
+    """Read a script file. Raises `SpecError` with all its mistakes and their places."""
     document = read(catalog.read_text(Path(path)), path)
     problems = list(document.findings)
     data: Any = document.data

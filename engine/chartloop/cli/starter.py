@@ -1,6 +1,6 @@
 """The files that `chartloop new` writes.
 
-Small on purpose: each line is one that its owner will want to change.
+Small on purpose: every line is one that the user will want to change.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ model: {name: openai/gpt-4o-mini}
 tools: [count_words]                     # from tools.py
 limits: {steps: 20, tokens: 20_000, time: 5m}
 
-rules:                                   # looked at after every action; the highest priority wins
+rules:                                   # checked after every action; the highest priority wins
   - {when: run.steps >= limits.steps, stop: steps_limit}
   - {when: usage.total_tokens >= limits.tokens, stop: token_limit, warn_at: 80%}
   - {when: run.working >= limits.time, stop: time_limit}
@@ -67,10 +67,10 @@ REPLIES = f"""\
 {_REPLIES}"""
 
 SCENARIO = f"""\
-# A run with what is expected of it; `chartloop test` and pytest run it.
+# A run and its expected result; `chartloop test` and pytest play it.
 machine: machine.yaml
 task: "{TASK}"
-tools: {{count_words: [4]}}                # what the tool gives, in place of its code
+tools: {{count_words: [4]}}                # results of the tool, in place of its code
 {_REPLIES}expect:
   reason: completed
   path: [receive, think, act, think, done]

@@ -1,8 +1,7 @@
-"""The commands of a stepped run: one implementation behind the prompt and the full screen.
+"""The commands of a stepped run, shared by the prompt and the full screen.
 
-Each command is a method `do_<name>` that takes the rest of the line and says what came of it to
-the `StepDisplay`. What it cannot do it says, and continues. Never here: reading lines, writing to a
-terminal.
+Each command is a method `do_<name>` that takes the rest of the line and shows its result on the
+`StepDisplay`. Errors are shown there too. Never here: reading lines, writing to a terminal.
 
 Source: design "language", section 11 (`chartloop step`)
 """
@@ -34,23 +33,23 @@ if TYPE_CHECKING:
 
 
 class Command(NamedTuple):
-    """A line of the help."""
+    """One line of `help`."""
 
     written: str
     about: str
 
 
 _WAIT = "--wait"
-"""Stands before the id of the wait that an answer is for."""
+"""The option of `answer` for the id of a wait."""
 COMMANDS = (
     Command("do, next, Enter", "do the current action"),
-    Command("run", "continue to the end, to a question or to a breakpoint"),
-    Command("run to STATE", "continue until the run is at a state, or a guard holds"),
-    Command("answer EVENT [NAME=VALUE]", "answer the question that the run waits with"),
+    Command("run", "continue to the end, a question or a breakpoint"),
+    Command("run to STATE", "continue until the run reaches a state, or a guard holds"),
+    Command("answer EVENT [NAME=VALUE]", "answer the question of a waiting run"),
     Command("back [N]", "take back the newest record, or N of them, as a new run"),
     Command("fork [N]", "continue as a new run with the records before N; this run stays as it is"),
     Command("set NAME VALUE", "change a limit or variable: set limits.steps 20"),
-    Command("break [STATE|GUARD]", "stop there when running; alone: the list; again: no more"),
+    Command("break [STATE|GUARD]", "set a breakpoint for `run`, or remove it; alone: list them"),
     Command("why [N]", "everything that was evaluated for the newest record, or for record N"),
     Command("facts [WORD]", "what guards read now; those with WORD in their name"),
     Command("records", "what has been recorded"),
@@ -64,29 +63,29 @@ ALIASES = {
     "s": "do", "r": "run", "t": "run to", "a": "answer", "b": "back", "w": "why", "m": "draw",
     "e": "set", "f": "fork", "k": "break", "d": "draw", "q": "quit",
 }  # fmt: skip
-"""Other words for a command: the keys of the full screen mean the same at the prompt."""
+"""Aliases of commands. The keys of the full screen mean the same at the prompt."""
 
 
 class StoppedInside(Exception):
-    """The person stopped the current action before it was done."""
+    """The user stopped the current action before it ended."""
 
 
 Stepper = Callable[["Run"], "Record | None"]
-"""Does one record. `StoppedInside` when the person did not want to wait for it."""
+"""Advances a run by one record. Raises `StoppedInside` if the user stops the action."""
 
 
 class Commands:
-    """One run and the person who steps it."""
+    """The commands of one stepped run."""
 
     def __init__(self, run: Run, display: StepDisplay, step: Stepper) -> None:
         self.run = run
         self.left = False
         self.display, self._step_once = display, step
         self.before: Facts | None = None
-        """The facts before the newest record, where that was made here."""
+        """The facts before the newest record; None unless a command made that record."""
 
     def execute(self, line: str) -> bool:
-        """One command; whether it was done. What is wrong with it is said."""
+        """Execute one command; return whether it succeeded. Errors are shown."""
         word, _, rest = line.strip().partition(" ")
         named, _, first = ALIASES.get(word, word).partition(" ")
         command, rest = getattr(self, f"do_{named}", None), f"{first} {rest}"
@@ -107,9 +106,9 @@ class Commands:
     # continuing -------------------------------------------------------------------------------
 
     def do_do(self, rest: str) -> None:
-        """The current action, with what is recorded before it."""
+        """Do the current action, and the records that come before it."""
         if rest:
-            raise RunError("`do` takes nothing", hint="`run to STATE` does several")
+            raise RunError("`do` takes no argument", hint="`run to STATE` does several actions")
         if self.run.ended:
             raise RunError("the run has ended", hint="`back` takes its last record back")
         if self.run.status == "paused" and not self.run.result.events:
@@ -122,10 +121,10 @@ class Commands:
         self.show()
 
     def do_run(self, rest: str) -> None:
-        """Records until the end, a question, a breakpoint, or a state."""
+        """Continue to the end, a question, a breakpoint or a state."""
         word, _, goal = rest.partition(" ")
         if rest and (word != "to" or not goal):
-            raise RunError(f"`run {rest}` says not where to", hint="run to STATE")
+            raise RunError(f"`run {rest}` is not understood", hint="`run`, or `run to STATE`")
         stops = self.run.breakpoints
         with stops.until(goal or None):
             watch = stops.watch(self.run.session)
@@ -137,13 +136,13 @@ class Commands:
         self.show()
 
     def do_answer(self, rest: str) -> None:
-        """Answer the wait, and continue from it."""
+        """Answer the question, and continue from it."""
         events, hint = self.run.result.events, "answer EVENT, or answer EVENT note='use 3'"
         wait = ""
-        if not events:  # kept for later it would be forgotten, and the current action be done
+        if not events:  # without a wait, the step below would do the current action
             raise RunError("the run waits for nothing", hint="`do` does the current action")
         if not rest.strip():
-            raise RunError(f"say which: {', '.join(events)}", hint=hint)
+            raise RunError(f"name the event: {', '.join(events)}", hint=hint)
         try:
             event, *fields = shlex.split(rest)
         except ValueError as error:
@@ -155,30 +154,30 @@ class Commands:
             (name.strip(), text) for name, sign, text in (f.partition("=") for f in fields) if sign
         ]
         if len(pairs) < len(fields) or not all(name for name, _ in pairs):
-            raise RunError("data are given as NAME=VALUE", hint="answer fix note='use 3'")
-        taken = self.run.answers.get(event, {})
-        self.run.send(event, answer_data(event, taken, pairs, None), wait=wait)
+            raise RunError("a field is written NAME=VALUE", hint="answer fix note='use 3'")
+        fields_of_event = self.run.answers.get(event, {})
+        self.run.send(event, answer_data(event, fields_of_event, pairs, None), wait=wait)
         self._step()
         self.show()
 
     def do_back(self, rest: str) -> None:
-        """Take records back; the run continues as a fork with its own id."""
+        """Take records back. The run continues as a fork with a new id."""
         count = self._number(rest or "1")
         self.run.back(count)
         self.before = None
-        taken = "record" if count == 1 else f"{count} records"
-        self._say(f"back before the last {taken}; now run {self.run.id}")
+        what = "record" if count == 1 else f"{count} records"
+        self._say(f"back before the last {what}; now run {self.run.id}")
         self.show()
 
     def do_fork(self, rest: str) -> None:
-        """Go on as a new run; this one stays in the journal as it is."""
+        """Continue as a new run; this one stays in the journal."""
         old = self.run
         self.run = perform(old, Fork(self._number(rest) if rest else None))
         self._say(f"run {old.id} stays as it is; now run {self.run.id}")
         self.show()
 
     def do_set(self, rest: str) -> None:
-        """Change a limit or variable; it is recorded as an edit."""
+        """Change a limit or variable, recorded as an edit."""
         name, _, text = rest.partition(" ")
         spec = self.run.machine.spec
         if "." not in name:
@@ -191,19 +190,19 @@ class Commands:
         self._say(console.plain(f"{name} = {value}"))
 
     def do_break(self, rest: str) -> None:
-        """A breakpoint more, or one less; without a text, which there are."""
+        """Set or remove a breakpoint; without an argument, list them."""
         stops = self.run.breakpoints
         if not rest:
             texts = ", ".join(point.text for point in stops)
             self._say(f"stops at: {console.plain(texts)}" if texts else "there is no breakpoint")
         elif (point := toggle_breakpoint(self.run, rest)) is None:
-            self._say(f"`{console.plain(rest)}` is not a breakpoint any more")
+            self._say(f"the breakpoint `{console.plain(rest)}` is removed")
         else:
             what = {"state": "before the state", "guard": "when this holds:"}.get(point.kind, "at")
             self._say(f"`run` stops {what} `{console.plain(rest)}`")
 
     def _step(self) -> Record | None:
-        """One record, with the model's words as they come."""
+        """Advance by one record, showing the model's text as it arrives."""
         before, heard = self.run.facts, False
 
         def hear(event: Event) -> None:
@@ -224,10 +223,10 @@ class Commands:
                 self.display.hear("\n")
         if record is not None:
             self.before = before
-            self._tell(record)
+            self._show_record(record)
         return record
 
-    def _tell(self, record: Record) -> None:
+    def _show_record(self, record: Record) -> None:
         done = record_view(self.run.machine.chart, record)
         line = f"{done.seq}  {done.action or done.kind}"
         line += f": {done.outcome}" if done.outcome else ""
@@ -235,15 +234,15 @@ class Commands:
         line += f"  because {done.because}" if done.because else ""
         self._say(console.plain(line), "red" if done.failed else "")
 
-    # looking --------------------------------------------------------------------------------
+    # inspecting -----------------------------------------------------------------------------
 
     def do_why(self, rest: str) -> None:
-        """The tables of a decision."""
-        found = self.run.why(self._number(rest) if rest else None)
-        self._lines(found.lines(self.display.width))
+        """Show the tables of a decision."""
+        explanation = self.run.why(self._number(rest) if rest else None)
+        self._lines(explanation.lines(self.display.width))
 
     def do_facts(self, rest: str) -> None:
-        """Facts and their values."""
+        """Show facts and their values."""
         pairs = say_facts(self.run.facts, self.run.machine.spec.roots)
         rows = [Row(pair) for pair in pairs if rest in pair[0]]
         if not rows:
@@ -251,13 +250,13 @@ class Commands:
         self._lines(table_lines(rows, width=self.display.width))
 
     def do_records(self, rest: str) -> None:
-        """The records as a table."""
+        """Show the records as a table."""
         chart = self.run.machine.chart
         records = [record_view(chart, record) for record in self.run.records]
         self._lines(record_lines(records, self.display.width))
 
     def do_draw(self, rest: str) -> None:
-        """The flowchart in characters, or into a file."""
+        """Show the flowchart in characters, or write it to a file."""
         picture = self.run.draw(look="live")
         if rest:
             self._say(f"{picture.save(rest)} is written")
@@ -265,16 +264,16 @@ class Commands:
             self.display.look(picture, self.run.state)
 
     def do_help(self, rest: str) -> None:
-        """The commands."""
+        """List the commands."""
         rows = [Row((c.written, c.about)) for c in COMMANDS]
         self._lines(table_lines(rows, width=self.display.width, indent="  "))
 
     def do_quit(self, rest: str) -> None:
-        """Leave."""
+        """Leave the run."""
         self.left = True
 
     def show(self) -> None:
-        """Say where the run is."""
+        """Show the status of the run."""
         self.display.stand(self.run)
 
     def _say(self, text: str, colour: str = "") -> None:

@@ -1,5 +1,5 @@
-"""One file per command, with the command's name; the table of all of them is in `cli.app`.
+"""One module per command, with the command's name; `cli.app` has the table of all commands.
 
-Belongs here: arguments, options, and the order in which things are done. Never: tables, words,
-streams or runs, which are the parts beside this folder.
+Belongs here: arguments, options and the sequence of calls. Never: tables, wording, streams or the
+driving of runs, which are modules of `cli`.
 """

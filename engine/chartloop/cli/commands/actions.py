@@ -1,4 +1,4 @@
-"""`chartloop actions`: what states do, from the code itself."""
+"""`chartloop actions`: list the actions of states, read from the code."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Examples:
 def actions(name: str | None, options: RunOptions) -> None:
     """List what states can do, and the fields of each action.
 
-    NAME shows one action: its fields under `with`, and how each is written.
+    With NAME, show one action: its fields under `with`, and how each is written.
     """
     from chartloop.actions import builtin, with_own
     from chartloop.actions.declare import specs_of

@@ -1,4 +1,4 @@
-"""`chartloop answer`: the question of a wait, from any process."""
+"""`chartloop answer`: answer the question of a waiting run, from any process."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ Examples:
   chartloop answer 3kf accept --ahead approve
 
 \b
-`chartloop show RUN` shows the question and the id of its wait. An answer for another wait, for one
-that is over, or for a run that waits for nothing is refused (exit code 2).
+`chartloop show RUN` shows the question and the id of its wait. An answer for another wait, for a
+wait that has ended or for a run that does not wait is refused (exit code 2).
 """
 )
 @parameters.run_argument
@@ -43,12 +43,12 @@ that is over, or for a run that waits for nothing is refused (exit code 2).
 @click.option(
     "--wait",
     metavar="ID",
-    help="The id of the wait, as the question shows it; default: the current one.",
+    help="The id of the wait, shown with the question. Default: the current wait.",
 )
 @click.option(
     "--ahead",
     metavar="STATE",
-    help="Answer before the question: the first wait of this state takes it.",
+    help="Answer before the question is asked: the first wait of this state takes it.",
 )
 @parameters.message_id_option
 @parameters.tools_option
@@ -61,7 +61,7 @@ def answer(
 ) -> None:
     """Answer the question of a waiting run.
 
-    EVENT is one that the wait takes. Give its data field by field, or as JSON.
+    EVENT is an event that the wait accepts. Give its data field by field, or as JSON.
     """
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
     from chartloop.cli.value_options import answer_data

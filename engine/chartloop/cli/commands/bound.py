@@ -1,4 +1,4 @@
-"""`chartloop bound`: the worst that a run can cost, before it runs."""
+"""`chartloop bound`: show the most that a run can cost, before it runs."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ Examples:
   chartloop bound --run last
 
 \b
-A figure holds in every run in which the assumptions do; it is proven, not estimated. With
---require the exit code is 1 where a run could exceed one. `docs/bounds.md` explains how.
+A figure holds in every run for which the assumptions hold; it is proven, not estimated. With
+--require the exit code is 1 if a run could exceed a figure. docs/bounds.md explains the proof.
 """
 )
 @click.argument("machine", required=False, shell_complete=completion.machines)
@@ -55,18 +55,18 @@ A figure holds in every run in which the assumptions do; it is proven, not estim
 @parameters.var_option
 @click.option(
     "--assume", "assumed", type=parameters.PAIR, multiple=True,
-    help="An assumption about the model: tokens_per_call, calls_per_reply, and "
-    "input_price and output_price in USD a token.",
+    help="An assumption about the model: tokens_per_call, calls_per_reply, input_price and "
+    "output_price (USD per token).",
 )  # fmt: skip
 @parameters.require_option("--require")
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Write a certificate: what was proven, of which machine, assuming what.",
+    help="Write a certificate: the machine, the proven figures and the assumptions.",
 )  # fmt: skip
 @parameters.draw_option
 @click.option(
     "--figure", type=click.Choice(_FIGURES), default="actions", show_default=True,
-    help="With --draw: the figure whose worst path is drawn.",
+    help="With --draw: draw the worst path for this figure.",
 )  # fmt: skip
 @parameters.tools_option
 @parameters.define_option
@@ -78,8 +78,8 @@ def bound(
 ) -> None:
     """Show what a run of a machine can cost at worst, before it runs.
 
-    Actions, model requests, tool calls, tokens, USD and the time that it waits; how far it can
-    exceed each limit; what follows each stop.
+    Actions, model requests, tool calls, tokens, USD and waiting time; how far a run can exceed each
+    limit; what can follow each stop.
     """
     from chartloop import __version__
     from chartloop.api.bounds import wanted_bounds, with_known_models
@@ -115,7 +115,7 @@ def bound(
 
 
 def _stored_certificate(run: str, options: RunOptions) -> Certificate:
-    """The certificate of a run, as it was stored."""
+    """The certificate that was stored when the run started."""
     from chartloop.cli.journal_access import find_run, open_journal
     from chartloop.core.errors import SetupError
     from chartloop.proofs.bound.bound import Certificate

@@ -1,4 +1,4 @@
-"""`chartloop cancel`: a request to stop, from any process."""
+"""`chartloop cancel`: ask a run to stop, from any process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Examples:
 @click.option(
     "--reason", default="user_requested", show_default=True, help="The stop reason to record."
 )
-@click.option("--message", default="", help="Why, in words.")
+@click.option("--message", default="", help="The reason in words.")
 @parameters.journal_option
 @parameters.durability_option
 @parameters.format_option()
@@ -39,15 +39,15 @@ def cancel(run: str, reason: str, message: str, options: RunOptions) -> None:
     journal = open_journal(options)
     row = find_run(journal, run)
     data = {"message": message} if message else {}
-    _say_unless_known(reason, journal, row, options)
+    _warn_if_unknown(reason, journal, row, options)
     post_message(journal, row, options, {"kind": "cancel", "reason": reason, "data": data})
 
 
-def _say_unless_known(reason: str, journal: Journal, row: RunRow, options: RunOptions) -> None:
-    """A warning for a reason that the machine does not have: a run stops for it all the same."""
+def _warn_if_unknown(reason: str, journal: Journal, row: RunRow, options: RunOptions) -> None:
+    """Warn about a stop reason that the machine does not have. The run stops all the same."""
     from chartloop.cli.journal_access import machine_of
 
-    # a machine that cannot be read any more is no reason to let its run continue
+    # a run whose machine can no longer be read is stopped all the same
     with contextlib.suppress(ChartloopError):
         known = machine_of(journal, row, options).spec.reasons
         if reason not in known:

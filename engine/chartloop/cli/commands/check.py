@@ -1,4 +1,4 @@
-"""`chartloop check`: every mistake of a file, before anything runs."""
+"""`chartloop check`: find every mistake of a machine file, before anything runs."""
 
 from __future__ import annotations
 

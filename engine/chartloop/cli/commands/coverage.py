@@ -1,4 +1,4 @@
-"""`chartloop coverage`: which parts of a machine its recorded runs have gone through."""
+"""`chartloop coverage`: show which parts of a machine its recorded runs have covered."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ Examples:
   chartloop coverage agent --with monday.json --with tests.json
 
 \b
-Scenarios have a coverage too: `chartloop test --coverage --save tests.json`. An edge that no run
-can take, by the checker's proof, is listed apart and does not count. docs/coverage.md explains
-what counts as seen.
+Scenarios have coverage too: `chartloop test --coverage --save tests.json`. An edge that no run can
+take, by the checker's proof, is listed separately and does not count. docs/coverage.md explains
+what counts as covered.
 """
 )
 @parameters.machine_argument
 @runs_argument
 @click.option(
     "--with", "saved", multiple=True, metavar="FILE", type=click.Path(dir_okay=False),
-    help="Add saved coverage. Without RUN, only these files are counted.",
+    help="Add saved coverage. Without RUN, count only these files. Repeatable.",
 )  # fmt: skip
 @coverage_report.threshold_option
 @coverage_report.save_option
 @click.option(
     "--draw", "drawn", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Write the heat map: the machine's picture, coloured by how often runs were where.",
+    help="Write the heat map: the machine's picture, coloured by how often runs visited each part.",
 )  # fmt: skip
 @choice_options
 @parameters.tools_option
@@ -60,7 +60,7 @@ def coverage(
     """Show which parts of a machine its runs have covered.
 
     States, edges, rules, guard atoms, stop reasons and children, and those that no run reached.
-    Without RUN, all runs of MACHINE in the journal. Every record is decided again; nothing is run.
+    Without RUN: all runs of MACHINE in the journal. Every record is decided again; nothing is run.
     """
     from chartloop.analysis.coverage.measure import coverage_of
     from chartloop.cli.machine_loader import seen_machine
@@ -84,6 +84,6 @@ def coverage(
     print_result(came, options, added={"below": list(short)})
     if only_saved:
         console.say("only what was saved is counted; `all` adds the journal's runs of it", "dim")
-    for said in short:
-        console.say(said, "red")
+    for message in short:
+        console.say(message, "red")
     raise click.exceptions.Exit(ERROR if short else 0)

@@ -1,4 +1,4 @@
-"""`chartloop diff`: what differs between two machines."""
+"""`chartloop diff`: show the differences between two machines."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ Examples:
   chartloop diff old.yaml new.yaml --format mermaid --full
 
 \b
-Each side is a file, the name of a shipped machine, or REV:PATH in a git repository. Comments, order
-of keys and notation make no difference. Nothing that a file names is imported or run; tools
-that are not given count as known.
+Each side is a file, the name of a shipped machine, or REV:PATH in a git repository. Comments, the
+order of keys and notation do not count as differences. Nothing that a file names is imported or
+run; undeclared tools count as known.
 
 \b
 Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be read.
@@ -55,12 +55,12 @@ Exit codes: 0 the same machine, 1 the machines differ, 2 one of them cannot be r
 @click.argument("after", shell_complete=parameters.completion.machines)
 @click.option(
     "--format", type=click.Choice(_FORMATS),
-    help="Default: by the name of the output, else text.",
+    help="Default: by the suffix of the output, else text.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
 )
-@click.option("--full", is_flag=True, help="In pictures the whole machine, not what changed alone.")
+@click.option("--full", is_flag=True, help="Draw the whole machine, not only what changed.")
 @parameters.tools_option
 @parameters.define_option
 @pass_options(DiffOptions)
@@ -80,7 +80,7 @@ def diff(before: str, after: str, options: DiffOptions) -> None:
 
 
 def _form_of(output: str | None) -> str:
-    """The format that the name of a file says; text for a name that says none."""
+    """The format for the suffix of a file; text without a suffix."""
     suffix = "" if output is None else Path(output).suffix.lower()
     if suffix and suffix not in _BY_SUFFIX:
         known = " ".join(_BY_SUFFIX)
@@ -89,7 +89,7 @@ def _form_of(output: str | None) -> str:
 
 
 def _compare(before: str, after: str, options: RunOptions) -> Diff | None:
-    """The difference; None, and its findings are said, when a side is not a machine."""
+    """Compare two machines. None, with findings on stderr, if a side is not a machine."""
     from chartloop.cli.compare_inputs import machines_at
     from chartloop.versions.diff.diff import diff as difference
 
@@ -116,7 +116,7 @@ def _write(made: Diff, form: str, output: str | None, full: bool) -> None:
 
 
 def save(path: Path, content: str | bytes) -> None:
-    """Write a file. `MisuseError` where it cannot be: an exit code of 1 would mean a difference."""
+    """Write a file. Raises `MisuseError` on failure: exit code 1 would mean a difference."""
     from chartloop.view.save import write_whole
 
     data = content if isinstance(content, bytes) else content.encode(errors="replace")

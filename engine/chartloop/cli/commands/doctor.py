@@ -1,4 +1,4 @@
-"""`chartloop doctor`: what is here, what is missing, and the line that gets it."""
+"""`chartloop doctor`: report what is installed, what is missing, and how to install it."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _KEYS = (
     "MISTRAL_API_KEY", "GROQ_API_KEY", "OPENROUTER_API_KEY", "DEEPSEEK_API_KEY", "XAI_API_KEY",
     "COHERE_API_KEY", "TOGETHERAI_API_KEY", "HUGGINGFACE_API_KEY", "AWS_ACCESS_KEY_ID",
 )  # fmt: skip
-"""Variables that providers read. Only whether they are set is looked at, never what they hold."""
+"""Variables that providers read. Only whether they are set is reported, never their values."""
 
 
 class Check(NamedTuple):
-    """One thing that was evaluated."""
+    """The result of one check, with a command that repairs it."""
 
     what: str
     verdict: Verdict
@@ -121,9 +121,9 @@ def _python() -> Iterator[Check]:
 
 
 def _unfit_versions() -> Iterator[str]:
-    """Installed packages in a version that our own metadata does not allow.
+    """Yield installed packages whose version our metadata does not allow.
 
-    Nothing where `packaging`, which reads versions, is not installed.
+    Yields nothing if `packaging`, which compares versions, is not installed.
     """
     try:
         from packaging.requirements import Requirement
@@ -137,20 +137,20 @@ def _unfit_versions() -> Iterator[str]:
 
 
 class _Extra(NamedTuple):
-    """An extra that is there when its distribution is."""
+    """An extra, installed if its distribution is."""
 
     what: str
     distribution: str
     name: str
     lacks: str
-    """The message if it is missing."""
+    """The message if the distribution is missing."""
 
 
 _MODELS = _Extra("models", "litellm", "llm", "no litellm: scripted models, and your own")
 
 
 def _plugins() -> Iterator[Check]:
-    """The plugins that are installed; none of them is imported."""
+    """Yield one check for all installed plugins, without importing them."""
     from chartloop.api.plugins import installed_plugins
 
     if found := installed_plugins():
@@ -211,7 +211,7 @@ def _sandbox() -> Check:
 
     try:
         done = wait(MontySandbox().run("6 * 7", session=None, timeout=20), suspends=True)
-    except Exception as error:  # noqa: BLE001  whatever keeps it from starting is what is asked for
+    except Exception as error:  # noqa: BLE001  any failure to start is the answer
         return Check("sandbox", "broken", f"does not start: {type(error).__name__}: {error}")
     if done.ok and done.value == 42:
         return Check(

@@ -1,4 +1,4 @@
-"""`chartloop draw`: a machine as a flowchart, or a run in that of its machine."""
+"""`chartloop draw`: draw a machine as a flowchart, or a run in the flowchart of its machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chartloop.view.picture import Picture
 
 LARGE = 30
-"""Boxes from which a picture is hard to read on paper."""
+"""The most boxes of a picture that is easy to read on one page."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,26 +57,27 @@ Examples:
 \b
 How to read the text: the arrows of a box leave at its right border and from the line below it, in
 order; a line to the right ends in a lane, which leads to one box only; `◀` enters above a box, and
-`┼` is a crossing. A picture that is too wide, or has too many boxes, is an outline.
+`┼` is a crossing. If the picture is too wide or has too many boxes, an outline is printed.
 
 \b
-Rules hold after every step: `box` lists them beside the chart, `chain` draws them as decisions,
-`none` leaves them out. SVG and PNG need `dot`, or the extra `diagrams`: see `chartloop doctor`.
+Rules are checked after every step: `box` lists them beside the chart, `chain` draws them as
+decisions, `none` leaves them out. SVG and PNG need `dot`, or the extra `diagrams`: see
+`chartloop doctor`.
 """
 )
 @click.argument("machine", required=False, shell_complete=completion.machines)
 @click.option(
     "--run", metavar="RUN", shell_complete=completion.runs,
-    help="A run in place of a machine: an id, the beginning of one, or `last`.",
+    help="Draw a run instead of a machine: an id, the beginning of one, or `last`.",
 )  # fmt: skip
 @click.option(
     "--look", type=click.Choice(["report", "live", "plain"]), default="report", show_default=True,
-    help="Of a run: where it is and the path that it took (`live`), and what every decision and"
-    " rule reads now (`report`).",
+    help="With --run: show the state and the path (`live`), also the values that every decision and"
+    " rule reads now (`report`), or neither (`plain`).",
 )  # fmt: skip
 @click.option(
     "--format", type=click.Choice(["text", "outline", "mermaid", "dot", "svg", "png"]),
-    help="Default: by the name of the output, else text.",
+    help="Default: by the suffix of the output, else text.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
@@ -89,7 +90,7 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
     "--all",
     "everything",
     is_flag=True,
-    help="Also draw what the engine adds: its ends, and the edges to them.",
+    help="Also draw the ends that the engine adds, and the edges to them.",
 )
 @click.option(
     "--region", type=click.Choice(["state", "status"]), default="state", show_default=True,
@@ -101,11 +102,11 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 )  # fmt: skip
 @click.option(
     "--theme", type=click.Choice(["light", "dark", "auto"]), default="light", show_default=True,
-    help="Of SVG and PNG. `auto`: an SVG that is dark where its reader prefers that.",
+    help="Colours of SVG and PNG. `auto`: an SVG that follows its reader's preference.",
 )  # fmt: skip
 @click.option(
     "--around", metavar="STATE",
-    help="A state with what is near it, and how many boxes are hidden: for large machines.",
+    help="Draw only a state and its neighbours, with the number of boxes left out.",
 )  # fmt: skip
 @click.option(
     "--hops", type=click.IntRange(0), default=1, show_default=True,
@@ -113,8 +114,8 @@ Rules hold after every step: `box` lists them beside the chart, `chain` draws th
 )  # fmt: skip
 @click.option(
     "--page", type=click.Choice(["a4", "letter", "phone"]),
-    help="Split a chart that is too large for one page into FILE-1, FILE-2 ...; marks say where"
-    " an arrow goes on.",
+    help="Split a chart that is too large for one page into FILE-1, FILE-2 ...; marks show where"
+    " an arrow continues.",
 )  # fmt: skip
 @parameters.tools_option
 @parameters.define_option
@@ -157,7 +158,7 @@ def draw(machine: str | None, output: str | None, everything: bool, options: Dra
 
 
 def _write(picture: Picture, path: Path, form: str | None) -> None:
-    """Write a picture, and say what is in it."""
+    """Write a picture and report its size."""
     from chartloop.view.save import write_whole
 
     if form is None:
@@ -170,7 +171,7 @@ def _write(picture: Picture, path: Path, form: str | None) -> None:
 
 
 def _save_pages(picture: Picture, output: str | None, form: str | None, paper: Any) -> None:
-    """Write each page into its own file; what fits on one, into the file itself."""
+    """Write each page to its own numbered file; a single page, to the file itself."""
     if output is None or output == "-" or _is_text(form, output):
         raise click.UsageError("--page writes pictures: give -o FILE.svg, or FILE.png")
     path, pages = Path(output), picture.pages(paper)
@@ -185,11 +186,11 @@ def _is_text(form: str | None, output: str | None) -> bool:
 
 
 def _say_too_large(picture: Picture, form: str) -> None:
-    """Warn of a picture that Mermaid draws only with a higher limit."""
+    """Warn if Mermaid draws the picture only with a higher limit."""
     from chartloop.view.mermaid import too_large
 
-    if form in ("mermaid", ".mmd", ".mermaid") and (said := too_large(picture.mermaid())):
-        console.say(said, "yellow")
+    if form in ("mermaid", ".mmd", ".mermaid") and (warning := too_large(picture.mermaid())):
+        console.say(warning, "yellow")
 
 
 def _run(name: str, options: RunOptions) -> Run:
@@ -201,11 +202,11 @@ def _run(name: str, options: RunOptions) -> Run:
 
 
 def _save(picture: Picture, path: Path) -> None:
-    """Write the picture in the format that the file's name says."""
+    """Write the picture in the format of the file's suffix."""
     try:
         picture.save(path)
     except RunError as error:
-        if error.hint:  # the name says none; else the file cannot be written
+        if error.hint:  # the suffix is unknown; without a hint, writing failed
             raise MisuseError(error.message, hint=f"{error.hint}, or say --format") from None
         raise
 
@@ -246,7 +247,7 @@ def _show(picture: Picture, form: str) -> None:
 
 
 def _show_text(picture: Picture) -> None:
-    """The picture as wide as the terminal, else the outline, and what the picture needs."""
+    """Print the picture, or the outline with a note if the terminal is too narrow."""
     from chartloop.cli.terminal_picture import colour_lines, columns
 
     wide = columns()

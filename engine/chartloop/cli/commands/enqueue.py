@@ -1,4 +1,4 @@
-"""`chartloop enqueue`: tasks at the end of a run's queue, from any process."""
+"""`chartloop enqueue`: add tasks to a run's queue, from any process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Examples:
 def enqueue(run: str, texts: tuple[str, ...], options: EnqueueOptions) -> None:
     """Add tasks at the end of the queue of a run.
 
-    Each TASK is a text; a file can say more about them, like `tasks` in a machine file.
+    Each TASK is a text. A file can give tasks more fields, like `tasks` in a machine file.
     """
     from chartloop.api.run_messages import tasks_message
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
@@ -46,7 +46,7 @@ def enqueue(run: str, texts: tuple[str, ...], options: EnqueueOptions) -> None:
     journal = open_journal(options)
     row = find_run(journal, run)
     message_id = options.message_id
-    for to_run in (False, True):  # only a tool that a task names must be there
+    for to_run in (False, True):  # own tools are loaded only if a task names a tool
         opened = machine_of(journal, row, options, to_run=to_run).open(row.run_id, journal=journal)
         given_tasks = [*texts, *(tasks_of(opened.machine.spec, options) or ())]
         if not given_tasks:

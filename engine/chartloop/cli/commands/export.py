@@ -1,4 +1,4 @@
-"""`chartloop export`: a machine for other libraries of state machines."""
+"""`chartloop export`: write a machine for other state machine libraries."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ Examples:
   chartloop export my.yaml --to xstate -o my.json --all --status
 
 \b
-The export is the live machine: its states, its transitions in the order of trial, its rules.
-Guards are written by name, with their texts; the program that runs the result evaluates
+The export is the live machine: its states, its transitions in the order in which they are tried,
+its rules. Guards are written by name, with their texts; the program that runs the export evaluates
 them. See docs/exports.md.
 """
 )
 @parameters.machine_argument
 @click.option(
     "--to", "language", type=click.Choice(get_args(Language)),
-    help="xstate: JSON for createMachine of XState 5. scxml: XML of the W3C. Default: what the name"
-    " of the output says, .json or .scxml.",
+    help="xstate: JSON for createMachine of XState 5. scxml: XML of the W3C. Default: by the suffix"
+    " of the output, .json or .scxml.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: stdout."
@@ -56,10 +56,10 @@ them. See docs/exports.md.
     "--all",
     "everything",
     is_flag=True,
-    help="Also write what the engine adds: its ends, and the edges to them.",
+    help="Also write the ends that the engine adds, and the edges to them.",
 )
 @click.option(
-    "--status", is_flag=True, help="Also the status that every run has, as a parallel state."
+    "--status", is_flag=True, help="Also write the status of the run, as a parallel state."
 )
 @parameters.tools_option
 @parameters.define_option
@@ -78,17 +78,15 @@ def export(machine: str, options: ExportOptions) -> None:
         console.say(f"{path}: {say_count(len(text.splitlines()), 'line')}", "dim")
     elif sys.stdout.isatty():
         console.result(text.rstrip("\n"))
-    else:  # both languages are UTF-8, whatever the streams here are
+    else:  # both languages are UTF-8, whatever the encoding of stdout
         sys.stdout.buffer.write(text.encode())
 
 
 def _language_of(path: Path | None) -> Language:
     found = _SUFFIXES.get(path.suffix.lower()) if path is not None else None
     if found is None:
-        where = "nothing says" if path is None else f"`{path.name}` does not say"
-        raise MisuseError(
-            f"{where} what the machine is written for", hint="say --to xstate or --to scxml"
-        )
+        cause = "no format is given" if path is None else f"`{path.name}` has an unknown suffix"
+        raise MisuseError(cause, hint="say --to xstate or --to scxml")
     return found
 
 

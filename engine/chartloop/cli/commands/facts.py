@@ -1,4 +1,4 @@
-"""`chartloop facts`: what guards, labels and templates read, from the code itself."""
+"""`chartloop facts`: list the facts that guards, labels and templates read, from the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`chartloop fork`: a new run from a record of an old one."""
+"""`chartloop fork`: start a new run from a record of an old one."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def fork_run(
     journal: Journal, row: RunRow, machine: Machine, at: int | None = None,
     *, run_id: str | None = None,
 ) -> RunRow:  # fmt: skip
-    """A new run with the records below `at`, decided again by its machine and found the same."""
+    """Fork a run with its records below `at`. Raises `RunError` if they replay differently."""
     from chartloop.cli.migrate import count_of, records_of, row_of_fork
     from chartloop.run.replay import replay
     from chartloop.run.sync import by_hand

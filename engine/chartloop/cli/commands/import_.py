@@ -1,4 +1,4 @@
-"""`chartloop import`: the skeleton of a machine that draws a flowchart of a document."""
+"""`chartloop import`: write the skeleton of a machine from the flowchart of a document."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ Examples:
   chartloop import flow.mmd -o machine.yaml --repair
 
 \b
-The file draws the same flowchart, and can be stepped: `chartloop step machine.yaml`. Where boxes of
-the document have no arrow that leads to them, `chartloop check` reports them until you fix them.
-Parts that a machine cannot draw are declared in it under `deviations`, with reasons;
-`chartloop verify` compares the two from then on.
+The machine draws the same flowchart and can be stepped: `chartloop step machine.yaml`. Boxes that
+no arrow leads to are reported by `chartloop check` until you fix them. Parts that a machine cannot
+draw are declared in it under `deviations`, with reasons; `chartloop verify` compares the machine
+with the document from then on.
 """,
 )
 @click.argument("document", type=click.Path(dir_okay=False))

@@ -1,4 +1,4 @@
-"""`chartloop machines`: the machines that come with chartloop."""
+"""`chartloop machines`: list the machines that come with chartloop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`chartloop mcp`: machines as tools for other agents."""
+"""`chartloop mcp`: offer machines as tools to other agents."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class McpOptions(ServerOptions):
 
 
 class Address(click.ParamType):  # pyright: ignore[reportMissingTypeArgument]  only since click 8.3
-    """``HOST:PORT``, or a port of 127.0.0.1."""
+    """``HOST:PORT``, or ``PORT`` for 127.0.0.1."""
 
     name = "host:port"
 
@@ -44,22 +44,22 @@ Examples:
   chartloop mcp --machines machines/ --journal runs.db --http 127.0.0.1:8001
 
 \b
-A client starts the first one itself, and talks to it over stdin and stdout. The second one is
-at http://127.0.0.1:8001/mcp. docs/mcp-server.md shows how clients name them.
+A client starts the first server itself and talks to it over stdin and stdout. The second server is
+at http://127.0.0.1:8001/mcp. docs/mcp-server.md shows how to configure clients.
 
 \b
-Everything is in the journal: a server may be killed at any moment, and the next one on the same
-journal continues the runs that it drove.
+Everything is in the journal: you may kill a server at any moment, and the next one on the same
+journal continues its runs.
 """
 )
 @click.option(
     "--machines", multiple=True, required=True, metavar="FOLDER",
     type=click.Path(exists=True, file_okay=False),
-    help="A folder whose machine files are tools. Repeatable.",
+    help="A folder whose machine files become tools. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--http", type=Address(), metavar="HOST:PORT",
-    help="Serve over streamable HTTP, at /mcp. Without it: over stdin and stdout.",
+    help="Serve over streamable HTTP, at /mcp. Default: over stdin and stdout.",
 )  # fmt: skip
 @click.option(
     "--name", "names", multiple=True, metavar="HOST",
@@ -71,7 +71,7 @@ journal continues the runs that it drove.
 )  # fmt: skip
 @click.option(
     "--token-file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
-    help="With --http: tokens, one a line. Required for an address that other computers can reach.",
+    help="With --http: tokens, one per line. Required for an address that other computers reach.",
 )  # fmt: skip
 @parameters.server_options
 @pass_options(McpOptions)
@@ -91,7 +91,7 @@ def mcp(options: McpOptions) -> None:
         return
     if options.names or options.token_file:
         raise click.UsageError("--name and --token-file go with --http")
-    with redirect_stdout(sys.stderr):  # stdout is the protocol's: a module of tools may print
+    with redirect_stdout(sys.stderr):  # stdout belongs to the protocol, and tool modules may print
         settings = _settings(options)
     serve_stdio(settings)
 

@@ -1,4 +1,4 @@
-"""`chartloop new`: a folder with everything that a machine of one's own needs."""
+"""`chartloop new`: write a folder with a machine, a tool, scripted replies and a scenario."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Examples:
 def new(name: str, options: RunOptions) -> None:
     """Write a folder with your own machine, tool and test.
 
-    NAME is the folder; its last part, with - as _, names the machine.
+    NAME is the folder; its last part, with _ for -, names the machine.
     """
     from chartloop.adapters.journal.sqlite_migrations import FOLDER, keep_runs_here
     from chartloop.cli.starter import COMMANDS, files

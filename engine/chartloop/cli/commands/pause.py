@@ -1,4 +1,4 @@
-"""`chartloop pause`: a request to pause, from any process."""
+"""`chartloop pause`: ask a run to pause, from any process."""
 
 from __future__ import annotations
 

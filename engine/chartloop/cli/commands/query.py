@@ -1,4 +1,4 @@
-"""`chartloop query`: which paths a run can take, and which it never takes."""
+"""`chartloop query`: ask which paths a run can take, and which never."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ Forms: reach A, avoid A, never A before B, never A after B, always B after A. A 
 an event, an action, a tool, a stop reason or the id of an edge or rule; `state:x` says which.
 
 \b
-Exit codes: 0 all of them hold, 1 one does not, 2 a query is invalid.
+Exit codes: 0 every query holds, 1 one does not, 2 a query is invalid.
 """
 )
 @parameters.machine_argument
 @click.argument("queries", nargs=-1, required=True)
 @click.option(
     "--limit", type=parameters.PAIR, multiple=True, shell_complete=completion.pairs("limits"),
-    help="Restrict to runs with this limit. Only action counts are modelled. By default the "
-    "answer is for every limit.",
+    help="Ask only of runs with this limit. Only action counts are modelled. Default: the "
+    "answer holds for every limit.",
 )  # fmt: skip
 @click.option("--no-cancel", is_flag=True, help="Assume that the run is not stopped from outside.")
 @parameters.draw_option
@@ -59,10 +59,9 @@ Exit codes: 0 all of them hold, 1 one does not, 2 a query is invalid.
 def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None:
     """Ask which paths a run of a machine can take, and which never.
 
-    Anything that never happens in the graph of the machine never happens in a run, without
-    interference: a caller may cancel a run for any reason at any moment. An answer that this would
-    change says `unless`. If something can happen, the shortest ordinary path is shown;
-    guards may forbid it.
+    What cannot happen in the graph of the machine cannot happen in a run, except by a cancel: a
+    caller may cancel a run for any reason at any moment. An answer that this would change says
+    `unless`. If something can happen, the shortest ordinary path is shown; guards may forbid it.
     """
     from chartloop.cli.error_report import say_error
     from chartloop.cli.machine_loader import read_machine
@@ -93,13 +92,13 @@ def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None
 
 def _say_assumptions(found: Sequence[Answer]) -> None:
     """Print the assumptions of all answers, once each."""
-    assumed = dict.fromkeys(said for answer in found for said in answer.assumptions)
+    assumed = dict.fromkeys(text for answer in found for text in answer.assumptions)
     if assumed:
         console.say(f"assumed: {'; '.join(assumed)}", "dim")
 
 
 def _draw(found: Sequence[DrawnAnswer], file: str) -> None:
-    """The run that shows the answer. A picture is of one."""
+    """Draw the run that shows the answer to a single query."""
     if len(found) > 1:
         raise click.UsageError("--draw draws one query; ask them one by one")
     path = found[0].draw().save(file)

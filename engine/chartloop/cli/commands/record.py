@@ -1,4 +1,4 @@
-"""`chartloop record`: a run that was, as a scenario that is played in tests."""
+"""`chartloop record`: write a recorded run as a scenario for tests."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ Examples:
   chartloop record last --no-requests > order.scenario.yaml
 
 \b
-The scenario is played before it is written, and compared with the run decision by decision.
-Anything a scenario cannot express is reported, with the first record that differs; the exit code is
-then 1. Secrets are hidden as in journals. `requests` are the requests to the model: a machine that
-sends others fails the scenario, which shows the nearest request.
+Before the scenario is written it is played, and each decision is compared with the run. What a
+scenario cannot express is reported, with the first record that differs; the exit code is then 1.
+Secrets are hidden as in journals. `requests` holds the requests to the model: a machine that sends
+different ones fails the scenario, and the report shows the nearest request.
 """
 )
 @parameters.run_argument
 @click.option(
     "-o", "--output", metavar="FILE", type=click.Path(dir_okay=False),
-    help="Where the scenario goes: NAME.scenario.yaml. Default: stdout.",
+    help="The scenario file: NAME.scenario.yaml. Default: stdout.",
 )  # fmt: skip
 @click.option(
     "--machine", "file", metavar="FILE",
-    help="The machine's file, for the scenario to name. Default: the one that the run was started"
+    help="The machine file that the scenario names. Default: the file that the run was started"
     " with.",
 )  # fmt: skip
 @click.option(
@@ -109,7 +109,7 @@ def _refuse_to_lose(output: str | None, *, force: bool) -> None:
 
 
 def _shipped_machine(row: RunRow) -> str:
-    """The shipped machine of a run that was not started from a file by the command line."""
+    """The name of the shipped machine of a run whose journal names no machine file."""
     from chartloop import catalog
 
     if row.machine not in catalog.shipped_machines():
@@ -119,7 +119,7 @@ def _shipped_machine(row: RunRow) -> str:
 
 
 def _machine_name(source: str, row: RunRow, options: RunOptions, folder: Path) -> str:
-    """The name of the machine in the scenario. `MachineChangedError` if it has changed since."""
+    """The machine as the scenario names it. `MachineChangedError` if the file has changed."""
     from chartloop import catalog
     from chartloop.cli.machine_loader import locate, seen_machine
 

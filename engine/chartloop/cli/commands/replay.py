@@ -1,4 +1,4 @@
-"""`chartloop replay`: the records of a run decided again, and compared."""
+"""`chartloop replay`: decide the records of a run again, and compare."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`chartloop resume`: a run continues from its last record."""
+"""`chartloop resume`: continue a run from its last record."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ Examples:
 
 \b
 The machine is the one that the run was started with, from the journal. A recorded model call is
-never made again. Tools are Python code, and a server sees keys: pass --tools and --api-base
-again; script and model are recorded.
+never repeated. Script and model are recorded; pass --tools and --api-base again, because tools are
+Python code and a server sees keys.
 
 \b
 For a run that has ended, the result is printed again, with its exit code.
 
 \b
-A run that another process drives is refused with exit code 6; `chartloop pause` asks that one to
-stop. A run whose process has ended continues at once; if the process was on another machine,
-half a minute after its last sign of life.
+A run that another process drives is refused with exit code 6; `chartloop pause` asks that process
+to pause it. If the process has ended, the run continues at once; if it was on another computer,
+30 seconds after it last renewed its lease.
 """
 )
 @parameters.run_argument
@@ -93,16 +93,16 @@ def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) 
         script=script,
         not_before=row.updated,
     )
-    wait(going.session.take_over(), suspends=going.suspends)  # refused before anything is sent
+    wait(going.session.take_over(), suspends=going.suspends)  # refuses before a message is sent
     _wake(going, journal)
     drive(going, options, interrupts, script)
     raise click.exceptions.Exit(tell(going, options, interrupts))
 
 
 def _report_again(journal: Journal, row: RunRow, options: RunOptions) -> int:
-    """Print what a run came to that has ended; gives the exit code that it ended with.
+    """Print the result of a run that has ended; return its exit code.
 
-    A process may be killed between the last record of a run and its output.
+    Needed when a process was killed between the last record of a run and its output.
     """
     from chartloop.cli.drive import tell
     from chartloop.cli.journal_access import machine_of
@@ -124,7 +124,7 @@ def _move(
     *,
     use_new_file: bool,
 ) -> RunRow:
-    """The run under another machine: a fork, since the records of a run belong to one machine."""
+    """Continue with a changed machine, as a new run: all records of a run are of one machine."""
     from chartloop.cli.migrate import judge_run, move_run, refusal
 
     if machine.hash == row.machine_hash:
@@ -140,7 +140,7 @@ def _move(
 
 
 def _wake(run: Run, journal: Journal) -> None:
-    """Undo a pause that was asked for: who resumes does not want it any more."""
+    """Withdraw a pause, or a request for one that the run has not taken yet."""
     from chartloop.run.inbox import is_held
     from chartloop.run.journal import InboxMessage
     from chartloop.run.sync import by_hand

@@ -1,4 +1,4 @@
-"""`chartloop review`: one comment on every machine that a change touches."""
+"""`chartloop review`: write one comment on every machine that a change touches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Examples:
   chartloop review origin/main --head HEAD -o comment.md --pictures pictures
 
 \b
-Compares the YAML files with `chartloop:` in them that changed since this branch left BASE, and
+Compares the YAML files with a `chartloop:` key that changed since this branch left BASE, and
 machines whose child files changed. Nothing that a file names is imported or run, and no link is
 followed out of the repository. docs/review.md has a workflow and a pre-commit hook.
 
@@ -62,7 +62,7 @@ Exit codes: 0 no machine changed, 1 some did, 2 one cannot be loaded.
     help="Write the pictures there, as SVG.",
 )  # fmt: skip
 @click.option(
-    "--link", metavar="URL", help="Where the pictures will be found; {picture} is a file's name."
+    "--link", metavar="URL", help="The address of a picture; {picture} stands for its file name."
 )
 @click.option(
     "--fail-on", type=click.Choice(["differs", "invalid"]), default="differs", show_default=True,
@@ -108,7 +108,7 @@ def _review(base: str, paths: Sequence[str], options: ReviewOptions) -> list[Rev
 
 
 def _from_root(scope: Scope, path: str) -> str:
-    """A path that is given from here, as the repository has it."""
+    """Convert a path relative to the current folder to one relative to the repository."""
     import os
 
     root = scope.repository.root.resolve()
@@ -120,7 +120,7 @@ def _from_root(scope: Scope, path: str) -> str:
 
 
 def _picture_names(found: Sequence[Reviewed], folder: str | None) -> Mapping[tuple[str, str], str]:
-    """The names of the pictures, which are written where a folder for them is given."""
+    """The file names of the pictures. With a folder, writes them and omits those that failed."""
     from chartloop.review.comment import file_names
 
     names = file_names(found)
@@ -137,9 +137,9 @@ def _picture_names(found: Sequence[Reviewed], folder: str | None) -> Mapping[tup
 def _write_pictures(
     found: Sequence[Reviewed], names: Mapping[tuple[str, str], str], folder: Path
 ) -> Iterator[tuple[tuple[str, str], str]]:
-    """The pictures that could be drawn; of the others it is said why not, in a line for each cause.
+    """Write the pictures and yield the names of those that could be drawn.
 
-    A picture that is missing is no reason to go without the comment.
+    The others are reported, one line for each cause; the comment is written without them.
     """
     from chartloop.review.comment import pictures
 

@@ -1,4 +1,4 @@
-"""`chartloop run`: a machine, once. Over a file of tasks it is `batch`'s."""
+"""`chartloop run`: run a machine once, or over a file of tasks (see `cli.batch`)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Examples:
   chartloop run agent --inputs tasks.jsonl --concurrency 8 --total-limit cost=2.50
 
 \b
-The result is on stdout, everything else on stderr. A run that waits asks on a terminal; else the
-exit code is 4 and the lines that answer it are on stderr. Ctrl-C stops before the next action,
-twice stops now.
+The result is on stdout, everything else on stderr. A run that waits asks on a terminal; without
+one, the exit code is 4 and the commands that answer are on stderr. Ctrl-C stops before the next
+action, twice stops now.
 
 \b
 A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
@@ -47,15 +47,15 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
 )  # fmt: skip
 @click.option(
     "--concurrency", type=click.IntRange(1, 1000), metavar="N", default=4, show_default=True,
-    help="With --inputs: how many run at once.",
+    help="With --inputs: run this many at once.",
 )  # fmt: skip
 @click.option(
     "--total-limit", "totals", multiple=True, metavar="tokens=N,cost=USD,steps=N",
-    help="With --inputs: start no new run once this much is spent in all.",
+    help="With --inputs: start no new run once all together have spent this much.",
 )  # fmt: skip
 @click.option(
     "--file", "files", multiple=True, metavar="PATH",
-    help="An image (PNG, JPEG, GIF, WebP), PDF or text that goes with TASK; may be repeated.",
+    help="An image (PNG, JPEG, GIF, WebP), PDF or text to send with TASK. Repeatable.",
 )  # fmt: skip
 @parameters.require_option("--require-bound")
 @click.option(
@@ -68,8 +68,8 @@ A line of --inputs is {"task": "...", "vars": {...}, "limits": {...}}.
 def run(machine: str, task: str, options: RunCommandOptions) -> None:
     """Run a machine, once or over a file of tasks.
 
-    MACHINE is a file or the name of a shipped machine; TASK is what it is to do, - reads it from
-    stdin.
+    MACHINE is a file or the name of a shipped machine. TASK is the text of the task; - reads it
+    from stdin.
     """
     if options.continues and (options.inputs is not None or options.in_memory):
         raise click.UsageError(
@@ -91,7 +91,7 @@ def run(machine: str, task: str, options: RunCommandOptions) -> None:
 
 
 def run_one(source: str, task: str, options: RunCommandOptions) -> int:
-    """One run, from its start to its end or to where it waits; gives the exit code."""
+    """Start one run and drive it until it ends or waits; return the exit code."""
     from chartloop.cli.drive import Interrupts, drive, tell
     from chartloop.cli.journal_access import find_run, machine_of, open_journal, remember
     from chartloop.cli.machine_loader import load_machine

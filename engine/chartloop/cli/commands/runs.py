@@ -1,4 +1,4 @@
-"""`chartloop runs`: list what a journal holds, remove it, export it."""
+"""`chartloop runs`: list, remove and export the runs of a journal."""
 
 from __future__ import annotations
 
@@ -27,22 +27,24 @@ if TYPE_CHECKING:
 
 _STATUS = {"completed": "green", "error": "red", "paused": "cyan", "debugging": "yellow"}
 NEWEST = 20
-"""Runs that are listed unless more are asked for."""
+"""The default of `--limit`."""
 
 
 _filters = parameters.together(
     click.option(
-        "--machine", metavar="NAME", shell_complete=completion.machines, help="Only this machine."
+        "--machine", metavar="NAME", shell_complete=completion.machines,
+        help="Only runs of this machine.",
     ),
     parameters.of_runs,
-    click.option("--reason", metavar="REASON", help="Only runs that stopped for this."),
+    click.option("--reason", metavar="REASON", help="Only runs with this stop reason."),
     click.option("--waiting", is_flag=True, help="Only runs that wait for an answer."),
     click.option(
         "--since", type=parameters.AGE, metavar="DURATION",
-        help="Started within this time: 30d, 12h.",
+        help="Only runs started within this time: 30d, 12h.",
     ),
     click.option(
-        "--until", type=parameters.AGE, metavar="DURATION", help="Started longer ago than this."
+        "--until", type=parameters.AGE, metavar="DURATION",
+        help="Only runs started longer ago than this.",
     ),
     click.option(
         "--active", type=parameters.AGE, metavar="DURATION",
@@ -58,7 +60,7 @@ _filters = parameters.together(
 
 @dataclass(frozen=True, kw_only=True)
 class RunsOptions(RunOptions):
-    """The options of `runs` and of `runs rm`: which runs."""
+    """The options of `runs` and `runs rm`: filters. Durations are in seconds."""
 
     machine: str | None = None
     status: str | None = None
@@ -71,7 +73,7 @@ class RunsOptions(RunOptions):
     children: bool = False
 
     def filter(self) -> RunFilter:
-        """The same for a journal. Options say how long ago, a filter says when."""
+        """The filter for a journal, with the ages of the options as points in time."""
         from chartloop.run.journal_pages import RunFilter
 
         now = time.time()
@@ -103,7 +105,7 @@ Examples:
     metavar="N",
     default=NEWEST,
     show_default=True,
-    help="How many, the newest first.",
+    help="List at most this many, the newest first.",
 )
 @click.option(
     "--after",
@@ -213,7 +215,7 @@ def _open_or_none(options: RunsOptions) -> Journal | None:
 def _page(
     journal: Journal, options: RunsOptions, after: str | None, limit: int
 ) -> tuple[list[RunRow], bool]:
-    """One page of runs, and whether there are more behind it."""
+    """One page of runs, and whether more follow."""
     from chartloop.cli.journal_access import find_run
     from chartloop.run.journal_pages import run_cursor
     from chartloop.run.sync import by_hand
@@ -242,9 +244,9 @@ def _every_row(journal: Journal, options: RunsOptions) -> list[RunRow]:
 
 
 def _complete(journal: Journal, rows: list[RunRow], options: RunsOptions) -> list[RunRow]:
-    """The rows, those that an older version wrote with what they ask and have used.
+    """Complete rows that an older version wrote, which lack their question and usage.
 
-    One whose machine cannot be read stays as it is.
+    A row whose machine cannot be read is returned unchanged.
     """
     from chartloop.cli.journal_access import machine_of
     from chartloop.run.journal_records import DAMAGED

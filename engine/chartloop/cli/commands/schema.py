@@ -1,4 +1,4 @@
-"""`chartloop schema`: the JSON Schema of machine files, from the code itself."""
+"""`chartloop schema`: print the JSON Schema of machine files, made from the code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Example:
   chartloop schema > machine.schema.json
 
 \b
-Editors read it by the first line of a machine file:
+Editors find it by the first line of a machine file:
   # yaml-language-server: $schema=machine.schema.json
 """
 )
@@ -24,5 +24,5 @@ def schema(options: RunOptions) -> None:
     """Print the JSON Schema of machine files, for editors."""
     from chartloop.language.file.schema import schema as made
 
-    del options  # a schema is JSON, whichever is asked for
+    del options  # a schema is JSON in either format
     console.result(console.as_json(made()))

@@ -1,4 +1,4 @@
-"""`chartloop serve`: machines and runs over HTTP."""
+"""`chartloop serve`: serve machines and runs over HTTP."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Examples:
   chartloop serve --machines machines/ --host 0.0.0.0 --name agents.example.com --token-file tokens
 
 \b
-A line of the token file is SCOPE TOKEN [NAME]. Scopes: read looks; drive starts runs, drives them
-and answers; edit changes limits, forks and takes records back. Each includes those before it.
+A line of the token file is SCOPE TOKEN [NAME]. Scopes: `read` shows runs; `drive` also starts,
+drives and answers them; `edit` also changes limits, forks runs and takes records back.
 
 \b
-Everything is in the journal: a server may be killed at any moment, and the next one continues
-the runs that it drove. Several servers may share one journal.
+Everything is in the journal: you may kill a server at any moment, and the next one continues its
+runs. Several servers may share one journal.
 """
 )
 @click.option(
@@ -60,7 +60,7 @@ the runs that it drove. Several servers may share one journal.
     "--token-file",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Tokens, one a line. Required for an address that other computers can reach.",
+    help="Tokens, one per line. Required for an address that other computers reach.",
 )
 @parameters.server_options
 @pass_options(ServeOptions)

@@ -1,4 +1,4 @@
-"""`chartloop show`: a run as it was recorded."""
+"""`chartloop show`: show a recorded run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chartloop.run.result import Result
 
 CHILDREN = 12
-"""Child runs that are named; of more the oldest."""
+"""The most child runs that are listed, the oldest first."""
 _KIND = {"natural": "green", "error": "red", "limit": "yellow", "waiting": "cyan"}
 
 
@@ -36,7 +36,7 @@ Examples:
 @parameters.run_argument
 @click.option(
     "--state", metavar="NAME", shell_complete=completion.states_of_run,
-    help="Draw this state instead: what leads to it, and how its guards came out the last time.",
+    help="Draw this state instead: the edges to it, and how its guards were decided last.",
 )  # fmt: skip
 @parameters.tools_option
 @parameters.journal_option
@@ -45,8 +45,8 @@ Examples:
 def show(run: str, state: str | None, options: RunOptions) -> None:
     """Show a run: its result, its records, its path.
 
-    RUN is an id, the beginning of one, or `last`. Numbers of records are those that `why --record`
-    and `fork --at` take.
+    RUN is an id, the beginning of one, or `last`. The record numbers are those of `why --record`
+    and `fork --at`.
     """
     from chartloop.cli.journal_access import find_run, machine_of, open_journal
     from chartloop.view_model.build import record_view
@@ -64,8 +64,8 @@ def show(run: str, state: str | None, options: RunOptions) -> None:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
         console.result(console.as_json({**opened.result.to_dict(), "records": listed}))
         return
-    beside = [("child", said) for said in _children(journal, row)]
-    beside += [("inbox", said) for said in _inbox(journal, opened)]
+    beside = [("child", line) for line in _children(journal, row)]
+    beside += [("inbox", line) for line in _inbox(journal, opened)]
     print_table(_head(row, machine, opened, _parent(row, records), beside))
     views = [record_view(machine.chart, record) for record in records]
     path = " → ".join(opened.result.path)
@@ -88,7 +88,7 @@ def _show_state(run: Run, state: str, options: RunOptions) -> None:
 
 
 def _children(journal: Journal, row: RunRow) -> list[str]:
-    """The runs of child machines that it started, the oldest first, and how they ended."""
+    """Lines about the child runs, the oldest first, with their stop reasons."""
     from chartloop.run.sync import by_hand
     from chartloop.view_model.build import children_of
 
@@ -99,7 +99,7 @@ def _children(journal: Journal, row: RunRow) -> list[str]:
 
 
 def _parent(row: RunRow, records: Sequence[Record]) -> str:
-    """The run that it was started from, and what was said where it continued with another file."""
+    """The run that this one was forked from; with a changed file, also the verdict on it."""
     from chartloop.run.migrate import ORIGIN
 
     origin: Any = records[0].input.data.get(ORIGIN, {}) if records else {}
@@ -147,7 +147,7 @@ def _last_text(result: Result) -> str:
 
 
 def _inbox(journal: Journal, run: Run) -> list[str]:
-    """Answers that are kept for the run, and those that came to one that has ended since."""
+    """Lines about the answers in the inbox that the run has not taken."""
     from chartloop.run.sync import by_hand
 
     lines: list[str] = []
@@ -161,7 +161,7 @@ def _inbox(journal: Journal, run: Run) -> list[str]:
 
 
 def _how_it_ended(result: Result, status: str) -> str:
-    """Reason, kind and status; what would only say the same again is left out."""
+    """Reason, kind and status, without repetitions."""
     reason = f"waiting at {result.state}" if result.reason is None else str(result.reason)
     kind = "" if reason.startswith(result.kind) else f" ({result.kind})"
     return f"{reason}{kind}" + (f", {status}" if status != reason else "")

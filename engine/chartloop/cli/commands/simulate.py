@@ -1,4 +1,4 @@
-"""`chartloop simulate`: what thousands of runs of a machine come to, without a model."""
+"""`chartloop simulate`: play thousands of runs of a machine, without a model."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ Examples:
 
 \b
 A world describes the events from outside, never which edge is taken: guards are decided as in a
-real run. Anything the world omits gets a default, which is listed. See `docs/simulation.md`.
+real run. What the world omits gets a default, which is listed. See docs/simulation.md.
 
 \b
-Exit codes: 0, or 1 if a run exceeded the proven bound.
+Exit codes: 0, or 1 if a run exceeded its proven bound.
 """
 )
 @parameters.machine_argument
@@ -95,21 +95,28 @@ Exit codes: 0, or 1 if a run exceeded the proven bound.
 )  # fmt: skip
 @click.option(
     "--smooth", type=click.FloatRange(min=0), default=0.0, metavar="N",
-    help="With --from: mix in what would be assumed, as N samples more for each state.",
+    help="With --from: add N samples of the default assumptions for each state.",
 )  # fmt: skip
 @click.option(
     "--write-world", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Write the world that was learnt or given, to be edited, and simulate nothing.",
+    help="Write the world, learnt or given, to a file that you can edit; simulate nothing.",
 )  # fmt: skip
 @click.option(
     "--guard", "guards", type=parameters.PAIR, multiple=True, metavar="NAME=SHARE",
-    help="How often a Python guard says yes: is_sound=90%.",
+    help="How often a Python guard holds: is_sound=90%. Repeatable.",
 )  # fmt: skip
-@click.option("--runs", type=click.IntRange(min=1), default=10_000, show_default=True)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option(
-    "--jobs", type=click.IntRange(min=1), default=1, help="Processes that share the runs."
-)
+    "--runs", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N",
+    help="Play this many runs.",
+)  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, metavar="N",
+    help="The random seed; the same seed gives the same runs.",
+)  # fmt: skip
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, metavar="N",
+    help="Split the runs among N processes.",
+)  # fmt: skip
 @click.option(
     "--at-most", type=SHARE, metavar="SHARE",
     help="Suggest limits that stop at most this share of the runs that would end by themselves.",
@@ -120,20 +127,20 @@ Exit codes: 0, or 1 if a run exceeded the proven bound.
 )  # fmt: skip
 @click.option(
     "--run", "number", type=click.IntRange(min=0), metavar="N",
-    help="Show this one of the runs, record by record.",
+    help="Show run number N, record by record.",
 )  # fmt: skip
 @click.option(
     "--keep", is_flag=True,
-    help="With --run: put it into the journal, for `why`, `draw --run`, `fork`.",
+    help="With --run: keep the run in the journal, for `why`, `draw --run`, `fork`.",
 )  # fmt: skip
 @click.option(
     "-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
-    help="Draw the machine with how often the runs took each edge: heat.svg, heat.png.",
+    help="Draw a heat map of how often the runs took each edge: heat.svg, heat.png.",
 )  # fmt: skip
 @click.option(
     "--plot", type=click.Path(), metavar="PATH",
-    help="Draw why runs stop and how their calls, cost and time are spread: one page for a .svg or"
-    " .png, a file for each plot in any other folder. Needs the extra `plots`.",
+    help="Plot stop reasons and the distributions of calls, cost and time: one page for a .svg or"
+    " .png; else PATH is a folder for one file per plot. Needs the extra `plots`.",
 )  # fmt: skip
 @parameters.limit_option
 @parameters.var_option
@@ -148,8 +155,8 @@ def simulate(
 ) -> None:
     """Play thousands of runs of a machine, without a model.
 
-    The clock is simulated, nothing is called. Shows which stop reasons come how often, what runs
-    cost, and how long they take against the proven bound.
+    The clock is simulated and nothing is called. Shows how often each stop reason occurs, and what
+    runs cost and how long they take, next to the proven bound.
     """
     from chartloop.analysis.simulation.simulate import simulate as play
     from chartloop.cli.machine_loader import read_machine
@@ -183,7 +190,7 @@ def simulate(
     raise click.exceptions.Exit(ERROR if found.bound_violations else 0)
 
 
-# what is given ------------------------------------------------------------------------------
+# input --------------------------------------------------------------------------------------
 
 
 def _world(machine: Machine, options: SimulateOptions) -> World:
@@ -224,7 +231,7 @@ def _tasks(machine: Machine, options: SimulateOptions) -> list[dict[str, Any]] |
 
 
 def _plays(spec: MachineSpec, options: SimulateOptions) -> int:
-    """How many runs are played: for a suggestion each limit has three times some of its own."""
+    """The number of runs to play. `--at-most` adds three batches of `RUNS` for each limit."""
     from chartloop.analysis.simulation.limits import RUNS, limits_watched
 
     suggested = 0 if options.at_most is None else 3 * RUNS * len(limits_watched(spec))
@@ -240,7 +247,7 @@ def _write(world: World, path: Path) -> None:
 
 
 class _progress:  # noqa: N801  used as a function
-    """A bar on stderr where someone looks at it; what it gives is told of runs that are done."""
+    """A progress bar on stderr, shown on a terminal. Yields a function that adds finished runs."""
 
     def __init__(self, runs: int, options: SimulateOptions) -> None:
         wanted = console.is_terminal(sys.stderr) and not options.is_json
@@ -255,7 +262,7 @@ class _progress:  # noqa: N801  used as a function
         self._bar.__exit__(*error)
 
 
-# what is shown ------------------------------------------------------------------------------
+# output -------------------------------------------------------------------------------------
 
 
 def _show_run(

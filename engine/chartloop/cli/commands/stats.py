@@ -1,4 +1,4 @@
-"""`chartloop stats`: what many recorded runs have in common, as tables, data and plots."""
+"""`chartloop stats`: show what recorded runs have in common, as tables, data and plots."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Examples:
   chartloop stats agent --format csv > stats.csv
 
 \b
-Limits of which no run used even half are marked `never near`: they may be too loose. --plot needs
+A limit of which no run used even half is marked `never near`: it may be too loose. --plot needs
 the extra `plots`.
 """
 )
@@ -41,7 +41,7 @@ the extra `plots`.
 )
 @click.option(
     "--plot", type=click.Path(), metavar="PATH",
-    help="Draw: one page for a .svg or .png, a file for each plot in any other folder.",
+    help="Draw plots: one page for a .svg or .png; else PATH is a folder for one file per plot.",
 )  # fmt: skip
 @choice_options
 @parameters.tools_option
@@ -52,14 +52,14 @@ def stats(subjects: tuple[str, ...], plot: str | None, options: SelectionOptions
     """Show what recorded runs have in common.
 
     Why they stop; time, cost and calls of each state; how close they come to each limit; what
-    fails. Of the runs of MACHINE, a file or a shipped name; without it of every machine in the
-    journal, each by itself. RUN names single runs.
+    fails. Covers the runs of MACHINE, a file or a shipped name; without it, those of every machine
+    in the journal, machine by machine. RUN names single runs.
     """
     from chartloop.analysis.stats.stats import csv_text
 
     machine, names = _machine_first(subjects, options)
     found = _figures(machine, names, options)
-    if plot is not None:  # before anything is printed: a pipe that closes ends the command
+    if plot is not None:  # before printing: a closed pipe ends the command
         _plot(found, Path(plot))
     if options.format == "json":
         data = [one.to_dict() for one in found]
@@ -73,7 +73,7 @@ def stats(subjects: tuple[str, ...], plot: str | None, options: SelectionOptions
 def _machine_first(
     subjects: tuple[str, ...], options: SelectionOptions
 ) -> tuple[Machine | None, tuple[str, ...]]:
-    """The machine, where the first word is one, and the names of runs."""
+    """Split the arguments into the machine, if the first names one, and the names of runs."""
     from chartloop import catalog
     from chartloop.cli.machine_loader import seen_machine
 
@@ -102,7 +102,7 @@ def _figures(
 def _by_machine(
     runs: Iterable[RecordedRun], unread: list[Any]
 ) -> Iterable[tuple[Machine, list[Recorded]]]:
-    """The runs of each machine, as the newest of them was recorded."""
+    """Group runs by machine, with the machine of the newest run that can be read."""
     from chartloop.run.recorded import Unread
 
     by: dict[str, list[Recorded]] = {}
@@ -122,7 +122,7 @@ def _by_machine(
 
 
 def _recorded_machine(run: RecordedRun) -> Machine | None:
-    """A machine to be looked at: its own tools, actions and guards are taken as named."""
+    """Load the recorded machine of a run. Undeclared tools, actions and guards are accepted."""
     from chartloop.actions.undeclared import upkeep_stand_ins
     from chartloop.api import find_faults
     from chartloop.run.session import upkeep_of

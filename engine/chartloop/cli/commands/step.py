@@ -1,4 +1,4 @@
-"""`chartloop step`: a machine by hand."""
+"""`chartloop step`: run a machine by hand."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Examples:
   chartloop step my.yaml "Sort these" --tools tools.py --to review
 
 \b
-On the screen: s runs the next action, r runs on, t to a state, a answers, b takes a record back,
-m shows the whole picture, p pauses, ? lists the rest. Extra: `tui`.
+On the full screen (extra: `tui`): s runs the next action, r continues, t runs to a state,
+a answers, b takes a record back, m shows the whole picture, p pauses, ? lists the rest.
 
 \b
-Else, and with --plain, there is a prompt: Enter runs the next action, `why` shows the
+Without it, or with --plain, there is a prompt: Enter runs the next action, `why` shows the
 evaluation, `set limits.steps 5` changes a limit, `back` takes a record back, `run` runs to the
-end, `help` lists the rest. On the screen the same commands are typed after `:`.
+end, `help` lists the rest. On the screen, type the same commands after `:`.
 
 \b
 The run is recorded: after `quit`, `chartloop resume` continues it.
@@ -39,7 +39,7 @@ The run is recorded: after `quit`, `chartloop resume` continues it.
 @parameters.machine_argument
 @click.argument("task", default="", required=False)
 @click.option(
-    "--to", metavar="STATE", shell_complete=completion.states, help="First run to this state."
+    "--to", metavar="STATE", shell_complete=completion.states, help="Run to this state first."
 )
 @click.option(
     "--plain", is_flag=True, help="Use the line-by-line prompt instead of the full screen."
@@ -57,15 +57,15 @@ The run is recorded: after `quit`, `chartloop resume` continues it.
 def step(machine: str, task: str, to: str | None, plain: bool, options: RunOptions) -> None:
     """Run a machine by hand, step by step.
 
-    A full screen, or a prompt, that shows where the run is, what comes next and the decision that
-    would follow.
+    A full screen or a prompt shows where the run is, the next action and the decision that would
+    follow.
     """
     from chartloop.cli.live_view import Echo
 
     at_screen = _has_screen(plain=plain)
     echo = Echo()
     if at_screen and task != "-":
-        echo.off()  # what is typed before the screen is there would stay on the terminal
+        echo.off()  # keys typed before the screen opens would stay on the terminal
     try:
         code = _step(machine, task, to, at_screen, options)
     finally:
@@ -74,7 +74,7 @@ def step(machine: str, task: str, to: str | None, plain: bool, options: RunOptio
 
 
 def _step(machine: str, task: str, to: str | None, at_screen: bool, options: RunOptions) -> int:
-    """The whole of it; the exit code."""
+    """Start the run, step it, and say how to continue; return the exit code."""
     from chartloop.cli.error_report import INTERRUPTED, exit_code
     from chartloop.cli.journal_access import line_for, open_journal, remember, say_journal
     from chartloop.cli.machine_loader import load_machine
@@ -107,7 +107,7 @@ def _step(machine: str, task: str, to: str | None, at_screen: bool, options: Run
 
 
 def _has_screen(*, plain: bool) -> bool:
-    """Whether a full screen can be shown here. What it needs is said once, where it is missing."""
+    """Whether a full screen can be shown here. Prints how to install textual if only that lacks."""
     if plain or not (sys.stdin.isatty() and console.is_terminal(sys.stdout)):
         return False
     if find_spec("textual") is None:
@@ -117,7 +117,7 @@ def _has_screen(*, plain: bool) -> bool:
 
 
 def _on_screen(run: Run, to: str | None, options: RunOptions) -> tuple[bool, Run]:
-    """Step it on a full screen; whether Ctrl-C ended it, and the run that it is now."""
+    """Step on a full screen; return whether Ctrl-C ended it, and the current run."""
     from chartloop.cli.ask import forget_typed
     from chartloop.cli.drive import leave_now
     from chartloop.cli.step_screen import StepControls
@@ -137,7 +137,7 @@ def _on_screen(run: Run, to: str | None, options: RunOptions) -> tuple[bool, Run
 
 
 def _at_prompt(run: Run, to: str | None) -> tuple[bool, Run]:
-    """Step it line by line; whether Ctrl-C ended it, and the run that it is now."""
+    """Step at the prompt; return whether Ctrl-C ended it, and the current run."""
     from chartloop.cli.prompt import Prompt, reader
 
     prompt = Prompt(run, reader())
@@ -148,7 +148,7 @@ def _at_prompt(run: Run, to: str | None) -> tuple[bool, Run]:
 
 
 def _loop(prompt: Prompt) -> bool:
-    """Read and execute; whether Ctrl-C ended it."""
+    """Run the prompt; return whether Ctrl-C ended it."""
     try:
         prompt.loop()
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""`chartloop test`: scenarios, as pytest runs them, without pytest."""
+"""`chartloop test`: run scenarios as the pytest plugin does, without pytest."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ Examples:
   chartloop test agent --generate --for think.next.1 --for steps_limit
 
 \b
-A scenario is NAME.scenario.yaml: a machine, a task, scripted replies, and what is expected. The
-exit code is 1 when one fails, or less is covered than --fail-under wants, and with --generate when
-something stays without a scenario that is not proven to be impossible.
+A scenario is NAME.scenario.yaml: a machine, a task, scripted replies and expectations. The exit
+code is 1 when a scenario fails or coverage is below --fail-under; with --generate, when a target is
+left without a scenario and is not proven impossible.
 """
 )
 @click.argument("paths", nargs=-1, metavar="[PATHS | MACHINE]...")
@@ -60,13 +60,13 @@ something stays without a scenario that is not proven to be impossible.
     help="With --generate: only for this edge, rule or stop reason, even if a scenario shows it."
     " Repeatable.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="With --generate: list them, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="With --generate: list them and write nothing.")
 @click.option(
     "--force", is_flag=True, help="With --generate: overwrite files that a person changed."
 )
 @click.option(
     "--work", type=click.IntRange(1), metavar="N",
-    help="With --generate: how many moves the search may try. Default: 20,000.",
+    help="With --generate: the most moves that the search tries. Default: 20,000.",
 )  # fmt: skip
 @click.option(
     "--run-actions", is_flag=True,
@@ -74,7 +74,7 @@ something stays without a scenario that is not proven to be impossible.
 )  # fmt: skip
 @click.option(
     "--coverage", "covered", is_flag=True,
-    help="Show which parts of their machines the scenarios go through, and which never.",
+    help="Show which parts of their machines the scenarios cover.",
 )  # fmt: skip
 @coverage_report.threshold_option
 @coverage_report.save_option
@@ -84,8 +84,8 @@ something stays without a scenario that is not proven to be impossible.
 def test(paths: tuple[str, ...], folder: str | None, options: TestOptions) -> None:
     """Run scenarios: scripted runs with expectations.
 
-    PATHS are files, or folders that are searched; by default this one. With --generate scenarios
-    are written, for one MACHINE: a file, or the name of a shipped machine.
+    PATHS are files, or folders to search; default: this folder. With --generate, write scenarios
+    for one MACHINE: a file, or the name of a shipped machine.
     """
     if folder is not None:
         from chartloop.cli.generate_scenarios import generate_and_report
@@ -112,7 +112,7 @@ _GENERATING = {
 
 
 def _run(paths: tuple[str, ...], options: TestOptions) -> None:
-    """Run the scenarios that are there, and say how each went."""
+    """Run the scenarios under the paths and report on each."""
     from chartloop.cli.machine_loader import own_of
     from chartloop.scenarios import Covering, collecting, played_lines
 
@@ -127,7 +127,7 @@ def _run(paths: tuple[str, ...], options: TestOptions) -> None:
         played = [_play(path, own, options) for path in found]
     failed = sum(not one.passed for one in played)
     coverages = counted.coverages() if shows else ()
-    short = [said for one in coverages for said in one.below(wanted)]
+    short = [message for one in coverages for message in one.below(wanted)]
     if options.is_json:
         data: Any = [one.to_dict() for one in played]
         if shows:
@@ -150,12 +150,12 @@ def _print_coverage(coverages: Sequence[Coverage]) -> None:
         print_lines([Line(""), *coverage_lines(coverages, console.width())])
 
 
-def _say_short(passed: Iterable[str], short: Iterable[str]) -> None:
+def _say_short(skipped: Iterable[str], short: Iterable[str]) -> None:
     """Print the scenarios that were not counted, and the thresholds that were missed."""
-    for said in passed:
-        console.say(console.plain(said), "yellow")
-    for said in short:
-        console.say(console.plain(said), "red")
+    for message in skipped:
+        console.say(console.plain(message), "yellow")
+    for message in short:
+        console.say(console.plain(message), "red")
 
 
 def _find_scenario_files(paths: tuple[str, ...]) -> list[Path]:
@@ -169,7 +169,7 @@ def _find_scenario_files(paths: tuple[str, ...]) -> list[Path]:
 
 
 def _play(path: Path, own: list[Registry], options: RunOptions) -> Played:
-    """Play one file. A fault of the file fails it, and the others are played all the same."""
+    """Play one file. An error in the file fails it and does not stop the others."""
     from chartloop.cli.machine_loader import with_tools_hint
     from chartloop.scenarios import Played, run_scenario
 

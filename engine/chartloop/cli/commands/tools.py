@@ -1,4 +1,4 @@
-"""`chartloop tools lock`: what the MCP servers of a machine offer, written beside it."""
+"""`chartloop tools lock`: lock the tools that the MCP servers of a machine offer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Examples:
   chartloop tools lock machine.yaml --trust --check
 
 \b
-The exit code of --check is 1 when the servers do not offer what the lock holds.
+With --check the exit code is 1 when the servers do not offer what the lock holds.
 """
 )
 @parameters.machine_argument
@@ -54,7 +54,7 @@ def lock(machine: str, check: bool, options: RunOptions) -> None:
     declared = declared_in(machine)
     if not options.trust:
         wants = "; ".join(one.server.reaches for one in declared.values())
-        raise UntrustedError(f"{machine} {wants}", hint="look at the file, then say --trust")
+        raise UntrustedError(f"{machine} {wants}", hint="read the file, then add --trust")
     found = lock_tools(machine)
     if options.is_json:
         data = {"lock": str(found.path), "found": found.found, "differences": found.differences}

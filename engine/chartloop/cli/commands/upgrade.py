@@ -1,4 +1,4 @@
-"""`chartloop upgrade`: what a changed file means for runs of the old one."""
+"""`chartloop upgrade`: show which recorded runs can continue with a changed file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from chartloop.run.recorded import RecordedRun
 
 OWN = "-"
-"""In place of OLD: each run's own machine, as the journal has it."""
+"""In place of OLD: the machine of each run, from the journal."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ Examples:
 
 \b
 OLD and NEW are files, names of shipped machines, or REV:PATH in a git repository. With `-` for OLD
-each run is judged by the machine that it was started with, as the journal has it. Runs of other
+each run is compared with the machine that it was started with, from the journal. Runs of other
 machines are reported and skipped. Nothing is run and the journal is not changed.
 
 \b
@@ -105,7 +105,7 @@ def upgrade(
 
 
 def _sides(old: str, new: str, options: UpgradeOptions) -> tuple[Machine | None, Machine] | None:
-    """The old machine where one is named, and the new one; None when one is not a machine."""
+    """Load the old machine (None for `-`) and the new one. None if either is not a machine."""
     from chartloop.cli.compare_inputs import machines_at
 
     found = machines_at((new,) if old == OWN else (old, new), options)
@@ -118,7 +118,7 @@ def _sides(old: str, new: str, options: UpgradeOptions) -> tuple[Machine | None,
 def _judge(
     old: Machine | None, new: Machine, runs: tuple[str, ...], options: UpgradeOptions
 ) -> Upgraded:
-    """The verdicts. What was skipped is said on stderr."""
+    """Judge the selected runs. Skipped runs are reported on stderr."""
     from chartloop.analysis.upgrade import upgrade as judge_runs
 
     for machine in (new, old):

@@ -1,4 +1,4 @@
-"""`chartloop verify`: whether a machine is what a document's flowchart says."""
+"""`chartloop verify`: compare a machine with the flowchart of a document."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Declare an intended difference in the machine, with its reason:
     - {difference: "edge ask → stop added", reason: the document has no edge out of it}
 
 \b
-Exit codes: 0 no difference but those that the machine declares; 1 a difference that it does not
-declare, or declares although it does not exist; 2 the document or the machine cannot be read.
+Exit codes: 0 no undeclared difference; 1 an undeclared difference, or a declared one that does not
+exist; 2 the document or the machine cannot be read.
 """
 )
 @click.argument("document", type=click.Path(dir_okay=False))

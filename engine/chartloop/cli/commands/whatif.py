@@ -1,4 +1,4 @@
-"""`chartloop whatif`: recorded runs, decided again under other limits or by another file."""
+"""`chartloop whatif`: decide recorded runs again under different limits or a changed file."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ Examples:
   chartloop whatif agent --limit steps=8 --fail-on lost
 
 \b
-Nothing is run: no model, no tool. The recorded inputs are decided again. Where a decision
-differs, the later records belong to another run: a stop is known, the further course is not, and
-the answer says so.
+Nothing is run: no model, no tool. The recorded inputs are decided again. After a decision that
+differs, the later records no longer apply: a stop is known, a further course is not, and the
+answer says so.
 
 \b
-Exit codes: 0, or 1 where --fail-on finds something.
+Exit codes: 0, or 1 if --fail-on applies.
 """
 )
 @parameters.machine_argument
@@ -63,7 +63,7 @@ Exit codes: 0, or 1 where --fail-on finds something.
 )  # fmt: skip
 @click.option(
     "--fail-on", type=click.Choice(_GATES), multiple=True,
-    help="Exit with 1 if an answer is lost, a run changes, or its end is not sure.",
+    help="Exit with 1 if an answer is lost, a run changes, or its end is not sure. Repeatable.",
 )  # fmt: skip
 @choice_options
 @parameters.tools_option
@@ -73,9 +73,9 @@ Exit codes: 0, or 1 where --fail-on finds something.
 def whatif(machine: str, runs: tuple[str, ...], first: int, options: WhatIfOptions) -> None:
     """Show what recorded runs would have done under different limits.
 
-    Or as another file: MACHINE need not be the one that they were recorded with. Without RUN, all
-    of its runs in the journal. Which would have stopped earlier, later or
-    elsewhere; what that saves; which answers are lost; and how much of it is sure.
+    Which would have stopped earlier, later or elsewhere; what that saves; which answers are lost;
+    and how much of it is sure. MACHINE may be a changed file, not only the one that they were
+    recorded with. Without RUN: all of its runs in the journal.
     """
     from chartloop.analysis.whatif.result import Sweep
     from chartloop.analysis.whatif.whatif import whatif_each

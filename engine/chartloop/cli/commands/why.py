@@ -1,4 +1,4 @@
-"""`chartloop why`: everything that was evaluated when a record was decided."""
+"""`chartloop why`: show everything that was evaluated to decide a record."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Examples:
 
 \b
 ✓ held, ✗ did not, ! could not be evaluated, · was not evaluated: an edge before it was taken.
-`left` is what was left of a budget that is not spent.
+`left` is the rest of a budget that is not spent.
 """
 )
 @parameters.run_argument
