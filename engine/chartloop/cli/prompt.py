@@ -67,7 +67,7 @@ class Prompt:
         return self._read(prompt).removesuffix("\n")
 
     def execute(self, line: str) -> None:
-        """Execute one command. Ctrl-C ends a `run` before its next action, other commands at once."""
+        """Execute a command. Ctrl-C stops `run` before its next action, other commands at once."""
         self._interrupts.count = 0
         if line.split()[:1] == ["run"]:
             with self._interrupts:

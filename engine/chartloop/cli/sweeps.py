@@ -1,4 +1,4 @@
-"""Limits of a question, one of which may be swept: ``steps=4..20``, ``time=1m..10m:1m``."""
+"""The limits of `whatif`, one of which may be a sweep: ``steps=4..20``, ``time=1m..10m:1m``."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from chartloop.language.spec import MachineSpec
 from chartloop.language.values import limit_value
 
 MOST = 200
-"""Values of a sweep."""
+"""The most values of a sweep."""
 USUAL = 12
-"""So many values, about, where no stride is given and not every whole number is taken."""
+"""About the number of values of a sweep without a stride."""
 ALL = 24
-"""Up to so many whole numbers each is taken."""
+"""A range of whole numbers below this span is swept with stride 1."""
 
 
 def points_of(spec: MachineSpec, pairs: Pairs) -> tuple[str, list[dict[str, Any]]]:
-    """The name of the limit that is swept, if one is, and the limits of each point."""
+    """The name of the swept limit, or empty, and the limits at each point of the sweep."""
     types = {name: limit.type for name, limit in spec.limits.items()}
     given = list(pairs)
     swept = [(name, text) for name, text in given if ".." in text]
@@ -48,11 +48,11 @@ def _values(spec: MachineSpec, name: str, text: str, types: Mapping[str, Type]) 
     step = _number(spec, name, stride, types) if stride else _stride(least, most, whole=whole)
     if most < least or step <= 0:
         hint = f"write `{name}=LOW..HIGH`, or `{name}=LOW..HIGH:STRIDE`"
-        raise MisuseError(f"`{name}={text}` goes nowhere", hint=hint)
+        raise MisuseError(f"`{name}={text}` has no values", hint=hint)
     count = math.floor((most - least) / step + 1e-9) + 1
     if count > MOST:
         raise MisuseError(
-            f"`{name}={text}` has {count:,} values", hint=f"a stride may make it at most {MOST}"
+            f"`{name}={text}` has {count:,} values", hint=f"give a stride: the most is {MOST}"
         )
     made: Iterable[float] = (least + number * step for number in range(count))
     return [int(value) if whole else round(value, 12) for value in made]

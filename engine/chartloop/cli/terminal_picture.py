@@ -1,4 +1,4 @@
-"""Pictures in characters, in the colours of a terminal.
+"""Colours and width of pictures in characters.
 
 Belongs here: which colour shows what. Never: how a picture is drawn (`view.text`).
 """
@@ -22,16 +22,16 @@ _COLOURS: Mapping[str, str] = MappingProxyType(
         "hub": "yellow", "rules": "dim", "line": "dim", "dim": "dim", "held": "green",
     }
 )  # fmt: skip
-"""The colour of each part of a picture; the rest is as the terminal writes. Shapes differ too."""
+"""The colour of each kind of span, by default none. Shapes differ too, not only colours."""
 
 
 def columns() -> int | None:
-    """The columns of the terminal; None where results go elsewhere."""
+    """The columns of the terminal; None if stdout is not one."""
     return shutil.get_terminal_size().columns if console.is_terminal(sys.stdout) else None
 
 
 def colour_lines(lines: Iterable[Iterable[Span]]) -> list[str]:
-    """The lines of a drawing, in colours where stdout takes them."""
+    """The lines of a drawing, in colour if stdout takes colours."""
     return [
         "".join(
             console.style(s.text, _COLOURS.get(s.kind, ""), bold=s.kind == "title") for s in spans

@@ -1,4 +1,4 @@
-"""Values from a command line, read by the type that is declared for them."""
+"""Values from a command line, parsed by their declared types."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Pairs = Iterable[tuple[str, str]]
 
 
 def values_of(types: Mapping[str, Type], pairs: Pairs) -> dict[str, Any]:
-    """Names with their values. A name that has no type keeps its text, for the checker to name."""
+    """Parse values by name. A name without a type keeps its text, which the checker reports."""
     return {name: read_value(types[name], text) if name in types else text for name, text in pairs}
 
 
 def answer_data(
     event: str, types: Mapping[str, Type], pairs: Pairs, data: str | None
 ) -> dict[str, Any]:
-    """The data of an answer: JSON, or fields by name. `AnswerError` for what is neither."""
+    """The data of an answer, from JSON and fields by name. Raises `AnswerError`."""
     given: dict[str, Any] = {}
     if data is not None:
         try:
@@ -42,16 +42,16 @@ def answer_data(
 
 
 def figures_of(pairs: Pairs) -> dict[str, float]:
-    """Figures that a run must stay within, by name. `MisuseError` for what is not a number."""
+    """Parse figures by name. Raises `MisuseError` for a value that is not a number."""
     return {name: read_number(name, text) for name, text in pairs}
 
 
 def read_number(name: str, text: str) -> float:
-    """A number, whole where it is one: ``50_000``, ``0.5``."""
+    """Parse a finite number, as an int if it is whole: ``50_000``, ``0.5``."""
     try:
         value = float(text.replace("_", ""))
     except ValueError:
         raise MisuseError(f"`{name}={text}` is not a number", hint=f"write `{name}=30`") from None
     if not math.isfinite(value):
-        raise MisuseError(f"`{name}={text}` is not a figure", hint=f"write `{name}=30`")
+        raise MisuseError(f"`{name}={text}` is not a finite number", hint=f"write `{name}=30`")
     return int(value) if value == int(value) else value

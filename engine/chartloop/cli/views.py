@@ -1,6 +1,6 @@
-"""Ways of looking at a run while it goes: not at all, line by line, live, as JSON lines.
+"""Views of a run in progress: none, line by line, live, or JSON lines.
 
-A view is told every event of the run, from whatever thread drives it.
+A view receives every event of the run, on the thread that drives it.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 class View(Protocol):
-    """Someone who looks on."""
+    """The display of a run in progress."""
 
     def see(self, event: Event) -> None:
-        """Something has happened."""
+        """Receive an event of the run."""
         ...
 
     def open(self) -> None:
@@ -100,13 +100,13 @@ class JsonLines(Quiet):
             console.result(console.as_json(event.to_dict(), indent=None), self._stream)
             self._stream.flush()
         except BrokenPipeError:
-            # in a thread: this one drives the run, and must not wait for it
+            # in another thread: this one drives the run and must not wait for itself
             Thread(target=_pause, args=(self._run,), daemon=True).start()
             self._run = None
 
 
 def _pause(run: Run) -> None:
-    with contextlib.suppress(ChartloopError):  # it has just ended
+    with contextlib.suppress(ChartloopError):  # the run has just ended
         run.pause()
 
 

@@ -1,4 +1,4 @@
-"""Faces of other systems over the machines that ship: their names, our runs.
+"""Interfaces of other systems over the shipped machines.
 
-A module here holds names and translations only. What decides is the machine.
+A module here holds names and translations only. The machine decides.
 """

@@ -1,12 +1,12 @@
-"""The names of document 000 over the machine `geist`: its examples run but for their imports.
+"""The interface of document 000 over the machine `geist`: its examples run with new imports.
 
     from chartloop.compat.geist import AgentContext, AgentExecutor, GPT4Agent
 
     agent = GPT4Agent(agent_context=AgentContext())
     result = AgentExecutor(agent).execute(task="Research Python async patterns")
 
-Nothing here decides when to stop: conditions become limits and variables of the machine, its
-stop reason and records become a result.
+Nothing here decides when to stop. Conditions become limits and variables of the machine; its stop
+reason and records become a result.
 
 Source: 000 "New Components", "Code Examples", "Observability".
 """
@@ -69,17 +69,17 @@ REASONS = {
     "no_progress": StoppingReason.NO_PROGRESS,
     "custom": StoppingReason.CUSTOM_CONDITION,
 }
-"""The machine's stop reasons in the document's words. An adapter that asks to stop, with
-`AgentStop`, is a custom condition too."""
+"""The document's stopping reasons by the machine's stop reasons. `AgentStop`, raised by an adapter,
+is a custom condition too."""
 
 
 @dataclass(slots=True)
 class AgentStoppingConditions:
-    """When to stop. A condition that is None or 0 is off, but for the errors: 0 allows none."""
+    """When to stop. None or 0 turns a condition off; for errors, 0 allows none."""
 
     max_iterations: int | None = 25
     max_tokens: int | None = None
-    """Cumulative, across all model calls."""
+    """The most tokens of all model calls together."""
     timeout_seconds: float | None = None
     max_consecutive_errors: int = 3
     max_total_errors: int = 10
@@ -89,7 +89,7 @@ class AgentStoppingConditions:
     stop_when_task_queue_empty: bool = True
     warn_at_token_percentage: float = 0.8
     early_stopping: Literal["force", "generate"] = "force"
-    """`generate`: one last call for a final answer, while tokens and time are left."""
+    """`generate`: make one last call for a final answer, if tokens and time are left."""
 
     def __post_init__(self) -> None:
         if self.early_stopping not in ("force", "generate"):
@@ -97,7 +97,7 @@ class AgentStoppingConditions:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """As limits of the machine `geist`."""
+        """The limits of the machine `geist`."""
         return {
             "max_iterations": self.max_iterations or None,
             "max_tokens": self.max_tokens or None,
@@ -110,7 +110,7 @@ class AgentStoppingConditions:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data under the document's names; the custom condition by its name."""
+        """Plain data under the document's names. The custom condition is given by its name."""
         custom = self.custom_condition
         conditions = {
             f.name: getattr(self, f.name) for f in fields(self) if f.name != "custom_condition"
@@ -119,7 +119,7 @@ class AgentStoppingConditions:
 
 
 class ExecutionError(Exception):
-    """A tick failed. Its text describes the fault, `step` is the number of the run's step."""
+    """A failed tick. The text describes the error; `step` is the number of the run's step."""
 
     def __init__(self, message: str, step: int) -> None:
         super().__init__(message)
@@ -132,10 +132,10 @@ class ExecutionError(Exception):
 
 @dataclass(slots=True)
 class AgentExecutionResult:
-    """The result of an execution, or the state of a streamed one so far. Times in seconds."""
+    """The result of an execution, so far if it is streamed. Times in seconds."""
 
     stopping_reason: StoppingReason | None
-    """None while it continues."""
+    """None while the execution continues."""
     success: bool
     """Whether the task is complete."""
     iterations_completed: int
@@ -145,10 +145,10 @@ class AgentExecutionResult:
     tick_history: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """The contexts after each tick, with `tokens_used` and `seconds`."""
     function_calls: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """`iteration`, `name`, `arguments`, `ok`, `result`; those of failed ticks too."""
+    """`iteration`, `name`, `arguments`, `ok` and `result` of each call, also in failed ticks."""
     errors: list[Exception] = field(default_factory=list[Exception])
     result: Any = None
-    """The agent's last words when it was done, or its final answer of `early_stopping`."""
+    """The completion message of the agent, or the final answer of `early_stopping`."""
     partial_results: list[Any] = field(default_factory=list[Any])
     """The result of each tick's execution."""
     warnings: list[str] = field(default_factory=list[str])
@@ -163,7 +163,7 @@ class AgentExecutionResult:
         return self.final_context.state
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data under the document's names, as its API answers: JSON can hold it.
+        """Plain data for JSON, in the format of the document's API.
 
         Source: 000 "Proposed Geist API".
         """
@@ -184,8 +184,8 @@ class AgentExecutor:
     """Executes an agent until a stopping condition holds.
 
     `run` is the chartloop run of the newest execution: `run.why()`, `run.trace()`. With a
-    `journal` it can be resumed. Ctrl-C, `interrupt` and leaving a stream stop it as
-    `USER_INTERRUPT`. Whatever a subclass overrides that would never be called is refused.
+    `journal` it can be resumed. Ctrl-C, `interrupt` and leaving a stream stop it with
+    `USER_INTERRUPT`. A subclass that overrides a method that is never called raises `SetupError`.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class AgentExecutor:
         self._journal = journal
         self._raised: BaseException | None = None
         self._log: list[str] = []
-        """The function log as the newest execution found it."""
+        """The function log before the newest execution."""
         self._interrupts = SignalCancellation(signal.SIGINT)
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -215,7 +215,7 @@ class AgentExecutor:
                 hint="give an `AgentStoppingConditions`, or change a copy of the machine",
             )
 
-    # what the document's executor knows of itself ---------------------------------------------
+    # properties of the document's executor ----------------------------------------------------
 
     @property
     def iteration_count(self) -> int:
@@ -239,7 +239,7 @@ class AgentExecutor:
 
     @property
     def start_time(self) -> float | None:
-        """When it started, in seconds since 1970-01-01 UTC."""
+        """The start in seconds since 1970-01-01 UTC; None before an execution."""
         return None if self.run is None else self.run.facts.run.started_at
 
     @property
@@ -249,7 +249,7 @@ class AgentExecutor:
 
     @property
     def tick_history(self) -> list[dict[str, Any]]:
-        """The contexts that each finished tick left."""
+        """The contexts after each finished tick."""
         return [] if self.run is None else [_tick(step) for step in _ticks(self.run.trace())]
 
     # execution --------------------------------------------------------------------------------
@@ -263,9 +263,9 @@ class AgentExecutor:
         self, task: str | None = ..., *, stream_updates: Literal[True]
     ) -> Generator[AgentExecutionResult, None, AgentExecutionResult]: ...
     def execute(self, task: str | None = None, stream_updates: bool = False) -> Any:
-        """Execute until a stopping condition holds; without a task, what is in the queue.
+        """Execute until a stopping condition holds. Without a task, work on the task queue.
 
-        With `stream_updates` a generator: a result after each tick, and the final one last.
+        With `stream_updates`, return a generator: a result after each tick, the final one last.
         """
         run = self._begin(task, stream_updates)
         return self._stream(run) if stream_updates else self._whole(run)
@@ -278,7 +278,7 @@ class AgentExecutor:
         return self._end_result(run, await run.atrace())
 
     async def astream(self, task: str | None = None) -> AsyncGenerator[AgentExecutionResult]:
-        """A result after each tick, and the final one last; see `execute`."""
+        """Yield a result after each tick, the final one last; see `execute`."""
         run = self._begin(task, True)
         try:
             while (record := await run.aadvance()) is not None:
@@ -294,7 +294,7 @@ class AgentExecutor:
         """Stop before the next action. Works from any thread, and from an adapter."""
         self._interrupts.request()
 
-    # over the machine -----------------------------------------------------------------------
+    # the run of the machine ------------------------------------------------------------------
 
     def _begin(self, task: str | None, streaming: bool) -> Run:
         self._log = list(self.agent.agent_context.function_log)
@@ -317,18 +317,21 @@ class AgentExecutor:
         )  # fmt: skip
 
     def _load_options(self) -> dict[str, Any]:
-        """The caller's own condition, as the machine takes it."""
+        """The options of `load` for the custom condition: a guard and its definition."""
         custom = self.conditions.custom_condition
         if custom is None:
             return {}
 
-        def holds(  # noqa: PLR0917  what an `AgentContext` has
+        def holds(  # noqa: PLR0917  the fields of an `AgentContext`
             world: list[str], tasks: list[str], execution: list[str], log: list[str],
             tokens: int, started: float,
         ) -> bool:  # fmt: skip
             seen = AgentContext(settings=self.agent.agent_context.settings)
-            found = {"world_context": world, "task_context": tasks, "execution_context": execution}
-            seen.take({**found, "function_log": log})
+            current = {
+                "world_context": world, "task_context": tasks, "execution_context": execution,
+                "function_log": log,
+            }  # fmt: skip
+            seen.take(current)
             seen.total_tokens_used, seen.execution_start_time = tokens, started
             try:
                 return bool(custom(seen))
@@ -347,7 +350,7 @@ class AgentExecutor:
         return self._end_result(run, run.trace())
 
     def _stream(self, run: Run) -> Generator[AgentExecutionResult, None, AgentExecutionResult]:
-        """Execute each tick lazily, when the caller asks for it."""
+        """Execute one tick per request of the caller."""
         try:
             while (record := self._step(run)) is not None:
                 if record.state == "partial":
@@ -365,7 +368,7 @@ class AgentExecutor:
             return run.advance()
 
     def _listening(self) -> AbstractContextManager[Any]:
-        """While Ctrl-C is a request to stop; only the main thread can hear it."""
+        """A context in which Ctrl-C requests a stop. Only the main thread receives signals."""
         main = threading.current_thread() is threading.main_thread()
         return self._interrupts if main else nullcontext()
 
@@ -380,10 +383,10 @@ class AgentExecutor:
         self, run: Run, trace: Trace, reason: StoppingReason | None = None
     ) -> AgentExecutionResult:
         result, facts, context = run.result, run.facts, self.agent.agent_context
-        found = plain(facts.vars)
-        context.take({**found, "function_log": _log(trace, self._log)})
-        context.is_complete = found["is_complete"]
-        context.completion_message = found["completion_message"] or None
+        variables = plain(facts.vars)
+        context.take({**variables, "function_log": _log(trace, self._log)})
+        context.is_complete = variables["is_complete"]
+        context.completion_message = variables["completion_message"] or None
         context.total_tokens_used = facts.usage.total_tokens
         context.execution_start_time = facts.run.started_at
         ticks = _ticks(trace)
@@ -392,7 +395,7 @@ class AgentExecutor:
             facts.usage.total_tokens, facts.run.elapsed, replace(context),
             [_tick(step) for step in ticks], _calls(trace),
             [ExecutionError(e["message"], e["step"]) for e in result.errors],
-            found["final_answer"] or context.completion_message,
+            variables["final_answer"] or context.completion_message,
             [step.result["output"]["execution_context"] for step in ticks],
             list(result.warnings), [s.total_tokens for s in ticks], [s.ended for s in ticks],
         )  # fmt: skip
@@ -402,14 +405,14 @@ NEVER_CALLED = frozenset({
     "_check_stopping_conditions", "_check_completion_markers", "_has_made_progress",
     "_execute_tick", "_handle_error", "_build_result", "_build_partial_result",
 })  # fmt: skip
-"""Methods of the document's executor; here the machine does what they do."""
+"""Methods of the document's executor that are never called: the machine does their work."""
 
 
 CUSTOM = (
     "holds(vars.world_context, vars.task_context, vars.execution_context, vars.function_log,"
     " usage.total_tokens, run.started_at)"
 )
-"""The machine's `custom_condition` when the caller gives one in Python."""
+"""The machine's `custom_condition` for a condition in Python."""
 
 
 def _iterations(run: Run) -> int:
@@ -420,9 +423,9 @@ def _ticks(trace: Trace) -> list[TraceStep]:
     return [step for step in trace if step.state == "tick" and step.ok]
 
 
-def _log(trace: Trace, given: list[str]) -> list[str]:
-    """The function log with the calls of ticks that failed or were cut off, where they belong."""
-    out, seen = list(given), len(given)
+def _log(trace: Trace, before: list[str]) -> list[str]:
+    """The function log, with the calls of failed and interrupted ticks in their order."""
+    out, seen = list(before), len(before)
     for step in trace:
         if step.state == "tick" and step.ok:
             log = step.result["output"]["function_log"]
@@ -444,7 +447,7 @@ def _tick(step: TraceStep) -> dict[str, Any]:
 
 
 def _calls(trace: Trace) -> list[dict[str, Any]]:
-    """Every call of an adapter, those of failed ticks too."""
+    """All calls of adapters, also in failed ticks."""
     out: list[dict[str, Any]] = []
     iteration = 1
     for step in trace:

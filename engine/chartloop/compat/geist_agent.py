@@ -1,7 +1,7 @@
 """The agent of document 000: its settings, its context, its adapters, its phases.
 
-Belongs here: what an agent is and brings, and how its own phase is in the machine. Never:
-a loop; see `compat.geist`.
+Belongs here: the agent, and its own phases as actions of the machine. Never: a loop; see
+`compat.geist`.
 
 Source: 000 "Current BaseAgent Architecture", "Modified AgentContext", "Code Examples".
 """
@@ -33,7 +33,7 @@ from chartloop.run.result import Result
 
 @dataclass(slots=True)
 class AgentSettings:
-    """The settings of an agent's model calls, and whether it reasons about the world."""
+    """The settings of an agent's model calls and of its world phase."""
 
     max_tokens: int | None = None
     """The most tokens of one reply; `AgentStoppingConditions.max_tokens` limits a whole run."""
@@ -50,18 +50,18 @@ CONTEXTS = ("world_context", "task_context", "execution_context")
 
 @dataclass(slots=True)
 class AgentContext:
-    """The knowledge of an agent. An execution leaves it as its last tick left it."""
+    """The contexts and counters of an agent, updated by each execution."""
 
     world_context: list[str] = field(default_factory=list[str])
     task_context: list[str] = field(default_factory=list[str])
     """The task queue."""
     execution_context: list[str] = field(default_factory=list[str])
     execution_classes: list[Any] = field(default_factory=list[Any])
-    """Adapters: classes or objects, whose public methods the model may call; or functions."""
+    """Adapters: functions, or classes and objects whose public methods the model may call."""
     function_log: list[str] = field(default_factory=list[str])
     """One line for each call: ``SendgridAdapter_send_email {"to": "a"} -> sent``."""
     subprocess_id: int = 0
-    """Kept as it is: what ran in a subprocess is a child machine here."""
+    """Kept for compatibility: a child machine takes the place of a subprocess."""
     settings: AgentSettings = field(default_factory=AgentSettings)
     is_complete: bool = False
     completion_message: str | None = None
@@ -70,7 +70,7 @@ class AgentContext:
     """Seconds since 1970-01-01 UTC."""
 
     def add_completion_tokens(self, completion: Any) -> None:
-        """Count in what a completion made elsewhere has used."""
+        """Add the tokens of a completion that was made elsewhere."""
         if hasattr(completion, "usage"):
             self.total_tokens_used += completion.usage.total_tokens
 
@@ -80,7 +80,7 @@ class AgentContext:
         return {name: list(getattr(self, name)) for name in CONTEXTS}
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data under the document's names; adapters and settings by what they are called."""
+        """Plain data under the document's names. Adapters are given by their names."""
         return {
             **self.state,
             "execution_classes": [_name_of(adapter) for adapter in self.execution_classes],
@@ -91,20 +91,21 @@ class AgentContext:
             "execution_start_time": self.execution_start_time,
         }  # fmt: skip
 
-    def take(self, found: Mapping[str, Any]) -> None:
-        """Take over what a run came to: the output of the machine `geist` or `geist_tick`."""
-        self.world_context = list(found["world_context"])
-        self.task_context = list(found["task_context"])
-        self.execution_context = list(found["execution_context"])
-        self.function_log = [line for entry in found["function_log"] for line in entry.splitlines()]
+    def take(self, output: Mapping[str, Any]) -> None:
+        """Replace contexts and log by the output of the machine `geist` or `geist_tick`."""
+        self.world_context = list(output["world_context"])
+        self.task_context = list(output["task_context"])
+        self.execution_context = list(output["execution_context"])
+        log = output["function_log"]
+        self.function_log = [line for entry in log for line in entry.splitlines()]
 
 
 class BaseAgent:
     """An agent: a model, a context, adapters, and three phases.
 
-    A subclass may have `tick_world`, `tick_tasks` and `tick_execution` of its own: each changes
-    `agent_context`, and may call the one it overrides. They are what `tick` and an executor call.
-    `components` are those of `Machine.start`: `model`, `script`, `settings`, `clock` ...
+    A subclass may override `tick_world`, `tick_tasks` and `tick_execution`, which `tick` and an
+    executor call: each changes `agent_context` and may call `super()`. `components` are those of
+    `Machine.start`: `model`, `script`, `settings`, `clock` ...
     """
 
     MODEL = "openai/gpt-4o-mini"
@@ -120,9 +121,9 @@ class BaseAgent:
             )
         self.agent_context = agent_context or AgentContext()
         self.journal: JournalOrPath | None = None
-        """The journal of its ticks; None keeps them in memory."""
+        """The journal of the ticks; None keeps them in memory."""
         self.model: Model | None = None
-        """The model that the phases of the current execution share; None: each makes its own."""
+        """The model that the phases of the current execution share; None: each phase makes one."""
         self.task = ""
         """The task of the current execution."""
         self.inside: list[Result] = []
@@ -135,15 +136,15 @@ class BaseAgent:
 
     @property
     def components(self) -> PortOptions:
-        """The ports that a run of this agent is started with."""
-        said = self.agent_context.settings
-        own: dict[str, Any] = {"max_tokens": said.max_tokens, "temperature": said.temperature}
+        """The ports for the runs of this agent."""
+        mine = self.agent_context.settings
+        own: dict[str, Any] = {"max_tokens": mine.max_tokens, "temperature": mine.temperature}
         settings = {name: value for name, value in own.items() if value is not None}
-        given: PortOptions = {**self._components}
-        given["settings"] = {**settings, **(self._components.get("settings") or {})}
-        if not {"model", "script"} & given.keys():
-            given["model"] = self.MODEL
-        return given
+        ports: PortOptions = {**self._components}
+        ports["settings"] = {**settings, **(self._components.get("settings") or {})}
+        if not {"model", "script"} & ports.keys():
+            ports["model"] = self.MODEL
+        return ports
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -151,7 +152,7 @@ class BaseAgent:
         return tuple(adapter_tools(self.agent_context.execution_classes))
 
     def initialize(self, task: str, *, journal: JournalOrPath | None = None) -> None:
-        """Put a task into the queue. `journal` keeps the ticks that follow."""
+        """Add a task to the queue. The following ticks are kept in `journal`."""
         self.agent_context.task_context.append(task)
         self.journal = journal or self.journal
 
@@ -162,7 +163,7 @@ class BaseAgent:
         self._phase("world")
 
     def tick_tasks(self) -> None:
-        """Phase 2: split tasks, leave out what is done; replaces `task_context`."""
+        """Phase 2: split tasks and drop finished ones; replaces `task_context`."""
         self._phase("tasks")
 
     def tick_execution(self) -> None:
@@ -170,35 +171,35 @@ class BaseAgent:
         self._phase("execution")
 
     def _phase(self, name: str) -> None:
-        """One phase as its own run, as the machine `geist_phase` has it."""
+        """Run one phase as a run of the machine `geist_phase`."""
         context = self.agent_context
-        known = contexts(context)
-        known.pop("include_world_processing")
-        own: dict[str, Any] = {} if name == "execution" else {"items": known[ITEMS[name]]}
-        given = self.components
+        before = contexts(context)
+        before.pop("include_world_processing")
+        items: dict[str, Any] = {} if name == "execution" else {"items": before[ITEMS[name]]}
+        ports = self.components
         if self.model is not None:
-            given["model"] = self.model
-            given.pop("script", None)
+            ports["model"] = self.model
+            ports.pop("script", None)
         task = self.task or (context.task_context[-1] if context.task_context else "")
         machine = load("geist_phase", tools=self.tools)
-        variables = {**known, **own, "phase": name}
-        result = machine.run(task, vars=variables, journal=self.journal, **given)
+        variables = {**before, **items, "phase": name}
+        result = machine.run(task, vars=variables, journal=self.journal, **ports)
         self.inside.append(result)
         if not result.success:
             raise RunError(result.explain())
         log = result.output["function_log"]
-        context.take({**known, "function_log": log, ITEMS[name]: result.output["items"]})
+        context.take({**before, "function_log": log, ITEMS[name]: result.output["items"]})
 
     # a tick ---------------------------------------------------------------------------------
 
     def tick(self, *, journal: JournalOrPath | None = None) -> dict[str, list[str]]:
-        """A single tick, for the newest task; gives the three contexts."""
+        """Execute one tick for the newest task; return the three contexts."""
         run = self._tick(journal)
         run.run()
         return self._state_after_tick(run)
 
     async def atick(self, *, journal: JournalOrPath | None = None) -> dict[str, list[str]]:
-        """A single tick inside a running event loop; see `tick`."""
+        """Execute one tick inside a running event loop; see `tick`."""
         run = self._tick(journal)
         await run.arun()
         return self._state_after_tick(run)
@@ -224,11 +225,11 @@ class BaseAgent:
     # completion -----------------------------------------------------------------------------
 
     def complete_text(self, prompt: str) -> str:
-        """The model's answer to a text: one call, no adapters, no context, no loop."""
+        """Return the model's answer to a prompt: one call without adapters, context or loop."""
         return self._output_of(self._completion(prompt).run())
 
     async def acomplete_text(self, prompt: str) -> str:
-        """The model's answer to a text; see `complete_text`."""
+        """Return the model's answer to a prompt; see `complete_text`."""
         return self._output_of(await self._completion(prompt).arun())
 
     def _completion(self, prompt: str) -> Run:
@@ -262,7 +263,7 @@ class GPT4Agent(BaseAgent):
 
 
 def contexts(context: AgentContext) -> dict[str, Any]:
-    """A context as variables of the machines."""
+    """The variables of the machines for a context."""
     return {
         "world_context": context.world_context,
         "task_context": context.task_context,
@@ -273,64 +274,64 @@ def contexts(context: AgentContext) -> dict[str, Any]:
 
 
 def adapter_tools(adapters: Sequence[Any]) -> Iterator[ToolSpec]:
-    """Every function that adapters offer, as a tool: ``SendgridAdapter_send_email``."""
+    """Yield each function of the adapters as a tool: ``SendgridAdapter_send_email``."""
     for adapter in adapters:
         if isinstance(adapter, ToolSpec):
             yield adapter
         elif inspect.isroutine(adapter):
             yield tool_spec(adapter)
         else:
-            made = adapter() if inspect.isclass(adapter) else adapter
-            for name, method in inspect.getmembers(made, inspect.isroutine):
+            instance = adapter() if inspect.isclass(adapter) else adapter
+            for name, method in inspect.getmembers(instance, inspect.isroutine):
                 if not name.startswith("_"):
-                    yield tool_spec(method, name=f"{type(made).__name__}_{name}")
+                    yield tool_spec(method, name=f"{type(instance).__name__}_{name}")
 
 
 def _name_of(adapter: Any) -> str:
-    """The name of a function, a class or a tool; for an object, that of its class."""
-    for name in ("__name__", "name"):
-        if isinstance(found := getattr(adapter, name, None), str):
-            return found
+    """The name of a function, class or tool; for another object, of its class."""
+    for attribute in ("__name__", "name"):
+        if isinstance(name := getattr(adapter, attribute, None), str):
+            return name
     return type(adapter).__name__
 
 
-# phases that a subclass has ------------------------------------------------------
+# phases that a subclass overrides ------------------------------------------------
 
 ITEMS = {"world": "world_context", "tasks": "task_context", "execution": "execution_context"}
 """The context that each phase replaces."""
 PHASES = {"world": "tick_world", "tasks": "tick_tasks", "execution": "tick_execution"}
-"""The phases by their state in the machine `geist_tick`, and the methods that may replace them."""
+"""The method of each phase, by its state in the machine `geist_tick`."""
 
 
 def own_phases(agent: BaseAgent) -> list[str]:
-    """The states of `geist_tick` whose phase this agent does itself."""
+    """The states of `geist_tick` whose phase the agent overrides."""
     return [state for state, name in PHASES.items() if overrides(agent, name)]
 
 
 def overrides(agent: BaseAgent, method: str) -> bool:
-    """Whether the agent's class has its own version of this method."""
+    """Whether the agent's class overrides a method of `BaseAgent`."""
     return getattr(type(agent), method) is not getattr(BaseAgent, method)
 
 
 def start_of(
-    agent: BaseAgent, name: str, task: str, *, loaded: Mapping[str, Any], **begun: Any
+    agent: BaseAgent, name: str, task: str, *, loaded: Mapping[str, Any], **options: Any
 ) -> Run:
-    """A run of the machine `geist` or `geist_tick`; phases of the agent's own are actions in it."""
+    """Start the machine `geist` or `geist_tick`, with overridden phases as actions."""
     machine = load(name, tools=agent.tools, **loaded)
-    given = agent.components
+    ports = agent.components
     agent.model = None
     if phases := own_phases(agent):
         text = json.dumps(_with_phases(json.loads(machine.canonical()), phases), indent=1)
         actions = [_phase_action(agent, state) for state in phases]
         machine = load(text, tools=agent.tools, actions=actions, **loaded)
-        script = given.pop("script", None)
+        script = ports.pop("script", None)
         if script is not None:
-            agent.model = given["model"] = InOrder(Scripted(script, clock=given.get("clock")))
-    return machine.start(task, **begun, **given)
+            agent.model = ports["model"] = InOrder(Scripted(script, clock=ports.get("clock")))
+    return machine.start(task, **options, **ports)
 
 
 def _with_phases(machine: dict[str, Any], phases: Sequence[str]) -> dict[str, Any]:
-    """The machine with some boxes of its tick done by the agent."""
+    """Replace the actions of these phases by methods of the agent."""
     tick = machine.get("machines", {}).get("geist_tick", machine)
     for phase in phases:
         state = tick["states"][phase]
@@ -348,10 +349,10 @@ def _phase_action(agent: BaseAgent, state: str) -> ActionSpec:
 
 
 def _do_phase(agent: BaseAgent, state: str, context: Context) -> Outcome:
-    """The agent's own method, between what the run knows and what it takes over."""
-    known, own = plain(context.facts.vars), agent.agent_context
-    own.take(known)
-    if state != "world" or known["include_world_processing"]:
+    """Call the agent's method with the contexts of the run, and return the result as an outcome."""
+    variables, own = plain(context.facts.vars), agent.agent_context
+    own.take(variables)
+    if state != "world" or variables["include_world_processing"]:
         agent.task, agent.inside = context.facts.run.task, []
         getattr(agent, PHASES[state])()
     items = list(getattr(own, ITEMS[state]))
@@ -369,21 +370,21 @@ class InOrder:
 
     def __init__(self, model: Scripted) -> None:
         self._model = model
-        self._given = 0
+        self._calls = 0
 
     @property
     def suspends(self) -> bool:
-        """Whether a reply is delayed."""
+        """Whether a reply has a delay."""
         return self._model.suspends
 
     def prepare(self, settings: Mapping[str, Any]) -> None:
-        """Nothing can be missing."""
+        """Do nothing: a script needs no setup."""
 
     def context_window(self, settings: Mapping[str, Any]) -> int | None:
-        """A script has none."""
+        """The context window in the settings, if given."""
         return self._model.context_window(settings)
 
     async def complete(self, request: ModelRequest, on_text: OnText | None = None) -> ModelReply:
-        """The next reply."""
-        number, self._given = self._given, self._given + 1
+        """Return the next reply."""
+        number, self._calls = self._calls, self._calls + 1
         return await self._model.complete(request.replace(number=number), on_text)
