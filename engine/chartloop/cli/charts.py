@@ -40,7 +40,7 @@ def find_chart(document: str, options: ChartOptions) -> Found:
     from chartloop.interchange.documents import choose_chart, flowcharts, read_document
 
     try:
-        found = flowcharts(read_document(document), file=document)
-        return choose_chart(found, options.chart, file=document)
+        charts = flowcharts(read_document(document), file=document)
+        return choose_chart(charts, options.chart, file=document)
     except SetupError as error:
         raise MisuseError(error.message, hint=error.hint) from None

@@ -29,5 +29,5 @@ def machines_at(sources: Sequence[str], options: RunOptions) -> list[tuple[str, 
             console.say(f"{console.plain(side.name)} cannot be compared:")
             say_findings([f for f in side.findings if f.is_error], side.name)
     say_assumed(dict.fromkeys(name for side in sides for name in side.undeclared_names))
-    found = [(side.name, side.machine) for side in sides if side.machine is not None]
-    return found if len(found) == len(sides) else None
+    machines = [(side.name, side.machine) for side in sides if side.machine is not None]
+    return machines if len(machines) == len(sides) else None

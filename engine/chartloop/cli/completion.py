@@ -27,11 +27,11 @@ def machines(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> l
     """The shipped machines, and files."""
     from chartloop import catalog
 
-    found = [
+    shipped = [
         CompletionItem(n, help="shipped") for n in catalog.shipped_machines() if n != "lifecycle"
     ]
-    named = [item for item in found if str(item.value).startswith(incomplete)]
-    return [*named, CompletionItem(incomplete, type="file")]
+    matches = [item for item in shipped if str(item.value).startswith(incomplete)]
+    return [*matches, CompletionItem(incomplete, type="file")]
 
 
 def runs(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -36,7 +36,7 @@ def generate_and_report(paths: Sequence[str], folder: str, options: GenerateOpti
     path = locate(machine)
     line = _Line()
     try:
-        found = generate(
+        result = generate(
             path, folder, tools=own_of(options), only=options.only,
             work=options.work or WORK, run_actions=options.run_actions, progress=line.paint,
         )  # fmt: skip
@@ -46,14 +46,14 @@ def generate_and_report(paths: Sequence[str], folder: str, options: GenerateOpti
         line.clear()
     dry = bool(options.dry_run)
     if not dry:
-        found.write(force=bool(options.force))
-    print_result(found, options, added={"written": not dry}, written=not dry)
+        result.write(force=bool(options.force))
+    print_result(result, options, added={"written": not dry}, written=not dry)
     if not options.is_json:
-        for message in found.unread:
+        for message in result.unread:
             console.say(f"skipped: {console.plain(message)}", "yellow")
-    if found.stopped:
+    if result.stopped:
         return INTERRUPTED
-    return ERROR if any(one.why != "proven" for one in found.unreached) else 0
+    return ERROR if any(one.why != "proven" for one in result.unreached) else 0
 
 
 def _machine(paths: Sequence[str], folder: str) -> str:

@@ -62,14 +62,14 @@ def _job(number: int, line: str) -> Job:
     data: Any = json.loads(line)
     if not isinstance(data, dict):
         raise ValueError("not a JSON object")  # noqa: TRY004  a line is data, not an argument
-    given = cast("dict[str, Any]", data)
-    for name in given:
+    fields = cast("dict[str, Any]", data)
+    for name in fields:
         if name not in FIELDS:
             raise ValueError(f"unknown field `{name}`: {nearest(name, FIELDS)}")
     for name, kind in (("task", str), ("vars", dict), ("limits", dict)):
-        if not isinstance(given.get(name, kind()), kind):
+        if not isinstance(fields.get(name, kind()), kind):
             raise ValueError(f"`{name}` is {'a text' if kind is str else 'an object'}")  # noqa: TRY004
-    return Job(number, **given)
+    return Job(number, **fields)
 
 
 class Totals(NamedTuple):
@@ -86,10 +86,10 @@ class Totals(NamedTuple):
         return [n for n, own, bound in pairs if bound is not None and (own or 0) >= bound]
 
 
-def read_totals(given: Iterable[str]) -> Totals:
+def read_totals(options: Iterable[str]) -> Totals:
     """Parse `--total-limit`: ``tokens=100_000,cost=2.50``."""
-    found: dict[str, float] = {}
-    for part in (p.strip() for text in given for p in text.split(",")):
+    bounds: dict[str, float] = {}
+    for part in (p.strip() for text in options for p in text.split(",")):
         name, _, text = part.partition("=")
         if name not in TOTALS:
             raise click.UsageError(
@@ -98,8 +98,8 @@ def read_totals(given: Iterable[str]) -> Totals:
         value = _amount(text, whole=name != "cost")
         if value is None:
             raise click.UsageError(f"--total-limit {name} cannot be `{text}`")
-        found[name] = value
-    return Totals(**found)
+        bounds[name] = value
+    return Totals(**bounds)
 
 
 def _amount(text: str, *, whole: bool) -> float | None:

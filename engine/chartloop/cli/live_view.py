@@ -183,9 +183,9 @@ class Live:
         grid.add_column(no_wrap=True)
         grid.add_column(no_wrap=True)
         grid.add_column(no_wrap=True)
-        found = budgets(self._chart, self._facts_now())
-        fullest = sorted(found, key=lambda b: b.share, reverse=True)[:BARS]
-        for budget in (b for b in found if b in fullest):
+        all_budgets = budgets(self._chart, self._facts_now())
+        fullest = sorted(all_budgets, key=lambda b: b.share, reverse=True)[:BARS]
+        for budget in (b for b in all_budgets if b in fullest):
             bar = Text(_bar_text(budget.bar, self._console), style=budget.colour)
             grid.add_row(budget.fact, bar, budget.text)
         return grid

@@ -75,14 +75,14 @@ def with_tools_hint(findings: Iterable[Finding], options: RunOptions) -> list[Fi
     return [replace(f, hint=_tools_hint(f)) if _may_be_own(f) else f for f in findings]
 
 
-def _may_be_own(found: Finding) -> bool:
-    return found.code in ("CL108", "CL401") or found.message.startswith("unknown tool `")
+def _may_be_own(finding: Finding) -> bool:
+    return finding.code in ("CL108", "CL401") or finding.message.startswith("unknown tool `")
 
 
-def _tools_hint(found: Finding) -> str:
-    has_guess = found.hint.startswith("did you mean")
+def _tools_hint(finding: Finding) -> str:
+    has_guess = finding.hint.startswith("did you mean")
     if has_guess:
-        return f"{found.hint} Or give your own with --tools FILE"
+        return f"{finding.hint} Or give your own with --tools FILE"
     return "give it with --tools FILE"
 
 
@@ -119,11 +119,11 @@ def refuse_untrusted(machine: Machine, options: RunOptions) -> None:
     """Raise `UntrustedError` if the file needs `--trust` and it was not given."""
     from chartloop.checker.trust import needs_trust
 
-    wants = needs_trust(machine.spec)
-    if wants and not options.trust:
+    reasons = needs_trust(machine.spec)
+    if reasons and not options.trust:
         name = machine.spec.file or machine.name
         hint = "read the file, then add --trust"
-        raise UntrustedError(f"{name} {'; '.join(wants)}", hint=hint)
+        raise UntrustedError(f"{name} {'; '.join(reasons)}", hint=hint)
 
 
 # tools --------------------------------------------------------------------------------------
@@ -145,11 +145,11 @@ def load_tools(sources: tuple[str, ...]) -> list[Registry]:
 def _load_registry(source: str) -> Registry:
     from chartloop.actions.declare import specs_of
 
-    found = specs_of(_import_source(source))
-    if not (found.tools or found.actions or found.guards or found.types):
+    registry = specs_of(_import_source(source))
+    if not (registry.tools or registry.actions or registry.guards or registry.types):
         hint = "decorate functions with `@tool`, `@action` or `@guard` from chartloop"
         raise SetupError(f"`{source}` declares nothing", hint=hint)
-    return found
+    return registry
 
 
 def _import_source(source: str) -> object:

@@ -40,10 +40,10 @@ def judge_run(journal: Journal, row: RunRow, machine: Machine, at: int | None = 
     from chartloop.run.sync import by_hand
 
     count_of(row, records_of(journal, row), at)
-    found = by_hand(judge_stored_run(journal, row, machine.chart, at=at, now=time.time()))
-    if found is None:
+    verdict = by_hand(judge_stored_run(journal, row, machine.chart, at=at, now=time.time()))
+    if verdict is None:
         raise SetupError(f"run `{row.run_id}` cannot be read as one run")
-    return found
+    return verdict
 
 
 def refusal(row: RunRow, verdict: Verdict, file: str) -> MachineChangedError:
@@ -83,15 +83,15 @@ def move_run(
     from chartloop.run.sync import by_hand
 
     records = records_of(journal, row)
-    made = _row_under(row, machine, verdict, records)
+    new_row = _row_under(row, machine, verdict, records)
     by_hand(journal.put_blob(machine.canonical()))
     origin = verdict.origin(row.machine_hash)
     moved = move(
-        journal, row, len(records), made, machine.chart, names=verdict.names, origin=origin,
+        journal, row, len(records), new_row, machine.chart, names=verdict.names, origin=origin,
         take_over=take_over,
     )  # fmt: skip
     by_hand(moved)
-    return made
+    return new_row
 
 
 def fork_run_under(
@@ -104,11 +104,13 @@ def fork_run_under(
 
     records = records_of(journal, row)
     seq = count_of(row, records, at)
-    made = _row_under(row, machine, verdict, records[:seq], run_id)
+    new_row = _row_under(row, machine, verdict, records[:seq], run_id)
     by_hand(journal.put_blob(machine.canonical()))
     names, origin = verdict.names, verdict.origin(row.machine_hash)
-    by_hand(fork_under(journal, row.run_id, seq, made, machine.chart, names=names, origin=origin))
-    return made
+    by_hand(
+        fork_under(journal, row.run_id, seq, new_row, machine.chart, names=names, origin=origin)
+    )
+    return new_row
 
 
 def _row_under(
@@ -119,8 +121,8 @@ def _row_under(
     from chartloop.run.replay import replay
 
     position = replay(machine.chart, records, row.run_id, names=verdict.names).position
-    made = row_of_fork(row, position, run_id)
-    return made.replace(machine=machine.name, machine_hash=machine.hash)
+    new_row = row_of_fork(row, position, run_id)
+    return new_row.replace(machine=machine.name, machine_hash=machine.hash)
 
 
 def row_of_fork(row: RunRow, position: Position, run_id: str | None) -> RunRow:

@@ -88,9 +88,14 @@ def go_on(
 ) -> Run:  # fmt: skip
     """Open a run of the journal to drive it."""
     clock = clock_of(options, not_before=not_before)
-    given = _components(options, script, clock)
+    components = _components(options, script, clock)
     run = machine.open(
-        run_id, journal=journal, clock=clock, cancel=cancel, take_over=options.take_over, **given
+        run_id,
+        journal=journal,
+        clock=clock,
+        cancel=cancel,
+        take_over=options.take_over,
+        **components,
     )
     run.session.holder.face = _face()
     return run
@@ -103,10 +108,10 @@ def components_of(options: RunOptions) -> PortOptions:
     script = script_of(options)
     if script is not None and script.events:
         raise click.UsageError("a server's script has replies only: leave its `events` out")
-    given = _components(options, None, clock_of(options))
+    components = _components(options, None, clock_of(options))
     if script is not None:
-        given["script"] = script.replies
-    return cast("PortOptions", given)
+        components["script"] = script.replies
+    return cast("PortOptions", components)
 
 
 def server_settings(
@@ -149,15 +154,15 @@ def _announce(machine: Machine, script: Script | None) -> None:
 
 def _components(options: RunOptions, script: Script | None, clock: Clock) -> dict[str, Any]:
     """The model, notifier and tracer that the options name."""
-    given: dict[str, Any] = {"notifier": _notifier(options)}
+    components: dict[str, Any] = {"notifier": _notifier(options)}
     if script is not None:
-        given["script"] = script.model(clock)
+        components["script"] = script.model(clock)
     else:
-        given["model"] = options.model
-        given["settings"] = {"api_base": options.api_base} if options.api_base else None
+        components["model"] = options.model
+        components["settings"] = {"api_base": options.api_base} if options.api_base else None
     if options.otel:
-        given["tracer"] = _tracer()
-    return {name: value for name, value in given.items() if value}
+        components["tracer"] = _tracer()
+    return {name: value for name, value in components.items() if value}
 
 
 _TRACER = "chartloop.tracer"

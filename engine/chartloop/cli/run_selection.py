@@ -98,11 +98,11 @@ class Selection:
         from chartloop.run.recorded import RecordedRun
 
         for read in self.sources:
-            for found in read():
-                if isinstance(found, RecordedRun):
-                    yield found
+            for run in read():
+                if isinstance(run, RecordedRun):
+                    yield run
                 else:
-                    self.unread.append(found)
+                    self.unread.append(run)
 
     def say_unread(self) -> None:
         """Report on stderr which runs were skipped, and why."""
@@ -128,9 +128,9 @@ def select_runs(
     count = 0
     for name in names:
         if name == "-" or name.endswith(".jsonl"):
-            found = _read_exported(name)
-            sources.append(_already(found))
-            count += len(found)
+            runs = _read_exported(name)
+            sources.append(_constant(runs))
+            count += len(runs)
         else:
             journal = journal or open_journal(options)
             sources.append(_journal_reader(journal, find_run(journal, name), children))
@@ -155,8 +155,8 @@ def _journal_reader(journal: Journal, row: RunRow, children: bool) -> Callable[[
     return read
 
 
-def _already(found: list[Recorded]) -> Callable[[], list[Recorded]]:
-    return lambda: found
+def _constant(runs: list[Recorded]) -> Callable[[], list[Recorded]]:
+    return lambda: runs
 
 
 def _read_exported(name: str) -> list[Recorded]:
@@ -169,10 +169,10 @@ def _read_exported(name: str) -> list[Recorded]:
         why = getattr(error, "strerror", None) or "it is not text in UTF-8"
         hint = "`chartloop runs export RUN > FILE.jsonl` writes one"
         raise SetupError(f"`{name}` cannot be read: {why}", hint=hint) from error
-    found = read_export(text, "stdin" if name == "-" else name)
-    if not found:
+    runs = read_export(text, "stdin" if name == "-" else name)
+    if not runs:
         raise SetupError(f"`{name}` holds no run", hint="`chartloop runs export RUN` prints one")
-    return found
+    return runs
 
 
 def _rows(journal: Journal, options: SelectionOptions, machine: str) -> list[RunRow]:

@@ -23,9 +23,9 @@ ALL = 24
 def points_of(spec: MachineSpec, pairs: Pairs) -> tuple[str, list[dict[str, Any]]]:
     """The name of the swept limit, or empty, and the limits at each point of the sweep."""
     types = {name: limit.type for name, limit in spec.limits.items()}
-    given = list(pairs)
-    swept = [(name, text) for name, text in given if ".." in text]
-    fixed = values_of(types, (pair for pair in given if pair not in swept))
+    all_pairs = list(pairs)
+    swept = [(name, text) for name, text in all_pairs if ".." in text]
+    fixed = values_of(types, (pair for pair in all_pairs if pair not in swept))
     if not swept:
         return "", [fixed]
     if len(swept) > 1:
@@ -54,8 +54,8 @@ def _values(spec: MachineSpec, name: str, text: str, types: Mapping[str, Type]) 
         raise MisuseError(
             f"`{name}={text}` has {count:,} values", hint=f"give a stride: the most is {MOST}"
         )
-    made: Iterable[float] = (least + number * step for number in range(count))
-    return [int(value) if whole else round(value, 12) for value in made]
+    values: Iterable[float] = (least + number * step for number in range(count))
+    return [int(value) if whole else round(value, 12) for value in values]
 
 
 def _number(spec: MachineSpec, name: str, text: str, types: Mapping[str, Type]) -> float:

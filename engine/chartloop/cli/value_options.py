@@ -24,21 +24,21 @@ def answer_data(
     event: str, types: Mapping[str, Type], pairs: Pairs, data: str | None
 ) -> dict[str, Any]:
     """The data of an answer, from JSON and fields by name. Raises `AnswerError`."""
-    given: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     if data is not None:
         try:
-            read: Any = json.loads(data)
+            parsed: Any = json.loads(data)
         except (ValueError, RecursionError) as error:
             hint = """write a JSON object: '{"note": "use 3"}'"""
             raise AnswerError(f"--data is not JSON: {error}", hint=hint) from None
-        if not isinstance(read, dict):
+        if not isinstance(parsed, dict):
             raise AnswerError("--data is not a JSON object", hint="""write '{"note": "use 3"}'""")
-        given |= read
+        fields |= parsed
     for name, text in pairs:
         if types and name not in types:
             raise AnswerError(f"`{event}` has no field `{name}`", hint=nearest(name, types))
-        given[name] = read_value(types[name], text) if name in types else text
-    return given
+        fields[name] = read_value(types[name], text) if name in types else text
+    return fields
 
 
 def figures_of(pairs: Pairs) -> dict[str, float]:

@@ -54,7 +54,7 @@ class Quiet:
         """Nothing to end."""
 
     def notify(self, text: str) -> bool:
-        """There is no place for a note."""
+        """Return False: this view shows no notes."""
         return False
 
 

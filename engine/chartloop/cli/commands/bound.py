@@ -95,19 +95,19 @@ def bound(
         return
     loaded = read_machine(str(machine), options)
     spec = loaded.spec
-    found = loaded.bound(
+    result = loaded.bound(
         limits=values_of({n: x.type for n, x in spec.limits.items()}, options.limit),
         vars=values_of({n: v.type for n, v in spec.vars.items()}, options.var),
         assume=with_known_models(_assume(options.assumed), spec, None),
     )
     if output is not None:
-        write_whole(Path(output), f"{found.certificate(__version__)}\n".encode())
+        write_whole(Path(output), f"{result.certificate(__version__)}\n".encode())
         console.say(f"{output}: a certificate for {loaded.name} {loaded.hash[:12]}", "dim")
     if options.drawing is not None:
-        path = found.draw(options.figure).save(options.drawing)
+        path = result.draw(options.figure).save(options.drawing)
         console.say(f"{path}: a path with the most {WORDS[options.figure]}", "dim")
-    reasons_to_refuse = found.reasons_to_refuse(wanted_bounds(figures_of(options.required)))
-    print_result(found, options, added={"refused": list(reasons_to_refuse)})
+    reasons_to_refuse = result.reasons_to_refuse(wanted_bounds(figures_of(options.required)))
+    print_result(result, options, added={"refused": list(reasons_to_refuse)})
     if not options.is_json:
         for reason in reasons_to_refuse:
             console.say(f"not proven: {reason}", "red")

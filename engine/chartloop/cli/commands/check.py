@@ -38,14 +38,14 @@ def check(machines: tuple[str, ...], options: RunOptions) -> None:
 
     Only the modules given with --tools are imported; nothing is run or fetched.
     """
-    found = [_check(source, options) for source in machines]
+    examined = [_check(source, options) for source in machines]
     if options.is_json:
-        data = [one.to_dict() for one in found]
+        data = [machine.to_dict() for machine in examined]
         console.result(console.as_json(data[0] if len(data) == 1 else data))
     else:
-        for number, one in enumerate(found):
-            print_lines([Line("")] * bool(number) + one.lines(console.columns(sys.stdout)))
-    wrong = any(finding.is_error for one in found for finding in one.findings)
+        for number, machine in enumerate(examined):
+            print_lines([Line("")] * bool(number) + machine.lines(console.columns(sys.stdout)))
+    wrong = any(finding.is_error for machine in examined for finding in machine.findings)
     raise click.exceptions.Exit(ERROR if wrong else 0)
 
 
@@ -55,5 +55,5 @@ def _check(source: str, options: RunOptions) -> Examined:
 
     locate(source)
     own = own_of(options)
-    found = examine(source, tools=own, define=dict(options.define), prove=True)
-    return found._replace(findings=tuple(with_tools_hint(found.findings, options)))
+    examined = examine(source, tools=own, define=dict(options.define), prove=True)
+    return examined._replace(findings=tuple(with_tools_hint(examined.findings, options)))

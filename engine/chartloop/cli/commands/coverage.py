@@ -70,20 +70,20 @@ def coverage(
     wanted = coverage_report.wanted_of(options)
     loaded = seen_machine(machine, options)
     only_saved = bool(saved) and not runs
-    found = (
+    selection = (
         Selection([], 0) if only_saved else select_runs(runs, options, loaded.name, children=True)
     )
-    with progress_bar("deciding again", len(found)) as tick:
-        came = coverage_of(loaded, found, saved, tick)
-    found.say_unread()
+    with progress_bar("deciding again", len(selection)) as tick:
+        result = coverage_of(loaded, selection, saved, tick)
+    selection.say_unread()
     if (file := options.drawn) is not None:
-        came.draw().save(file)
-        console.say(f"{file}: {came.machine}, by how often runs were where", "dim")
-    coverage_report.save(options, [came, *came.inside])
-    short = came.below(wanted)
-    print_result(came, options, added={"below": list(short)})
+        result.draw().save(file)
+        console.say(f"{file}: {result.machine}, by how often runs visited each part", "dim")
+    coverage_report.save(options, [result, *result.inside])
+    missed = result.below(wanted)
+    print_result(result, options, added={"below": list(missed)})
     if only_saved:
-        console.say("only what was saved is counted; `all` adds the journal's runs of it", "dim")
-    for message in short:
+        console.say("only saved coverage is counted; `all` adds the runs of the machine in the journal", "dim")
+    for message in missed:
         console.say(message, "red")
-    raise click.exceptions.Exit(ERROR if short else 0)
+    raise click.exceptions.Exit(ERROR if missed else 0)

@@ -68,15 +68,15 @@ def diff(before: str, after: str, options: DiffOptions) -> None:
     """Show what differs between two machines, in words and pictures."""
     form = options.format or _form_of(options.output)
     try:
-        made = _compare(before, after, options)
-        if made is not None:
-            _write(made, form, options.output, options.full)
+        result = _compare(before, after, options)
+        if result is not None:
+            _write(result, form, options.output, options.full)
     except ChartloopError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
-    if made is None:
+    if result is None:
         raise click.exceptions.Exit(USAGE)
-    raise click.exceptions.Exit(OK if made.same else DIFFERS)
+    raise click.exceptions.Exit(OK if result.same else DIFFERS)
 
 
 def _form_of(output: str | None) -> str:
@@ -93,26 +93,26 @@ def _compare(before: str, after: str, options: RunOptions) -> Diff | None:
     from chartloop.cli.compare_inputs import machines_at
     from chartloop.versions.diff.diff import diff as difference
 
-    found = machines_at((before, after), options)
-    if found is None:
+    machines = machines_at((before, after), options)
+    if machines is None:
         return None
-    (one, old), (other, new) = found
+    (one, old), (other, new) = machines
     return difference(old, new, names=(one, other))
 
 
 # output -------------------------------------------------------------------------------------
 
 
-def _write(made: Diff, form: str, output: str | None, full: bool) -> None:
+def _write(result: Diff, form: str, output: str | None, full: bool) -> None:
     if output is None or output == "-":
         if form == "text":
-            print_lines(made.lines())
+            print_lines(result.lines())
             return
-        _print(_render(made, form, full), form)
+        _print(_render(result, form, full), form)
         return
     path = Path(output)
-    save(path, _render(made, form, full))
-    console.say(f"{path}: {console.plain(made.verdict)}", "dim")
+    save(path, _render(result, form, full))
+    console.say(f"{path}: {console.plain(result.verdict)}", "dim")
 
 
 def save(path: Path, content: str | bytes) -> None:
@@ -126,20 +126,20 @@ def save(path: Path, content: str | bytes) -> None:
         raise MisuseError(error.message) from None
 
 
-def _render(made: Diff, form: str, full: bool) -> str | bytes:
+def _render(result: Diff, form: str, full: bool) -> str | bytes:
     match form:
         case "text":
-            return made.text()
+            return result.text()
         case "json":
-            return console.as_json(made.to_dict()) + "\n"
+            return console.as_json(result.to_dict()) + "\n"
         case "mermaid":
-            return made.picture(full=full).mermaid()
+            return result.picture(full=full).mermaid()
         case "dot":
-            return made.picture(full=full).dot()
+            return result.picture(full=full).dot()
         case "svg":
-            return made.picture(full=full).svg()
+            return result.picture(full=full).svg()
         case _:
-            return made.picture(full=full).png()
+            return result.picture(full=full).png()
 
 
 def _print(drawn: str | bytes, form: str) -> None:

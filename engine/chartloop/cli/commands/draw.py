@@ -126,7 +126,7 @@ def draw(machine: str | None, output: str | None, everything: bool, options: Dra
     from chartloop.cli.machine_loader import seen_machine
 
     form = options.format
-    shown: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "rules": options.rules, "region": options.region, "direction": options.direction,
         "around": options.around, "hops": options.hops, "all": everything,
     }  # fmt: skip
@@ -137,9 +137,9 @@ def draw(machine: str | None, output: str | None, everything: bool, options: Dra
         raise click.UsageError(message)
     try:
         if machine is not None:
-            picture = seen_machine(machine, options).draw(**shown)
+            picture = seen_machine(machine, options).draw(**settings)
         else:
-            picture = _run(str(options.run), options).draw(look=options.look, **shown)
+            picture = _run(str(options.run), options).draw(look=options.look, **settings)
         picture = picture.with_theme(options.theme)
     except RunError as error:  # there is no such state
         raise MisuseError(error.message, hint=error.hint) from None

@@ -83,11 +83,11 @@ def export(machine: str, options: ExportOptions) -> None:
 
 
 def _language_of(path: Path | None) -> Language:
-    found = _SUFFIXES.get(path.suffix.lower()) if path is not None else None
-    if found is None:
+    language = _SUFFIXES.get(path.suffix.lower()) if path is not None else None
+    if language is None:
         cause = "no format is given" if path is None else f"`{path.name}` has an unknown suffix"
         raise MisuseError(cause, hint="say --to xstate or --to scxml")
-    return found
+    return language
 
 
 def _writer(language: Language) -> Callable[..., str]:

@@ -30,13 +30,13 @@ def facts(word: str | None, options: RunOptions) -> None:
     from chartloop.core.facts import FACTS
 
     wanted = (word or "").lower()
-    found = {n: s for n, s in FACTS.items() if wanted in n or wanted in s.about.lower()}
-    if not found:
+    matches = {n: s for n, s in FACTS.items() if wanted in n or wanted in s.about.lower()}
+    if not matches:
         raise MisuseError(f"no fact has `{word}` in it", hint=nearest(word or "", FACTS))
     if options.is_json:
-        console.result(console.as_json([{"fact": n, **s.to_dict()} for n, s in found.items()]))
+        console.result(console.as_json([{"fact": n, **s.to_dict()} for n, s in matches.items()]))
         return
-    rows = [Row((n, str(s.type), s.description)) for n, s in found.items()]
+    rows = [Row((n, str(s.type), s.description)) for n, s in matches.items()]
     print_table(rows, ("fact", "type", "what it is"))
     console.say(
         "and memory.<block>, limits.<name>, vars.<name>, and each name under `define`", "dim"

@@ -78,12 +78,12 @@ def fork_run(
 
     records = records_of(journal, row)
     seq = count_of(row, records, at)
-    found = replay(machine.chart, records[:seq], row.run_id)
-    if not found.same:
-        first = found.differences[0]
+    replayed = replay(machine.chart, records[:seq], row.run_id)
+    if not replayed.same:
+        first = replayed.differences[0]
         message = f"run `{row.run_id}` is decided differently than it was recorded: {first}"
         hint = f"`chartloop fork {row.run_id} --at {first.seq}` starts before it"
         raise RunError(message, hint=hint if first.seq else "start a new run")
-    made = row_of_fork(row, found.position, run_id)
+    made = row_of_fork(row, replayed.position, run_id)
     by_hand(journal.fork(row.run_id, seq, made))
     return made

@@ -66,27 +66,27 @@ def import_(document: str, output: str | None, force: bool, options: ImportOptio
     path = None if output in (None, "-") else Path(str(output))
     if path is not None and path.exists() and not force:
         raise MisuseError(f"`{path}` is there already", hint="say --force to write over it")
-    found = find_chart(document, options)
+    flowchart = find_chart(document, options)
     if path is not None and path.exists() and path.samefile(document):
         raise MisuseError(f"`{path}` is the document itself", hint="name another file")
-    chart = read(found, repair=options.repair)
+    chart = read(flowchart, repair=options.repair)
     source = document if path is None else os.path.relpath(document, path.parent)
     try:
-        made = import_chart(chart, name=options.name or "", source=Path(source).as_posix())
+        skeleton = import_chart(chart, name=options.name or "", source=Path(source).as_posix())
     except SetupError as error:
         raise MisuseError(error.message, hint=error.hint) from None
     if path is not None:
-        _write_whole(path, made.text)
+        _write_whole(path, skeleton.text)
     if options.is_json:
-        text = {} if path is not None else {"text": made.text}
+        text = {} if path is not None else {"text": skeleton.text}
         file = None if path is None else str(path)
-        console.result(console.as_json({"file": file, **made.to_dict(), **text}))
+        console.result(console.as_json({"file": file, **skeleton.to_dict(), **text}))
         return
     if path is None:
-        console.result(made.text.rstrip("\n"))
-    say_lines(made.lines())
+        console.result(skeleton.text.rstrip("\n"))
+    say_lines(skeleton.lines())
     if path is not None:
-        console.say(f"{path}: {made.summary}", "dim")
+        console.say(f"{path}: {skeleton.summary}", "dim")
 
 
 def _write_whole(path: Path, text: str) -> None:

@@ -29,11 +29,11 @@ def machines(options: RunOptions) -> None:
     from chartloop import catalog
     from chartloop.api import find_faults
 
-    found: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
     for name, path in catalog.shipped_machines().items():
         machine, findings = find_faults(path)
         spec = machine.spec if machine is not None else None
-        found.append(
+        entries.append(
             {
                 "machine": name, "title": spec.title if spec else "",
                 "about": spec.about if spec else "",
@@ -43,7 +43,7 @@ def machines(options: RunOptions) -> None:
             }
         )  # fmt: skip
     if options.is_json:
-        console.result(console.as_json(found))
+        console.result(console.as_json(entries))
         return
-    rows = [Row((m["machine"], m["title"], str(m["states"]), m["source"])) for m in found]
+    rows = [Row((m["machine"], m["title"], str(m["states"]), m["source"])) for m in entries]
     print_table(rows, ("machine", "title", "states", "source"), right={2})

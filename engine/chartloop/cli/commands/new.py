@@ -42,16 +42,16 @@ def new(name: str, options: RunOptions) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise MisuseError(f"`{folder}` is there already", hint="choose another name")
     title = machine.replace("_", " ").capitalize()
-    made = files(machine, title, json.dumps(schema(), indent=2, ensure_ascii=False) + "\n")
+    written = files(machine, title, json.dumps(schema(), indent=2, ensure_ascii=False) + "\n")
     folder.mkdir(parents=True, exist_ok=True)
     keep_runs_here(folder)
-    for file, text in made.items():
+    for file, text in written.items():
         (folder / file).write_text(text, encoding="utf-8")
     if options.is_json:
-        data = {"folder": str(folder), "machine": machine, "files": sorted([*made, FOLDER])}
+        data = {"folder": str(folder), "machine": machine, "files": sorted([*written, FOLDER])}
         console.result(console.as_json({**data, "try": list(COMMANDS)}))
         return
-    console.result(f"{folder}/: {', '.join(made)}")
+    console.result(f"{folder}/: {', '.join(written)}")
     console.result()
     console.result("Try, with no key and no network:")
     console.result(f"  cd {folder}")

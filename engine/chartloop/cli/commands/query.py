@@ -71,36 +71,36 @@ def query(machine: str, queries: tuple[str, ...], options: QueryOptions) -> None
     loaded = read_machine(machine, options)
     limits = values_of({n: x.type for n, x in loaded.spec.limits.items()}, options.limit)
     try:
-        asked = loaded.questions(limits=limits)
-        found = [asked.ask(text, cancels=not options.no_cancel) for text in queries]
+        questions = loaded.questions(limits=limits)
+        answers = [questions.ask(text, cancels=not options.no_cancel) for text in queries]
     except QueryFault as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
     if options.drawing is not None:
-        _draw(found, options.drawing)
+        _draw(answers, options.drawing)
     if options.is_json:
-        data = [answer.to_dict() for answer in found]
+        data = [answer.to_dict() for answer in answers]
         console.result(console.as_json(data[0] if len(data) == 1 else data))
     else:
-        for answer in found:
-            print_lines(answer.lines(titled=len(found) > 1))
-        _say_assumptions(found)
-        if not options.no_cancel and any(OUTSIDE in answer.reason for answer in found):
+        for answer in answers:
+            print_lines(answer.lines(titled=len(answers) > 1))
+        _say_assumptions(answers)
+        if not options.no_cancel and any(OUTSIDE in answer.reason for answer in answers):
             console.say("--no-cancel asks only of runs that are not stopped from outside", "dim")
-    raise click.exceptions.Exit(0 if all(found) else ERROR)
+    raise click.exceptions.Exit(0 if all(answers) else ERROR)
 
 
-def _say_assumptions(found: Sequence[Answer]) -> None:
+def _say_assumptions(answers: Sequence[Answer]) -> None:
     """Print the assumptions of all answers, once each."""
-    assumed = dict.fromkeys(text for answer in found for text in answer.assumptions)
+    assumed = dict.fromkeys(text for answer in answers for text in answer.assumptions)
     if assumed:
         console.say(f"assumed: {'; '.join(assumed)}", "dim")
 
 
-def _draw(found: Sequence[DrawnAnswer], file: str) -> None:
+def _draw(answers: Sequence[DrawnAnswer], file: str) -> None:
     """Draw the run that shows the answer to a single query."""
-    if len(found) > 1:
+    if len(answers) > 1:
         raise click.UsageError("--draw draws one query; ask them one by one")
-    path = found[0].draw().save(file)
-    shown = "a run that shows it" if found[0].witness else "no run is needed to show it"
-    console.say(f"{path}: {shown}", "dim")
+    path = answers[0].draw().save(file)
+    what = "a run that shows it" if answers[0].witness else "no run is needed to show it"
+    console.say(f"{path}: {what}", "dim")

@@ -84,7 +84,7 @@ def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) 
     script, interrupts = script_of(options), Interrupts()
     if script is not None:
         script.events = [e for e in script.events if e.after >= row.steps]
-    going = go_on(
+    opened = go_on(
         machine,
         row.run_id,
         options,
@@ -93,10 +93,10 @@ def resume(run: str, file: str | None, use_new_file: bool, options: RunOptions) 
         script=script,
         not_before=row.updated,
     )
-    wait(going.session.take_over(), suspends=going.suspends)  # refuses before a message is sent
-    _wake(going, journal)
-    drive(going, options, interrupts, script)
-    raise click.exceptions.Exit(tell(going, options, interrupts))
+    wait(opened.session.take_over(), suspends=opened.suspends)  # refuses before a message is sent
+    _wake(opened, journal)
+    drive(opened, options, interrupts, script)
+    raise click.exceptions.Exit(tell(opened, options, interrupts))
 
 
 def _report_again(journal: Journal, row: RunRow, options: RunOptions) -> int:

@@ -73,13 +73,13 @@ Exit codes: 0 no machine changed, 1 some did, 2 one cannot be loaded.
 def review(base: str, paths: tuple[str, ...], fail_on: str, options: ReviewOptions) -> None:
     """Write one comment on every machine that a change touches."""
     try:
-        found = _review(base, paths, options)
+        reviewed = _review(base, paths, options)
     except ChartloopError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
-    if any(one.invalid for one in found):
+    if any(one.invalid for one in reviewed):
         raise click.exceptions.Exit(USAGE)
-    passes = fail_on == "invalid" or all(one.same for one in found)
+    passes = fail_on == "invalid" or all(one.same for one in reviewed)
     raise click.exceptions.Exit(OK if passes else DIFFERS)
 
 

@@ -106,14 +106,14 @@ def run_one(source: str, task: str, options: RunCommandOptions) -> int:
         row = find_run(journal, before_id)
         before = machine_of(journal, row, options).open(row.run_id, journal=journal)
     text = task.strip("\n")
-    given = [text, *map(read_media, options.files)] if options.files else text
-    going = start(
-        machine, given, options, lambda: open_journal(options, make=True),
+    parts = [text, *map(read_media, options.files)] if options.files else text
+    started = start(
+        machine, parts, options, lambda: open_journal(options, make=True),
         cancel=interrupts, script=script, continues=before,
     )  # fmt: skip
-    remember(going, source, options)
-    drive(going, options, interrupts, script)
-    code = tell(going, options, interrupts)
+    remember(started, source, options)
+    drive(started, options, interrupts, script)
+    code = tell(started, options, interrupts)
     if script is not None and not interrupts.count:
-        script.check_used(going)
+        script.check_used(started)
     return code

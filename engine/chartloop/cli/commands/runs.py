@@ -158,20 +158,20 @@ def remove(names: tuple[str, ...], yes: bool, options: RunsOptions) -> None:
     journal = open_journal(options)
     rows = [find_run(journal, n) for n in names] if names else _every_row(journal, options)
     before = time.time() - older if older is not None else None
-    doomed = [r for r in dict.fromkeys(rows) if before is None or r.updated < before]
-    if doomed and not yes:
-        _confirm(doomed, name_of(journal))
-    count = by_hand(journal.remove([r.run_id for r in doomed])) if doomed else 0
+    chosen = [r for r in dict.fromkeys(rows) if before is None or r.updated < before]
+    if chosen and not yes:
+        _confirm(chosen, name_of(journal))
+    count = by_hand(journal.remove([r.run_id for r in chosen])) if chosen else 0
     if options.is_json:
-        console.result(console.as_json({"removed": [r.run_id for r in doomed]}))
+        console.result(console.as_json({"removed": [r.run_id for r in chosen]}))
     console.say(f"{say_count(count, 'run')} removed" if count else "nothing to remove")
 
 
-def _confirm(doomed: list[RunRow], where: str) -> None:
-    say_lines(_table(doomed[:NEWEST]))
-    going = sum(not r.ended for r in doomed)
-    count = say_count(len(doomed), "run")
-    more = f" ({going} of them not ended)" if going else ""
+def _confirm(chosen: list[RunRow], where: str) -> None:
+    say_lines(_table(chosen[:NEWEST]))
+    unfinished = sum(not r.ended for r in chosen)
+    count = say_count(len(chosen), "run")
+    more = f" ({unfinished} of them not ended)" if unfinished else ""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise click.UsageError(f"this would remove {count}{more}: say --yes")
     click.confirm(f"remove {count}{more} from {where}?", abort=True, err=True)
@@ -225,22 +225,22 @@ def _page(
         last = find_run(journal, after)
         cursor = run_cursor(last.created, last.run_id)
     rows, following = by_hand(journal.page(options.filter(), cursor, limit))
-    found = _complete(journal, rows, options)
+    completed = _complete(journal, rows, options)
     if options.waiting:
-        found = [row for row in found if row.question is not None]
-    return found, bool(following)
+        completed = [row for row in completed if row.question is not None]
+    return completed, bool(following)
 
 
 def _every_row(journal: Journal, options: RunsOptions) -> list[RunRow]:
     from chartloop.run.sync import by_hand
 
-    found: list[RunRow] = []
+    all_rows: list[RunRow] = []
     filter, cursor = options.filter(), ""
     while True:
         rows, cursor = by_hand(journal.page(filter, cursor, 1000))
-        found += rows
+        all_rows += rows
         if not cursor:
-            return found
+            return all_rows
 
 
 def _complete(journal: Journal, rows: list[RunRow], options: RunsOptions) -> list[RunRow]:
@@ -253,17 +253,17 @@ def _complete(journal: Journal, rows: list[RunRow], options: RunsOptions) -> lis
     from chartloop.run.sync import wait
 
     machines: dict[str, Machine] = {}
-    found: list[RunRow] = []
+    completed: list[RunRow] = []
     for row in rows:
-        found.append(row)
+        completed.append(row)
         if row.tokens is not None or not row.head or row.status == DAMAGED:
             continue
         with contextlib.suppress(ChartloopError):
             if row.machine_hash not in machines:
                 machines[row.machine_hash] = machine_of(journal, row, options)
             session = machines[row.machine_hash].open(row.run_id, journal=journal).session
-            found[-1] = wait(session.complete_row(), suspends=session.journal.suspends)
-    return found
+            completed[-1] = wait(session.complete_row(), suspends=session.journal.suspends)
+    return completed
 
 
 def _public(row: RunRow) -> dict[str, Any]:

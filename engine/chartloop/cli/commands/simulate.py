@@ -168,26 +168,26 @@ def simulate(
         _write(world, Path(options.write_world))
         return
     spec = loaded.spec
-    chosen: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "seed": options.seed, "tasks": _tasks(loaded, options),
         "limits": values_of({n: x.type for n, x in spec.limits.items()}, options.limit),
         "vars": values_of({n: v.type for n, v in spec.vars.items()}, options.var),
     }  # fmt: skip
     if number is not None:
-        _show_run(loaded, number, world, chosen, options)
+        _show_run(loaded, number, world, settings, options)
         return
     with _progress(_plays(spec, options), options) as tick:
-        found = play(
+        simulation = play(
             loaded, world, runs=options.runs, jobs=options.jobs, at_most=options.at_most,
-            longest=options.longest, progress=tick, **chosen,
+            longest=options.longest, progress=tick, **settings,
         )  # fmt: skip
     if output is not None:
-        _draw(loaded, found, Path(output))
+        _draw(loaded, simulation, Path(output))
     if options.plot is not None:
-        for file in found.plot(options.plot):
+        for file in simulation.plot(options.plot):
             console.say(f"wrote {console.plain(str(file))}", "dim")
-    print_result(found, options)
-    raise click.exceptions.Exit(ERROR if found.bound_violations else 0)
+    print_result(simulation, options)
+    raise click.exceptions.Exit(ERROR if simulation.bound_violations else 0)
 
 
 # input --------------------------------------------------------------------------------------
@@ -215,9 +215,9 @@ def _select_recorded(
     from chartloop.cli.run_selection import select_runs
     from chartloop.core.errors import SetupError
 
-    found = select_runs(names, options, machine.name)
-    runs = [run for run in found if run.row.machine == machine.name]
-    found.say_unread()
+    selection = select_runs(names, options, machine.name)
+    runs = [run for run in selection if run.row.machine == machine.name]
+    selection.say_unread()
     if not runs:
         hint = "`chartloop runs` lists what the journal holds"
         raise SetupError(f"there is no recorded run of `{machine.name}` to learn from", hint=hint)
@@ -266,7 +266,7 @@ class _progress:  # noqa: N801  used as a function
 
 
 def _show_run(
-    machine: Machine, number: int, world: World, chosen: dict[str, Any], options: SimulateOptions
+    machine: Machine, number: int, world: World, settings: dict[str, Any], options: SimulateOptions
 ) -> None:
     from chartloop.analysis.simulation.simulate import simulated_run
     from chartloop.cli.journal_access import open_journal
@@ -274,7 +274,7 @@ def _show_run(
     from chartloop.view_model.text import record_lines
 
     journal = open_journal(options, make=True) if options.keep else None
-    run = simulated_run(machine, number, world, journal=journal, **chosen)
+    run = simulated_run(machine, number, world, journal=journal, **settings)
     records = run.records
     if options.is_json:
         listed = [{"seq": r.seq, **r.to_dict()} for r in records]
@@ -286,13 +286,13 @@ def _show_run(
         console.say(f"kept as {run.id}: `chartloop why {run.id} --record 1`", "dim")
 
 
-def _draw(machine: Machine, found: Simulation, path: Path) -> None:
+def _draw(machine: Machine, simulation: Simulation, path: Path) -> None:
     from chartloop.view.live.progress import Standing
     from chartloop.view.report.run_picture import RunPicture
 
     standing = Standing(
-        visits=found.sample.visits, taken=found.sample.taken,
-        said=f"{found.runs:,} simulated runs",
+        visits=simulation.sample.visits, taken=simulation.sample.taken,
+        said=f"{simulation.runs:,} simulated runs",
     )  # fmt: skip
     RunPicture(machine.draw().chart, standing).save(path)
-    console.say(f"{path}: how often {found.runs:,} runs took each edge", "dim")
+    console.say(f"{path}: how often {simulation.runs:,} runs took each edge", "dim")

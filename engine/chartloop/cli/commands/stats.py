@@ -58,16 +58,16 @@ def stats(subjects: tuple[str, ...], plot: str | None, options: SelectionOptions
     from chartloop.analysis.stats.stats import csv_text
 
     machine, names = _machine_first(subjects, options)
-    found = _figures(machine, names, options)
+    figures = _figures(machine, names, options)
     if plot is not None:  # before printing: a closed pipe ends the command
-        _plot(found, Path(plot))
+        _plot(figures, Path(plot))
     if options.format == "json":
-        data = [one.to_dict() for one in found]
+        data = [one.to_dict() for one in figures]
         console.result(console.as_json(data[0] if machine is not None else data))
     elif options.format == "csv":
-        console.result(csv_text(found).rstrip("\n"))
+        console.result(csv_text(figures).rstrip("\n"))
     else:
-        _print(found)
+        _print(figures)
 
 
 def _machine_first(
@@ -88,15 +88,17 @@ def _figures(
     from chartloop.analysis.stats.stats import stats_of
     from chartloop.cli.progress_bar import progress_bar
 
-    found = select_runs(names, options, machine.name if machine is not None else "")
-    with progress_bar("reading runs", len(found)) as tick:
+    selection = select_runs(names, options, machine.name if machine is not None else "")
+    with progress_bar("reading runs", len(selection)) as tick:
         if machine is not None:
-            made = [stats_of(machine, found, tick)]
-            found.unread += made[0].unread
+            figures = [stats_of(machine, selection, tick)]
+            selection.unread += figures[0].unread
         else:
-            made = [stats_of(one, runs, tick) for one, runs in _by_machine(found, found.unread)]
-    found.say_unread()
-    return made
+            figures = [
+                stats_of(one, runs, tick) for one, runs in _by_machine(selection, selection.unread)
+            ]
+    selection.say_unread()
+    return figures
 
 
 def _by_machine(
@@ -105,20 +107,20 @@ def _by_machine(
     """Group runs by machine, with the machine of the newest run that can be read."""
     from chartloop.run.recorded import Unread
 
-    by: dict[str, list[Recorded]] = {}
+    runs_of: dict[str, list[Recorded]] = {}
     machines: dict[str, Machine | None] = {}
     for run in runs:
         name = run.row.machine
         if machines.get(name) is None and run.machine:
             machines[name] = _recorded_machine(run)
-        by.setdefault(name, []).append(run)
-    for name, its in by.items():
-        made = machines.get(name)
-        if made is None:
+        runs_of.setdefault(name, []).append(run)
+    for name, own_runs in runs_of.items():
+        machine = machines.get(name)
+        if machine is None:
             why = f"the machine `{name}` cannot be read from the journal: name its file"
-            unread += [Unread(run.run_id, why) for run in its]
+            unread += [Unread(run.run_id, why) for run in own_runs]
         else:
-            yield made, its
+            yield machine, own_runs
 
 
 def _recorded_machine(run: RecordedRun) -> Machine | None:
@@ -132,22 +134,22 @@ def _recorded_machine(run: RecordedRun) -> Machine | None:
     return machine
 
 
-def _print(found: list[Stats]) -> None:
-    if not found:
+def _print(figures: list[Stats]) -> None:
+    if not figures:
         console.result("no runs")
-    for number, one in enumerate(found):
+    for number, one in enumerate(figures):
         print_lines([Line("")] * bool(number) + one.lines(console.width()))
 
 
-def _plot(found: list[Stats], path: Path) -> None:
-    if not found:
+def _plot(figures: list[Stats], path: Path) -> None:
+    if not figures:
         raise MisuseError("there is nothing to draw: no runs", hint="`chartloop runs` lists them")
-    if len(found) > 1 and path.suffix:
-        names = ", ".join(one.machine for one in found)
+    if len(figures) > 1 and path.suffix:
+        names = ", ".join(one.machine for one in figures)
         raise MisuseError(
-            f"these are runs of {len(found)} machines: {names}", hint="name one MACHINE"
+            f"these are runs of {len(figures)} machines: {names}", hint="name one MACHINE"
         )
-    for one in found:
-        folder = path / one.machine if len(found) > 1 else path
+    for one in figures:
+        folder = path / one.machine if len(figures) > 1 else path
         for file in one.plot(folder):
             console.say(f"wrote {console.plain(str(file))}", "dim")

@@ -89,29 +89,29 @@ def upgrade(
     """Show which recorded runs can continue with a changed file."""
     try:
         sides = _sides(old, new, options)
-        found = None if sides is None else _judge(*sides, runs, options)
+        result = None if sides is None else _judge(*sides, runs, options)
     except ChartloopError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None
-    if found is None:
+    if result is None:
         raise click.exceptions.Exit(USAGE)
     if write_map == "-" and not options.is_json:
-        console.say(found.summary)
+        console.say(result.summary)
     else:
-        print_result(found, options, listed=options.first)
+        print_result(result, options, listed=options.first)
     if write_map is not None:
-        _write_map(found, write_map)
-    raise click.exceptions.Exit(OK if found.all_go_on else ERROR)
+        _write_map(result, write_map)
+    raise click.exceptions.Exit(OK if result.all_go_on else ERROR)
 
 
 def _sides(old: str, new: str, options: UpgradeOptions) -> tuple[Machine | None, Machine] | None:
     """Load the old machine (None for `-`) and the new one. None if either is not a machine."""
     from chartloop.cli.compare_inputs import machines_at
 
-    found = machines_at((new,) if old == OWN else (old, new), options)
-    if found is None:
+    machines = machines_at((new,) if old == OWN else (old, new), options)
+    if machines is None:
         return None
-    *before, (_, after) = found
+    *before, (_, after) = machines
     return (before[0][1] if before else None), after
 
 
@@ -124,26 +124,26 @@ def _judge(
     for machine in (new, old):
         if machine is not None:
             refuse_undeclared(machine.spec)
-    found: Selection = select_runs(runs, options, (new if old is None else old).name)
-    with progress_bar("deciding again", len(found)) as tick:
-        asked = _each(found, tick, only_unfinished=options.unfinished)
-        result = judge_runs(new, old, asked, now=time.time())
-    found.unread += result.passed_over
-    found.say_unread()
-    return replace(result, passed_over=tuple(found.unread))
+    selection: Selection = select_runs(runs, options, (new if old is None else old).name)
+    with progress_bar("deciding again", len(selection)) as tick:
+        judged = _each(selection, tick, only_unfinished=options.unfinished)
+        result = judge_runs(new, old, judged, now=time.time())
+    selection.unread += result.passed_over
+    selection.say_unread()
+    return replace(result, passed_over=tuple(selection.unread))
 
 
 def _each(
-    found: Iterable[RecordedRun], tick: Callable[[], object], *, only_unfinished: bool
+    selection: Iterable[RecordedRun], tick: Callable[[], object], *, only_unfinished: bool
 ) -> Iterator[RecordedRun]:
-    for run in found:
+    for run in selection:
         tick()
         if not (only_unfinished and run.row.ended):
             yield run
 
 
-def _write_map(found: Upgraded, file: str) -> None:
-    block = found.map_block()
+def _write_map(result: Upgraded, file: str) -> None:
+    block = result.map_block()
     if not block:
         console.say("no run needs a state map: nothing is written", "dim")
     elif file == "-":

@@ -49,9 +49,9 @@ def verify(document: str, machine: str, options: ChartOptions) -> None:
     from chartloop.cli.machine_loader import read_machine
     from chartloop.interchange.verify import verify as compared
 
-    found = find_chart(document, options)
+    flowchart = find_chart(document, options)
     try:
-        verdict = compared(found, read_machine(machine, options), repair=options.repair)
+        verdict = compared(flowchart, read_machine(machine, options), repair=options.repair)
     except SpecError as error:
         say_error(error)
         raise click.exceptions.Exit(USAGE) from None

@@ -87,12 +87,12 @@ def whatif(machine: str, runs: tuple[str, ...], first: int, options: WhatIfOptio
     loaded = seen_machine(machine, options)
     refuse_undeclared(loaded.spec)
     swept, points = points_of(loaded.spec, options.limit)
-    found = select_runs(runs, options, loaded.name)
-    with progress_bar("deciding again", len(found)) as tick:
-        answers = whatif_each(loaded, found, points, tick)
-    found.unread += answers[0].unread
-    found.say_unread()
-    answers = [replace(answer, unread=tuple(found.unread)) for answer in answers]
+    selection = select_runs(runs, options, loaded.name)
+    with progress_bar("deciding again", len(selection)) as tick:
+        answers = whatif_each(loaded, selection, points, tick)
+    selection.unread += answers[0].unread
+    selection.say_unread()
+    answers = [replace(answer, unread=tuple(selection.unread)) for answer in answers]
     result = Sweep(swept, tuple(answers)) if swept else answers[0]
     print_result(result, options, listed=first)
     gates = options.fail_on

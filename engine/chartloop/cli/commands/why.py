@@ -40,10 +40,12 @@ def why(run: str, record: int | None, options: RunOptions) -> None:
     journal = open_journal(options)
     row = find_run(journal, run)
     opened = machine_of(journal, row, options).open(row.run_id, journal=journal)
-    found = opened.why(record)
+    explanation = opened.why(record)
     if options.is_json:
-        console.result(console.as_json(found.to_dict()))
+        console.result(console.as_json(explanation.to_dict()))
         return
     number = record if record is not None else opened.session.tally.records - 1
-    console.result(console.style(f"record {number} of run {row.run_id}: {found.title}", bold=True))
-    print_lines(found.lines(console.width()))
+    console.result(
+        console.style(f"record {number} of run {row.run_id}: {explanation.title}", bold=True)
+    )
+    print_lines(explanation.lines(console.width()))
