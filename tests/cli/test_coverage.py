@@ -132,7 +132,7 @@ def test_saved_coverages_are_added_to_the_runs_of_the_journal_where_it_is_said(r
     ran("coverage", "agent", "r1", "--save", "one.json")
     alone = ran("coverage", "agent", "--with", "one.json")
     assert "1 run, 3 records" in alone.out
-    assert "only what was saved is counted; `all` adds" in alone.err
+    assert "only saved coverage is counted; `all` adds" in alone.err
     both = ran("coverage", "agent", "all", "--with", "one.json")
     assert "3 runs, 9 records" in both.out
     assert "only what" not in both.err

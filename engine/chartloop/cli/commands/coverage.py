@@ -83,7 +83,7 @@ def coverage(
     missed = result.below(wanted)
     print_result(result, options, added={"below": list(missed)})
     if only_saved:
-        console.say("only saved coverage is counted; `all` adds the runs of the machine in the journal", "dim")
+        console.say("only saved coverage is counted; `all` adds the runs in the journal", "dim")
     for message in missed:
         console.say(message, "red")
     raise click.exceptions.Exit(ERROR if missed else 0)
