@@ -126,7 +126,7 @@ def test_bad_lines_are_all_named_and_nothing_runs(sh: Shell) -> None:
     assert done.code == 2
     for said in (
         "in.jsonl:1: unknown field `tsk`: did you mean `task`?", "in.jsonl:3: not a JSON object",
-        "in.jsonl:4: `task` is a text", "in.jsonl:5: `vars` is an object", "in.jsonl:6: ",
+        "in.jsonl:4: `task` must be a text", "in.jsonl:5: `vars` must be an object", "in.jsonl:6: ",
     ):  # fmt: skip
         assert said in done.err
     assert sh("runs", "--format", "json").json == []

@@ -113,7 +113,7 @@ def test_a_file_that_is_there_is_written_over_only_by_force(sh: Shell) -> None:
     (sh.folder / "m.yaml").write_text("mine")
     done = sh("import", "FLOW.md", "--chart", "1", "-o", "m.yaml")
     assert (done.code, (sh.folder / "m.yaml").read_text()) == (2, "mine")
-    assert "say --force" in done.err
+    assert "--force overwrites it" in done.err
     assert sh("import", "FLOW.md", "--chart", "1", "-o", "m.yaml", "--force").code == 0
     assert (sh.folder / "m.yaml").read_text() != "mine"
     assert [p.name for p in sh.folder.glob(".m.yaml*")] == []

@@ -301,7 +301,7 @@ def test_rm_removes_the_older_ones(full: Shell) -> None:
     aged(full, "older", 400)
     refused = full("runs", "rm", "--older", "30d")
     assert (refused.code, refused.out) == (2, "")
-    assert "this would remove 2 runs: say --yes" in refused.err
+    assert "this would remove 2 runs: confirm with --yes" in refused.err
     assert "older" in ids(full)
     assert full("runs", "rm", "--older", "100d", "--yes", "--format", "json").json == {
         "removed": ["older"]

@@ -68,7 +68,7 @@ def _job(number: int, line: str) -> Job:
             raise ValueError(f"unknown field `{name}`: {nearest(name, FIELDS)}")
     for name, kind in (("task", str), ("vars", dict), ("limits", dict)):
         if not isinstance(fields.get(name, kind()), kind):
-            raise ValueError(f"`{name}` is {'a text' if kind is str else 'an object'}")  # noqa: TRY004
+            raise ValueError(f"`{name}` must be {'a text' if kind is str else 'an object'}")  # noqa: TRY004
     return Job(number, **fields)
 
 

@@ -217,7 +217,7 @@ def _sandbox() -> Check:
         return Check(
             "sandbox",
             "ok",
-            f"pydantic-monty {_version('pydantic-monty')} starts, and knows that 6 * 7 is 42",
+            f"pydantic-monty {_version('pydantic-monty')} starts, and computes 6 * 7",
         )
     return Check("sandbox", "broken", f"starts, and fails: {done.error}")
 
@@ -240,7 +240,7 @@ def _journal(options: RunOptions) -> Check:
     path = Path(options.journal) if options.journal else default_journal_path(Path.cwd())
     if not path.exists():
         return Check(
-            "journal", "ok", f"{display_path(path)}: not there yet, the first run makes it"
+            "journal", "ok", f"{display_path(path)}: does not exist yet, the first run creates it"
         )
     try:
         journal = SqliteJournal(path, wait=2)

@@ -65,7 +65,7 @@ def import_(document: str, output: str | None, force: bool, options: ImportOptio
 
     path = None if output in (None, "-") else Path(str(output))
     if path is not None and path.exists() and not force:
-        raise MisuseError(f"`{path}` is there already", hint="say --force to write over it")
+        raise MisuseError(f"`{path}` exists already", hint="--force overwrites it")
     flowchart = find_chart(document, options)
     if path is not None and path.exists() and path.samefile(document):
         raise MisuseError(f"`{path}` is the document itself", hint="name another file")

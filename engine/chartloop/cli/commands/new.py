@@ -40,7 +40,7 @@ def new(name: str, options: RunOptions) -> None:
         hint = "a letter, then letters, digits and underscores: my_agent"
         raise MisuseError(f"`{machine}` cannot name a machine", hint=hint)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise MisuseError(f"`{folder}` is there already", hint="choose another name")
+        raise MisuseError(f"`{folder}` exists already", hint="choose another name")
     title = machine.replace("_", " ").capitalize()
     written = files(machine, title, json.dumps(schema(), indent=2, ensure_ascii=False) + "\n")
     folder.mkdir(parents=True, exist_ok=True)

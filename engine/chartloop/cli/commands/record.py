@@ -105,7 +105,7 @@ def _refuse_to_lose(output: str | None, *, force: bool) -> None:
         message = f"`{console.plain(output)}` would not be found as a scenario"
         raise click.UsageError(f"{message}: end its name with {SUFFIX}")
     if Path(output).exists() and not force:
-        raise SetupError(f"`{output}` is there already", hint="--force writes over it")
+        raise SetupError(f"`{output}` exists already", hint="--force overwrites it")
 
 
 def _shipped_machine(row: RunRow) -> str:

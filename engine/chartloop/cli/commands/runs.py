@@ -154,7 +154,7 @@ def remove(names: tuple[str, ...], yes: bool, options: RunsOptions) -> None:
 
     older = options.older
     if not names and older is None:
-        raise click.UsageError("name runs, or say how old: --older 30d")
+        raise click.UsageError("name runs, or give their age: --older 30d")
     journal = open_journal(options)
     rows = [find_run(journal, n) for n in names] if names else _every_row(journal, options)
     before = time.time() - older if older is not None else None
@@ -173,7 +173,7 @@ def _confirm(chosen: list[RunRow], where: str) -> None:
     count = say_count(len(chosen), "run")
     more = f" ({unfinished} of them not ended)" if unfinished else ""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise click.UsageError(f"this would remove {count}{more}: say --yes")
+        raise click.UsageError(f"this would remove {count}{more}: confirm with --yes")
     click.confirm(f"remove {count}{more} from {where}?", abort=True, err=True)
 
 
