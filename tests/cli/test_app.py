@@ -154,7 +154,7 @@ WRONG = [
     Wrong("action", ("actions", "infr"), "did you mean `infer`?"),
     Wrong("picture", ("draw", "agent", "-o", "a.jpg"), "does not say which format"),
     Wrong("age", ("runs", "rm", "--older", "soon"), "`soon` is not a duration"),
-    Wrong("remove-nothing", ("runs", "rm"), "name runs, or say how old"),
+    Wrong("remove-nothing", ("runs", "rm"), "name runs, or give their age"),
 ]  # fmt: skip
 
 
