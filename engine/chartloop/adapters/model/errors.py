@@ -155,7 +155,8 @@ def classify_error(
         message = message if is_enough or kind in _PLAIN else f"HTTP {wire.status}: {message}"
     after = wire.retry_after if wire.after else _retry_after(chain)
     more: dict[str, Any] = {"status": status, "retry_after": after}
-    return failure(kind, f"{target.name}: {_without_keys(message, target)}", partial=partial, **more)
+    message = f"{target.name}: {_without_keys(message, target)}"
+    return failure(kind, message, partial=partial, **more)
 
 
 _OF_MEDIA = ("image", "media", "file", "pdf", "document", "vision", "content part", "content type")
@@ -208,7 +209,7 @@ def _without_keys(text: str, target: Target) -> str:
 
 
 def _retry_after(chain: Sequence[BaseException]) -> float | None:
-    """The seconds that the provider asks to wait, from headers that litellm keeps; None if unset."""
+    """The seconds that the provider asks to wait, from litellm's headers; None if unset."""
     for error in chain:
         headers: Mapping[str, str] = getattr(error, "litellm_response_headers", None) or {}
         with contextlib.suppress(ValueError):

@@ -54,7 +54,7 @@ class ReceivedReply:
             self._add(choice.message, choice.finish_reason)
 
     async def listen(self, stream: Any, idle: float) -> None:
-        """Take a streamed reply, with pauses of at most `idle` seconds. Always closes the stream."""
+        """Take a streamed reply, with pauses of at most `idle` seconds, and close it."""
         async with contextlib.aclosing(stream):
             self._reasoning.watch(stream)
             try:

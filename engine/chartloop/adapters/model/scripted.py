@@ -73,7 +73,7 @@ class ScriptedReply(NamedTuple):
     finish_reason: str = "stop"
     """By default `tool_calls` if there are any, else `stop`."""
     prompt_tokens: int | None = None
-    """None if the script gives no usage: the run estimates it, with a warning."""
+    """None if the script gives no usage: the run estimates it and marks the estimate."""
     completion_tokens: int | None = None
     cost: float | None = None
     """USD; None, not 0, if the script gives none."""
@@ -155,7 +155,7 @@ class Scripted:
 async def deliver(
     reply: ScriptedReply, request: ModelRequest, clock: Clock | None, on_text: OnText | None = None
 ) -> ModelReply:
-    """Return a scripted reply after its delay, streamed to `on_text`; raise it if it is an error."""
+    """Return a scripted reply, or raise its error, after its delay; stream it to `on_text`."""
     if reply.delay:
         await (clock.sleep if clock else anyio.sleep)(reply.delay)
     if on_text is not None:
