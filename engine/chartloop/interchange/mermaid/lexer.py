@@ -2,8 +2,8 @@
 
 Charts are read exactly as Mermaid reads them because these rules are Mermaid's. To take linear
 time, some are applied differently, with the same result: a run of letters or of an edge's text is
-one token instead of one per character; blanks before a link, a line with a direction, and the id of a
-link are searched once per run, where Mermaid's patterns search again at each token.
+one token instead of one per character; blanks before a link, a line with a direction, and the id
+of a link are searched once per run, where Mermaid's patterns search again at each token.
 
 Belongs here: the rules, in the order in which they are tried, and their effect on the stack of
 states. Never: what tokens mean together (`grammar`), or a rule that Mermaid does not have.
